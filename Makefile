@@ -25,7 +25,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-tables gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
 
 all: build
 
@@ -171,12 +171,6 @@ test-answers:   ## DuckDB, Arrow for JavaScript and pandas read answers; needs n
 
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes, and write docs/performance.md's tables; ARGS=-smoke for a quick look, ARGS='-stages first,cores' for others, ARGS=-help lists them
 	cd bench && $(GO) run . -docs ../docs/performance.md $(ARGS)
-
-bench-tables:   ## ask promwarp and DuckDB the same question over the same samples; ARGS='-series 10000 -hours 24'; needs node and npm
-	@command -v npm >/dev/null || { echo "DuckDB comes from npm, which is not here: install nodejs and npm"; exit 1; }
-	@mkdir -p $(ANSWERS) && cp examples/answers/package.json bench/duckdb.mjs $(ANSWERS)/
-	npm install --prefix $(ANSWERS) --no-audit --no-fund
-	cd bench && $(GO) run . -stages tables -scripts $(CURDIR)/$(ANSWERS) $(ARGS)
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

@@ -150,9 +150,6 @@ type Options struct {
 	ReadStreamSamples int64
 	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
 	ReadChunks remoteserve.Chunks
-	// ReadShareWindow is how long after a fetch of the newest samples began other remote reads up
-	// to the same time are answered from it; 0 has each of them fetched. See cache.Shared.
-	ReadShareWindow time.Duration
 	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
 	// of which sends readers what its function makes of what they asked for.
 	ReadReductions map[string]remoteserve.Reduce

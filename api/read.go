@@ -5,7 +5,6 @@ import (
 
 	promconfig "github.com/prometheus/prometheus/config"
 
-	"github.com/promwarp/promwarp/cache"
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
 )
 
@@ -47,14 +46,4 @@ func (a *API) config() promconfig.Config {
 		c.GlobalConfig.ExternalLabels = a.o.ExternalLabels()
 	}
 	return c
-}
-
-// sharing has h's requests share fetches of the newest samples.
-func (a *API) sharing(h http.Handler) http.Handler {
-	if a.o.ReadShareWindow == 0 {
-		return h
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(cache.Shared(r.Context(), a.o.ReadShareWindow)))
-	})
 }

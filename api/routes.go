@@ -122,7 +122,7 @@ func (a *API) routes() *mux.Router {
 		a.door(m, prefix+path, methods, a.v1)
 	}
 	for path, h := range a.read {
-		a.door(m, path, post, whole(a.sharing(h)))
+		a.door(m, path, post, whole(h))
 	}
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
 	list, only := a.listing(f)

@@ -23,7 +23,7 @@ type load struct {
 func (r *rig) load(ctx context.Context, row *report.Row, c contender, qs []question, l load) error {
 	name := c.names[0]
 	r.shown.Contend(name)
-	c.server.ResetPeakRSS()
+	_ = c.server.ForgetPeak() // where the system can
 	all := make([][]cost, l.clients)
 	group, asking := errgroup.WithContext(ctx)
 	before, begin := spent(c.server, c.behind), time.Now()

@@ -29,7 +29,6 @@ type options struct {
 	work           bool
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
-	scripts        string
 	markdown       string
 	docs           string
 	unusual        string // a flag that makes the run another than that of the docs
@@ -71,7 +70,6 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	for _, name := range []string{peers.Promwarp, peers.Prometheus, peers.VictoriaMetrics} {
 		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
 	}
-	f.StringVar(&o.scripts, "scripts", "", "folder of duckdb.mjs, with @duckdb/node-api installed, for the stage tables; without it DuckDB is not asked")
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
 	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")

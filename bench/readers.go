@@ -169,13 +169,9 @@ func fifty(offset string) string {
 
 // rules has a Prometheus without samples of its own evaluate fifty recording rules, reading through
 // the Prometheus behind promwarp and then through promwarp: as both are by default, with rules
-// evaluated as of 90 s ago, four at once, and with reads that share fetches or bring less.
+// evaluated as of 90 s ago, four at once, and with reads that bring less.
 func rules(ctx context.Context, r *rig) error {
 	own, err := r.before(ctx)
-	if err != nil {
-		return err
-	}
-	sharing, err := r.before(ctx, "--storage.remote.read-share-window=4s")
 	if err != nil {
 		return err
 	}
@@ -190,7 +186,6 @@ func rules(ctx context.Context, r *rig) error {
 		{"four at once", own, "", "0s", []string{"--enable-feature=concurrent-rule-eval"}},
 		{"aggregate", own, "/aggregate", "0s", nil},
 		{"rule_query_offset 90s", own, "", "90s", nil},
-		{"read-share-window 4s", sharing, "", "0s", nil},
 	} {
 		if !r.match.MatchString(c.name) {
 			continue
@@ -232,13 +227,9 @@ func (r *rig) evaluations(ctx context.Context, row *report.Row, of []*peers.Proc
 			sums[i][names[k+1]] = spent(p, nil).cpu.Seconds()
 		}
 		for k, p := range of[:2] {
-			page, err := peers.Get(ctx, p.URL+"/metrics")
-			if err != nil {
-				return err
-			}
 			for _, c := range counts {
 				if strings.HasPrefix(c[1], "promwarp") == (k == 1) {
-					sums[i][c[0]] = peers.SumMetric(page, c[1])
+					sums[i][c[0]], _ = p.Metric(c[1]) // a Prometheus has none of promwarp's
 				}
 			}
 		}

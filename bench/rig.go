@@ -134,7 +134,7 @@ func (r *rig) started(p *peers.Process, err error) (*peers.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.ResetPeakRSS()
+	_ = p.ForgetPeak() // where the system can
 	r.running = append(r.running, p)
 	return p, nil
 }
@@ -193,8 +193,8 @@ func (r *rig) victoriaMetrics(ctx context.Context, cores int) (*peers.Process, e
 
 // peak notes how much memory a server has had at most; all processes of one name have one peak.
 func (r *rig) peak(name string, p *peers.Process) {
-	if n := p.PeakRSS(); n > r.shown.PeakRSS[name] {
-		r.shown.PeakRSS[name] = n
+	if n, err := p.Memory("VmHWM"); err == nil { // of what has not ended
+		r.shown.PeakRSS[name] = max(r.shown.PeakRSS[name], n)
 	}
 }
 

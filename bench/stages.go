@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/promwarp/promwarp/bench/answer"
 	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/queries"
 	"github.com/promwarp/promwarp/bench/report"
@@ -39,7 +43,7 @@ var stages = []*stage{
 	{"readers", "a Prometheus that reads through promwarp", readShape, 10, 0, "", readers},
 	{"reduced", "readers of all samples, of thinned ones and of aggregates", readShape, 10, 0, "", reduced},
 	{"rules", "a Prometheus that evaluates fifty recording rules through promwarp", readShape, 1, 0, "", rules},
-	{"tables", "aggregates of all series by five minutes as Arrow, CSV and JSON, and DuckDB", shape{series: 10_000, hours: 4, age: time.Hour}, 5, 0,
+	{"tables", "aggregates of all series by five minutes as Arrow, CSV and JSON", shape{series: 10_000, hours: 4, age: time.Hour}, 5, 0,
 		"--query.max-samples=2000000000", tables},
 }
 
@@ -221,6 +225,30 @@ func compressed(ctx context.Context, r *rig) error {
 		}
 	}
 	return nil
+}
+
+// tables asks a promwarp over a data directory for the count, sum, mean, min and max of each
+// series and five minutes, in several formats: one that has just started, which reads the samples
+// from disk, and one that has them in memory as chunks.
+func tables(ctx context.Context, r *rig) error {
+	start := func(ctx context.Context) (*peers.Process, error) {
+		flags := strings.Fields(cmp.Or(r.promwarpFlags, r.stage.flags))
+		return peers.StartPromwarp(ctx, r.programs[peers.Promwarp], append(flags, "--tsdb.path="+filepath.Join(r.data.dir, "data"))...)
+	}
+	warm, err := r.started(start(ctx))
+	if err != nil {
+		return err
+	}
+	r.shown.Details = true
+	cs := []contender{{names: []string{"from disk"}, start: start}, {names: []string{peers.Promwarp}, server: warm, warm: 2}}
+	var qs []question
+	for _, format := range []string{"arrow", "csv", "json"} {
+		qs = append(qs, question{Query: queries.Query{Name: format}, request: answer.Request{Path: "/query", Form: url.Values{
+			"match[]": {`{__name__=~".+"}`}, "every": {"5m"}, "aggregates": {"count,sum,mean,min,max"}, "format": {format},
+			"start": {strconv.FormatInt(r.data.Start/1000-300, 10)}, "end": {strconv.FormatInt(r.data.Options.End/1000, 10)},
+		}}})
+	}
+	return r.ask(ctx, qs, cs, 1)
 }
 
 func on(peer string, cores int) string {

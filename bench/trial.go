@@ -185,7 +185,7 @@ const refused = "refused: "
 // answer has a server answer, notes what that took under a name, and judges the answer. That of a
 // contender that only resembles Prometheus is judged if that is wanted and Prometheus's is at hand.
 func (t *trial) answer(ctx context.Context, c *contender, server *peers.Process, name string, judge bool) error {
-	read := bytesRead(ctx, c.behind)
+	read := bytesRead(c.behind)
 	before := spent(server, c.behind)
 	a, err := answer.Ask(ctx, server.URL, c.asked(t.question), &t.buf)
 	if err == nil && c.other && a.Err() != nil {
@@ -199,7 +199,7 @@ func (t *trial) answer(ctx context.Context, c *contender, server *peers.Process,
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	after := spent(server, c.behind)
-	t.took[name] = append(t.took[name], cost{a.Took, a.First, after.cpu - before.cpu, after.behind - before.behind, int64(a.Sent), bytesRead(ctx, c.behind) - read})
+	t.took[name] = append(t.took[name], cost{a.Took, a.First, after.cpu - before.cpu, after.behind - before.behind, int64(a.Sent), bytesRead(c.behind) - read})
 	if c.exact || c.other && judge && t.want != nil {
 		if err := t.judge(ctx, c, name, a); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -218,12 +218,12 @@ func spent(server, behind *peers.Process) (c cost) {
 }
 
 // bytesRead is what a promwarp has sent readers so far.
-func bytesRead(ctx context.Context, promwarp *peers.Process) int64 {
+func bytesRead(promwarp *peers.Process) int64 {
 	if promwarp == nil {
 		return 0
 	}
-	page, _ := peers.Get(ctx, promwarp.URL+"/metrics") // what has ended answers no question either
-	return int64(peers.SumMetric(page, "promwarp_read_bytes_total"))
+	n, _ := promwarp.Metric("promwarp_read_bytes_total") // what has ended answers no question either
+	return int64(n)
 }
 
 // judge compares an answer with Prometheus's, unless its bytes are those of one that was compared.

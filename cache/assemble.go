@@ -24,7 +24,7 @@ func (c *Cache) assemble(ctx context.Context, l *lookup) (*selection.Selection, 
 	}
 	for _, f := range l.flights {
 		if f.whole.From <= l.want.From && f.whole.To >= l.want.To {
-			return f.brought().From(l.entry.key, f.sel), ws, nil
+			return f.has.From(l.entry.key, f.sel), ws, nil
 		}
 	}
 	sel, own, err := l.join(ctx)

@@ -22,9 +22,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/ghosts"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
@@ -52,7 +50,6 @@ type Together interface {
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes
-	capacity  int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
@@ -61,9 +58,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store                  // nil when there is none
-	saver     *saving.Saver[*entry]        // nil when there is none
-	prefetch  *prefetch.Prefetcher[*entry] // nil when there is none
+	disk      *disk.Store   // nil when there is none
+	saver     *saving.Saver // nil when there is none
+	stop      func()        // ends fetching ahead
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -71,24 +68,18 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
-	index   matching.Index[*entry]  // of all entries
-	uses    uint64                  // queries so far
-	bytes   int64                   // of all entries, without notes
-	slabs   map[*selection.Slab]int // by how many entries each is used
-	text    atomic.Int64            // bytes of the labels of all entries' selections
-	noted   atomic.Int64            // bytes of the notes on all entries' selections
-	kept    int                     // entries that hold something
-	tiles   int64                   // of all entries
-
-	ghosts *ghosts.Ghosts // what selectors are worth of which nothing is kept
+	index   matching.Index[*entry] // of all entries
+	uses    uint64                 // queries so far
+	bytes   int64                  // of all entries, without notes
+	text    atomic.Int64           // bytes of the labels of all entries' selections
+	noted   atomic.Int64           // bytes of the notes on all entries' selections
+	kept    int                    // entries that hold something
+	tiles   int64                  // of all entries
 
 	flying atomic.Int64 // flights that have not ended
 
 	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
-
-// ghostShare is the part of the limit, one in so many bytes, that ghosts may take.
-const ghostShare = 64
 
 // New returns a cache in front of up.
 func New(up Upstream, o Options) *Cache {
@@ -96,7 +87,6 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
-		capacity:  o.HostBytes - o.HostBytes/ghostShare,
 		tile:      o.Tile.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
@@ -106,8 +96,6 @@ func New(up Upstream, o Options) *Cache {
 		log:       o.Logger,
 		entries:   map[string]*entry{},
 		index:     matching.Index[*entry]{},
-		slabs:     map[*selection.Slab]int{},
-		ghosts:    ghosts.New(o.HostBytes / ghostShare),
 	}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
@@ -115,7 +103,10 @@ func New(up Upstream, o Options) *Cache {
 		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
-	c.startPrefetching(o.Prefetch, o.prefetchPause())
+	c.stop = func() {}
+	if o.Prefetch.Requests > 0 && c.limit > 0 {
+		c.stop = c.startPrefetching(o.Prefetch, o.prefetchPause())
+	}
 	return c
 }
 
@@ -123,7 +114,7 @@ func New(up Upstream, o Options) *Cache {
 // that. What is not written within a second is left. The cache can be used further,
 // without those.
 func (c *Cache) Close() error {
-	c.prefetch.Close()
+	c.stop()
 	if c.disk == nil {
 		return nil
 	}
@@ -140,7 +131,6 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
-	c.ghosts.Clear()
 	c.mu.Unlock()
 	if c.disk != nil {
 		for _, key := range c.disk.Keys() {
@@ -150,7 +140,7 @@ func (c *Cache) Clear() {
 }
 
 // result returns a selection that covers at least what l was looked up for. It may hold chunks and
-// series outside of it. It is not evicted as long as l's holds last.
+// series outside of it. It is not evicted until l is released.
 func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
 	l.got = true
 	switch {

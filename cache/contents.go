@@ -15,13 +15,12 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 	for e := range c.all() {
 		if e.sel != nil {
 			selections[e] = e.sel
-			byKey[e.key] = &contents.Selector{Looked: e.looked, Bytes: e.size, Memory: e.covered.All().Pairs()}
+			byKey[e.key] = &contents.Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
 		}
 	}
 	for e, sel := range selections { // without the mutex
 		s := byKey[e.key]
 		s.Text, s.Series, s.Samples = matching.Text(e.matchers), sel.NumSeries(), sel.NumSamples()
-		s.Bytes += sel.SizeBytes() - sel.TableBytes() + noted(sel)
 		if onDevice != nil {
 			s.DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
 		}

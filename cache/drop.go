@@ -65,11 +65,7 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 			continue
 		}
 		gone = append(gone, c.disk.Drop(key))
-		c.mu.Lock()
-		if e := c.entries[key]; e != nil {
-			c.saver.Save(e.key, e)
-		}
-		c.mu.Unlock()
+		c.saver.Save(key)
 	}
 	if len(gone) == 0 {
 		return c.disk.Tidy() // for what could not be removed before may have something of s
@@ -89,7 +85,6 @@ func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 			continue
 		}
 		out = append(out, e)
-		e.landed = slices.DeleteFunc(e.landed, func(f *flight) bool { return f.whole.From < s.To && s.From < f.whole.To })
 		for _, f := range slices.Clone(e.flights) {
 			if f.whole.From < s.To && s.From < f.whole.To {
 				f.void = true

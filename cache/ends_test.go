@@ -15,7 +15,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -79,7 +78,7 @@ func TestWritingEnds(t *testing.T) {
 	entry := c.entries[matching.Key(named("m"))]
 	var wrote bool
 	var all sync.WaitGroup
-	all.Go(func() { wrote, _ = c.write(ctx, entry) })
+	all.Go(func() { wrote, _ = c.write(ctx, entry.key) })
 	cancel()
 	close(d.create)
 	all.Wait()
@@ -167,7 +166,7 @@ func TestCloseEndsPrefetching(t *testing.T) {
 		start := time.Now()
 		c := New(up, Options{
 			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
-			Prefetch: prefetch.Budget{Requests: 1},
+			Prefetch: Budget{Requests: 1},
 		})
 		for range 5 {
 			end := c.now().UnixMilli()

@@ -21,14 +21,13 @@ type entry struct {
 	matchers []*labels.Matcher
 	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
 	covered  tile.Coverage        // immutable
-	size     int64                // bytes, without slabs
+	size     int64                // bytes, without notes
 	flights  []*flight            // in the air
-	landed   []*flight            // that queries may still use; see share.go
 	used     tile.Coverage        // how much what it was asked for is worth; see usedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
-	held     []*tile.Span         // what running queries hold
+	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
 	empty    changed.Empty        // what fetches found empty
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
@@ -41,9 +40,10 @@ type entry struct {
 // around it and its place in the map.
 const entryBytes = 512
 
-// sizeOf is the memory that an entry with this content holds, in bytes.
+// sizeOf is the memory that an entry with this content holds, in bytes, without notes. Slabs that
+// it shares with others count for each.
 func sizeOf(key string, sel *selection.Selection, covered tile.Coverage) int64 {
-	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes() + noted(sel)
+	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(tile.Stretch{})) + sel.SizeBytes()
 }
 
 // noted is the memory in bytes of the notes on a selection, or on none. It grows
@@ -55,21 +55,19 @@ func noted(sel *selection.Selection) int64 {
 	return sel.Notes().SizeBytes()
 }
 
+// bytes is the memory that e holds, with notes. The cache's mutex must be held.
+func (e *entry) bytes() int64 { return e.size + noted(e.sel) }
+
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
-func (c *Cache) held() int64 { return c.bytes + c.ghosts.Bytes() + c.noted.Load() }
-
-// ownSize is sizeOf without the slabs, which entries may share, and the notes.
-func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 {
-	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(tile.Stretch{})) + sel.TableBytes()
-}
+func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
 // use returns the entry of key, a new one if need be, as the most recently
 // used. The cache's mutex must be held.
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.ghosts.Remove(key)}
+		e = &entry{key: key, matchers: slices.Clone(matchers)}
 		c.entries[key] = e
 		c.index.Add(e, e.matchers)
 	}
@@ -83,11 +81,9 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	c.bytes -= e.size
 	if sel != nil {
-		c.useSlabs(sel, 1) // first, as it may share them with the former
 		c.text.Add(sel.TextBytes())
 	}
 	if e.sel != nil {
-		c.useSlabs(e.sel, -1)
 		c.text.Add(-e.sel.TextBytes())
 		e.sel.Notes().CountIn(nil)
 		c.kept--
@@ -96,7 +92,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
 		sel.Notes().CountIn(&c.noted)
-		e.size = ownSize(e.key, sel, covered)
+		e.size = sizeOf(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++
 	}
@@ -106,23 +102,6 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 // several selectors share count for each.
 func (c *Cache) LabelBytes() int64 { return c.text.Load() }
 
-// useSlabs counts the slabs of sel as used by one entry more or less. The
-// cache's mutex must be held.
-func (c *Cache) useSlabs(sel *selection.Selection, by int) {
-	for k := range sel.NumSlabs() {
-		l := sel.Slab(k)
-		was := c.slabs[l]
-		if was == 0 {
-			c.bytes += l.SizeBytes()
-		}
-		c.slabs[l] = was + by
-		if was+by == 0 {
-			c.bytes -= l.SizeBytes()
-			delete(c.slabs, l)
-		}
-	}
-}
-
 // remove takes e out of the cache for good. The cache's mutex must be held.
 func (c *Cache) remove(e *entry) {
 	if e.removed {
@@ -130,16 +109,34 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.ghosts.Add(e.key, e.used)
 	c.index.Remove(e, e.matchers)
 	e.removed = true
 }
 
-// tidy removes e if it neither holds nor awaits nor shares anything. The cache's mutex
-// must be held.
+// mostIdle is how many entries without content there may be, of keys of at most longestIdle bytes:
+// they say what their selectors are worth when they are asked for again.
+const (
+	mostIdle    = 1024
+	longestIdle = 4096
+)
+
+// idle reports whether e neither holds nor awaits anything.
+func (e *entry) idle() bool { return e.sel == nil && len(e.flights) == 0 }
+
+// tidy removes e if it is idle and may not stay, or another idle entry in its place. The cache's
+// mutex must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 && len(e.landed) == 0 {
+	switch {
+	case !e.idle():
+	case c.limit == 0 || len(e.key) > longestIdle:
 		c.remove(e)
+	case len(c.entries)-c.kept > mostIdle:
+		for _, other := range c.entries {
+			if other.idle() {
+				c.remove(other)
+				return
+			}
+		}
 	}
 }
 
@@ -164,7 +161,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	sel, covered := brought, tile.Coverage(nil)
 	if base != nil {
 		m := c.moment() // what was kept since f started stays
-		if f.narrow && len(had.Usable(m).All().Missing(fresh)) == 0 {
+		if c.narrow(f) && len(had.Usable(m).All().Missing(fresh)) == 0 {
 			return nil // others were quicker
 		}
 		left := had.Without(fresh).Usable(m)
@@ -192,15 +189,12 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		return nil
 	}
 	if !f.restored {
-		c.saver.Save(e.key, e)
+		c.saver.Save(e.key)
 	}
-	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
-		f.replaced = func() {
-			defer c.rescue(func(error) {})
-			if n, first := changed.Samples(base, brought, old); n > 0 {
-				c.metrics.corrected.add(int64(n))
-				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
-			}
+	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored {
+		if n, first := changed.Samples(base, brought, old); n > 0 {
+			c.metrics.corrected.add(int64(n))
+			c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + c.growth(e, sel, covered) - c.capacity
+		over := c.held() + sizeOf(e.key, sel, covered) + noted(sel) - e.bytes() - c.limit
 		if over <= 0 {
 			if sel != e.sel {
 				sel.SetDiscard(func() { c.discard(e) })
@@ -58,29 +58,6 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 			return false, nil
 		}
 	}
-}
-
-// growth is by how many bytes the cache grows when e gets that content. The
-// cache's mutex must be held.
-func (c *Cache) growth(e *entry, sel *selection.Selection, covered tile.Coverage) int64 {
-	n := ownSize(e.key, sel, covered) + noted(sel) - e.size - noted(e.sel)
-	mine := map[*selection.Slab]bool{}
-	for k := range sel.NumSlabs() {
-		l := sel.Slab(k)
-		mine[l] = true
-		if c.slabs[l] == 0 {
-			n += l.SizeBytes()
-		}
-	}
-	if e.sel == nil {
-		return n
-	}
-	for k := range e.sel.NumSlabs() {
-		if l := e.sel.Slab(k); !mine[l] && c.slabs[l] == 1 {
-			n -= l.SizeBytes()
-		}
-	}
-	return n
 }
 
 // departure is what is to leave of an entry.
@@ -117,14 +94,14 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 			}
 		}
 	}
-	add(e, covered, sizeOf(e.key, sel, covered))
+	add(e, covered, sizeOf(e.key, sel, covered)+noted(sel))
 	for v := range c.sample(maxSample) {
 		if v != e {
-			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
+			add(v, v.covered, v.bytes())
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.capacity/64)*c.sampled()) // more, so that it is not done every time
-	if lacks > float64(c.capacity/64)*c.sampled() {
+	out, lacks := c.choose(found, float64(over+c.limit/64)*c.sampled()) // more, so that it is not done every time
+	if lacks > float64(c.limit/64)*c.sampled() {
 		return nil
 	}
 	return out
@@ -205,7 +182,7 @@ func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks 
 func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 	out := e.used.WorthIn(covered.All())
 	for _, h := range e.held {
-		out = out.Without(*h)
+		out = out.Without(h.kept)
 	}
 	return out
 }
@@ -231,8 +208,7 @@ func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 		c.mu.Unlock()
 		rest, err := c.restrict(sel, had, left)
 		c.mu.Lock()
-		// What it shares with others takes room of its own once it is copied.
-		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
+		if err == nil && !e.removed && sizeOf(e.key, rest, left) < e.bytes() {
 			rest.SetDiscard(func() { c.discard(e) })
 			c.set(e, rest, left)
 			c.metrics.evicted.add(had.All().Tiles(c.tile) - left.All().Tiles(c.tile))

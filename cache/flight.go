@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -21,49 +20,37 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	ctx      context.Context
-	stats    *QueryStats // of the query which it was started for, or nil
 	entry    *entry
 	whole    tile.Span   // what is fetched
-	end      int64       // that of the query which it was started for
-	ahead    bool        // whether it was started for none
-	old      tile.Span   // the tiles of it that will be kept
+	old      tile.Span   // the tiles of it that are to be kept
 	moment   tile.Moment // when it started
 	files    bool        // whether whole is on disk
 	superset *superset   // what is kept of a wider selector that covers whole; nil if there is none
-	cancel   context.CancelFunc
-	done     chan struct{}   // closed when it has landed
-	window   int64           // for how long it may be used once it began, in ms
-	read     <-chan struct{} // closed when the query which it was started for is done; nil for never
+	ahead    bool        // whether it was started for no query
+	end      int64       // of the query which it was started for
+	stats    *QueryStats // of that query, or nil
 
-	revision uint64 // of what it brings
-
-	waiters atomic.Int32 // none once it is cancelled: no query joins it then
-	void    bool         // what it brings was dropped meanwhile and is not to be kept; guarded by the cache's mutex
-
-	came *selection.Selection // what was fetched together with others; nil if that is not
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    chan struct{}        // closed when it has landed
+	waiters atomic.Int32         // none once it is cancelled: no query joins it then
+	void    bool                 // what it brings was dropped meanwhile and is not to be kept; guarded by the cache's mutex
+	came    *selection.Selection // what was fetched together with others; nil if that is not
 
 	// The result, to be read when it has landed.
-	restored bool          // whether it is from files
-	doubted  bool          // whether it is empty and not believed yet
-	has      tile.Coverage // when old and young were fetched
-	young    tile.Span     // what comes behind old and is kept, too; see young.go
-	narrow   bool          // whether it is of nothing but what is newer than what is young already
-	replaced func()        // compares it with what it has replaced; nil if that is nothing
 	sel      *selection.Selection
 	ws       annotations.Annotations
 	err      error
+	has      tile.Coverage // what of it is to be kept
+	restored bool          // whether it is from files
 }
 
 // kept is what of f is kept.
 func (f *flight) kept() tile.Span {
-	switch {
-	case f.young.Empty():
-		return f.old
-	case f.old.Empty():
-		return f.young
+	if len(f.has) == 0 {
+		return tile.Span{}
 	}
-	return tile.Span{From: f.old.From, To: f.young.To}
+	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
 }
 
 // superset is what is kept of a selector that matches all that another does.
@@ -79,7 +66,6 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
 	f.entry, f.stats, f.done = e, statsFrom(ctx), make(chan struct{})
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.waiters.Store(1)
-	f.revision = revisions.Add(1)
 	f.old = tile.Span{From: max(f.whole.From, f.moment.Settled.From), To: min(f.whole.To, f.moment.Settled.To)}
 	f.has = tile.Coverage(nil).With(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
@@ -120,11 +106,7 @@ func (c *Cache) flyTogether(up Together, flights []*flight) {
 	err := rescue.Do(func() error {
 		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
 			flown[i], flights[i].came = true, sel
-			if sel == nil {
-				go c.fly(flights[i])
-			} else {
-				c.fly(flights[i])
-			}
+			go c.fly(flights[i])
 		})
 		return nil
 	})
@@ -138,71 +120,70 @@ func (c *Cache) flyTogether(up Together, flights []*flight) {
 	}
 }
 
-// fly fetches and keeps what f is for. Queries see its tiles either under way
-// or kept, never neither.
+// fly fetches and keeps what f is for. What is newer than all that is settled is kept once queries
+// have it, which need not wait for that.
 func (c *Cache) fly(f *flight) {
-	var late func() // what queries need not wait for
-	defer func() {
-		if late == nil {
-			c.flying.Add(-1)
-			return
-		}
-		go func() {
-			defer c.flying.Add(-1)
-			late()
-		}()
-	}()
+	defer c.flying.Add(-1)
+	c.land(f)
+	if f.err == nil && len(f.has) > 0 && c.narrow(f) {
+		c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
+	}
+}
+
+// narrow reports whether f is of nothing but what is newer than what is young already.
+func (c *Cache) narrow(f *flight) bool { return f.whole.From > f.moment.Now-c.fresh }
+
+// land fetches what f is for. Queries see its tiles either under way or kept, never neither.
+func (c *Cache) land(f *flight) {
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.leaveEntry()
-		c.share(f)
 		c.tidy(f.entry)
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
-	if f.err = c.restore(f.ctx, f); f.err != nil {
+	if f.err = c.bring(f); f.err != nil {
 		return
 	}
-	if !f.restored && !c.subsume(f) {
-		if f.err = f.ctx.Err(); f.err != nil {
-			return
-		}
-		if f.files {
-			c.countFetch(f) // the files are gone or damaged
-		}
-		f.sel, f.ws, f.err = c.fetch(f)
-		if f.err != nil {
-			return
-		}
-		if f.stats != nil {
-			f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
-		}
-		c.doubt(f)
-	}
-	c.keepYoung(f)
-	f.has = f.has.Revised(f.revision)
+	f.has = f.has.Revised(revisions.Add(1))
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
-	switch {
-	case f.kept().Empty() || len(f.ws) > 0 || f.doubted:
-	case f.narrow:
-		late = func() {
-			select {
-			case <-f.read: // it may want all cores until then
-			case <-time.After(patience):
-			}
-			defer c.rescue(func(error) { c.discard(f.entry) })
-			c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
-		}
-	default:
+	if len(f.has) > 0 && !c.narrow(f) {
 		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
 		c.keepOrDiscard(f.ctx, f)
-		if f.replaced != nil {
-			late = f.replaced
+	}
+}
+
+// bring gets what f is for, and finds out what of it is to be kept.
+func (c *Cache) bring(f *flight) (err error) {
+	if err = c.restore(f); err != nil || f.restored || c.subsume(f) {
+		return err
+	}
+	if err = f.ctx.Err(); err != nil {
+		return err
+	}
+	if f.files || f.superset != nil { // it was not counted as a fetch
+		tiles := tile.Spans{f.whole}.Tiles(c.tile)
+		c.metrics.misses.add(tiles)
+		if f.stats != nil {
+			f.stats.TilesFetched.Add(tiles)
+			f.stats.Fetches.Add(1)
 		}
 	}
+	if f.sel, f.ws, err = c.fetch(f); err != nil {
+		return err
+	}
+	if f.stats != nil {
+		f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
+	}
+	if c.doubts(f) || len(f.ws) > 0 {
+		f.has = nil
+	} else {
+		c.keepYoung(f)
+	}
+	return nil
 }
 
 // rescue turns a panic into an error. It is to be deferred.
@@ -215,6 +196,7 @@ func (c *Cache) rescue(failed func(error)) {
 
 // keepOrDiscard keeps what f brought, unless ctx ends before.
 func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
+	defer c.rescue(func(error) { c.discard(f.entry) })
 	if err := c.keep(ctx, f.entry, f); err != nil && ctx.Err() == nil {
 		c.log.Warn("Could not keep what was fetched", "err", err)
 		c.discard(f.entry)
@@ -227,39 +209,26 @@ func (c *Cache) subsume(f *flight) bool {
 	if f.superset == nil {
 		return false
 	}
-	tiles := tile.Spans{f.whole}.Tiles(c.tile)
 	sel, ok := matching.Narrowed(f.superset.sel, f.entry.matchers, f.superset.entry.matchers, c.lacks)
-	if ok {
-		var err error
-		// Exactly, for beside it there may be what is too old.
-		if sel, err = sel.Slice(f.whole.From, f.whole.To-1).Cut(f.ctx, f.whole.From, f.whole.To-1); err == nil {
-			f.sel, f.has = sel, f.superset.has
-			c.metrics.subsumed.add(tiles)
-			if f.stats != nil {
-				f.stats.TilesSubsumed.Add(tiles)
-			}
-			c.mu.Lock()
-			f.entry.parent = f.superset.entry // if it is corrupt, so is that
-			c.mu.Unlock()
-			return true
-		}
+	if !ok {
+		return false
 	}
-	c.countFetch(f)
-	return false
-}
-
-// countFetch counts f, which was not to be one, as a fetch.
-func (c *Cache) countFetch(f *flight) {
+	// Exactly, for beside it there may be what is too old.
+	sel, err := sel.Slice(f.whole.From, f.whole.To-1).Cut(f.ctx, f.whole.From, f.whole.To-1)
+	if err != nil {
+		return false
+	}
+	f.sel, f.has = sel, f.superset.has
 	tiles := tile.Spans{f.whole}.Tiles(c.tile)
-	c.metrics.misses.add(tiles)
+	c.metrics.subsumed.add(tiles)
 	if f.stats != nil {
-		f.stats.TilesFetched.Add(tiles)
-		f.stats.Fetches.Add(1)
+		f.stats.TilesSubsumed.Add(tiles)
 	}
+	c.mu.Lock()
+	f.entry.parent = f.superset.entry // if it is corrupt, so is that
+	c.mu.Unlock()
+	return true
 }
-
-// patience is how long what a query need not wait for waits for the query.
-const patience = time.Second
 
 // leaveEntry takes f off the list of flights that new queries may join. The
 // cache's mutex must be held.

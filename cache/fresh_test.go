@@ -24,67 +24,6 @@ func clocked(t *testing.T, up Upstream, o Options) (c *Cache, clock *int64) {
 	return New(up, o), clock
 }
 
-func TestMaxAge(t *testing.T) {
-	series := 2
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, series, mint, maxt), nil, nil
-	}
-	c, clock := clocked(t, up, Options{MaxAge: 6 * time.Hour})
-	requireMinutely(t, query(t, c, 80*hour, 90*hour-1, "m"), 2, 80*hour, 90*hour-1)
-	*clock += 4 * hour
-	requireMinutely(t, query(t, c, 86*hour, 94*hour-1, "m"), 2, 86*hour, 94*hour-1)
-	require.Equal(t, []request{{80 * hour, 90*hour - 1}, {90 * hour, 94*hour - 1}}, up.asked())
-
-	// One series was deleted. That shows where tiles are too old, nowhere else.
-	series = 1
-	*clock += 2*hour - 6*60_000 // fetches are dated up to 6 minutes early
-	requireMinutely(t, query(t, c, 80*hour, 94*hour-1, "m"), 2, 80*hour, 94*hour-1)
-	require.Empty(t, up.asked())
-	*clock += 6 * 60_000
-	got := query(t, c, 88*hour, 92*hour-1, "m")
-	require.Equal(t, []request{{88 * hour, 90*hour - 1}}, up.asked())
-	require.Len(t, got[`{__name__="m", i="000000"}`], 240)
-	require.Len(t, got[`{__name__="m", i="000001"}`], 120)
-	require.EqualValues(t, 3, c.Stats().Tiles, "what is too old has gone")
-
-	// With the youngest stretch, too.
-	*clock += 6 * hour
-	requireMinutely(t, query(t, c, 88*hour, *clock, "m"), 1, 88*hour, *clock)
-	require.Equal(t, []request{{88 * hour, *clock}}, up.asked())
-	requireMinutely(t, query(t, c, 88*hour, *clock, "m"), 1, 88*hour, *clock)
-	require.Equal(t, []request{{112 * hour, *clock}}, up.asked())
-}
-
-func TestRetention(t *testing.T) {
-	series := 2
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, series, mint, maxt), nil, nil
-	}
-	// Kept are tiles from 71h on, that is from 72h.
-	c, clock := clocked(t, up, Options{Retention: 30 * time.Hour})
-	requireMinutely(t, query(t, c, 70*hour, 76*hour-1, "m"), 2, 70*hour, 76*hour-1)
-	require.Equal(t, []request{{70 * hour, 76*hour - 1}}, up.asked())
-	require.EqualValues(t, 2, c.Stats().Tiles)
-	requireMinutely(t, query(t, c, 72*hour, 76*hour-1, "m"), 2, 72*hour, 76*hour-1)
-	require.Empty(t, up.asked())
-	requireMinutely(t, query(t, c, 69*hour, 70*hour, "m"), 2, 69*hour, 70*hour)
-	requireMinutely(t, query(t, c, 71*hour, now, "m"), 2, 71*hour, now)
-	require.Equal(t, []request{{69 * hour, 70 * hour}, {71 * hour, 72*hour - 1}, {76 * hour, now}}, sorted(up.asked()))
-
-	// What was kept is older than the retention now, and vanishes.
-	*clock += 2 * hour
-	series = 1
-	got := query(t, c, 72*hour, 76*hour-1, "m")
-	require.Equal(t, []request{{72 * hour, 74*hour - 1}}, up.asked())
-	require.Len(t, got[`{__name__="m", i="000000"}`], 240)
-	require.Len(t, got[`{__name__="m", i="000001"}`], 120)
-	query(t, c, *clock-hour, *clock-hour, "m")
-	query(t, c, 100*hour, 102*hour-1, "m") // brings a tile, so that the entry is made anew
-	require.EqualValues(t, 14, c.Stats().Tiles)
-}
-
 func sorted(rs []request) []request {
 	slices.SortFunc(rs, func(a, b request) int { return int(a.mint - b.mint) })
 	return rs

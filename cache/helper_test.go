@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -212,7 +211,7 @@ func landed(t testing.TB, c *Cache) {
 // prefetched does at some steps what the prefetcher of a cache without one would do now.
 func prefetched(t testing.TB, c *Cache, step int) {
 	if step%3 < 2 {
-		c.prefetcher(prefetch.Budget{Requests: 1e9, Concurrency: 2}).Round(t.Context())
+		_ = (&prefetcher{c: c, Budget: Budget{Requests: 1e9, Concurrency: 2}}).round(t.Context())
 	}
 }
 
@@ -249,7 +248,8 @@ const testTile = 2 * time.Hour
 
 // get is what somebody gets who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	l := c.look(ctx, nil, c.moment(), mint, maxt, matchers)
+	l := c.look(ctx, c.moment(), mint, maxt, matchers)
+	defer c.release(l)
 	c.launch(l.starts)
 	return c.result(ctx, l)
 }

@@ -19,17 +19,29 @@ type lookup struct {
 	sel     *selection.Selection // nil when nothing was kept
 	covered tile.Coverage        // what sel covers
 	moment  tile.Moment
-	kept    tile.Span // what was asked for that is kept or is to be kept
+	kept    tile.Span // what was asked for that is kept or is to be kept: it is not evicted until release
 	more    bool      // whether something that is not kept was asked for, too
 	flights []*flight
 	starts  []*flight // those of flights that are to be launched
-	got     bool      // whether its flights are waited for; see Cache.release
+	got     bool      // whether its flights are waited for; see reader.Close
+}
+
+// release ends what l holds, and gives up what was begun and never got.
+func (c *Cache) release(l *lookup) {
+	if !l.got {
+		c.leave(context.Background(), l.flights)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.entry != nil {
+		l.entry.held = slices.DeleteFunc(l.entry.held, func(other *lookup) bool { return other == l })
+	}
 }
 
 // look finds the entry of a selector and joins the flights for what it lacks from mint to maxt (ms,
 // both included), or makes such as are to be launched. Selectors that are looked up at one moment lack
-// the same times.
-func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt int64, matchers []*labels.Matcher) *lookup {
+// the same times. What is found is held until it is released.
+func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, matchers []*labels.Matcher) *lookup {
 	if mint > maxt || ctx.Err() != nil {
 		return &lookup{}
 	}
@@ -62,12 +74,14 @@ func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt in
 		kept.To = max(kept.To, young[0].From)
 		tail.From = young[0].From
 	}
-	h.add(e, kept)
 	l := &lookup{want: want, entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
+	if !kept.Empty() {
+		e.held = append(e.held, l)
+	}
 
-	// Join what is under way, or shared.
+	// Join what is under way.
 	shared := 0
-	for _, f := range e.useful(m, windowOf(ctx)) {
+	for _, f := range e.flights {
 		rest := missing.Without(f.old)
 		helps, was, old := !slices.Equal(rest, missing), tail, ancient
 		// A flight may be of another moment; its youngest stretch is only shared with
@@ -110,12 +124,10 @@ func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt in
 	}
 	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, window: windowOf(ctx), read: h.end()}))
+		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m}))
 	}
 	l.flights = append(l.flights, l.starts...)
-	if len(l.flights) > 0 {
-		h.begin(l)
-	} else if l.sel == nil {
+	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()
 	}
 

@@ -239,48 +239,55 @@ func TestAgainstTSDB(t *testing.T) {
 	}
 }
 
-// TestConcurrently runs random queries from many goroutines, some of them
-// cancelled, through a cache that evicts and is cleared.
+// TestConcurrently runs random queries from many goroutines, some of them cancelled, through a cache
+// that evicts, and that is cleared or made to shrink meanwhile: answers are right, and its accounts
+// come to what it holds.
 func TestConcurrently(t *testing.T) {
-	up := newMinutely(t, 5)
-	c := New(up, Options{HostBytes: 200_000, Tile: testTile, Now: at(now)})
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(3, uint64(g)))
-			for range 100 {
-				mint := 80*hour + r.Int64N(20*hour)
-				maxt := min(now, mint+r.Int64N(10*hour))
-				ctx, cancel := context.WithCancel(t.Context())
-				if r.IntN(4) == 0 {
-					time.AfterFunc(time.Duration(r.IntN(1000))*time.Microsecond, cancel)
-				}
-				sel, _, err := c.get(ctx, mint, maxt, named(fmt.Sprintf("m%d", r.IntN(3))))
-				if err == nil {
-					got, order := read(t, sel.SeriesSet(mint, maxt, nil))
-					if !slices.IsSorted(order) {
-						t.Errorf("series in order %v", order)
-					}
-					for _, ss := range got {
-						if want := int(maxt/60_000 - (mint+59_999)/60_000 + 1); len(ss) != want {
-							t.Errorf("%d samples, want %d", len(ss), want)
+	for name, disturb := range map[string]func(c *Cache){
+		"cleared":   (*Cache).Clear,
+		"reclaimed": func(c *Cache) { c.Reclaim(50_000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(newMinutely(t, 5), Options{HostBytes: 300_000, Tile: testTile, Now: at(now)})
+			var wg sync.WaitGroup
+			for g := range 8 {
+				wg.Go(func() {
+					r := rand.New(rand.NewPCG(3, uint64(g)))
+					for range 100 {
+						mint := 80*hour + r.Int64N(20*hour)
+						maxt := min(now, mint+r.Int64N(10*hour))
+						ctx, cancel := context.WithCancel(t.Context())
+						if r.IntN(4) == 0 {
+							time.AfterFunc(time.Duration(r.IntN(1000))*time.Microsecond, cancel)
+						}
+						q, err := c.Querier(mint, maxt)
+						if err != nil {
+							t.Error(err)
+						}
+						got, order, err := drain(q.Select(ctx, true, nil, named(fmt.Sprintf("m%d", r.IntN(6)))...))
+						if err != nil && ctx.Err() == nil || !slices.IsSorted(order) {
+							t.Errorf("%v, series in order %v", err, order)
+						}
+						for _, ss := range got {
+							if want := int(maxt/60_000 - (mint+59_999)/60_000 + 1); len(ss) != want {
+								t.Errorf("%d samples, want %d", len(ss), want)
+							}
+						}
+						_ = q.Close()
+						cancel()
+						if r.IntN(20) == 0 {
+							disturb(c)
+						}
+						if s := c.Stats(); s.Bytes > s.Limit || s.Bytes < 0 {
+							t.Errorf("%+v", s)
 						}
 					}
-				} else if ctx.Err() == nil {
-					t.Error(err)
-				}
-				cancel()
-				if r.IntN(50) == 0 {
-					c.Clear()
-				}
-				if s := c.Stats(); s.Bytes > s.Limit || s.Bytes < 0 {
-					t.Errorf("%+v", s)
-				}
+				})
 			}
+			wg.Wait()
+			c.Clear()
+			require.Empty(t, c.entries)
+			require.Zero(t, c.Stats().Bytes)
 		})
 	}
-	wg.Wait()
-	c.Clear()
-	require.Empty(t, c.entries)
-	require.Zero(t, c.Stats().Bytes, "with those of ghosts")
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/prefetch"
 )
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
@@ -60,7 +59,7 @@ type Options struct {
 	Retention time.Duration
 	// Prefetch is the budget of fetching ahead of queries; the zero value means
 	// that nothing is.
-	Prefetch prefetch.Budget
+	Prefetch Budget
 	// Disk keeps on disk what is kept in memory; nil means none. The cache closes
 	// it. Without HostBytes it is not used.
 	Disk *disk.Store

@@ -5,31 +5,101 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/promwarp/promwarp/cache/prefetch"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // Fetched ahead are the newest tiles of selectors that are asked for again and again with the newest
 // samples, and what is young of them when it is about to be fetched again.
 
+// Budget bounds fetching ahead. It comes on top of what queries fetch.
+type Budget struct {
+	Requests    float64 // a second; 0 means no prefetching
+	Bytes       int64   // of chunks and labels, a second; 0 means no bound
+	Concurrency int     // requests at one time; 0 means one
+}
+
 // longestPrefetch is the longest stretch that is prefetched, in ms: what lacks
 // more was not looked at for long.
 const longestPrefetch = 6 * tile.HalfLife
 
-// prefetcher returns what fetches ahead within a budget.
-func (c *Cache) prefetcher(budget prefetch.Budget) *prefetch.Prefetcher[*entry] {
-	return &prefetch.Prefetcher[*entry]{Wanted: c.wanted, Fetch: c.fetchAhead, Budget: budget}
+// afterFailure is for how long nothing is prefetched after a request that failed.
+const afterFailure = time.Minute
+
+// prefetcher fetches ahead within a budget.
+type prefetcher struct {
+	c *Cache
+	Budget
+
+	mu   sync.Mutex
+	next time.Time // when the budget has room for the next request
 }
 
-// startPrefetching starts fetching ahead, if there is a budget. pause is how often the cache looks
-// for something to do.
-func (c *Cache) startPrefetching(budget prefetch.Budget, pause time.Duration) {
-	if budget.Requests > 0 && c.limit > 0 {
-		c.prefetch = c.prefetcher(budget)
-		c.prefetch.Start(pause)
+// startPrefetching fetches ahead every pause. It returns what ends that.
+func (c *Cache) startPrefetching(budget Budget, pause time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	p := &prefetcher{c: c, Budget: budget}
+	go func() {
+		defer close(done)
+		for next := pause; sleep(ctx, next); {
+			if next = pause; p.round(ctx) != nil {
+				next = max(pause, afterFailure)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// round fetches what there is to be until a request fails or ctx ends.
+func (p *prefetcher) round(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(p.Concurrency, 1))
+	for _, e := range p.c.wanted() {
+		g.Go(func() error {
+			return rescue.Do(func() error {
+				if !sleep(ctx, p.spend(float64(time.Second)/p.Requests)) {
+					return ctx.Err()
+				}
+				bytes, err := p.c.fetchAhead(ctx, e)
+				if p.Bytes > 0 {
+					p.spend(float64(bytes) / float64(p.Bytes) * float64(time.Second))
+				}
+				return err
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// spend spends so many ns of the budget, and returns how long to wait until it had room for them.
+func (p *prefetcher) spend(ns float64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	left := p.next.Sub(now)
+	p.next = p.next.Add(time.Duration(ns))
+	return left
 }
 
 // wanted lists the entries that are asked for again and again with the newest

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -23,7 +22,7 @@ func TestPrefetch(t *testing.T) {
 		start := time.Now()
 		c := New(up, Options{
 			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
-			Prefetch: prefetch.Budget{Requests: 1},
+			Prefetch: Budget{Requests: 1},
 		})
 		defer func() { require.NoError(t, c.Close()) }()
 		ms := func() int64 { return c.now().UnixMilli() }
@@ -61,7 +60,7 @@ func TestPrefetchYoung(t *testing.T) {
 				}
 				o := Options{HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Fresh: 10 * time.Minute, Recheck: 5 * time.Minute, Now: clock}
 				if ahead {
-					o.Prefetch = prefetch.Budget{Requests: 10}
+					o.Prefetch = Budget{Requests: 10}
 				}
 				c := New(up, o)
 				defer func() { require.NoError(t, c.Close()) }()
@@ -100,18 +99,18 @@ func TestPrefetchYoung(t *testing.T) {
 func TestPrefetchBudget(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		budget  prefetch.Budget
+		budget  Budget
 		takes   time.Duration // a request
 		fails   bool
 		most    int // requests at once
 		seconds float64
 		asked   int
 	}{
-		{"requests", prefetch.Budget{Requests: 2, Concurrency: 10}, 0, false, 1, 9.5, 20},
-		{"concurrency", prefetch.Budget{Requests: 1000, Concurrency: 3}, time.Second, false, 3, 7, 20},
-		{"one", prefetch.Budget{Requests: 1000}, time.Second, false, 1, 20, 20},
-		{"bytes", prefetch.Budget{Requests: 1000, Bytes: 10}, 0, false, 1, 100, 20},
-		{"failing", prefetch.Budget{Requests: 1000}, 0, true, 1, 0, 1},
+		{"requests", Budget{Requests: 2, Concurrency: 10}, 0, false, 1, 9.5, 20},
+		{"concurrency", Budget{Requests: 1000, Concurrency: 3}, time.Second, false, 3, 7, 20},
+		{"one", Budget{Requests: 1000}, time.Second, false, 1, 20, 20},
+		{"bytes", Budget{Requests: 1000, Bytes: 10}, 0, false, 1, 100, 20},
+		{"failing", Budget{Requests: 1000}, 0, true, 1, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,14 +140,14 @@ func TestPrefetchBudget(t *testing.T) {
 				most.Store(0)
 				clock.Add(20 * 60_000)
 				fails.Store(test.fails)
-				p := c.prefetcher(test.budget)
+				p := &prefetcher{c: c, Budget: test.budget}
 				start := time.Now()
-				p.Round(t.Context())
+				_ = p.round(t.Context())
 				took := time.Since(start).Seconds()
 				require.Len(t, up.asked(), test.asked)
 				require.LessOrEqual(t, most.Load(), int64(test.most))
 				require.GreaterOrEqual(t, took, test.seconds)
-				p.Round(t.Context())
+				_ = p.round(t.Context())
 				require.Len(t, up.asked(), test.asked%20, "all are up to date, or the next one fails, too")
 			})
 		})
@@ -167,8 +166,8 @@ func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
 	}
 	*clock += 2 * hour
 	require.Len(t, c.wanted(), 1)
-	p := c.prefetcher(prefetch.Budget{Requests: 1e9, Concurrency: 1})
-	p.Round(t.Context())
+	p := &prefetcher{c: c, Budget: Budget{Requests: 1e9, Concurrency: 1}}
+	_ = p.round(t.Context())
 	require.Empty(t, c.wanted())
 	up.asked()
 	query(t, c, *clock-10*hour, c.moment().Settled.To-1, "m")
@@ -181,7 +180,7 @@ func TestPrefetchWholeTiles(t *testing.T) {
 		up := newMinutely(t, 1)
 		begin := time.Now()
 		c := New(up, Options{
-			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Prefetch: prefetch.Budget{Requests: 1},
+			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Prefetch: Budget{Requests: 1},
 			Now: func() time.Time { return time.UnixMilli(100 * hour).Add(time.Since(begin)) },
 		})
 		defer func() { require.NoError(t, c.Close()) }()

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cache/tile"
@@ -21,18 +20,10 @@ func (l *lookup) revised() tile.Coverage {
 	all, extents := l.left(), tile.Spans(nil)
 	for _, f := range l.flights {
 		all = all.Without(tile.Extent(f.sel))
-		for _, s := range tile.Without(f.brought(), extents) {
+		for _, s := range tile.Without(f.has, extents) {
 			all = all.Having(s)
 		}
 		extents = append(extents, tile.Extent(f.sel))
 	}
 	return all
-}
-
-// brought is what a flight's own selection has of what is kept of it.
-func (f *flight) brought() tile.Coverage {
-	if len(f.ws) > 0 || f.doubted {
-		return nil // nothing is
-	}
-	return f.has.Within(f.kept(), math.MinInt64)
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -46,11 +47,13 @@ func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 type reader struct {
 	c          *Cache
 	mint, maxt int64
-	holds      *holds
+
+	mu     sync.Mutex
+	looked []*lookup
 }
 
 func (c *Cache) reader(mint, maxt int64) *reader {
-	return &reader{c: c, mint: mint, maxt: maxt, holds: &holds{}}
+	return &reader{c: c, mint: mint, maxt: maxt}
 }
 
 // SelectChunks implements selection.Querier.
@@ -66,7 +69,10 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	defer func() { r.c.launch(starts) }()
 	for i, a := range asks {
 		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
-		l := r.c.look(a.Ctx, r.holds, m, mint, maxt, a.Matchers)
+		l := r.c.look(a.Ctx, m, mint, maxt, a.Matchers)
+		r.mu.Lock()
+		r.looked = append(r.looked, l)
+		r.mu.Unlock()
 		starts = append(starts, l.starts...)
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 			sel, ws, err := r.c.result(ctx, l)
@@ -107,6 +113,11 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 
 // Close implements storage.LabelQuerier. What was selected may be evicted after it.
 func (r *reader) Close() error {
-	r.c.release(r.holds)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.looked {
+		r.c.release(l)
+	}
+	r.looked = nil
 	return nil
 }

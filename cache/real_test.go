@@ -141,7 +141,7 @@ var selectors = []string{
 // at whatever operation on files the program ends. PROMWARP_MODEL is the number of
 // runs, and each makes 60 steps.
 func TestAgainstPrometheus(t *testing.T) {
-	runs := 3
+	runs := 5
 	if testing.Short() {
 		runs = 1
 	}
@@ -188,7 +188,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
 	maxAge, retention := pick(0, 20*time.Minute, 2*time.Hour), pick(0, 0, 3*time.Hour)
 	window, recheck := pick(0, time.Hour), pick(0, 5*time.Minute, 10*time.Minute)
-	m := &changing{maxAge: maxAge, blocks: true, model: &model{
+	m := &changing{maxAge: maxAge, model: &model{
 		t: t, r: r, now: modelStart, fresh: (10*time.Minute + window).Milliseconds(), last: make([]int64, 20), late: r.IntN(2) == 0, order: recheck > 0,
 	}}
 	m.db = teststorage.New(t, func(o *tsdb.Options) { o.OutOfOrderTimeWindow = 1000 * hour })

@@ -31,13 +31,13 @@ func (c *Cache) givingWay(bytes int64) []departure {
 			continue
 		}
 		tiles := e.covered.All().Tiles(c.tile)
-		perTile := float64(sizeOf(e.key, e.sel, e.covered)) / float64(max(1, tiles))
+		perTile := float64(e.bytes()) / float64(max(1, tiles))
 		for _, k := range e.used.WorthIn(e.covered.All()) {
 			found = append(found, candidate{k, e, perTile, float64(tiles)})
 		}
 	}
 	// Of a sample leaves its share; Reclaim asks for the rest again.
-	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.capacity/64))*c.sampled()))
+	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.limit/64))*c.sampled()))
 	for i, d := range out {
 		all := d.entry.covered.All()
 		share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))

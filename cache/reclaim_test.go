@@ -2,11 +2,7 @@ package cache
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -75,52 +71,4 @@ func TestReclaimLarge(t *testing.T) {
 		require.Equal(t, left, c.Stats().Entries)
 		requireMinutely(t, query(t, c, 10*hour, 20*hour-1, "m"), 10, 10*hour, 20*hour-1)
 	}
-}
-
-// TestReclaimConcurrently: answers are right while the cache is made to shrink, and its
-// accounts come to what it holds.
-func TestReclaimConcurrently(t *testing.T) {
-	up := newMinutely(t, 5)
-	c := New(up, Options{HostBytes: 400_000, Tile: testTile, Now: at(now)})
-	var queries, reclaims sync.WaitGroup
-	var done atomic.Bool
-	var freed atomic.Int64
-	reclaims.Go(func() {
-		for !done.Load() {
-			freed.Add(c.Reclaim(50_000))
-			time.Sleep(100 * time.Microsecond)
-		}
-	})
-	for g := range 4 {
-		queries.Go(func() {
-			r := rand.New(rand.NewPCG(5, uint64(g)))
-			for range 200 {
-				mint := 80*hour + r.Int64N(20*hour)
-				maxt := min(now, mint+r.Int64N(10*hour))
-				q, err := c.Querier(mint, maxt)
-				if err != nil {
-					t.Error(err)
-				}
-				got, _, err := drain(q.Select(t.Context(), true, nil, named(fmt.Sprintf("m%d", r.IntN(6)))...))
-				if err != nil {
-					t.Error(err)
-				}
-				for _, ss := range got {
-					if want := int(maxt/60_000 - (mint+59_999)/60_000 + 1); len(ss) != want {
-						t.Errorf("%d samples, want %d", len(ss), want)
-					}
-				}
-				_ = q.Close()
-				if s := c.Stats(); s.Bytes > s.Limit || s.Bytes < 0 {
-					t.Errorf("%+v", s)
-				}
-			}
-		})
-	}
-	queries.Wait()
-	done.Store(true)
-	reclaims.Wait()
-	require.Positive(t, freed.Load())
-	c.Clear()
-	require.Zero(t, c.Stats().Bytes)
 }

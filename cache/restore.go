@@ -31,16 +31,16 @@ func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
 
 // restore answers f from files, if they have all of it. It fails if there is no memory for it, or
 // no query waits any more.
-func (c *Cache) restore(ctx context.Context, f *flight) error {
+func (c *Cache) restore(f *flight) error {
 	if !f.files {
-		return ctx.Err()
+		return nil
 	}
 	c.files.RLock()
 	defer c.files.RUnlock()
-	sel, covered, err := c.read(ctx, f.entry.key, f.whole)
+	sel, covered, err := c.read(f.ctx, f.entry.key, f.whole)
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case f.ctx.Err() != nil:
+		return f.ctx.Err()
 	case memory.Exhausted(err):
 		return err
 	case err != nil:

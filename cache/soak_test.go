@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -44,7 +43,7 @@ func TestSoak(t *testing.T) {
 	store, err := disk.Open(disk.Options{Path: t.TempDir(), Limit: 32 << 20})
 	require.NoError(t, err)
 	c := New(up, Options{
-		HostBytes: limit, Disk: store, MaxAge: 12 * time.Hour, Recheck: DefaultRecheck, Prefetch: prefetch.Budget{Requests: 100, Concurrency: 2},
+		HostBytes: limit, Disk: store, MaxAge: 12 * time.Hour, Recheck: DefaultRecheck, Prefetch: Budget{Requests: 100, Concurrency: 2},
 		Now: func() time.Time { return time.UnixMilli(clock.Load()) },
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), long)

@@ -16,9 +16,9 @@ import (
 // a narrow one: beyond that fetching may be faster.
 const maxSubsumed = 500_000
 
-// maxWider is the most entries that are looked at for a wider selector. Each takes about 0.2 µs
+// maxWider is the most entries that are looked at for a wider selector. Each takes about 0.5 µs
 // with the cache's mutex held. One that is not found costs a fetch, never a wrong answer.
-const maxWider = 256
+const maxWider = 512
 
 // Answerer is what an Upstream may also be: one that matches selectors with the
 // labels that series have, but for external labels that it adds to all of them as

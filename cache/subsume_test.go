@@ -241,23 +241,5 @@ func TestCorruptChunkSubsumed(t *testing.T) {
 	sel.Discard()
 	require.Empty(t, c.entries)
 	require.Empty(t, c.index)
-	require.Empty(t, c.slabs)
-	require.Equal(t, c.ghosts.Bytes(), c.Stats().Bytes)
-}
-
-// Selectors that share samples share memory.
-func TestSubsumedSharesMemory(t *testing.T) {
-	up := &answering{t: t}
-	for i := range 200 {
-		up.series = append(up.series, labels.FromStrings("__name__", "m", "half", fmt.Sprint(i/100), "i", fmt.Sprintf("%06d", i)))
-	}
-	c, _ := clocked(t, up, Options{})
-	query(t, c, 40*hour, 90*hour-1, "m")
-	one := c.Stats().Bytes
-	_, _, err := c.get(t.Context(), 40*hour, 90*hour-1, matchersIn(t, `m{half="0"}`))
-	require.NoError(t, err)
-	require.EqualValues(t, 25, c.Stats().Subsumed)
-	require.Less(t, c.Stats().Bytes, one+one/2)
-	c.Clear()
 	require.Zero(t, c.Stats().Bytes)
 }

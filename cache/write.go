@@ -16,26 +16,28 @@ const (
 )
 
 // newSaver returns what writes to the disk of c.
-func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver[*entry] {
-	return saving.New(saving.Options[*entry]{
+func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver {
+	return saving.New(saving.Options{
 		Write: c.write, Drop: c.disk.Drop, Retry: retry, Grace: grace,
 		Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
 	})
 }
 
-// write writes what is kept of e and not on disk yet, and reports whether there
+// write writes what is kept of a selector and not on disk yet, and reports whether there
 // was anything. When ctx ends there was not.
-func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
+func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	c.files.RLock()
 	defer c.files.RUnlock()
 	c.mu.Lock()
-	sel, covered := e.sel, e.covered
-	c.mu.Unlock()
-	if sel == nil {
+	e := c.entries[key]
+	if e == nil || e.sel == nil {
+		c.mu.Unlock()
 		return false, nil // evicted meanwhile
 	}
+	sel, covered := e.sel, e.covered
+	c.mu.Unlock()
 	// What is young is not worth a file.
-	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(e.key))
+	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(key))
 	if len(plan.Spans) == 0 {
 		return false, nil
 	}
@@ -48,7 +50,7 @@ func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
 			return false, nil
 		}
 	}
-	switch err = c.disk.Put(ctx, e.key, plan.Stretches(), part, plan.Replaces); {
+	switch err = c.disk.Put(ctx, key, plan.Stretches(), part, plan.Replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err == nil:

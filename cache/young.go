@@ -37,12 +37,12 @@ const pause = 10
 // as young.
 func (c *Cache) keepYoung(f *flight) {
 	at := f.moment.Now
-	if c.recheck == 0 || f.whole.To <= f.moment.Settled.To || len(f.ws) > 0 {
+	if c.recheck == 0 || f.whole.To <= f.moment.Settled.To {
 		return
 	}
 	alive, until := at-c.fresh, min(f.whole.To, at-c.fresh/latest)
 	before := selection.Empty()
-	if f.narrow = f.whole.From > alive; f.narrow {
+	if c.narrow(f) {
 		c.mu.Lock()
 		sel, usable := f.entry.sel, f.entry.covered.Usable(f.moment)
 		c.mu.Unlock()
@@ -56,18 +56,18 @@ func (c *Cache) keepYoung(f *flight) {
 		}
 	}
 	to, ok := newest.Complete(before, f.sel, alive, until)
-	if !ok || f.narrow && to < f.whole.From+c.fresh/worthKeeping {
+	if !ok || c.narrow(f) && to < f.whole.From+c.fresh/worthKeeping {
 		return
 	}
-	f.young = tile.Span{From: max(f.whole.From, f.moment.Settled.To), To: to}
-	f.has = f.has.Having(tile.Stretch{Span: f.young, At: at, Young: true})
+	young := tile.Span{From: max(f.whole.From, f.moment.Settled.To), To: to}
+	f.has = f.has.Having(tile.Stretch{Span: young, At: at, Young: true})
 }
 
-// doubt finds out for how long f is believed, if it has no series though its selector had samples then
-// or earlier. Such a stretch is fetched at each look until it has been empty for the freshness window,
+// doubts reports whether f is not believed, as it has no series though its selector had samples then
+// or earlier, and else finds out for how long it is. Such a stretch is fetched at each look until it has been empty for the freshness window,
 // and is kept from then on for as long as it has been empty. So a selector that has ended costs a few
 // fetches in a day.
-func (c *Cache) doubt(f *flight) {
+func (c *Cache) doubts(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := f.entry, c.now().UnixMilli()
@@ -77,10 +77,10 @@ func (c *Cache) doubt(f *flight) {
 	}
 	empty := had && f.sel.NumSeries() == 0 && !f.old.Empty()
 	lasted := e.empty.Found(f.old, empty, now)
-	f.doubted = empty && lasted < c.fresh
 	if empty && c.maxAge > 0 {
 		f.has = tile.Coverage(nil).With(f.old, min(f.has[0].At, now-c.maxAge+lasted))
 	}
+	return empty && lasted < c.fresh
 }
 
 // expected is what a fetch of s is likely to bring of e's series. The cache's mutex

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -59,49 +58,6 @@ func TestUntilNow(t *testing.T) {
 	require.Equal(t, []request{{100 * hour, begin + minute}}, up.asked())
 	close(up.open)
 	all.Wait()
-}
-
-// Nothing young is kept where samples come out of order, or where that is not wanted.
-func TestNothingYoung(t *testing.T) {
-	for _, o := range []Options{{}, {Recheck: 5 * time.Minute, OutOfOrder: time.Minute}, {Recheck: 5 * time.Minute, Fresh: -1}} {
-		up := newMinutely(t, 1)
-		o.HostBytes, o.Tile, o.Now = DefaultHostBytes, time.Hour, at(100*hour+35*minute)
-		c := New(up, o)
-		for range 2 {
-			query(t, c, 96*hour, 100*hour+35*minute, "m")
-		}
-		require.Len(t, up.asked(), 2)
-		require.Empty(t, c.entries[matching.Key(named("m"))].covered.Young())
-	}
-}
-
-// A fetch that does not go back as far as samples may come late does not tell which
-// series there are.
-func TestYoungOfAShortRange(t *testing.T) {
-	up := newMinutely(t, 1)
-	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
-	for range 2 {
-		query(t, c, now-5*minute, now, "m")
-		require.Equal(t, []request{{now - 5*minute, now}}, up.asked())
-	}
-}
-
-func TestYoungIsDropped(t *testing.T) {
-	series := 2
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, series, mint, maxt), nil, nil
-	}
-	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
-	query(t, c, now-hour, now, "m")
-	series = 1
-	require.Len(t, query(t, c, now-hour, now, "m"), 2, "the deletion shows within five minutes")
-	_, err := c.Drop(now-2*minute, now)
-	require.NoError(t, err)
-	up.asked()
-	got := query(t, c, now-hour, now, "m")
-	require.Equal(t, []request{{now - hour/2, now}}, up.asked())
-	require.Len(t, got[`{__name__="m", i="000001"}`], 30)
 }
 
 // histograms is a selection of one series of them.

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/reuse"
-	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -36,12 +35,6 @@ func (x *Executor) Ahead(job Job) *Ahead {
 		}
 	}
 	a.keepOnGrid(job.Node, true)
-	// What is evaluated once is evaluated ahead once.
-	for _, alike := range plan.Repeated(job.Node) {
-		for _, n := range alike[1:] {
-			delete(a.leaves, n)
-		}
-	}
 	if len(a.leaves) == 0 {
 		return nil
 	}
@@ -106,11 +99,7 @@ func (a *Ahead) Evaluate(ctx context.Context, ms []*labels.Matcher, p selection.
 func (a *Ahead) evaluate(ctx context.Context, n *plan.Aggregate, leaf reuse.Leaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
 	r := newEvaluation(ctx, a.x, a.job)
 	r.fetched = fetched{leaf.Window, p.Sel}
-	r.latest = &window.Latest{}
-	defer func() {
-		r.latest.Release()
-		r.Matrix.Release()
-	}()
+	defer r.Matrix.Release()
 	src, err := r.fetchSource(leaf.Window, leaf.Maps)
 	if err != nil || src.mayCollide || r.mayWarn(leaf.Window, src) {
 		return found, false

@@ -7,7 +7,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
-	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -16,10 +15,9 @@ type evaluation struct {
 	*operator.Query
 	x        *Executor
 	job      Job
-	fetched  fetched        // what was fetched last
-	latest   *window.Latest // shared with evaluations below
-	overlaps bool           // start timestamps do, in some window
-	tick     int64          // of the decoded columns, that of the whole query
+	fetched  fetched // what was fetched last
+	overlaps bool    // start timestamps do, in some window
+	tick     int64   // of the decoded columns, that of the whole query
 }
 
 // newEvaluation begins the evaluation of a job.
@@ -49,9 +47,6 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	q := r.Query
 	switch n := n.(type) {
 	case *plan.Aggregate:
-		if s := r.job.repeated[n]; s != nil {
-			return r.finished(n, func() ([]plan.Row, error) { return r.share(n, s) })
-		}
 		if leaf, ok := r.job.reusable[n]; ok {
 			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(n, leaf) })
 		}

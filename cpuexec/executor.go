@@ -29,8 +29,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
-	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -100,9 +98,9 @@ type Job struct {
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
+	CountSamples       bool // the matrix says how many samples each step read
 
 	reusable map[*plan.Aggregate]reuse.Leaf
-	repeated map[*plan.Aggregate]*repeated
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -113,11 +111,8 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	if job.Results != nil || job.Ahead != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
-	job.repeated = repeatedIn(&job)
 	r := newEvaluation(ctx, x, job)
-	r.latest = &window.Latest{}
 	defer func() {
-		r.latest.Release()
 		if m == nil { // whether it failed or panicked
 			r.Matrix.Release()
 		}
@@ -149,9 +144,3 @@ type SelectError struct {
 func (e *SelectError) Error() string { return e.Err.Error() }
 
 func (e *SelectError) Unwrap() error { return e.Err }
-
-// Each calls f(i) for every i below n, from several goroutines where the work,
-// given as the number of values it goes over, is worth it.
-func (x *Executor) Each(n, values int, f func(i int)) {
-	parallel.While(operator.WorkersFor(x.workers, values), n, func(_, i int) bool { f(i); return true })
-}

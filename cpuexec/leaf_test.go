@@ -47,9 +47,10 @@ func countedBy(t *testing.T, f windower) (*plan.Matrix, error) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	w := &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("count_over_time"), Width: 60_000, Text: "count_over_time(m)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("count_over_time"), Width: 60_000, Origin: plan.Origin{Text: "count_over_time(m)"}}
 	return New(Options{}).Run(t.Context(), Job{
-		Node: w, Grid: plan.Grid{Start: 60_000, Interval: 60_000, Steps: 2}, Accelerator: f,
+		CountSamples: true,
+		Node:         w, Grid: plan.Grid{Start: 60_000, Interval: 60_000, Steps: 2}, Accelerator: f,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil
 		},

@@ -9,7 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -169,21 +168,12 @@ func (s *selected) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) 
 // are, and how many samples Prometheus's engine would hold at most.
 func (r *evaluation) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
-	const block = 8192
-	parts := make([]operator.SampleLimit, (len(hasPoints)+block-1)/block)
-	parallel.For(len(parts), func(k int) {
-		limit := operator.SampleLimit{Window: !l.Window.Func.Instant}
-		for i := k * block; i < min((k+1)*block, len(hasPoints)); i++ {
-			hasPoints[i] = all[i].Points > 0
-			limit.Add(countsOf(all[i]))
-		}
-		parts[k] = limit
-	})
-	for _, p := range parts {
-		peak = max(peak, r.Held+points+p.Peak)
-		points += p.Held
+	limit := operator.SampleLimit{Window: !l.Window.Func.Instant, Held: r.Held}
+	for i := range hasPoints {
+		hasPoints[i] = all[i].Points > 0
+		limit.Add(countsOf(all[i]))
 	}
-	return hasPoints, points, peak
+	return hasPoints, limit.Held - r.Held, limit.Peak
 }
 
 func countsOf(c SeriesCounts) dense.Counts {

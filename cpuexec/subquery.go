@@ -82,16 +82,10 @@ func (o *subquery) onCores() error {
 		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
 	})
 	defer frames.Release()
-	err := o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
+	return o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
 		s.times = times(s.times[:0], o.n.Inner, o.in[i].Runs)
 		return column.NewSamples(s.times, o.in[i].Values), nil
 	})
-	if steps := &o.scratch[0].Steps; err == nil && steps.Counted {
-		for k, n := range steps.All {
-			r.Matrix.SamplesAtStep[k] += n
-		}
-	}
-	return err
 }
 
 // raise raises what Prometheus's engine raises once it has evaluated the function.
@@ -106,7 +100,7 @@ func (r *evaluation) on(g plan.Grid, n plan.Node) *evaluation {
 	job := r.job
 	job.Node, job.Grid = n, g
 	sub := newEvaluation(r.Context, r.x, job)
-	sub.latest, sub.tick = r.latest, r.tick
+	sub.tick = r.tick
 	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -65,9 +66,14 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		}
 	}
 	if e.loop.Next < n {
-		scratch, release := r.x.borrow(e.workers, r.job.Grid.Steps)
+		scratch, release := r.x.borrow(e.workers)
 		defer release()
 		e.scratch = scratch
+		for _, s := range scratch {
+			if r.job.CountSamples {
+				s.Counts = window.NewStepCounts(r.job.Grid.Steps)
+			}
+		}
 		if err := cores(); err != nil {
 			return err
 		}
@@ -87,8 +93,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	return nil
 }
 
-// evaluate evaluates the series that were not consumed yet, whose samples load gets. The first of
-// the scratch memories has the samples of each step then.
+// evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.told = progress.Of(r.Context)
@@ -100,7 +105,6 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
 		e.told.Evaluate(in.Times.Len())
-		in.Release()
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
@@ -112,20 +116,21 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	steps := &e.scratch[0].Steps
-	frames.CountSamples(steps)
 	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
 	e.warnOverlaps()
-	for i, s := range e.scratch {
+	for _, s := range e.scratch {
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
-		if s.CountSamples(); i > 0 {
-			steps.Merge(&s.Steps)
+		if s.Counts == nil {
+			continue
 		}
+		if _, ok := e.node.(*plan.Subwindow); ok { // what its points are of was counted when it was read
+			clear(s.Counts.Fresh)
+		}
+		r.countSteps(s.Counts.All, s.Counts.Fresh)
 	}
-	steps.Sum()
 	return nil
 }
 
@@ -217,14 +222,9 @@ func (s *selected) onCores() (err error) {
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
-	frames := r.latest.Frames(s.w.Func, window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
-	if err := s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
-		return err
-	}
-	if steps := &s.scratch[0].Steps; steps.Counted {
-		r.countSteps(steps.All, steps.Fresh)
-	}
-	return nil
+	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	defer frames.Release()
+	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }
 
 // raise raises what Prometheus's engine raises once it has evaluated the window to so many
@@ -235,4 +235,80 @@ func (s *selected) raise(points int) error {
 		return err
 	}
 	return s.r.CheckSteps(s.w, 0, 0, points, len(s.series))
+}
+
+const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some step, which is for Prometheus's engine to report"
+
+// noteQuantiles says what Prometheus's engine says of the quantiles that workers have
+// noted and that are none.
+func (r *evaluation) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
+	for _, s := range scratch {
+		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
+	}
+}
+
+// holdParams evaluates the parameters. Their samples are held until what is above the function
+// has been evaluated, also those of constants.
+func (e *windowing) holdParams() error {
+	f, steps := e.call.Func, e.r.job.Grid.Steps
+	if len(e.params) == 0 {
+		e.r.Held += f.Param.Count() * steps
+		return nil
+	}
+	for i, p := range e.params {
+		rows, err := operator.Rows(p)
+		if err != nil {
+			return err
+		}
+		e.call.Varying[i] = rows[0].Values
+		e.r.Held += steps
+	}
+	if check := e.call.Func.Check; check != nil {
+		for k, factor := range e.call.Varying[0] {
+			if check(factor, e.call.Varying[1][k]) != nil {
+				return &plan.Declined{At: e.node, Reason: reasonFactors}
+			}
+		}
+	}
+	return nil
+}
+
+// worker is the scratch memory of one goroutine.
+type worker struct {
+	column.Reader
+	window.Evaluator
+	// overlapping counts, for all series of a name, the steps at which start timestamps
+	// overlap.
+	overlapping map[string]uint64
+	times       []int64 // of the points of a subquery
+}
+
+func (w *worker) reset() {
+	w.Reader.Reset(false)
+	w.Evaluator.Reset()
+	w.overlapping = nil
+}
+
+// borrow takes scratch memory for n goroutines that evaluate windows; release gives it
+// back.
+func (x *Executor) borrow(n int) (scratch []*worker, release func()) {
+	scratch = make([]*worker, n)
+	for i := range scratch {
+		scratch[i] = x.scratch.Get().(*worker)
+		scratch[i].reset()
+	}
+	return scratch, func() {
+		for _, s := range scratch {
+			x.scratch.Put(s)
+		}
+	}
+}
+
+// noteOverlaps notes what countOverlaps has counted of a series.
+func (s *worker) noteOverlaps(l labels.Labels) {
+	if s.overlapping == nil {
+		s.overlapping = map[string]uint64{}
+	}
+	s.overlapping[l.Get(model.MetricNameLabel)] += s.Overlaps
+	s.Overlaps = 0
 }

@@ -47,7 +47,7 @@ func upstream(t *testing.T) *fixture {
 		sharedFixture, errFixture = startFixture()
 		if errFixture == nil {
 			s := sharedFixture.stats
-			t.Logf("data set: %d series, %d samples, %d blocks, until %d", s.Series, s.Samples, s.Blocks, sharedFixture.grid.end.Unix())
+			t.Logf("data set: %d series, %d samples, until %d", s.Series, s.Samples, sharedFixture.grid.end.Unix())
 		}
 	}
 	require.NoError(t, errFixture)

@@ -47,7 +47,7 @@ func startLive(t *testing.T, series int) *live {
 	require.NoError(t, err)
 	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), nil, tsdb.DefaultOptions(), nil)
 	require.NoError(t, err)
-	_, err = l.data.Write(ctx, db, time.Now().UnixMilli(), nil)
+	_, err = l.data.Write(ctx, db, time.Now().UnixMilli())
 	require.NoError(t, db.Close())
 	require.NoError(t, err)
 
@@ -78,7 +78,7 @@ func startLive(t *testing.T, series int) *live {
 func (l *live) arrive(t *testing.T) {
 	l.arriving.Lock()
 	defer l.arriving.Unlock()
-	if _, err := l.data.Write(context.Background(), sender(l.url), time.Now().UnixMilli(), nil); err != nil {
+	if _, err := l.data.Write(context.Background(), sender(l.url), time.Now().UnixMilli()); err != nil {
 		t.Errorf("send samples: %s", err)
 	}
 }

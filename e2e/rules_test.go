@@ -34,16 +34,16 @@ func totals(t *testing.T, base string) map[string]float64 {
 }
 
 // The rules of a Prometheus that reads through promwarp come to what the Prometheus behind it says
-// of the same time. With a share window each evaluation makes one fetch a selector, and what is
-// settled is fetched once.
+// of the same time. Evaluated as of 90 s ago, as readers.md advises, each evaluation makes one fetch
+// a selector at most, and what is settled is fetched once.
 func TestRulesReadThroughPromwarp(t *testing.T) {
 	t.Parallel()
-	const shapes, window = 10, "60s"
+	const shapes, offset = 10, 90 * time.Second
 	now := time.Now()
 	addr := mustFreeAddr(t)
 	up := runServer(t, "Prometheus", addr, prometheusBin, prometheusArgs(addr, smallData(t, now.Add(time.Hour), 6), writeConfig(t, ""))...)
 	addr = mustFreeAddr(t)
-	pw := runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, up.url), "--storage.remote.read-share-window="+window)...)
+	pw := runServer(t, "promwarp", addr, promwarpBin, promwarpArgs(addr, up.url)...)
 
 	selectors := []string{"http_requests_total", `node_cpu_seconds_total{mode!="idle"}`}
 	exprs := map[string]string{}
@@ -58,7 +58,7 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "rules.yml")
 	require.NoError(t, os.WriteFile(file, []byte(rules.String()), 0o600))
-	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), fmt.Sprintf("rule_files: ['%s']\nremote_read: [{url: '%s/api/v1/read', read_recent: true}]\n", file, pw.url))
+	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), fmt.Sprintf("global: {rule_query_offset: %s}\nrule_files: ['%s']\nremote_read: [{url: '%s/api/v1/read', read_recent: true}]\n", model.Duration(offset), file, pw.url))
 
 	iterations := func() int { return int(totals(t, reader.url)["prometheus_rule_group_iterations_total"]) }
 	after := func(n int) map[string]float64 {
@@ -77,7 +77,7 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 
 	checked := 0
 	for name, expr := range exprs {
-		a, err := ask(t, reader.url, queryPath, instantForm(fmt.Sprintf("{__name__=%q}[10s]", name), time.Now())).parse()
+		a, err := ask(t, reader.url, queryPath, instantForm(fmt.Sprintf("{__name__=%q}[10s]", name), time.Now().Add(-offset))).parse()
 		require.NoError(t, err)
 		var recorded []series
 		require.NoError(t, json.Unmarshal(a.Data.Result, &recorded))

@@ -64,7 +64,7 @@ func TestShadowUnderLoad(t *testing.T) {
 		assert.LessOrEqual(c, figure(t, pw.url, "go_goroutines"), before+10)
 	}, 30*time.Second, 100*time.Millisecond)
 	require.Zero(t, figure(t, pw.url, `promwarp_compare_queries_total{verdict="different"}`))
-	require.Zero(t, figure(t, pw.url, `promwarp_compare_skipped_total{reason="error"}`))
+	require.Zero(t, figure(t, pw.url, `promwarp_compare_skipped_total{reason="failed"}`))
 	require.NotContains(t, pw.log.String(), "level=ERROR")
 
 	// It ends soon amid as many, and whoever is answered is answered rightly.

@@ -3,24 +3,19 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	config_util "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
@@ -43,9 +38,9 @@ type piecemeal struct {
 func newPiecemeal(t *testing.T, e *Engine, st storage.Storage, r *rand.Rand) *piecemeal {
 	p := &piecemeal{Engine: e}
 	p.broken.Store(-1)
-	h := remote.NewReadHandler(nil, nil, st, func() config.Config { return config.Config{} }, 0, 100, 1<<20)
+	h := readsOf(st)
 	var mu sync.Mutex
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	at := serving(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		late, luck := time.Duration(r.IntN(6))*time.Millisecond, r.IntN(12)
 		mu.Unlock()
@@ -59,16 +54,8 @@ func newPiecemeal(t *testing.T, e *Engine, st storage.Storage, r *rand.Rand) *pi
 			h.ServeHTTP(w, req)
 		}
 	}))
-	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
-	srv.Start()
-	t.Cleanup(srv.Close)
-	u, err := url.Parse(srv.URL)
-	require.NoError(t, err)
-	p.client, err = remoteread.NewClient(
-		&config.RemoteReadConfig{URL: &config_util.URL{URL: u}, RemoteTimeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 26},
+	p.client = clientOf(t, config.RemoteReadConfig{URL: at, RemoteTimeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 26},
 		remoteread.Options{Piece: 10 * time.Minute, Concurrency: 3, Retries: 9, MinBackoff: time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(p.client.CloseIdle)
 	p.forget()
 	return p
 }

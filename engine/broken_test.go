@@ -3,15 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	config_util "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/promql"
@@ -34,19 +29,11 @@ func TestBrokenStores(t *testing.T) {
 		t.Skip("takes long under the race detector; make unit runs it")
 	}
 	store := &brokenstore.Store{}
-	s := httptest.NewUnstartedServer(store)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.Start()
-	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	require.NoError(t, err)
 	cfg := config.DefaultRemoteReadConfig
-	cfg.URL, cfg.RemoteTimeout = &config_util.URL{URL: u}, model.Duration(10*time.Second)
-	client, err := remoteread.NewClient(&cfg, remoteread.Options{
+	cfg.URL, cfg.RemoteTimeout = serving(t, store), model.Duration(10*time.Second)
+	client := clientOf(t, cfg, remoteread.Options{
 		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
 	})
-	require.NoError(t, err)
-	t.Cleanup(client.CloseIdle)
 	e := New(Options{Prometheus: plainOpts()})
 
 	start := time.UnixMilli(100 * 3_600_000)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
@@ -41,7 +42,6 @@ func (q *query) printed() {
 // choose plans the query, has everything fetched that its parts read, and leaves to
 // Prometheus's engine at once all selectors of what executors cannot evaluate.
 func (q *query) choose() error {
-	kept, _ := q.fetches.querier.(selection.Keeper)
 	for again := true; again; {
 		again = false
 		if err := q.plan(q.ctx); err != nil {
@@ -52,16 +52,12 @@ func (q *query) choose() error {
 		}
 		q.fetches.start(q.parts)
 		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
-			// What is kept says it, most often, before the newest samples have come.
-			if reason, sure := q.expects(kept, w, g); sure && !q.e.surprises.has(w.Scan) || reason != "" {
-				return reason
-			}
 			f := q.fetches.started(w)
 			q.fetches.wait(f)
 			if f.err != nil {
 				return "" // for the evaluation to say
 			}
-			return q.refuses(w, g, f.sel)
+			return cpuexec.Refuses(w, g, f.sel)
 		})
 		for at, reason := range refused {
 			q.exclude(at, reason)
@@ -86,8 +82,15 @@ func (q *query) foresee(ctx context.Context) error {
 			return err
 		}
 		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
-			reason, _ := q.expects(kept, w, g)
-			return reason
+			if kept == nil {
+				return ""
+			}
+			for _, sel := range kept.Kept(w.Scan.Matchers...) {
+				if reason := cpuexec.Refuses(w, g, sel); reason != "" {
+					return reason
+				}
+			}
+			return ""
 		})
 		maps.Copy(q.excluded, refused)
 		again = len(refused) > 0
@@ -108,27 +111,6 @@ func (q *query) refused(reason func(w *plan.Window, g plan.Grid) string) map[pos
 		}
 	}
 	return found
-}
-
-// refuses says why samples cannot be evaluated on an executor, or nothing.
-func (q *query) refuses(w *plan.Window, g plan.Grid, sel *selection.Selection) string {
-	return cpuexec.Refuses(w, g, sel)
-}
-
-// expects says by what is kept of a selector why its samples cannot be evaluated on an
-// executor, or nothing, and whether that is sure but for what is not kept.
-func (q *query) expects(kept selection.Keeper, w *plan.Window, g plan.Grid) (reason string, sure bool) {
-	if kept == nil {
-		return "", false
-	}
-	floats, mixed := false, false
-	for _, sel := range kept.Kept(w.Scan.Matchers...) {
-		if reason := q.refuses(w, g, sel); reason != "" {
-			return reason, true
-		}
-		floats, mixed = floats || sel.NumSeries() > 0, mixed || !sel.OnlyFloats()
-	}
-	return "", floats && !mixed
 }
 
 // exclude leaves an expression to Prometheus's engine.
@@ -167,4 +149,37 @@ func (q *query) closeFetches() {
 		q.fetches.close()
 		q.fetches = nil
 	}
+}
+
+// reading is a window of a part, and the grid that it is evaluated on.
+type reading struct {
+	window *plan.Window
+	grid   plan.Grid
+}
+
+// readingsOf are the windows of a part, found in one walk.
+func readingsOf(p *planner.Part) []reading { return readings(p.Node, p.Grid, nil) }
+
+func readings(n plan.Node, g plan.Grid, found []reading) []reading {
+	if w, ok := n.(*plan.Window); ok {
+		found = append(found, reading{w, g})
+	}
+	for _, in := range n.Inputs() {
+		switch n := n.(type) {
+		case *plan.Subwindow:
+			found = readings(in, n.GridOf(in, g), found)
+		case *plan.Once:
+			found = readings(in, n.Grid(g), found)
+		default:
+			found = readings(in, g, found)
+		}
+	}
+	return found
+}
+
+// hints tell a storage the time range that is read.
+func (r reading) hints() *storage.SelectHints {
+	h := &storage.SelectHints{Step: r.grid.Interval}
+	h.Start, h.End = r.window.Reads(r.grid)
+	return h
 }

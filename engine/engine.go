@@ -5,18 +5,24 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -60,8 +66,7 @@ type Engine struct {
 	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
 
-	turns     *semaphore.Weighted // of evaluations of many samples
-	surprises surprises
+	turns *semaphore.Weighted // of evaluations of many samples
 }
 
 // New returns an engine.
@@ -183,4 +188,198 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		})
 	}
 	return x, nil
+}
+
+// Mode says which executor a request wants.
+type Mode string
+
+const (
+	// Auto lets the planner choose for each part of a query.
+	Auto Mode = "auto"
+	// CPU runs on cpuexec whatever it can compute, however small.
+	CPU Mode = "cpu"
+	// GPU runs on a GPU every window, with what aggregates it, that one can
+	// compute, however small, and the rest as CPU does.
+	GPU Mode = "gpu"
+	// Prometheus leaves the whole query to Prometheus's engine.
+	Prometheus Mode = "prometheus"
+)
+
+// ParseMode reads the value of a request's executor parameter; the empty
+// string is Auto.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case "":
+		return Auto, nil
+	case Auto, CPU, GPU, Prometheus:
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown executor %.100q: use auto, cpu, gpu or prometheus", s)
+}
+
+// thing is what a mode forces, in words.
+func (m Mode) thing() string {
+	if m == GPU {
+		return "a GPU"
+	}
+	return "an executor"
+}
+
+type modeKey struct{}
+
+type modeValue struct {
+	mode   Mode
+	strict bool
+	exact  plan.Exact
+}
+
+// WithMode returns a context whose queries run in the given mode. With strict,
+// a query of which a forced executor cannot take all is an error rather than a
+// warning.
+func WithMode(ctx context.Context, m Mode, strict bool) context.Context {
+	v := modeOf(ctx)
+	v.mode, v.strict = m, strict
+	return context.WithValue(ctx, modeKey{}, v)
+}
+
+// WithExact returns a context whose queries have answers as exact as that; empty means as exact as the
+// engine's options say.
+func WithExact(ctx context.Context, e plan.Exact) context.Context {
+	v := modeOf(ctx)
+	v.exact = e
+	return context.WithValue(ctx, modeKey{}, v)
+}
+
+func modeOf(ctx context.Context) modeValue {
+	if v, ok := ctx.Value(modeKey{}).(modeValue); ok {
+		return v
+	}
+	return modeValue{mode: Auto}
+}
+
+type planKey struct{}
+
+// WithPlan returns a context whose queries have a plan to show when they have ended.
+func WithPlan(ctx context.Context) context.Context { return context.WithValue(ctx, planKey{}, true) }
+
+type statisticsKey struct{}
+
+// WithStatistics returns a context whose queries keep the statistics that Prometheus's
+// engine does. Executors count no samples otherwise, and with results kept from earlier
+// queries the largest number of samples held at once is not known.
+func WithStatistics(ctx context.Context) context.Context {
+	return context.WithValue(ctx, statisticsKey{}, true)
+}
+
+func statisticsAsked(ctx context.Context) bool {
+	asked, _ := ctx.Value(statisticsKey{}).(bool)
+	return asked
+}
+
+// leftOver lists what is not on the executor that the request forced: of the nodes
+// that stayed with Prometheus's engine the highest that read samples, and, with
+// the GPU forced, the windows that the cores evaluated.
+func (q *query) leftOver() []string {
+	var out []string
+	if q.root == nil {
+		return nil
+	}
+	q.root.Walk(func(d *plan.Decision) {
+		if d.Own || q.mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
+			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
+		}
+	})
+	return slices.Compact(out)
+}
+
+// NotTakenError is the error of a strict request whose forced executor could
+// not evaluate all of the query.
+type NotTakenError struct {
+	Mode  Mode
+	Parts []string // expression and reason
+}
+
+func (e *NotTakenError) Error() string {
+	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, e.Mode.thing(), strings.Join(e.Parts, "; "))
+}
+
+// NotTakenWarning says which part of a query a forced executor could not take.
+type NotTakenWarning struct {
+	Mode Mode
+	Part string
+}
+
+func (w NotTakenWarning) Error() string {
+	if w.Mode == GPU {
+		return "PromQL warning: not evaluated on a GPU: " + w.Part
+	}
+	return "PromQL warning: evaluated by Prometheus's engine: " + w.Part
+}
+
+// Unwrap makes the warning one that Prometheus's API lists under warnings.
+func (NotTakenWarning) Unwrap() error { return annotations.PromQLWarning }
+
+// metrics count what ran where, so that nothing falls back silently.
+type metrics struct {
+	queries  *prometheus.CounterVec
+	nodes    *prometheus.CounterVec
+	declined *prometheus.CounterVec
+	stayed   *prometheus.CounterVec
+	samples  prometheus.Counter
+	bytes    prometheus.Counter
+	kept     prometheus.Counter
+	lost     prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
+	f := instrument.With(reg)
+	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.DecodedBytes()) })
+	return &metrics{
+		queries:  f.Counters("promwarp_queries_total", "Queries by how much of them ran on an executor: whole, part, none, or idle where no samples are read.", "accelerated"),
+		nodes:    f.Counters("promwarp_plan_nodes_total", "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.", "executor", "kind"),
+		declined: f.Counters("promwarp_parts_declined_total", "Parts of queries that an executor declined after seeing their data, by reason.", "reason"),
+		stayed:   f.Counters("promwarp_parts_left_total", "Expressions left to Prometheus's engine, by reason; those that only wait for such a one are not counted.", "reason"),
+		samples:  f.Counter("promwarp_cpu_samples_decoded_total", "Samples decoded by the CPU executor."),
+		bytes:    f.Counter("promwarp_cpu_chunk_bytes_total", "Bytes of encoded chunks decoded by the CPU executor."),
+		kept:     f.Counter("promwarp_cpu_samples_kept_total", "Samples that the CPU executor took from columns decoded for earlier queries."),
+		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for parts of queries that it then declined."),
+	}
+}
+
+// count records a query that has ended.
+func (m *metrics) count(q *query) {
+	if q.root == nil {
+		m.queries.WithLabelValues("none").Inc()
+		return
+	}
+	taken, other := 0, 0
+	q.root.Walk(func(d *plan.Decision) {
+		if d.Idle {
+			return
+		}
+		m.nodes.WithLabelValues(d.Executor, d.Kind).Inc()
+		if w := d.Work; w != nil {
+			m.samples.Add(float64(w.Samples))
+			m.bytes.Add(float64(w.Bytes))
+			m.kept.Add(float64(w.Kept))
+		}
+		if d.Executor != plan.OnPrometheus {
+			taken++
+			return
+		}
+		other++
+		if d.Own {
+			m.stayed.WithLabelValues(d.Reason).Inc()
+		}
+	})
+	switch {
+	case taken == 0 && other == 0:
+		m.queries.WithLabelValues("idle").Inc()
+	case taken == 0:
+		m.queries.WithLabelValues("none").Inc()
+	case other == 0:
+		m.queries.WithLabelValues("whole").Inc()
+	default:
+		m.queries.WithLabelValues("part").Inc()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -19,10 +20,12 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -67,14 +70,7 @@ func TestSampleLimit(t *testing.T) {
 		"sum(temp smoothed) or temp or sum(temp smoothed)", "temp unless (sum(temp) - sum(temp))",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(50) {
-			opts := plainOpts()
-			opts.MaxSamples = limit
-			ours := New(Options{Prometheus: opts, Workers: 2})
-			opts.Reg = nil
-			want := ranged(t, promql.NewEngine(opts), t.Context(), st, qs)
-			got := ranged(t, ours, t.Context(), st, qs)
-			require.Equal(t, want.Err, got.Err, "%s limit %d", qs, limit)
-			if want.Err != nil {
+			if strikes(t, st, qs, limit, Options{Workers: 2}) {
 				struck++
 			} else {
 				passed++
@@ -83,6 +79,23 @@ func TestSampleLimit(t *testing.T) {
 	}
 	require.Greater(t, struck, 100)
 	require.Greater(t, passed, 100)
+}
+
+// strikes reports whether Prometheus's engine fails at a limit on samples, as an engine with the
+// options must, on GPUs if it has some.
+func strikes(t *testing.T, st storage.Queryable, qs string, limit int, o Options) bool {
+	t.Helper()
+	o.Prometheus = plainOpts()
+	o.Prometheus.MaxSamples = limit
+	ctx := t.Context()
+	if o.GPUs != nil {
+		ctx = WithMode(ctx, GPU, false)
+	}
+	got := ranged(t, New(o), ctx, st, qs)
+	o.Prometheus.Reg = nil
+	want := ranged(t, promql.NewEngine(o.Prometheus), t.Context(), st, qs)
+	require.Equal(t, want.Err, got.Err, "%s limit %d", qs, limit)
+	return want.Err != nil
 }
 
 // TestMemoryLimit: a query that needs more memory than it may take fails and says
@@ -324,27 +337,77 @@ func TestExplain(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestAnyNumberOfCores: the same bits whatever the number of goroutines, and
-// under concurrent use.
-func TestAnyNumberOfCores(t *testing.T) {
-	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
-	for _, qs := range []string{
-		"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])",
-		"topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`,
-		"sum by (job) (temp / on (job, instance) reqs_total)", "sum(temp unless reqs_total > 50)", "sum(temp * scalar(sum(temp)))",
-	} {
-		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
-		for workers := 2; workers < 9; workers++ {
-			e := New(Options{Prometheus: plainOpts(), Workers: workers})
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					if got := summary(ranged(t, e, t.Context(), st, qs), qs); got != want {
-						t.Errorf("%s with %d workers differs", qs, workers)
-					}
-				})
+// crowdStorage has 300 series of three jobs of unequal sizes, so many samples that all workers
+// take part, with gaps, series that begin late, and values whose sum depends on their order.
+func crowdStorage(t testing.TB, r *rand.Rand) storage.Storage {
+	st := teststorage.New(t)
+	app := st.AppenderV2(context.Background())
+	for i := range 300 {
+		job := "a"
+		switch {
+		case i%10 == 3:
+			job = "c"
+		case i%4 == 1:
+			job = "b"
+		}
+		at := labels.FromStrings("__name__", "m", "instance", fmt.Sprintf("i%03d", i), "job", job)
+		first, v := int64(r.IntN(3)*r.IntN(40)), 0.0
+		for k := first; k < 200; k++ {
+			if r.IntN(50) == 0 {
+				k += int64(r.IntN(30))
 			}
-			wg.Wait()
+			v += r.ExpFloat64() * math.Exp(float64(r.IntN(60)-30))
+			_, err := app.Append(0, at, 0, k*15_000+int64(i%7), v, nil, nil, storage.AppendV2Options{})
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	return st
+}
+
+// TestAnyNumberOfCores: the bits of Prometheus's engine whatever the number of goroutines, and under
+// concurrent use, also where workers add to parts of a group's steps at once.
+func TestAnyNumberOfCores(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	for _, c := range []struct {
+		st      storage.Storage
+		step    time.Duration
+		queries []string
+	}{
+		{randomStorage(t, rand.New(rand.NewPCG(5, 5))), 30 * time.Second, []string{
+			"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)",
+			"topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`,
+			"sum by (job) (temp / on (job, instance) reqs_total)", "sum(temp unless reqs_total > 50)", "sum(temp * scalar(sum(temp)))",
+		}},
+		{crowdStorage(t, rand.New(rand.NewPCG(seed, 6))), 2 * time.Second, []string{
+			"sum(rate(m[5m]))", "sum by (job) (increase(m[1m]))", "avg(m)", "avg by (job) (m)", "max by (job) (m)", "min(m)", "count by (job) (m > 1)", "group(m)",
+			"sum by (job) (m) / on () group_left () sum(m)",
+		}},
+		{randomStorage(t, rand.New(rand.NewPCG(9, 9))), time.Second, []string{"histogram_quantile(0.9, lat_bucket)"}},
+	} {
+		ask := func(e promql.QueryEngine, qs string) string {
+			query, err := e.NewRangeQuery(context.Background(), c.st, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), c.step)
+			if err != nil {
+				return err.Error()
+			}
+			defer query.Close()
+			return summary(query.Exec(context.Background()), qs)
+		}
+		for _, qs := range c.queries {
+			want := ask(promql.NewEngine(plainOpts()), qs)
+			for _, workers := range []int{2, 3, 7, 16} {
+				e := New(Options{Prometheus: plainOpts(), Workers: workers})
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() {
+						if got := ask(e, qs); got != want {
+							t.Errorf("%s with %d workers differs", qs, workers)
+						}
+					})
+				}
+				wg.Wait()
+			}
 		}
 	}
 }
@@ -364,4 +427,113 @@ func TestStatementRestored(t *testing.T) {
 // declined is the number of parts declined after seeing native histograms.
 func declined(e *Engine) float64 {
 	return testutil.ToFloat64(e.metrics.declined.WithLabelValues("it selects native histograms, which are not on an executor yet"))
+}
+
+// In all tests of this package values change as soon as they are released, so that an
+// answer that still looks at them is a wrong one.
+func init() {
+	spoil = func(m *plan.Matrix) {
+		for _, row := range m.Rows {
+			for k := range row.Values {
+				row.Values[k] = math.Float64frombits(0xDEAD_BEEF_0BAD_CAFE)
+			}
+		}
+	}
+}
+
+// TestMemoryOfPrometheus: what Prometheus's engine holds is charged as what executors hold
+// is: a query of a large result fails, whoever evaluates it, and a small one does not.
+func TestMemoryOfPrometheus(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 23)))
+	ctx := WithMode(t.Context(), Prometheus, false)
+	for _, qs := range []string{
+		"reqs_total", "reqs_total + 1", "rate(reqs_total[5m])", "max_over_time(rate(reqs_total[5m])[10m:1m])", `{__name__=~"reqs.*"} * 1`,
+	} {
+		want := ranged(t, New(Options{Prometheus: plainOpts()}), ctx, st, qs)
+		require.NoError(t, want.Err)
+		points := 0
+		for _, s := range want.Value.(promql.Matrix) {
+			points += len(s.Floats) + len(s.Histograms)
+		}
+		res := ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(16 * points)}), ctx, st, qs)
+		require.ErrorAs(t, res.Err, new(*operator.MemoryError), qs)
+		require.ErrorContains(t, res.Err, "query needs more than", "as it is, without a word about the storage")
+		res = ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(400*points + 1<<20)}), ctx, st, qs)
+		require.Equal(t, want, res, qs)
+	}
+}
+
+// TestMemoryOfSubqueries: subqueries that read no samples, or many of one series, are
+// charged for what they make.
+func TestMemoryOfSubqueries(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 24)))
+	e := New(Options{Prometheus: plainOpts(), MaxMemory: 1 << 20})
+	for _, qs := range []string{
+		"count_over_time(vector(time())[1y:1s])", "sum_over_time((vector(1) + time())[60d:])", `max_over_time((count_over_time(vector(1)[1d:1m]))[30d:1m])`,
+		`count_over_time((count({__name__=~"reqs.*"}) or vector(1))[10d:1s])`,
+	} {
+		start := time.Now()
+		q, err := e.NewInstantQuery(t.Context(), st, nil, qs, time.Unix(3600, 0))
+		require.NoError(t, err)
+		res := q.Exec(t.Context())
+		require.ErrorAs(t, res.Err, new(*operator.MemoryError), qs)
+		require.Less(t, time.Since(start), 20*time.Second)
+		q.Close()
+	}
+	q, err := e.NewInstantQuery(t.Context(), st, nil, "count_over_time(vector(1)[1h:1s])", time.Unix(3600, 0))
+	require.NoError(t, err)
+	require.NoError(t, q.Exec(t.Context()).Err)
+	q.Close()
+}
+
+// TestMemoryOfSelectors: a query of many selectors is charged for them before any is read, and gives
+// that back when it has its result.
+func TestMemoryOfSelectors(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 26)))
+	pool := memory.New(memory.Options{Limit: 16 << 20, Wait: time.Millisecond})
+	e := New(Options{Prometheus: plainOpts(), Memory: pool})
+	for _, mode := range []Mode{Prometheus, CPU} {
+		for qs, refused := range map[string]bool{
+			strings.Repeat("absent_metric or ", 900) + "absent_metric":               true,
+			"absent_metric{" + strings.Repeat(`a!="b",`, 199) + "} or absent_metric": false,
+			strings.Repeat("absent_metric or ", 300) + "absent_metric":               false,
+		} {
+			q, err := e.NewInstantQuery(WithMode(t.Context(), mode, false), st, nil, qs, time.Unix(3600, 0))
+			require.NoError(t, err)
+			err = q.Exec(t.Context()).Err
+			if refused {
+				require.ErrorAs(t, err, new(*memory.TooLargeError), mode)
+			} else {
+				require.NoError(t, err, mode)
+				require.Less(t, pool.Used(), int64(1<<20), "once there is a result")
+			}
+			q.Close()
+			require.Zero(t, pool.Used())
+		}
+	}
+}
+
+// TestMemoryOfProcess: queries hold memory of the process until they are closed, and one
+// that finds none is told to come back.
+func TestMemoryOfProcess(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 25)))
+	pool := memory.New(memory.Options{Limit: 5 << 20, Wait: time.Millisecond})
+	e := New(Options{Prometheus: plainOpts(), Memory: pool})
+	for _, mode := range []Mode{Prometheus, CPU} {
+		ctx := WithMode(t.Context(), mode, false)
+		var open []promql.Query
+		var refused error
+		for refused == nil && len(open) < 100 {
+			q, err := e.NewRangeQuery(ctx, st, nil, "reqs_total * 2", time.Unix(0, 0), time.Unix(7200, 0), 10*time.Second)
+			require.NoError(t, err)
+			open = append(open, q)
+			refused = q.Exec(ctx).Err
+		}
+		require.ErrorAs(t, refused, new(*memory.BusyError), fmt.Sprint(mode))
+		require.Greater(t, len(open), 2)
+		for _, q := range open {
+			q.Close()
+		}
+		require.Zero(t, pool.Used())
+	}
 }

@@ -230,7 +230,7 @@ func TestStartsOverCache(t *testing.T) {
 			for _, qs := range []string{"increase(reqs_total[5m])", "resets(errs_total[10m])", "start_timestamp(reqs_total)", anyExtended(r, "temp", "[3m]", "")} {
 				ask := question{query: qs, start: w.now - 50*minute, end: w.now, step: 30_000}
 				data := &recorded{from: w.cache}
-				got, _, _ := answerOf(t, c.ours, data, ask)
+				got, _ := answerOf(t, c.ours, data, ask)
 				data.close()
 				want, err := ask.on(c.stock, w.db)
 				require.NoError(t, err)
@@ -260,54 +260,4 @@ func TestGPUExtended(t *testing.T) {
 	}
 	require.Positive(t, metric(t, reg, "promwarp_gpu_jobs_total"))
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
-}
-
-// hinted notes what a storage is told of selectors.
-type hinted struct {
-	storage.Queryable
-	hints *[]storage.SelectHints
-}
-
-func (h hinted) Querier(mint, maxt int64) (storage.Querier, error) {
-	q, err := h.Queryable.Querier(mint, maxt)
-	return hintedQuerier{q, h.hints}, err
-}
-
-type hintedQuerier struct {
-	storage.Querier
-	hints *[]storage.SelectHints
-}
-
-func (q hintedQuerier) Select(ctx context.Context, sorted bool, h *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	*q.hints = append(*q.hints, *h)
-	return q.Querier.Select(ctx, sorted, h, ms...)
-}
-
-// TestExtendedHints: the storage is told the time range, the function and its range that
-// Prometheus's engine tells it.
-func TestExtendedHints(t *testing.T) {
-	st := edgeStorage(t, rand.New(rand.NewPCG(33, 1)), asXOR2)
-	c := newComparison(false, 1, useStarts(true))
-	for _, qs := range []string{
-		"gauge smoothed", "gauge anchored", "gauge smoothed offset 1m", "sum by (k) (gauge smoothed @ 600)",
-		"rate(a_total[5m] smoothed)", "sum by (k) (rate(a_total[5m] anchored offset 2m))", "changes(gauge[1m] anchored @ 900)",
-		"delta(gauge[5m] smoothed offset -1m)", "timestamp(gauge smoothed)", "start_timestamp(a_total)", "rate(a_total[5m])",
-	} {
-		var hints [2][]storage.SelectHints
-		ask := question{query: qs, start: 10 * minute, end: 30 * minute, step: 30_000}
-		for i, e := range []promql.QueryEngine{c.stock, strictly{c.ours}} {
-			q, err := ask.on(e, hinted{st, &hints[i]})
-			require.NoError(t, err)
-			require.NoError(t, q.Exec(t.Context()).Err, qs)
-			q.Close()
-			require.Len(t, hints[i], 1, qs)
-			h := &hints[i][0]
-			*h = storage.SelectHints{Start: h.Start, End: h.End, Func: h.Func, Range: h.Range}
-		}
-		// Of timestamps Prometheus's engine asks for what it does not read.
-		if strings.Contains(qs, "timestamp(gauge smoothed") {
-			hints[0][0].End -= 5 * minute
-		}
-		require.Equal(t, hints[0], hints[1], qs)
-	}
 }

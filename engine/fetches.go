@@ -16,6 +16,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/engine/ahead"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
@@ -91,11 +95,11 @@ func (f *fetches) start(parts []*planner.Part) {
 			got := &fetched{ready: make(chan struct{})}
 			f.of[w.Scan.Pos] = got
 			if !ok {
-				got.sel, got.ws, got.err = f.encoded(r.hints, w)
+				got.sel, got.ws, got.err = f.encoded(r.hints(), w)
 				close(got.ready)
 				continue
 			}
-			asks, wanted = append(asks, selection.Ask{Hints: r.hints, Matchers: w.Scan.Matchers}), append(wanted, got)
+			asks, wanted = append(asks, selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}), append(wanted, got)
 		}
 	}
 	f.fetch(q, asks, wanted)
@@ -138,8 +142,7 @@ func (f *fetches) started(w *plan.Window) *fetched { return f.of[w.Scan.Pos] }
 
 // infoSeries gets what info reads besides its input. What that is shows only in the input.
 func (f *fetches) infoSeries(w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
-	hints := &storage.SelectHints{Step: g.Interval, Func: "info"}
-	hints.Start, hints.End = w.Reads(g)
+	hints := reading{w, g}.hints()
 	if q, ok := f.querier.(selection.Querier); ok {
 		return q.SelectChunks(f.ctx, hints, w.Scan.Matchers...)
 	}
@@ -205,4 +208,38 @@ func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetch
 		}
 		return f.of[v.PosRange]
 	}
+}
+
+// aheadOf is who evaluates a part while its samples are on their way. The zero value evaluates none.
+type aheadOf struct {
+	*ahead.Runner
+	part  *planner.Part
+	lease *memory.Lease
+}
+
+// beginAhead begins to evaluate p ahead, if it is a whole query: the order of its steps is nobody's
+// business then. Statistics and GPUs are for those who evaluate all at once.
+func (q *query) beginAhead(p *planner.Part) {
+	if q.mode != Auto && q.mode != CPU || q.stats || !q.direct(p) {
+		return
+	}
+	if a := q.accelerates(p); a != nil && a.suitsAny(p.Node) {
+		return
+	}
+	o, f := &q.e.opts.Prometheus, q.fetches
+	// Nobody waits for it, so it takes no memory from those who do wait.
+	lease := q.e.opts.Memory.SpareLease(memory.Evaluation)
+	of := q.e.cpu.Ahead(cpuexec.Job{
+		Node: p.Node, Grid: p.Grid, Budget: operator.NewBudget(f.ctx, q.e.opts.MaxMemory, lease),
+		MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
+		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps,
+	})
+	if of != nil {
+		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), p, lease}
+	}
+}
+
+// suitsAny reports whether a GPU may evaluate n or something below it.
+func (a *accelerator) suitsAny(n plan.Node) bool {
+	return a.suits(n) == "" || slices.ContainsFunc(n.Inputs(), a.suitsAny)
 }

@@ -153,7 +153,8 @@ func TestNativeHistogramsAtOnce(t *testing.T) {
 						before := asked.Load()
 						x, err := explained(ours, t.Context(), storage, c.query)
 						require.NoError(t, err)
-						if settled || round > 1 {
+						// What turns into histograms while it is not settled is declined once a query.
+						if settled || round > 1 && !strings.Contains(c.query, "turned") {
 							require.Equal(t, 2, runs.runs, "notes of active queries")
 						}
 						if round > 1 {

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
@@ -160,9 +163,6 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 			}
 			q.exclude(d.At.Range(), d.Reason)
 			q.e.metrics.lost.Add(float64(d.Lost))
-			if scan, ok := d.At.(*plan.Scan); ok {
-				q.e.surprises.add(scan.String())
-			}
 		default:
 			return q.finish(res)
 		}
@@ -258,5 +258,169 @@ func (q *query) release() {
 func (q *query) restore() {
 	for _, p := range q.parts {
 		*p.Slot = p.Expr
+	}
+}
+
+// direct reports whether part p is a whole range query, whose result need not
+// pass through Prometheus's engine point by point. That engine still runs the
+// query, with its timeout, tracker, log and statistics, over an empty stand-in;
+// the part is computed when it reads that, and its matrix is the result when it
+// has ended.
+func (q *query) direct(p *planner.Part) bool {
+	return p.Slot == &q.stmt.Expr && p.Outer == 0 && q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
+}
+
+// remembers reports whether the results of part p may come from earlier queries, and
+// be kept for later ones. An executor that was asked for evaluates all itself, and a
+// query whose statistics are asked for must know what Prometheus's engine would hold.
+func (q *query) remembers(p *planner.Part) bool {
+	return q.e.results != nil && q.mode == Auto && !q.stats && q.direct(p)
+}
+
+// claimDirect notes the result m of a whole query and returns what the stand-in
+// yields instead: nothing.
+func (q *query) claimDirect(m *plan.Matrix) (*plan.Matrix, error) {
+	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
+		return nil, &evalError{promql.ErrTooManySamples("query execution")}
+	}
+	q.whole = m
+	q.peak = max(q.peak, int(m.Points()))
+	return &plan.Matrix{Grid: m.Grid, Annotations: m.Annotations}, nil
+}
+
+// matrix returns m, which is the query's, as Prometheus's engine returns results.
+func (q *query) matrix(m *plan.Matrix) (promql.Matrix, error) {
+	n := int(m.Points())
+	if err := q.budget.Charge(16 * int64(n)); err != nil {
+		return nil, err
+	}
+	out := make(promql.Matrix, len(m.Rows))
+	for i := range m.Rows {
+		out[i] = seriesOf(&m.Rows[i], m.Grid)
+	}
+	return out, nil
+}
+
+// seriesOf is a row as Prometheus's engine has series.
+func seriesOf(row *plan.Row, g plan.Grid) promql.Series {
+	floats := make([]promql.FPoint, 0, len(row.Values))
+	for t, v := range row.All(g) {
+		floats = append(floats, promql.FPoint{T: t, F: v})
+	}
+	return promql.Series{Metric: row.Labels, Floats: floats}
+}
+
+// sort sorts the rows of a result by labels, as results of range queries are. Where the
+// query's context ends meanwhile, it gives up and returns the error of that.
+func (q *query) sort(rows []plan.Row) error {
+	byLabels := func(a, b plan.Row) int { return labels.Compare(a.Labels, b.Labels) }
+	if slices.IsSortedFunc(rows, byLabels) {
+		return nil
+	}
+	calls, ended := 0, false
+	slices.SortFunc(rows, func(a, b plan.Row) int {
+		if calls++; calls%(1<<14) == 0 && q.ctx.Err() != nil {
+			ended = true
+		}
+		if ended {
+			return 0 // any order will do
+		}
+		return byLabels(a, b)
+	})
+	if !ended {
+		return nil
+	}
+	return plan.Ended(q.ctx)
+}
+
+// Close implements promql.Query. The result must not be used any more.
+func (q *query) Close() {
+	q.closeFetches()
+	q.Query.Close()
+	q.release()
+	q.lease.Release()
+}
+
+// reads are the samples that a part read, less the points of its stand-in, by
+// step. They correct the query's statistics once it has ended: not earlier,
+// because a step may read fewer samples than it yields points, and the engine's
+// own counters must never go down.
+type reads struct {
+	part  *planner.Part
+	extra []int64
+	// excess is by how much the points are more than the samples in the step's
+	// windows, as those of absent are; nil where they nowhere are.
+	excess []int64
+}
+
+// countSamples corrects a query's sample statistics. The engine will count each
+// point of a stand-in as one sample, so this adds, for each step, the samples in
+// the part's windows less the points of its stand-in, and returns the same of
+// the samples read, and what this would take away, for when the query has ended.
+// A result that goes around the engine has a stand-in without points.
+func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct bool) reads {
+	points := make([]int64, m.Grid.Steps)
+	rows := m.Rows
+	if direct {
+		rows = nil
+	}
+	for i := range rows {
+		for _, run := range rows[i].Runs {
+			for k := run.First; k < run.First+run.Len; k++ {
+				points[k]++
+			}
+		}
+	}
+	r := reads{part: p, extra: m.NewSamplesAtStep}
+	add := func(step, k int) {
+		n := m.SamplesAtStep[k] - points[k]
+		if n >= 0 {
+			s.IncrementSamplesAtStep(step, n)
+			return
+		}
+		for len(r.excess) <= step {
+			r.excess = append(r.excess, 0)
+		}
+		r.excess[step] = -n
+	}
+	switch {
+	case p.InSubquery:
+		// The function above the subquery counts the subquery's points itself.
+	case p.Outer > 0:
+		// Evaluated once and repeated at every step.
+		for k := range p.Outer {
+			add(k, 0)
+		}
+	default:
+		for k := range points {
+			add(k, k)
+		}
+	}
+	for k := range points {
+		r.extra[k] -= points[k]
+	}
+	return r
+}
+
+// add puts the corrections into s.
+func (r reads) add(s *stats.QuerySamples) {
+	for k, n := range r.excess {
+		s.IncrementSamplesAtStep(k, -n)
+	}
+	switch {
+	case r.part.InSubquery:
+		// Which of the subquery's steps a step of the query needs, the engine
+		// alone knows; the total is right where all of them are needed.
+		var sum int64
+		for _, n := range r.extra {
+			sum += n
+		}
+		s.SamplesRead = max(s.SamplesRead+sum, 0)
+	case r.part.Outer > 0:
+		s.IncrementSamplesReadAtStep(0, r.extra[0])
+	default:
+		for k, n := range r.extra {
+			s.IncrementSamplesReadAtStep(k, n)
+		}
 	}
 }

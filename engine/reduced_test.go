@@ -4,28 +4,32 @@ import (
 	"context"
 	"hash/crc32"
 	"maps"
+	"math"
 	"math/rand/v2"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/remoteread/reduce"
 	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // readers are Prometheus's engine over remote reads of one storage: of all samples, and of what
@@ -43,10 +47,8 @@ type readers struct {
 // newReaders returns readers of st, which has external labels. Those of own they take off what they
 // read. They have newer samples than localStart, in ms, themselves; 0 says none.
 func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64, options ...func(*promql.EngineOpts)) *readers {
-	opts := promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
-		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
-	}
+	opts := plainOpts()
+	opts.Reg, opts.NoStepSubqueryIntervalFn = nil, func(int64) int64 { return 30_000 }
 	for _, set := range options {
 		set(&opts)
 	}
@@ -70,12 +72,8 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.La
 
 // readFrom returns what a Prometheus of release 3.15 reads from a door.
 func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, own labels.Labels, localStart int64) storage.Queryable {
-	server := httptest.NewServer(door)
-	t.Cleanup(server.Close)
-	u, err := url.Parse(server.URL)
-	require.NoError(t, err)
 	client, err := remote.NewReadClient("reader", &remote.ClientConfig{
-		URL: &commonconfig.URL{URL: u}, Timeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 24, AcceptedResponseTypes: types,
+		URL: serving(t, door), Timeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 24, AcceptedResponseTypes: types,
 		Headers: map[string]string{"User-Agent": "Prometheus/3.15.0"},
 	})
 	require.NoError(t, err)
@@ -233,6 +231,8 @@ func TestReducedReads(t *testing.T) {
 		localStart int64
 		cached     bool // read through a cache, and from retained columns
 		settled    bool // all that is cached is
+		uneven     bool // series are unlike each other
+		delayed    bool // names are removed late
 	}{
 		"from columns":                        {cached: true, settled: true},
 		"from columns and chunks behind them": {cached: true},
@@ -241,15 +241,25 @@ func TestReducedReads(t *testing.T) {
 		"readers with external labels":        {external: labels.FromStrings("cluster", "eu", "a", "1"), own: labels.FromStrings("cluster", "eu")},
 		"readers that have newer samples":     {localStart: 2_000_000},
 		"readers with all of most queries":    {localStart: 600_000},
+		"uneven":                              {uneven: true},
+		"uneven, names are removed late":      {uneven: true, cached: true, delayed: true},
+		"uneven, external labels":             {uneven: true, external: labels.FromStrings("cluster", "eu")},
+		"uneven, those that readers have":     {uneven: true, external: labels.FromStrings("cluster", "eu"), own: labels.FromStrings("cluster", "eu")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(crc32.ChecksumIEEE([]byte(name))), uint64(fromEnv(t, "PROMWARP_SEED", 5))))
-			var st storage.ChunkQueryable = randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0)))
+			data := rand.New(rand.NewPCG(r.Uint64(), 0))
+			var st storage.ChunkQueryable
+			if c.uneven {
+				st = unevenStorage(t, data)
+			} else {
+				st = randomStorage(t, data)
+			}
 			if c.cached {
 				st, _ = cached(t, st, hour, c.settled)
 			}
-			rs := newReaders(t, st, c.external, c.own, c.localStart)
+			rs := newReaders(t, st, c.external, c.own, c.localStart, func(o *promql.EngineOpts) { o.EnableDelayedNameRemoval = c.delayed })
 			paths := slices.Sorted(maps.Keys(rs.reduced))
 			answered := 0
 			for range n {
@@ -266,4 +276,176 @@ func TestReducedReads(t *testing.T) {
 			require.Positive(t, rs.sent("aggregate", "aggregated"))
 		})
 	}
+}
+
+// exchanged is a storage of chunks that can be exchanged for another.
+type exchanged struct{ *blocks }
+
+func (e *exchanged) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	q, err := e.Querier(mint, maxt)
+	return exchangedQuerier{storage.NoopChunkedQuerier(), q.(blocksQuerier)}, err
+}
+
+type exchangedQuerier struct {
+	storage.ChunkQuerier
+	of blocksQuerier
+}
+
+func (q exchangedQuerier) SelectChunks(ctx context.Context, hints *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return q.of.SelectChunks(ctx, hints, ms...)
+}
+
+// TestReducedMixins asks readers the expressions that TestMixins evaluates.
+func TestReducedMixins(t *testing.T) {
+	st := &exchanged{}
+	rs := newReaders(t, st, labels.EmptyLabels(), labels.EmptyLabels(), 0)
+	asked, answered, each := 0, 0, 1
+	if testing.Short() {
+		each = 10
+	}
+	for _, queries := range mixins(t) {
+		for i := 0; i < len(queries); i += each {
+			query := queries[i]
+			expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
+			require.NoError(t, err, query)
+			st.blocks = dataFor(t, expr)
+			for _, ask := range []question{
+				{query: query, start: 3_600_000, end: 7_200_000, step: 60_000},
+				{query: query, start: 3_600_000, end: 7_200_000, step: 600_000},
+				{query: query, start: 7_100_007, end: 7_100_007},
+			} {
+				asked++
+				if rs.requireSame(t, ask, "thin", "aggregate") {
+					answered++
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d with series; thin: %v thinned, %v not; aggregate: %v aggregated, %v thinned, %v not", answered, asked,
+		rs.sent("thin", "thinned"), rs.sent("thin", "all"), rs.sent("aggregate", "aggregated"), rs.sent("aggregate", "thinned"), rs.sent("aggregate", "all"))
+	require.GreaterOrEqual(t, asked, 200)
+	require.Greater(t, answered, asked/2)
+	require.Greater(t, rs.sent("aggregate", "aggregated"), float64(asked)/10)
+}
+
+// TestReducedNative asks readers for native histograms, and for floats beside them.
+func TestReducedNative(t *testing.T) {
+	rs := newReaders(t, nativeDB(t, 3, hour), labels.EmptyLabels(), labels.EmptyLabels(), 0)
+	r := rand.New(rand.NewPCG(uint64(fromEnv(t, "SEED", 78)), 5))
+	answered := 0
+	for range fromEnv(t, "QUERIES", 300) {
+		ask := question{query: randomNative(r, 2), start: 600_000 + int64(r.IntN(15))*60_000, step: []int64{0, 15_000, 60_000, 600_000}[r.IntN(4)]}
+		ask.end = ask.start
+		if ask.step > 0 {
+			ask.start -= ask.start % ask.step
+			ask.end += int64(r.IntN(2_000_000))
+		}
+		if rs.requireSame(t, ask, "thin", "aggregate") {
+			answered++
+		}
+	}
+	require.Greater(t, answered, 150)
+	require.Greater(t, rs.sent("thin", "thinned"), 100.0)
+	require.Greater(t, rs.sent("aggregate", "aggregated"), 10.0)
+}
+
+// TestReducedBeyondPromise: what docs/readers.md asks of readers is not asked for nothing.
+func TestReducedBeyondPromise(t *testing.T) {
+	rs := newReaders(t, randomStorage(t, rand.New(rand.NewPCG(1, 0))), labels.EmptyLabels(), labels.EmptyLabels(), 0)
+	for name, ask := range map[string]question{
+		"an offset that is no multiple of the subquery's step":   {query: "max_over_time(sum(reqs_total offset 7s)[20m:1m])", start: 2_407_000},
+		"another lookback, by as much as some steps":             {query: "sum(odd)", start: 1_200_000, end: 2_400_000, step: 60_000, lookback: 10 * time.Minute},
+		"another lookback, as much shorter as the query is long": {query: "sum(odd)", start: 1_200_000, end: 1_380_000, step: 120_000, lookback: 2 * time.Minute},
+		"smoothed": {query: "reqs_total smoothed", start: 1_200_000, end: 2_400_000, step: 60_000},
+		"anchored": {query: "increase(reqs_total[1m] anchored)", start: 1_200_000, end: 2_400_000, step: 300_000},
+	} {
+		if ask.end == 0 {
+			ask.end = ask.start
+		}
+		require.Equal(t, ask.lookback != 0, promised(ask.query), name)
+		all, err := rs.ask(ask, rs.raw)
+		require.NoError(t, err)
+		left, err := rs.ask(ask, rs.reduced["aggregate"])
+		require.NoError(t, err)
+		require.NotEqual(t, summary(all, ask.query), summary(left, ask.query), name)
+	}
+}
+
+// unevenStorage has the series of blocksSeries, each scraped at times of its own, some of them
+// more than once, under several values of an external label and without it. There are gaps longer
+// than the lookback, runs of equal values, resets, stale markers, values that are no numbers, and,
+// among floats, native histograms with resets.
+func unevenStorage(t testing.TB, r *rand.Rand) storage.Storage {
+	st := teststorage.New(t)
+	app := st.Appender(t.Context())
+	for _, l := range blocksSeries() {
+		for _, cluster := range []string{"", "eu", "us"}[:1+r.IntN(3)] {
+			b := labels.NewBuilder(l)
+			b.Set("cluster", cluster)
+			for _, s := range unevenSamples(r, l.Get("__name__")) {
+				var err error
+				if s.h != nil {
+					_, err = app.AppendHistogram(0, b.Labels(), s.t, s.h, nil)
+				} else {
+					_, err = app.Append(0, b.Labels(), s.t, s.v)
+				}
+				require.NoError(t, err)
+			}
+		}
+	}
+	require.NoError(t, app.Commit())
+	return st
+}
+
+// unevenSample is a float, or a native histogram.
+type unevenSample struct {
+	t int64
+	v float64
+	h *histogram.Histogram
+}
+
+// unevenSamples makes the samples of a series. Those of several series have times in common now
+// and then.
+func unevenSamples(r *rand.Rand, name string) (out []unevenSample) {
+	every := []int64{5, 7, 13, 15, 15, 55, 300}[r.IntN(7)] * 1000
+	jitter := []int64{1, 1, 3, 4000}[r.IntN(4)]
+	histograms := r.IntN(60) == 0
+	mixed := r.IntN(40) == 0
+	v, n := 0.0, int64(0)
+	for t := r.Int64N(every); t <= blocksLength; t += every {
+		at := t - t%1000 + r.Int64N(jitter)
+		if len(out) > 0 && at <= out[len(out)-1].t {
+			continue
+		}
+		switch k := r.IntN(200); {
+		case k == 0:
+			t += minute * (1 + r.Int64N(20))
+		case k == 1, k == 2:
+			out = append(out, unevenSample{t: at, v: math.Float64frombits(value.StaleNaN)})
+			t += every * r.Int64N(6)
+			continue
+		case k < 6:
+			v, n = float64(r.IntN(3)), 0
+		case mixed && k < 14:
+			histograms = !histograms
+		}
+		if histograms {
+			n += r.Int64N(3)
+			out = append(out, unevenSample{t: at, h: tsdbutil.GenerateTestHistogram(n)})
+			continue
+		}
+		switch k := r.IntN(4); {
+		case k == 0: // as before
+		case name == "target_info":
+			v = 1
+		case name == "temp" && r.IntN(20) == 0:
+			v = []float64{math.NaN(), math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), math.MaxFloat64}[r.IntN(7)]
+		case name == "temp" || name == "once":
+			v = []float64{r.NormFloat64(), float64(r.IntN(4)), math.Copysign(0, -1)}[r.IntN(3)]
+		default:
+			v += float64(r.IntN(50)) * []float64{1, 0.1}[k%2]
+		}
+		out = append(out, unevenSample{t: at, v: v})
+	}
+	return out
 }

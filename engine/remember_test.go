@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -85,10 +88,8 @@ func (a *asking) ask(t *testing.T, sel *selection.Selection, qs string, from, to
 		res := q.Exec(a.ctx)
 		answers[i] = summary(res, qs)
 		if res.Err == nil {
-			s := q.Stats().Samples
-			answers[i] += fmt.Sprintf("%d samples, %d read", s.TotalSamples, s.SamplesRead)
-			if statisticsAsked(a.ctx) {
-				answers[i] += fmt.Sprintf(", at most %d at once", s.PeakSamples)
+			if s := q.Stats().Samples; statisticsAsked(a.ctx) {
+				answers[i] += fmt.Sprintf("%d samples, %d read, at most %d at once", s.TotalSamples, s.SamplesRead, s.PeakSamples)
 			}
 		}
 		if q.(*query).root != nil {
@@ -115,29 +116,29 @@ func TestRememberedHidesNothing(t *testing.T) {
 		kept  int
 		says  string
 	}{
-		"plain":          {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m]))", [2]int64{10, 190}, 180, "samples"},
-		"several leaves": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m])) / count(m_total)", [2]int64{10, 190}, 360, "samples"},
+		"plain":          {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m]))", [2]int64{10, 190}, 180, "000="},
+		"several leaves": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m])) / count(m_total)", [2]int64{10, 190}, 360, "000="},
 		"new series":     {[]stretch{lineOf(195, 240, "__name__", "m_total", "i", "0"), other}, "sum by (i) (rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
 		"gone series":    {[]stretch{lineOf(0, 100, "__name__", "m_total", "i", "0"), other}, "topk(1, rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
 		"no counter":     {[]stretch{lineOf(0, 100, "__name__", "m", "i", "1")}, "sum(rate(m[5m]))", [2]int64{10, 190}, 0, "metric might not be a counter"},
 		"the same later": {[]stretch{lineOf(0, 90, "__name__", "a_total"), lineOf(110, 240, "__name__", "b_total")}, "sum(rate(m[5m]))", [2]int64{10, 100}, 0, "same labelset"},
-		"order shows":    {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "topk(1, sum by (i) (rate(m_total[5m])))", [2]int64{10, 190}, 180, "samples"},
-		"bounds":         {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 240, "__name__", "b", "le", "+Inf")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
-		"equal bounds":   {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 100, "__name__", "b", "le", "1.0")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
+		"order shows":    {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "topk(1, sum by (i) (rate(m_total[5m])))", [2]int64{10, 190}, 180, "000="},
+		"bounds":         {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 240, "__name__", "b", "le", "+Inf")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "000="},
+		"equal bounds":   {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 100, "__name__", "b", "le", "1.0")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "000="},
 		"ties": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1", "g", "a"), lineOf(0, 240, "__name__", "m_total", "i", "2", "g", "b")},
 			"topk(1, count by (g) (m_total))", [2]int64{10, 190}, 180, `{g="a"}`},
 		"order is of the range": {[]stretch{lineOf(0, 9, "__name__", "m_total", "a", "0", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "2", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "1", "g", "b")},
 			"topk(1, count by (g) (count_over_time(m_total[1m])))", [2]int64{9, 190}, 181, `{g="b"} 600000=1/0 660000=1/0`},
-		"not to the bit":   {[]stretch{other}, "sum(avg_over_time(m[5m]))", [2]int64{10, 190}, 0, "samples"},
-		"not aggregated":   {[]stretch{other}, "rate(m[5m])", [2]int64{10, 190}, 0, "samples"},
-		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "samples"},
-		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "samples"},
+		"not to the bit":   {[]stretch{other}, "sum(avg_over_time(m[5m]))", [2]int64{10, 190}, 0, "000="},
+		"not aggregated":   {[]stretch{other}, "rate(m[5m])", [2]int64{10, 190}, 0, "000="},
+		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "000="},
+		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "000="},
 		"at":               {[]stretch{other}, "sum(rate(m_total[5m] @ 6000))", [2]int64{10, 190}, 0, "{}"},
-		"anchored":         {[]stretch{other}, "sum(rate(m_total[5m] anchored))", [2]int64{10, 199}, 189, "samples"},
-		"smoothed":         {[]stretch{other}, "sum(rate(m_total[5m] smoothed))", [2]int64{10, 199}, 184, "samples"}, // read five minutes ahead
-		"smoothed, moved":  {[]stretch{other}, "sum(rate(m_total[5m] smoothed offset 3m))", [2]int64{10, 199}, 185, "samples"},
-		"smoothed instant": {[]stretch{other}, "sum(m_total smoothed)", [2]int64{10, 199}, 184, "samples"},
-		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "samples"},
+		"anchored":         {[]stretch{other}, "sum(rate(m_total[5m] anchored))", [2]int64{10, 199}, 189, "000="},
+		"smoothed":         {[]stretch{other}, "sum(rate(m_total[5m] smoothed))", [2]int64{10, 199}, 184, "000="}, // read five minutes ahead
+		"smoothed, moved":  {[]stretch{other}, "sum(rate(m_total[5m] smoothed offset 3m))", [2]int64{10, 199}, 185, "000="},
+		"smoothed instant": {[]stretch{other}, "sum(m_total smoothed)", [2]int64{10, 199}, 184, "000="},
+		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "000="},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAsking(50_000_000)
@@ -303,7 +304,7 @@ func TestRememberedSamples(t *testing.T) {
 				stmt := &parser.EvalStmt{Expr: expr, Start: time.UnixMilli(g[0] * minute), End: time.UnixMilli(g[1] * minute), Interval: time.Minute, LookbackDelta: 5 * time.Minute}
 				parts, _, err := planner.Plan(t.Context(), stmt, planner.Env{})
 				require.NoError(t, err)
-				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					return sel, nil, nil
 				}}
 				if memory {
@@ -333,4 +334,60 @@ func TestRememberedWhole(t *testing.T) {
 	require.Equal(t, &plan.KeptSteps{Kept: 181}, x.Root.Remembered)
 	require.Zero(t, x.Root.Work.Samples)
 	require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+}
+
+// TestSecondLook: what the first look at a dashboard decoded or added up is there at the second.
+func TestSecondLook(t *testing.T) {
+	const end = 8 * hour
+	db := teststorage.New(t)
+	app := db.Appender(t.Context())
+	for i := range 8 {
+		ls := labels.FromStrings("__name__", "m_total", "job", fmt.Sprint(i%2), "i", fmt.Sprint(i))
+		for ts := int64(i); ts < end; ts += 15_000 {
+			_, err := app.Append(0, ls, ts, float64(ts)/7)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	for name, c := range map[string]struct {
+		query         string
+		step          time.Duration
+		before        int64 // how long a range was asked for before, ms; 0 for none
+		now           int64
+		results, room int64
+		most          float64 // share of the first look's samples that the second may decode
+		least         float64 // samples that the first does not decode, of all; 0 for any
+	}{
+		"windows that touch":            {query: "avg(avg_over_time(m_total[1h]))", step: time.Hour, now: end + 24*hour, room: 1 << 30},
+		"windows that overlap":          {query: "sum(stddev_over_time(m_total[30m]))", step: time.Minute, now: end + 24*hour, room: 1 << 30},
+		"up to now":                     {query: "sum(stddev_over_time(m_total[30m]))", step: time.Minute, now: end, room: 1 << 30, most: 0.1},
+		"added up":                      {query: "sum by (job) (rate(m_total[5m]))", step: time.Minute, now: end + 24*hour, results: 1 << 20},
+		"added up beside what is there": {query: "sum by (job) (rate(m_total[5m]))", step: time.Minute, before: 2 * hour, now: end, results: 1 << 20, most: 0.1},
+		"windows far apart":             {query: "sum(rate(m_total[1m])) + sum(rate(m_total[2m]))", step: time.Hour, now: end + 24*hour, room: 1 << 30, most: 4, least: 0.4},
+		"no room":                       {query: "avg(avg_over_time(m_total[1h]))", step: time.Hour, now: end + 24*hour, room: 1 << 10, most: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := plainOpts()
+			reg := prometheus.NewRegistry()
+			opts.Reg = reg
+			e := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: c.room, ResultsBytes: c.results})
+			data := cache.New(chunksOf{db, &atomic.Int64{}}, cache.Options{HostBytes: 1 << 28, Now: func() time.Time { return time.UnixMilli(c.now) }})
+			defer data.Close()
+			decoded := func(from int64) float64 {
+				before := metric(t, reg, "promwarp_cpu_samples_decoded_total")
+				q, err := e.NewRangeQuery(context.Background(), data, nil, c.query, time.UnixMilli(from), time.UnixMilli(end), c.step)
+				require.NoError(t, err)
+				defer q.Close()
+				require.NoError(t, q.Exec(t.Context()).Err)
+				return metric(t, reg, "promwarp_cpu_samples_decoded_total") - before
+			}
+			if c.before > 0 {
+				decoded(end - c.before)
+			}
+			first := decoded(hour)
+			require.Positive(t, first)
+			require.LessOrEqual(t, first, 2*(1-c.least)*8*7*240, "samples of all series in seven hours, for two windows at most")
+			require.LessOrEqual(t, decoded(hour), c.most*first)
+		})
+	}
 }

@@ -82,19 +82,19 @@ func randomValue(r *rand.Rand, kind int, last float64) float64 {
 
 // aggregation is a node over the given functions.
 func aggregation(op, f string, width, offset int64, fixed *int64, by []string, without bool) *plan.Aggregate {
-	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: &functions[f].WindowFunc, Width: width, Text: f + "(m_total)"}
+	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Origin: plan.Origin{Text: "m_total"}}, Func: &functions[f].WindowFunc, Width: width, Origin: plan.Origin{Text: f + "(m_total)"}}
 	switch w.Func.Param {
 	case plan.ParamBefore, plan.ParamAfter:
 		w.Param = 0.3
 	case plan.TwoParamsAfter:
 		w.Param, w.Trend = 0.3, 0.6
 	}
-	return &plan.Aggregate{Func: aggregate.Named(op), Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
+	return &plan.Aggregate{Func: aggregate.Named(op), Input: w, Grouping: by, Without: without, Origin: plan.Origin{Text: op + "(" + f + "(m_total))"}}
 }
 
 // jobOver is a job that reads a selection.
 func jobOver(node plan.Node, grid plan.Grid, sel *selection.Selection) cpuexec.Job {
-	return cpuexec.Job{Node: node, Grid: grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+	return cpuexec.Job{Node: node, Grid: grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 		return sel, nil, nil
 	}}
 }

@@ -63,7 +63,7 @@ func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(
 func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
-	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
+	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Origin: plan.Origin{Text: "limitk"}}
 	jobs := map[string]cpuexec.Job{
 		"few": jobOver(few, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)),
 	}
@@ -276,7 +276,7 @@ func TestOutcomeStays(t *testing.T) {
 	sel := randomSelection(t, rand.New(rand.NewPCG(81, 82)), 300)
 	for _, op := range []string{"sum", "topk", "quantile"} {
 		node := aggregation(op, "max_over_time", 300_000, 0, nil, []string{"job"}, false)
-		node.Input = &plan.Map{Func: vector.Named(">"), Input: node.Input, Args: []float64{0}, Text: "max_over_time(m_total) > 0"}
+		node.Input = &plan.Map{Func: vector.Named(">"), Input: node.Input, Args: []float64{0}, Origin: plan.Origin{Text: "max_over_time(m_total) > 0"}}
 		node.Param = map[string]float64{"topk": 3, "quantile": 0.5}[op]
 		l, err := x.cpu.OpenLeaf(t.Context(), jobOver(node, faultGrid, sel))
 		require.NoError(t, err)

@@ -64,11 +64,8 @@ type Decision struct {
 	Choice   *Choice `json:"choice,omitempty"`
 	// Remembered says of an aggregation whose results are remembered how many steps
 	// were.
-	Remembered *KeptSteps `json:"remembered,omitempty"`
-	// Repeated says how often the query has the aggregation on the same steps. It is evaluated once,
-	// unless that makes a warning.
-	Repeated int         `json:"repeated,omitempty"`
-	Children []*Decision `json:"children,omitempty"`
+	Remembered *KeptSteps  `json:"remembered,omitempty"`
+	Children   []*Decision `json:"children,omitempty"`
 
 	// Text is what Expr is rendered from, and Pos where it stands in the query.
 	Text Text                   `json:"-"`
@@ -169,9 +166,6 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	if k := d.Remembered; k != nil {
 		fmt.Fprintf(b, "  [%s]", k)
 	}
-	if d.Repeated > 0 {
-		fmt.Fprintf(b, "  [%d times in the query, evaluated once]", d.Repeated)
-	}
 	if w := d.Work; w != nil {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",
 			w.Series, w.Chunks, w.Samples, w.Bytes, w.Kept,
@@ -215,3 +209,149 @@ func (d *Decision) Walk(f func(*Decision)) {
 		c.Walk(f)
 	}
 }
+
+// DeviceWork says what GPUs did of a node's evaluation.
+type DeviceWork struct {
+	Leaves  int   `json:"leaves"` // windows and what aggregates them
+	Chunks  int   `json:"chunks"`
+	Samples int64 `json:"samples"` // decoded
+	Bytes   int64 `json:"bytes"`   // of encoded chunks
+	Micros  int64 `json:"us"`      // from the chunks to the groups' values
+}
+
+// AddDevice adds what further leaves took.
+func (w *Work) AddDevice(d *DeviceWork) {
+	if d == nil {
+		return
+	}
+	if w.Device == nil {
+		w.Device = &DeviceWork{}
+	}
+	w.Device.Leaves += d.Leaves
+	w.Device.Chunks += d.Chunks
+	w.Device.Samples += d.Samples
+	w.Device.Bytes += d.Bytes
+	w.Device.Micros += d.Micros
+}
+
+// Choice says between what was chosen for a window and what aggregates it, and how
+// long that took.
+type Choice struct {
+	CPU    int64         `json:"estimated_cpu_us"`
+	GPU    int64         `json:"estimated_gpu_us"` // waiting included
+	Took   int64         `json:"took_us"`
+	Device *int          `json:"gpu,omitempty"` // the driver's number of the GPU that evaluated it
+	Stages *DeviceStages `json:"stages,omitempty"`
+}
+
+// DeviceStages say what a GPU did, stage by stage. Copying runs beside the kernels,
+// so the parts add up to more than the whole.
+type DeviceStages struct {
+	Batches  int   `json:"batches"`
+	Copied   int64 `json:"copied_bytes"`   // chunks, and where they are
+	Resident int64 `json:"resident_bytes"` // of chunks that were there already
+	Waited   int64 `json:"waited_us"`      // for others to be done
+	Prepare  int64 `json:"prepare_us"`     // on the cores
+	Copy     int64 `json:"copy_us"`
+	Decode   int64 `json:"decode_us"`
+	Window   int64 `json:"window_us"`
+	Reduce   int64 `json:"fold_us"`
+	Result   int64 `json:"result_us"`
+	// CopyRate is what copying reached in bytes a second, LinkShare its share of
+	// what the link was measured to do, and Overlap the share of the shorter of
+	// copying and computing that the longer hid.
+	CopyRate  float64 `json:"copy_bytes_per_second"`
+	LinkShare float64 `json:"link_share"`
+	Overlap   float64 `json:"overlap"`
+}
+
+func (s *DeviceStages) String() string {
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return fmt.Sprintf("%d batches, %d bytes copied and %d there already; waited %s, prepared %s, copied %s (%.1f GB/s, %.0f %% of the link), decoded %s, windowed %s, aggregated %s, fetched %s; overlap %.0f %%",
+		s.Batches, s.Copied, s.Resident, us(s.Waited), us(s.Prepare), us(s.Copy), s.CopyRate/1e9, 100*s.LinkShare,
+		us(s.Decode), us(s.Window), us(s.Reduce), us(s.Result), 100*s.Overlap)
+}
+
+// Timeline is the requests to an upstream that a query started, in the order in which they were
+// sent. Times are since the first of them was sent, in µs.
+type Timeline struct {
+	Requests []Request `json:"requests"`
+	AtOnce   int       `json:"at_once"`            // the most that were under way at once
+	Unlisted int       `json:"unlisted,omitempty"` // further requests
+	// Evaluated is what was evaluated while requests were under way.
+	Evaluated []Evaluated `json:"evaluated,omitempty"`
+
+	began time.Time // when the first request was sent
+}
+
+// Ahead is an evaluation of some steps, at which all samples from From to To (ms since the epoch,
+// both included) had come, and not all others.
+type Ahead struct {
+	From, To     int64
+	Steps        int
+	Began, Ended time.Time
+}
+
+// Evaluated is an evaluation of steps over what had come of a range.
+type Evaluated struct {
+	From  int64 `json:"from"` // ms since the epoch, included as To is
+	To    int64 `json:"to"`
+	Began int64 `json:"began_us"`
+	Ended int64 `json:"ended_us"`
+	Steps int   `json:"steps"`
+}
+
+// NewTimeline returns the timeline of requests of which the first is sent at the given time.
+func NewTimeline(began time.Time) *Timeline { return &Timeline{began: began} }
+
+// Since is a time since the first request was sent, in µs.
+func (t *Timeline) Since(at time.Time) int64 { return at.Sub(t.began).Microseconds() }
+
+// Add adds what was evaluated ahead to a timeline, if there is one.
+func (t *Timeline) Add(all []Ahead) {
+	for _, a := range all {
+		if t != nil {
+			t.Evaluated = append(t.Evaluated, Evaluated{a.From, a.To, t.Since(a.Began), t.Since(a.Ended), a.Steps})
+		}
+	}
+}
+
+// Request is one request to an upstream, for some of a range.
+type Request struct {
+	From      int64  `json:"from"` // ms since the epoch, included as To is
+	To        int64  `json:"to"`
+	Sent      int64  `json:"sent_us"`
+	FirstByte int64  `json:"first_byte_us"` // of the answer's body; that of the end if none came
+	Ended     int64  `json:"ended_us"`
+	Bytes     int64  `json:"bytes"` // of the answer's body, as it came
+	Series    int    `json:"series"`
+	Samples   int64  `json:"samples"`
+	Outcome   string `json:"outcome"`
+}
+
+// tree renders the timeline, if there is one, a line each request.
+func (t *Timeline) tree(b *strings.Builder) {
+	if t == nil {
+		return
+	}
+	fmt.Fprintf(b, "requests  at most %d at once", t.AtOnce)
+	if t.Unlisted > 0 {
+		fmt.Fprintf(b, "; %d more are not listed", t.Unlisted)
+	}
+	b.WriteByte('\n')
+	for _, r := range t.Requests {
+		fmt.Fprintf(b, "  %8s  first byte %8s  end %8s  %10d bytes  %6d series  %9d samples  %s to %s  %s\n",
+			millis(r.Sent), millis(r.FirstByte), millis(r.Ended), r.Bytes, r.Series, r.Samples, date(r.From), date(r.To), r.Outcome)
+	}
+	if len(t.Evaluated) > 0 {
+		b.WriteString("evaluated meanwhile\n")
+	}
+	for _, e := range t.Evaluated {
+		fmt.Fprintf(b, "  %8s  end %8s  %6d steps  %s to %s\n", millis(e.Began), millis(e.Ended), e.Steps, date(e.From), date(e.To))
+	}
+}
+
+func millis(us int64) string { return fmt.Sprintf("%.1fms", float64(us)/1000) }
+
+// date renders a time in ms since the epoch.
+func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -5,10 +5,13 @@
 package plan
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 )
 
@@ -52,19 +55,46 @@ type Node interface {
 	DropsName() bool
 }
 
-// Scan is a selector: which series, and where in time they are read.
-type Scan struct {
-	Matchers []*labels.Matcher
-	Offset   int64  // ms, as written in the query
-	Fixed    *int64 // the @ time in ms since the epoch, nil without one
-	Pos      posrange.PositionRange
-	Text     Text // the selector as Prometheus prints it
+// Origin is where an expression stands in the query, and its text. All nodes have one, and with it
+// the methods of those that are scalars or constants.
+type Origin struct {
+	Pos  posrange.PositionRange
+	Text Text // the expression as Prometheus prints it
 }
 
 // Range implements Expression.
-func (s *Scan) Range() posrange.PositionRange { return s.Pos }
+func (o *Origin) Range() posrange.PositionRange { return o.Pos }
 
-func (s *Scan) String() string { return render(s.Text) }
+func (o *Origin) String() string { return render(o.Text) }
+
+// Inputs implements Node.
+func (o *Origin) Inputs() []Node { return nil }
+
+// DropsName implements Node.
+func (o *Origin) DropsName() bool { return false }
+
+// Text is an expression as Prometheus prints it: a string, or a fmt.Stringer, such as the
+// expression itself, that is rendered when it is asked for. Few queries ask for it, and the
+// texts of a deep tree are together far longer than the query.
+type Text any
+
+func render(t Text) string {
+	switch t := t.(type) {
+	case string:
+		return t
+	case fmt.Stringer:
+		return t.String()
+	}
+	return ""
+}
+
+// Scan is a selector: which series, and where in time they are read.
+type Scan struct {
+	Origin
+	Matchers []*labels.Matcher
+	Offset   int64  // ms, as written in the query
+	Fixed    *int64 // the @ time in ms since the epoch, nil without one
+}
 
 // Times is the time that step at of the grid reads the selector at, in ms.
 func (s *Scan) Times(at int64) int64 {
@@ -77,6 +107,7 @@ func (s *Scan) Times(at int64) int64 {
 // Window applies a function to the samples of each series that lie in the
 // window of each step.
 type Window struct {
+	Origin
 	Scan  *Scan
 	Func  *WindowFunc
 	Width int64   // ms; a window is (t-Width, t]. The lookback delta for Last.
@@ -89,20 +120,13 @@ type Window struct {
 	ParamPos posrange.PositionRange // of the first parameter, for annotations
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
-	Pos    posrange.PositionRange
-	Text   Text // the expression as Prometheus prints it
 }
-
-// Range implements Node.
-func (w *Window) Range() posrange.PositionRange { return w.Pos }
 
 // Inputs implements Node.
 func (w *Window) Inputs() []Node { return w.Params }
 
 // DropsName implements Node.
 func (w *Window) DropsName() bool { return !w.Func.KeepsName }
-
-func (w *Window) String() string { return render(w.Text) }
 
 // Reads is the time range in ms, both ends included, that the window reads when
 // evaluated on g.
@@ -112,36 +136,101 @@ func (w *Window) Reads(g Grid) (mint, maxt int64) {
 	return w.Scan.Times(g.Start) + w.Extension.After - width + 1, maxt
 }
 
-// Aggregate combines the series of its input into groups.
-type Aggregate struct {
-	Func     *AggregateFunc
-	Input    Node
-	Grouping []string // sorted
-	Without  bool
-	Param    float64 // of operators that have one
-	// ParamNode is the parameter as a scalar where it is no constant.
-	ParamNode Node
-	ParamPos  posrange.PositionRange // for annotations
-	Label     string                 // of count_values: what takes the value; unless Without, Grouping names it too
-	Pos       posrange.PositionRange
-	Text      Text // the expression as Prometheus prints it
+// Modifier is what a range selector says about the ends of its windows.
+type Modifier int
+
+const (
+	// Unmodified windows are made of the samples in them.
+	Unmodified Modifier = iota
+	// Anchored windows begin with the newest sample at or before their start.
+	Anchored
+	// Smoothed windows begin and end with values on the lines between the samples
+	// around their ends.
+	Smoothed
+)
+
+// Extension says which samples beside its window a step reads. A window of
+// (t-Width, t] is extended to (t-Width-Before, t+After].
+type Extension struct {
+	Modifier      Modifier
+	Before, After int64 // ms
 }
 
-// Range implements Node.
-func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
+// NewExtension is the extension of windows with a modifier.
+func NewExtension(m Modifier, lookback int64) Extension {
+	switch m {
+	case Anchored:
+		return Extension{Modifier: m, Before: lookback}
+	case Smoothed:
+		return Extension{Modifier: m, Before: lookback, After: lookback}
+	default:
+		return Extension{}
+	}
+}
+
+// Reach says what a step at t reads: the samples of (t-offset-width, t-offset], in ms.
+// Of a selector with @ the offset means nothing.
+func (w *Window) Reach() (width, offset int64) {
+	e := w.Extension
+	return w.Width + e.Before + e.After, w.Scan.Offset - e.After
+}
+
+// ReadsStarts reports whether start timestamps matter to the window where the engine
+// uses them. Rates of windows that are extended do without.
+func (w *Window) ReadsStarts() bool {
+	return w.Func.StartTime && (w.Extension.Modifier == Unmodified || !w.Func.Counter)
+}
+
+// Subwindow applies a window function to the steps of a subquery: its input is
+// evaluated on a grid of its own, and the points are the samples of the windows.
+type Subwindow struct {
+	Origin
+	Input  Node
+	Inner  Grid // of the input
+	Func   *WindowFunc
+	Width  int64  // ms; a window is (t-Width, t]
+	Offset int64  // ms
+	Fixed  *int64 // the @ time in ms since the epoch, nil without one
+	Param  float64
+	Trend  float64 // the second parameter of double_exponential_smoothing
+	// Params are the parameters as scalars where they are not all constants, on the grid
+	// of the node itself.
+	Params   []Node
+	ParamPos posrange.PositionRange // of the first parameter, for annotations
+}
 
 // Inputs implements Node.
-func (a *Aggregate) Inputs() []Node {
-	if a.ParamNode != nil {
-		return []Node{a.ParamNode, a.Input}
+func (s *Subwindow) Inputs() []Node { return append([]Node{s.Input}, s.Params...) }
+
+// GridOf is the grid of one of the inputs when the node is on g.
+func (s *Subwindow) GridOf(input Node, g Grid) Grid {
+	if input == s.Input {
+		return s.Inner
 	}
-	return []Node{a.Input}
+	return g
 }
 
-// DropsName implements Node. What count_values makes is series of its own.
-func (a *Aggregate) DropsName() bool { return a.Label == "" && a.Input.DropsName() }
+// DropsName implements Node.
+func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.DropsName() }
 
-func (a *Aggregate) String() string { return render(a.Text) }
+// Once evaluates its input at the first step alone and repeats what comes out at all
+// steps: an expression that does not depend on the step, as with @.
+type Once struct {
+	Origin
+	Input Node
+}
+
+// Grid is the grid of the input when the node is on g.
+func (o *Once) Grid(g Grid) Grid {
+	g.Steps = min(g.Steps, 1)
+	return g
+}
+
+// Inputs implements Node.
+func (o *Once) Inputs() []Node { return []Node{o.Input} }
+
+// DropsName implements Node.
+func (o *Once) DropsName() bool { return o.Input.DropsName() }
 
 // ReadsSamples reports whether there is a window below n, or n is one.
 func ReadsSamples(n Node) bool {
@@ -191,4 +280,17 @@ var _ = []Node{
 	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil), (*Histogram)(nil), (*Absent)(nil),
 	(*Relabel)(nil), (*Sort)(nil), (*Info)(nil), (*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
 	(*Once)(nil), (*Nothing)(nil), (*Date)(nil), (*Failure)(nil),
+}
+
+// Ended returns Prometheus's error for a query whose context has ended: an ErrQueryTimeout at
+// its deadline, an ErrQueryCanceled else, and nil while it has not.
+func Ended(ctx context.Context) error {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return promql.ErrQueryTimeout("expression evaluation")
+	default:
+		return promql.ErrQueryCanceled("expression evaluation")
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/grafana/regexp/syntax"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/strutil"
 )
 
 // Limits bound the text of a query before anything recursive sees it. Of a field that is 0
@@ -254,4 +256,218 @@ func (p limited) ParseSeriesDesc(input string) (labels.Labels, []parser.Sequence
 	}
 	ls, values, err := p.Parser.ParseSeriesDesc(input)
 	return ls, values, bounded(err, input)
+}
+
+// measured is what a query's tokens say of it.
+type measured struct {
+	depth     int // an upper bound of the levels of its syntax tree
+	regexps   int // about how many instructions its regular expressions compile to
+	selectors int
+	items     int // of its longest list of matchers or labels
+}
+
+// level is what is between two brackets.
+type level struct {
+	open      parser.ItemType
+	operators int // of the current argument
+	nested    int // the depth of the deepest brackets in the current argument
+	deepest   int // of the arguments before
+	argument  int // the current one
+	replaces  bool
+	pattern   bool // strings in the current argument are regular expressions
+	lists     bool // it holds matchers or the labels of a grouping or of a matching
+}
+
+// depth is an upper bound of the depth of the tree of what is in the brackets. Each operator
+// of an argument may be above what is deepest in it.
+func (l *level) depth() int { return max(l.deepest, l.operators+l.nested+1) }
+
+// next begins another argument.
+func (l *level) next() {
+	l.deepest = l.depth()
+	l.operators, l.nested = 0, 0
+	l.argument++
+}
+
+// patternArgument is the argument of label_replace that is a regular expression.
+const patternArgument = 4
+
+// measure reads the tokens of a query until its end, an error, or something is beyond a
+// limit. The depth that it computes is an upper bound: an operator counts for all of the
+// argument that it stands in, as in a + b + c and - - - a.
+func measure(query string, l Limits) (m measured) {
+	mostDepth, mostRegexps := of(l.Depth, DefaultDepth), of(l.RegexpSize, DefaultRegexpSize)
+	mostSelectors, mostItems := of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems)
+	lex := parser.Lex(query)
+	levels := make([]level, 1, 16)
+	var before parser.Item
+	replaces, matches := false, false // of the token before
+	named := false                    // whether the token before is a selector's metric name
+	for m.regexps <= mostRegexps && m.selectors <= mostSelectors && m.items <= mostItems {
+		var item parser.Item
+		lex.NextItem(&item)
+		if item.Typ == parser.COMMENT {
+			continue
+		}
+		here := &levels[len(levels)-1]
+		switch {
+		case named && item.Typ == parser.LEFT_PAREN:
+			m.selectors-- // it was a function's name
+		case !named && item.Typ == parser.LEFT_BRACE:
+			m.selectors++
+		}
+		named = !here.lists && (item.Typ == parser.IDENTIFIER || item.Typ == parser.METRIC_IDENTIFIER)
+		if named {
+			m.selectors++
+		}
+		switch typ := item.Typ; {
+		case typ == parser.EOF || typ == parser.ERROR:
+			m.depth = closed(levels)
+			return m
+		case typ == parser.LEFT_PAREN || typ == parser.LEFT_BRACE || typ == parser.LEFT_BRACKET:
+			levels = append(levels, level{
+				open: typ, replaces: typ == parser.LEFT_PAREN && replaces,
+				pattern: here.pattern || here.replaces && here.argument == patternArgument,
+				lists:   typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && beforeLabels(before.Typ),
+			})
+		case typ == parser.RIGHT_PAREN || typ == parser.RIGHT_BRACE || typ == parser.RIGHT_BRACKET:
+			if len(levels) == 1 {
+				m.depth = closed(levels)
+				return m // the parser says what is wrong
+			}
+			above := &levels[len(levels)-2]
+			switch here.open {
+			case parser.LEFT_PAREN:
+				above.nested = max(above.nested, here.depth())
+			case parser.LEFT_BRACKET: // a range or a subquery of what stands before
+				above.nested = max(above.nested, here.depth()-1)
+				above.operators++
+			}
+			levels = levels[:len(levels)-1]
+		case typ == parser.COMMA:
+			here.next()
+			if here.lists {
+				m.items = max(m.items, here.argument+1)
+			}
+		case typ == parser.STRING:
+			if matches || here.pattern || here.replaces && here.argument == patternArgument {
+				m.regexps += sizeOf(item.Val, mostRegexps)
+			}
+		case typ.IsOperator():
+			here.operators++
+		}
+		if len(levels)-1 > mostDepth || levels[len(levels)-1].operators > mostDepth {
+			break
+		}
+		replaces = item.Typ == parser.IDENTIFIER && item.Val == "label_replace"
+		matches = item.Typ == parser.EQL_REGEX || item.Typ == parser.NEQ_REGEX
+		before = item
+	}
+	m.depth = closed(levels)
+	return m
+}
+
+// beforeLabels reports whether brackets that follow a token hold names of labels.
+func beforeLabels(typ parser.ItemType) bool {
+	switch typ {
+	case parser.BY, parser.WITHOUT, parser.ON, parser.IGNORING, parser.GROUP_LEFT, parser.GROUP_RIGHT:
+		return true
+	}
+	return false
+}
+
+// closed is the depth of what levels are open, if all of them ended here.
+func closed(levels []level) int {
+	depth := 0
+	for i := len(levels) - 1; i >= 0; i-- {
+		levels[i].nested = max(levels[i].nested, depth)
+		depth = levels[i].depth()
+	}
+	return depth
+}
+
+// sizeOf is about how many instructions a quoted regular expression compiles to.
+func sizeOf(quoted string, most int) int {
+	pattern, err := strutil.Unquote(quoted)
+	if err != nil {
+		return 0 // the parser says what is wrong
+	}
+	return regexpSize(pattern, most)
+}
+
+const (
+	// classRanges is how many instructions the largest class of characters that has a name,
+	// as \pL, takes the memory of.
+	classRanges = 140
+	// runesPerInstruction is how many runes of a class take the memory of an instruction.
+	runesPerInstruction = 10
+)
+
+// regexpSize is about how many instructions a regular expression compiles to. Only one that
+// repeats something is parsed: others are not larger than their text, but for classes. One
+// beyond the most that is allowed before it is parsed is not.
+func regexpSize(pattern string, most int) int {
+	classes := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
+	size := 2*len(pattern) + classes*classRanges
+	if size > most && classes > 0 || !strings.Contains(pattern, "{") {
+		return len(pattern) + classes*classRanges
+	}
+	re, err := syntax.Parse("^(?s:"+pattern+")$", syntax.Perl)
+	if err != nil {
+		return len(pattern) // whoever compiles it says what is wrong
+	}
+	return int(min(instructions(re), int64(most)+1))
+}
+
+// instructions estimates the size of what re compiles to: what is repeated is as large as
+// all its repetitions. The parser bounds how deep re is.
+func instructions(re *syntax.Regexp) int64 {
+	var below int64
+	for _, sub := range re.Sub {
+		below += instructions(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return int64(len(re.Rune))
+	case syntax.OpCharClass:
+		return 1 + int64(len(re.Rune)/runesPerInstruction)
+	case syntax.OpCapture:
+		return below + 2
+	case syntax.OpAlternate:
+		return below + int64(len(re.Sub))
+	case syntax.OpConcat:
+		return below
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return max(int64(re.Min), 1)*below + 1
+		}
+		return int64(re.Max)*below + int64(re.Max-re.Min)
+	}
+	return below + 1
+}
+
+// maxErrorText is the most bytes of a query that does not parse, and of what is said of a
+// longer one.
+const maxErrorText = 4 << 10
+
+// boundedError is an error whose text is cut.
+type boundedError struct {
+	error
+	text string
+}
+
+func (e boundedError) Error() string { return e.text }
+func (e boundedError) Unwrap() error { return e.error }
+
+// bounded returns err, whose text is cut if query is long: what a parser says of a query may
+// repeat it.
+func bounded(err error, query string) error {
+	if err == nil || len(query) <= maxErrorText {
+		return err
+	}
+	text := err.Error()
+	if len(text) <= maxErrorText {
+		return err
+	}
+	return boundedError{err, fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(text[:maxErrorText], ""), len(text)-maxErrorText)}
 }

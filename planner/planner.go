@@ -7,12 +7,16 @@ package planner
 
 import (
 	"context"
+	"math"
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -110,11 +114,6 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 		of := map[plan.Node]*plan.Decision{}
 		d := describe(node, of)
 		d.Steps = sc.grid.Steps
-		for _, alike := range plan.Repeated(node) {
-			for _, n := range alike {
-				of[n].Repeated = len(alike)
-			}
-		}
 		w.parts = append(w.parts, &Part{
 			Slot: slot, Expr: expr, Node: node, Grid: sc.grid,
 			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d, Of: of,
@@ -257,3 +256,178 @@ func kind(e parser.Expr) string {
 	}
 	return "expression"
 }
+
+// attempt is what compiling an expression depends on.
+type attempt struct {
+	expr   parser.Expr
+	scope  scope
+	scalar bool
+}
+
+// try compiles an expression. What failed below a parent is asked for again when the parent
+// stays with Prometheus's engine and its children are walked, and then fails at once: so a
+// node is compiled a fixed number of times, however deep it is.
+func (w *walker) try(expr parser.Expr, sc scope, scalar bool) (plan.Node, string) {
+	if w.stopped() {
+		return nil, reasonStopped
+	}
+	a := attempt{expr, sc, scalar}
+	a.scope.outer, a.scope.subqueries = 0, 0 // these matter to parts alone
+	if len(w.failed) > 0 {
+		if reason, ok := w.failed[a]; ok {
+			return nil, reason
+		}
+	}
+	compile := w.vectorNode
+	if scalar {
+		compile = w.scalarNode
+	}
+	n, reason := compile(expr, sc)
+	if n == nil {
+		w.failed[a] = reason
+	}
+	return n, reason
+}
+
+const (
+	reasonStopped = "planning was stopped"
+	// stepsPerCheck is the number of nodes after which the context is looked at again.
+	stepsPerCheck = 64
+)
+
+// stopped reports whether the context has ended, at which planning ends as soon as it can.
+func (w *walker) stopped() bool {
+	if w.steps++; w.ended == nil && w.steps%stepsPerCheck == 0 {
+		w.ended = plan.Ended(w.ctx)
+	}
+	return w.ended != nil
+}
+
+// facts are what the planner asks again and again of an expression and what is below it.
+// They are found once, from the leaves up: asked of each level anew they would take time
+// that grows with the square of the depth.
+type facts struct {
+	pos        posrange.PositionRange
+	typ        parser.ValueType
+	selects    bool    // there is a selector
+	metadata   bool    // a function sets a type or unit, as info does if info series have one
+	histogram  bool    // a function of classic histograms is called
+	isConstant bool    // it is a literal number, however it is wrapped, or operators on such
+	constant   float64 // its value
+}
+
+// learn finds the facts of e and of all that is below it.
+func (w *walker) learn(e parser.Expr) *facts {
+	f := &facts{}
+	var below [2]*facts // of the first two children
+	n := 0
+	for child := range parser.ChildrenIter(e) {
+		c := w.learn(child.(parser.Expr))
+		f.selects, f.metadata, f.histogram = f.selects || c.selects, f.metadata || c.metadata, f.histogram || c.histogram
+		if n < len(below) {
+			below[n] = c
+		}
+		n++
+	}
+	f.ofNode(e, below)
+	w.facts[e] = f
+	return f
+}
+
+// ofNode adds what e itself says to what is below it.
+func (f *facts) ofNode(e parser.Expr, below [2]*facts) {
+	first, second := below[0], below[1]
+	switch e := e.(type) {
+	case *parser.BinaryExpr:
+		f.pos, f.typ = posrange.PositionRange{Start: first.pos.Start, End: second.pos.End}, parser.ValueTypeVector
+		if first.typ == parser.ValueTypeScalar && second.typ == parser.ValueTypeScalar {
+			f.typ = parser.ValueTypeScalar
+		}
+		if op := vector.Named(e.Op.String()); op != nil && first.isConstant && second.isConstant {
+			f.constant, f.isConstant = vector.ScalarFunc(op)(first.constant, second.constant), true
+		}
+		return
+	case *parser.UnaryExpr:
+		f.pos, f.typ = posrange.PositionRange{Start: e.StartPos, End: first.pos.End}, first.typ
+		if f.constant, f.isConstant = first.constant, first.isConstant; e.Op == parser.SUB {
+			f.constant = -f.constant
+		}
+		return
+	case *parser.StepInvariantExpr:
+		f.pos, f.typ, f.constant, f.isConstant = first.pos, first.typ, first.constant, first.isConstant
+		return
+	case *parser.ParenExpr:
+		f.pos, f.typ, f.constant, f.isConstant = e.PosRange, first.typ, first.constant, first.isConstant
+		return
+	case *parser.SubqueryExpr:
+		f.pos, f.typ = posrange.PositionRange{Start: first.pos.Start, End: e.EndPos}, parser.ValueTypeMatrix
+		return
+	case *parser.NumberLiteral:
+		f.constant, f.isConstant = e.Val, true
+	case *parser.VectorSelector:
+		f.selects = true
+	case *parser.Call:
+		f.constant, f.isConstant = math.Pi, e.Func.Name == "pi"
+		f.metadata = f.metadata || setsMetadata(e)
+		f.histogram = f.histogram || plan.Histograms[e.Func.Name] != nil
+	}
+	f.pos, f.typ = e.PositionRange(), e.Type()
+}
+
+// of returns the facts of an expression of the query.
+func (w *walker) of(e parser.Expr) *facts {
+	if f, ok := w.facts[e]; ok {
+		return f
+	}
+	return w.learn(e)
+}
+
+// pos is where an expression stands in the query.
+func (w *walker) pos(e parser.Expr) posrange.PositionRange { return w.of(e).pos }
+
+// origin is where an expression stands in the query, and its text.
+func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.pos(e), Text: e} }
+
+// constant returns the value of a literal number, however it is wrapped, or of
+// operators on such numbers.
+func (w *walker) constant(e parser.Expr) (float64, bool) {
+	f := w.of(e)
+	return f.constant, f.isConstant
+}
+
+// setsMetadata reports whether a function sets a type or unit.
+func setsMetadata(call *parser.Call) bool {
+	switch call.Func.Name {
+	case "info":
+		return true
+	case "label_replace", "label_join":
+		label, ok := literals(call.Args[1:2])
+		return !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
+	}
+	return false
+}
+
+const (
+	reasonIdle   = "it reads no samples"
+	reasonNoStep = "it is evaluated at no step"
+	reasonScalar = "a scalar is no vector"
+
+	inputStays = "its input stays with Prometheus's engine: "
+	// maxReasonText is the most bytes of an expression that is printed in a reason.
+	maxReasonText = 200
+)
+
+// deepReason is how the reasons of nodes begin that are far above the one that is the cause.
+// Those of the nodes above them do not grow any more.
+var deepReason = strings.Repeat(inputStays, 8)
+
+// stays is the reason of a node whose input stays for a reason.
+func stays(reason string) string {
+	if strings.HasPrefix(reason, deepReason) {
+		return reason
+	}
+	return inputStays + reason
+}
+
+// isIdle reports whether a reason is that there is nothing to evaluate.
+func isIdle(reason string) bool { return reason == reasonIdle || reason == reasonNoStep }

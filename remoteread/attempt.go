@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -118,7 +121,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	}
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
-		parts[i] = r.part()
+		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Count: r.sh.set}
 	}
 	testified, err := c.answers.Read(in, streamed, parts)
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
@@ -199,4 +202,195 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	}
 	r.bytes += int64(n)
 	return n, err
+}
+
+// ride is a question on its way in a request.
+type ride struct {
+	ctx context.Context // of who asks
+	q   question
+	sh  *share
+
+	sel *selection.Selection // what came; nil with an error
+	err error
+}
+
+// attempt has a question answered by a request of its own.
+func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
+	r := &ride{ctx: ctx, q: q, sh: sh}
+	if !c.inTurn(ctx, []*ride{r}) {
+		return nil, c.canceled(ctx)
+	}
+	return r.sel, r.err
+}
+
+// inTurn makes one request for rides when there is a place for it, unless ctx ends before, and tells
+// each ride what came of it.
+func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
+	series := 0
+	for _, r := range rides {
+		series += len(selection.Expected(r.ctx).Series)
+	}
+	small := rides[0].q.length() < uint64(smallSpan.Milliseconds()) && series <= smallSeries
+	leave, err := c.lanes.enter(ctx, small)
+	if err != nil {
+		return false
+	}
+	defer leave()
+	if ctx.Err() != nil {
+		return false
+	}
+	c.metrics.inFlight.Inc()
+	start := time.Now()
+	err = c.send(ctx, rides)
+	c.metrics.inFlight.Dec()
+	c.metrics.seconds.Observe(time.Since(start).Seconds())
+	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
+	for _, r := range rides {
+		if r.sel == nil {
+			// Without an error the others went on without it.
+			if r.err = err; err == nil {
+				r.err = c.canceled(r.ctx)
+			}
+		}
+		selection.RequestEnded(r.ctx, r.sh.request(r.q, start, r.sel, r.err))
+		if r.err == nil {
+			c.metrics.series.Add(float64(r.sh.series))
+		}
+	}
+	return true
+}
+
+const (
+	// corruptRetries is how often a piece is fetched again because its bytes
+	// were damaged. TCP's checksum lets one in a great many errors pass; twice
+	// in a row means something damages them every time.
+	corruptRetries = 1
+	// maxRetryAfter is the longest wait asked for by a store that is granted.
+	// Someone waits for the answer, and had better hear that it will be long.
+	maxRetryAfter = 30 * time.Second
+)
+
+// fetchPiece fetches one piece, again from its start where that may help: when
+// there was no answer, a status of 5xx or 429, or an answer cut off or damaged.
+// A store that made no progress within the timeout is not asked again, as that
+// would double the work of one that is overloaded.
+func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selection.Selection, error) {
+	corrupt := 0
+	for n := 1; ; n++ {
+		sh := &share{of: all}
+		sel, err := c.attempt(ctx, q, sh)
+		if err == nil {
+			return sel, nil
+		}
+		sh.takeBack()
+		var e *Error
+		if !errors.As(err, &e) {
+			return nil, err
+		}
+		e.attempts = n
+		if e.outcome == outcomeCorrupt {
+			corrupt++
+		}
+		if !e.Retryable || n > c.retries || corrupt > corruptRetries {
+			return nil, e
+		}
+		wait := max(c.backoff(n), e.retryAfter)
+		if e.retryAfter > maxRetryAfter {
+			e.advice = "the store asks to wait " + e.retryAfter.Round(time.Second).String() + "; " + e.advice
+			return nil, e
+		}
+		// What happened says more than that the time was up while waiting.
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
+			return nil, e
+		}
+		c.log.Warn("Remote read failed and is tried again", "upstream", c.name, "attempt", n, "wait", wait, "err", e.Err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, c.canceled(ctx)
+		}
+		c.metrics.retries.Inc()
+	}
+}
+
+// backoff is the wait after n failed attempts: twice as long each time, half
+// of it random so that pieces that failed together do not come back together.
+func (c *Client) backoff(n int) time.Duration {
+	d := c.minBackoff
+	for i := 1; i < n && d < c.maxBackoff; i++ {
+		d *= 2
+	}
+	d = min(d, c.maxBackoff)
+	return d/2 + rand.N(d/2+1)
+}
+
+// retryAfter reads the header Retry-After, in seconds or as a date.
+func retryAfter(h http.Header) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	// Seconds beyond what a Duration holds are as good as the most it holds.
+	var s int64
+	for _, d := range v {
+		if d < '0' || d > '9' {
+			return 0
+		}
+		s = min(s*10+int64(d-'0'), 1<<32)
+	}
+	return time.Duration(s) * time.Second
+}
+
+// mediaType is the content type without parameters, and the message it holds
+// where it says so.
+func mediaType(h http.Header) (typ, message string) {
+	typ, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return "", ""
+	}
+	return typ, params["proto"]
+}
+
+// lanes bound the requests in flight. Small ones have places of their own besides those that
+// all share, so that those of a dashboard's newest minutes, or of an alert, do not wait for days
+// of many series that others want. Who came first goes first.
+type lanes struct{ shared, small chan struct{} }
+
+// smallSpan and smallSeries are what a small request asks for at most. How many series
+// will come is known of selectors that are kept.
+const (
+	smallSpan   = 15 * time.Minute
+	smallSeries = 10_000
+)
+
+// newLanes returns lanes with so many places for all, and half as many for small requests.
+func newLanes(concurrency int) lanes {
+	return lanes{make(chan struct{}, concurrency), make(chan struct{}, (concurrency+1)/2)}
+}
+
+// enter waits until a request may be sent, or until ctx ends. leave must be called when it has been
+// answered.
+func (l lanes) enter(ctx context.Context, small bool) (leave func(), err error) {
+	own := l.small
+	if !small {
+		own = nil
+	}
+	select {
+	case own <- struct{}{}:
+		return func() { <-own }, nil
+	default:
+	}
+	select {
+	case own <- struct{}{}:
+		return func() { <-own }, nil
+	case l.shared <- struct{}{}:
+		return func() { <-l.shared }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

@@ -2,7 +2,6 @@ package remoteread
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +57,8 @@ func cutOff(b []byte) func(http.ResponseWriter, *http.Request, int64) {
 	}
 }
 
+// TestBadAnswers: what is done about each kind of failure, and what the message advises. TestBrokenStores
+// has many more ways to fail.
 func TestBadAnswers(t *testing.T) {
 	good := wireSeries(0, 100, "__name__", "up", "job", "j")
 	goodFrame := frames(good)
@@ -98,22 +99,6 @@ func TestBadAnswers(t *testing.T) {
 			name: "page of HTML", handler: answerBytes("text/html; charset=utf-8", []byte("<!DOCTYPE html>\n<html>x</html>")),
 			status: 200, requests: 1,
 			want: []string{"content type is text/html; charset=utf-8", "a page of HTML", "check that the URL ends in /api/v1/read of a Prometheus-compatible store"},
-		},
-		{
-			name: "JSON", handler: answerBytes("application/json", []byte(`{"status":"ok"}`)),
-			status: 200, requests: 1, want: []string{"content type is application/json", `{"status":"ok"}`, "/api/v1/read"},
-		},
-		{
-			name: "another stream", handler: answerBytes("application/x-streamed-protobuf; proto=prometheus.Other", goodFrame),
-			status: 200, requests: 1, want: []string{"proto=prometheus.Other", "/api/v1/read"},
-		},
-		{
-			name: "no content", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.WriteHeader(http.StatusNoContent) },
-			status: 204, requests: 1, want: []string{"HTTP status 204 No Content", "/api/v1/read"},
-		},
-		{
-			name: "no content type", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.Header()["Content-Type"] = nil },
-			status: 200, requests: 1, want: []string{"content type is none", "/api/v1/read"},
 		},
 		{
 			name: "404", handler: status(404, "404 page not found"), status: 404, requests: 1,
@@ -160,10 +145,6 @@ func TestBadAnswers(t *testing.T) {
 		{
 			name: "413", handler: status(413, "too many series"), status: 413, requests: 1,
 			want: []string{"too many series", "raise the store's remote-read limits", "--storage.remote.read-sample-limit", "shorten"},
-		},
-		{
-			name: "Prometheus's sample limit", handler: status(400, "exceeded sample limit (10)"), status: 400, requests: 1,
-			want: []string{"exceeded sample limit (10)", "raise the store's remote-read limits"},
 		},
 		{
 			name: "422", handler: status(422, "no such tenant"), status: 422, requests: 1,
@@ -224,14 +205,7 @@ func TestBadAnswers(t *testing.T) {
 			name: "cut off between frames", handler: cutOff(goodFrame), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF,
 			want: []string{"the answer was cut off"},
 		},
-		{name: "body ends after the length", handler: answerStream(goodFrame[:1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{name: "body ends in the length", handler: answerStream([]byte{0xff}), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
 		{name: "body ends after the checksum", handler: answerStream(goodFrame[:6]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{name: "body ends before the last byte", handler: answerStream(goodFrame[:len(goodFrame)-1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{
-			name: "large frame cut off", handler: answerStream(append(binary.AppendUvarint(nil, 40<<20), make([]byte, 1<<20)...)), status: 200, retry: true, requests: 4,
-			is: io.ErrUnexpectedEOF, want: []string{"cut off"},
-		},
 		{
 			name: "error text at the end of the stream", handler: answerStream(append(frames(good), "expanding series: open /data/chunks: input/output error\n"...)),
 			status: 200, retry: true, requests: 4,
@@ -250,20 +224,12 @@ func TestBadAnswers(t *testing.T) {
 			want: []string{"the checksum of a frame of 1048576 bytes is wrong"},
 		},
 		{
-			name: "endless length", handler: answerStream([]byte(strings.Repeat("\xff", 20))), status: 200, retry: true, requests: 2,
-			want: []string{"the length of a frame is not a number"},
-		},
-		{
 			name: "frame too large", handler: answerStream(goodFrame), options: func(o *Options) { o.MaxFrameBytes = 50 }, status: 200, requests: 1,
 			want: []string{fmt.Sprintf("a frame of %d bytes exceeds the limit of 50 bytes; raise --upstream.max-frame-bytes", len(goodFrame)-6)},
 		},
 		{
 			name: "frame over Prometheus's limit", handler: answerStream(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
 			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit of the entry in remote_read"},
-		},
-		{
-			name: "frame of exabytes", handler: answerStream(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
-			want: []string{"a frame of 18446744073709551615 bytes exceeds the limit"},
 		},
 		{
 			name: "too large in total", handler: answerStream(frames(good, wireSeries(0, 100, "__name__", "zz"))),
@@ -281,75 +247,13 @@ func TestBadAnswers(t *testing.T) {
 			options: func(o *Options) { o.MaxBytes = 40 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 40 bytes; raise --upstream.max-bytes"},
 		},
 		{
-			name: "garbage in a frame", handler: answerStream(rawFrame([]byte{0x0a, 0x05, 0x0a, 0xff, 0xff, 0xff, 0xff}, true)), status: 200, requests: 1,
-			want: []string{"the answer is not valid protobuf: in a label"},
-		},
-		{
-			name: "wrong wire type", handler: answerStream(rawFrame([]byte{0x08, 0x05}, true)), status: 200, requests: 1,
-			want: []string{"the answer is not valid protobuf: field 1 of a frame has wire type 0"},
-		},
-		{
-			name: "another query's answer", handler: answerStream(rawFrame([]byte{0x10, 0x01}, true)), status: 200, requests: 1,
-			want: []string{"the answer is for query 1 of a request with one query"},
-		},
-		{
-			name: "unknown encoding", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 99 })), status: 200, requests: 1,
-			want: []string{`series {__name__="up", job="j"}: unknown chunk encoding 99`},
-		},
-		{
-			// Cut to a byte it would be XOR.
-			name: "encoding over a byte", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 257 })), status: 200, requests: 1,
-			want: []string{"unknown chunk encoding 257"},
-		},
-		{
-			name: "chunk without data", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Data = nil })), status: 200, requests: 1,
-			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: chunk of 0 bytes is shorter`},
-		},
-		{
 			name: "histogram chunk without its header", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) {
 				s.Chunks[0] = prompb.Chunk{Type: prompb.Chunk_HISTOGRAM, MaxTimeMs: math.MaxInt64, Data: []byte{0, 1}}
 			})), status: 200, requests: 1, want: []string{`corrupt chunk in series {__name__="up", job="j"}`, "chunk of 2 bytes is shorter"},
 		},
 		{
-			name: "chunk ends before it starts", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].MaxTimeMs = -1 })), status: 200, requests: 1,
-			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: its start is after its end`},
-		},
-		{
-			name: "labels out of order", handler: answerStream(frames(wireSeries(0, 5, "b", "1", "a", "2"))), status: 200, requests: 1,
-			want: []string{`series {b="1", a="2"}: labels are not sorted: "a" comes after "b"`},
-		},
-		{
-			name: "label twice", handler: answerStream(frames(wireSeries(0, 5, "a", "1", "a", "2"))), status: 200, requests: 1,
-			want: []string{`series {a="1", a="2"}: label "a" appears twice`},
-		},
-		{
-			name: "label without a name", handler: answerStream(frames(wireSeries(0, 5, "", "1"))), status: 200, requests: 1, want: []string{`series {="1"}: a label has no name`},
-		},
-		{
-			name: "label name not UTF-8", handler: answerStream(frames(wireSeries(0, 5, "a\xff", "1"))), status: 200, requests: 1, want: []string{`label name "a\xff" is not valid UTF-8`},
-		},
-		{
-			name: "label value not UTF-8", handler: answerStream(frames(wireSeries(0, 5, "a", "\xff"))), status: 200, requests: 1, want: []string{`the value of label "a" is not valid UTF-8`},
-		},
-		{
-			name: "empty metric name", handler: answerStream(frames(wireSeries(0, 5, "__name__", ""))), status: 200, requests: 1, want: []string{"the metric name is empty"},
-		},
-		{
 			name: "label of 17 MB", handler: answerStream(frames(wireSeries(0, 5, "a", strings.Repeat("x", 17<<20)))), status: 200, requests: 1,
 			want: []string{`label "a" is longer than 16777215 bytes`},
-		},
-		{
-			name: "samples out of order", handler: answerSamples(floats("a", 1, 2), floats("b", 5, 7, 6)), status: 200, requests: 1,
-			want: []string{`series {__name__="b"}: sample at 6 ms comes after one at 7 ms`},
-		},
-		{
-			name: "samples with a label twice", handler: answerSamples(&prompb.TimeSeries{
-				Labels: []prompb.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}, {Name: "a", Value: "3"}}, Samples: []prompb.Sample{{}},
-			}), status: 200, requests: 1, want: []string{`label "a" appears twice`},
-		},
-		{
-			name: "samples without a label name", handler: answerSamples(&prompb.TimeSeries{Labels: []prompb.Label{{Value: "1"}}}), status: 200, requests: 1,
-			want: []string{`series {="1"}: a label has no name`},
 		},
 		{
 			name: "bad histogram", handler: answerSamples(badHistogram), status: 200, requests: 1, want: []string{`series {__name__="h"}`, "buckets"},
@@ -358,24 +262,8 @@ func TestBadAnswers(t *testing.T) {
 			name: "unknown histogram schema", handler: answerSamples(unknownSchema), status: 200, requests: 1, want: []string{`series {__name__="h"}`, "schema"},
 		},
 		{
-			name: "two results", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 0, 0x0a, 0})), status: 200, requests: 1,
-			want: []string{"the answer holds 2 results for one query"},
-		},
-		{
-			name: "no result", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, nil)), status: 200, requests: 1,
-			want: []string{"the answer holds 0 results for one query"},
-		},
-		{
 			name: "samples not compressed", handler: answerBytes("application/x-protobuf", nil), status: 200, retry: true, requests: 2,
 			want: []string{"the answer is not compressed with snappy"},
-		},
-		{
-			name: "bad compression", handler: answerBytes("application/x-protobuf", []byte{0x20, 0x01, 0x02, 0x03}), status: 200, retry: true, requests: 2,
-			want: []string{"the answer cannot be decompressed"},
-		},
-		{
-			name: "garbage in samples", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 2, 0x0a, 0x50})), status: 200, requests: 1,
-			want: []string{"the answer is not valid protobuf: in a result"},
 		},
 		{
 			name: "garbage in a series of samples", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 4, 0x0a, 2, 0x0a, 0x50})), status: 200, requests: 1,
@@ -388,11 +276,6 @@ func TestBadAnswers(t *testing.T) {
 		{
 			name: "compressed answer of samples too large", handler: answerBytes("application/x-protobuf", make([]byte, 2000)), options: func(o *Options) { o.MaxFrameBytes = 1000 },
 			status: 200, requests: 1, want: []string{"an answer of more than 1000 bytes exceeds the limit of 1000 bytes"},
-		},
-		{
-			// 4 bytes that say that they are 4 GB.
-			name: "answer of samples that claims gigabytes", handler: answerBytes("application/x-protobuf", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
-			status: 200, requests: 1, want: []string{"an answer of 4294967295 bytes exceeds the limit"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -163,7 +163,7 @@ type Client struct {
 	minBackoff    time.Duration
 	maxBackoff    time.Duration
 	memory        *memory.Pool // or nil
-	lanes         *lanes
+	lanes         lanes
 	concurrency   int // most requests in flight
 	log           *slog.Logger
 	metrics       *metrics

@@ -169,14 +169,14 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 // are expected.
 func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection, error) {
 	parts := c.division(selection.Expected(ctx), p.ms).matchers(p.ms)
-	all := c.tally(ctx, len(parts))
+	all := c.tally(ctx)
 	if len(parts) == 1 {
 		return c.fetchOnly(ctx, p, all)
 	}
 	sels := make([]*selection.Selection, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, ms := range parts {
-		p.ms, p.part = ms, i
+		p.ms = ms
 		p := p
 		g.Go(func() error {
 			return rescue.Do(func() (err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -137,13 +138,13 @@ func TestDividedFetch(t *testing.T) {
 	for _, samples := range []int{0, 4} {
 		ctx := selection.Expect(t.Context(), selection.Expectation{Series: known, Samples: samples})
 		for range 3 {
-			var progress Progress
+			var told progress.Request
 			requests.Store(0)
-			got, _, err := c.Fetch(WithProgress(ctx, func(p Progress) { progress = p }), last-minute, last, anything)
+			got, _, err := c.Fetch(progress.With(ctx, &told), last-minute, last, anything)
 			require.NoError(t, err)
 			require.Equal(t, chunksOf(whole), chunksOf(got))
 			require.EqualValues(t, 2, requests.Load())
-			require.Equal(t, Progress{Pieces: 2, PiecesDone: 2, Bytes: got.PayloadBytes(), Series: int64(got.NumSeries())}, progress)
+			require.Equal(t, got.PayloadBytes(), told.Arrived())
 		}
 		requests.Store(0)
 		got, _, err := c.Fetch(selection.Expect(t.Context(), selection.Expectation{Series: known, Samples: samples, Ahead: true}), last-minute, last, anything)

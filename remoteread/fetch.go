@@ -3,12 +3,16 @@ package remoteread
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
@@ -49,7 +53,7 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		return c.fetchParts(ctx, p)
 	}
 
-	all := c.tally(ctx, len(spans))
+	all := c.tally(ctx)
 	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.
@@ -186,4 +190,30 @@ func floorDiv(a, b int64) int64 {
 		q--
 	}
 	return q
+}
+
+// Probe asks the store for samples of a series that it is not likely to have, once, to see
+// whether it has remote read; see NoRemoteRead.
+func (c *Client) Probe(ctx context.Context) error {
+	now := time.Now().UnixMilli()
+	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
+	q := question{piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
+	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx)})
+	return err
+}
+
+// NoRemoteRead reports whether err, of a fetch or a probe, says that what answers at the
+// URL is not remote read.
+func NoRemoteRead(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.StatusCode {
+	case http.StatusOK:
+		return e.outcome == outcomeContentType
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }

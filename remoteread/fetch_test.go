@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/internal/progress"
+	"github.com/promwarp/promwarp/selection"
 )
 
 const (
@@ -290,22 +291,11 @@ func TestProgress(t *testing.T) {
 		streamed(w, b)
 	})
 	c := newClient(t, readConfig(t, base), quick())
-	var busy atomic.Bool
-	var seen []Progress
-	ctx := WithProgress(t.Context(), func(p Progress) {
-		require.True(t, busy.CompareAndSwap(false, true), "calls overlap")
-		seen = append(seen, p)
-		time.Sleep(time.Millisecond)
-		busy.Store(false)
-	})
 	var told progress.Request
-	_, _, err := c.Fetch(progress.With(ctx, &told), 0, 18*hour-1, anything)
+	_, _, err := c.Fetch(progress.With(t.Context(), &told), 0, 18*hour-1, anything)
 	require.NoError(t, err)
-	require.Equal(t, Progress{Pieces: 3}, seen[0])
 	bytes := int64(2 * (len(series.Chunks[0].Data) + len("__name__a") + 2))
-	require.Equal(t, Progress{Pieces: 3, PiecesDone: 3, Series: 6, Bytes: 3 * bytes}, seen[len(seen)-1])
 	require.Equal(t, 3*bytes, told.Arrived(), "without what was thrown away")
-	require.Greater(t, len(seen), 7)
 }
 
 func TestMetrics(t *testing.T) {
@@ -505,11 +495,11 @@ func TestSeriesOverFrames(t *testing.T) {
 	all = append(all, wireSeries(0, 100, "__name__", "b"), wireSeries(0, 1, "__name__", "c"))
 	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, frames(all...)) })
 	c := newClient(t, readConfig(t, base), Options{})
-	var series int64
-	ctx := WithProgress(t.Context(), func(p Progress) { series = p.Series })
+	var ended selection.Request
+	ctx := selection.OnRequest(t.Context(), func(r selection.Request) { ended = r })
 	sel, _, err := c.Fetch(ctx, 0, hour, anything)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, series)
+	require.Equal(t, 3, ended.Series)
 	require.Equal(t, 3, sel.NumSeries())
 	require.Len(t, sel.Chunks(0), 50)
 	require.Equal(t, `{__name__="a", job="j"}`, sel.Labels(0).String())

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -194,9 +195,73 @@ func TestCancelBetweenPieces(t *testing.T) {
 // requireIdle: all places are free.
 func requireIdle(t *testing.T, c *Client) {
 	t.Helper()
-	c.lanes.mu.Lock()
-	defer c.lanes.mu.Unlock()
-	require.Equal(t, newLanes(c.concurrency).free, c.lanes.free)
-	require.Empty(t, c.lanes.small)
-	require.Empty(t, c.lanes.large)
+	require.True(t, c.lanes.free())
+}
+
+// free reports whether nobody has a place.
+func (l lanes) free() bool { return len(l.shared)+len(l.small) == 0 }
+
+// TestPlacesForSmall: however many large requests are under way, small ones have places, and leave
+// none to large ones.
+func TestPlacesForSmall(t *testing.T) {
+	l := newLanes(4)
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	var large func()
+	for range 4 {
+		leave, err := l.enter(t.Context(), false)
+		require.NoError(t, err)
+		large = leave
+	}
+	for range 3 {
+		one, err := l.enter(t.Context(), true)
+		require.NoError(t, err)
+		two, err := l.enter(t.Context(), true)
+		require.NoError(t, err)
+		_, err = l.enter(short(), true)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		one()
+		_, err = l.enter(short(), false)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		two()
+	}
+	large()
+	_, err := l.enter(t.Context(), false)
+	require.NoError(t, err)
+}
+
+// TestLanesAreLeft: who gives up waiting takes no place, whenever that is.
+func TestLanesAreLeft(t *testing.T) {
+	l := newLanes(2)
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*100*time.Microsecond)
+			defer cancel()
+			if leave, err := l.enter(ctx, i%2 == 0); err == nil {
+				time.Sleep(50 * time.Microsecond)
+				leave()
+			}
+		})
+	}
+	wg.Wait()
+	require.True(t, l.free())
+}
+
+// panicking is a transport with a bug.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a bug") }
+
+// A panic in one of the requests of a fetch, each of which has a goroutine, is its error.
+func TestPanicIsAnError(t *testing.T) {
+	c := newClient(t, readConfig(t, "http://x"), Options{Piece: 40 * time.Second, Retries: -1})
+	c.http = &http.Client{Transport: panicking{}}
+	_, _, err := c.Fetch(t.Context(), 0, 200_000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")})
+	var p *rescue.Panic
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "a bug", p.Value)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
@@ -131,8 +132,7 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			o.Retries, o.MaxFrameBytes = -1, 10_000
 			c := newClient(t, readConfig(t, base), o)
 			ctx := selection.Expect(t.Context(), selection.Expectation{Series: series(3), Samples: 4})
-			var first Progress
-			sel, _, err := c.Fetch(WithProgress(ctx, func(p Progress) { first = p }), 0, 3000, anything)
+			sel, _, err := c.Fetch(ctx, 0, 3000, anything)
 			if !test.again {
 				require.Equal(t, []bool{true}, asked())
 				_, _, _ = c.Fetch(ctx, 0, 3000, anything)
@@ -141,8 +141,6 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.EqualValues(t, 3, sel.NumSamples())
-			require.EqualValues(t, 1, first.Series)
-			require.Equal(t, 1, first.PiecesDone)
 			require.Equal(t, []bool{true, false}, asked())
 			_, _, err = c.Fetch(ctx, 1000, 4000, anything)
 			require.NoError(t, err)
@@ -205,4 +203,24 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 	}
 	require.EqualValues(t, 3, samples.Load())
 	require.EqualValues(t, 4, requests.Load())
+}
+
+func TestMemory(t *testing.T) {
+	var m recent[int]
+	_, ok := m.get("0")
+	require.False(t, ok)
+	for i := range 3 * maxRemembered {
+		m.add(fmt.Sprint(i), i)
+		got, ok := m.get(fmt.Sprint(i))
+		require.True(t, ok)
+		require.Equal(t, i, got)
+	}
+	require.LessOrEqual(t, len(m.all), maxRemembered)
+	m.all["0"] = remembered[int]{7, time.Now().Add(-time.Second)}
+	_, ok = m.get("0")
+	require.False(t, ok)
+}
+
+func TestSelectorKey(t *testing.T) {
+	require.NotEqual(t, selectorKey([]*prompb.LabelMatcher{{Name: "a", Value: `b"1"c`}}), selectorKey([]*prompb.LabelMatcher{{Name: `a"b`, Value: "c"}}))
 }

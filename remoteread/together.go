@@ -86,7 +86,7 @@ func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion,
 		}
 	}
 	q := question{samples: pieces == 1 && c.prefersSamples(e, p.ms), piece: p}
-	return companion{Ask: a, q: q, all: c.tally(a.Ctx, pieces)}, true
+	return companion{Ask: a, q: q, all: c.tally(a.Ctx)}, true
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
@@ -148,15 +148,13 @@ func (c *Client) shared(ctx context.Context, rides [][]*ride, i int) *selection.
 	if whole && len(parts) > 1 {
 		sel, _ = c.join(ctx, parts...)
 	}
-	for k := range rides {
-		if whole && sel != nil {
-			rides[k][i].sh.done()
-		} else {
+	if !whole {
+		sel = nil
+	}
+	if sel == nil {
+		for k := range rides {
 			rides[k][i].sh.takeBack()
 		}
-	}
-	if !whole {
-		return nil
 	}
 	return sel
 }

@@ -3,6 +3,7 @@ package selection
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -131,6 +132,45 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 	return out.measure(), nil
 }
 
+// partsOrder goes through the series of several selections in label order. For each series it
+// looks at all parts, of which nearly always most have it.
+type partsOrder struct {
+	parts []*Selection
+	next  []int // number of the next series of each part
+	have  []int // the parts that have the present series, ascending
+}
+
+func newPartsOrder(parts []*Selection) *partsOrder {
+	return &partsOrder{parts: parts, next: make([]int, len(parts)), have: make([]int, 0, len(parts))}
+}
+
+// least returns the parts that have the least of the next series, or none at the end. It
+// is valid until advance, which goes on behind that series.
+func (o *partsOrder) least() []int {
+	o.have = o.have[:0]
+	var least labels.Labels
+	for p, part := range o.parts {
+		if o.next[p] == len(part.series) {
+			continue
+		}
+		l := part.series[o.next[p]]
+		switch {
+		case len(o.have) > 0 && labels.Equal(l, least): // as most are
+			o.have = append(o.have, p)
+		case len(o.have) == 0 || labels.Compare(l, least) < 0:
+			o.have, least = append(o.have[:0], p), l
+		}
+	}
+	return o.have
+}
+
+// advance goes on to the next series of the parts that had the present one.
+func (o *partsOrder) advance() {
+	for _, p := range o.have {
+		o.next[p]++
+	}
+}
+
 // shareSlabs returns the slabs of all parts, each once, and for each part which of those
 // its own are, or nil where they keep their numbers.
 func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {
@@ -213,4 +253,20 @@ func (s *Selection) normalise(ctx context.Context) error {
 	out.slabs = slices.Concat(out.slabs, merged.Slabs())
 	*s = out
 	return nil
+}
+
+// Merge returns the union of parts, selections of different sources that may have
+// samples of the same series. Of samples of a series at one time the part that is
+// named first has its way, whatever time range the parts are for. Prometheus's
+// fanout keeps one of them at random. No chunk bytes are copied except where
+// different chunks of a series overlap and each has samples that the others have
+// not: those are merged into new ones. It fails with ctx's error soon after ctx has ended.
+func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
+	parts = present(parts)
+	kept := int64(math.MaxInt64)
+	for i, p := range parts {
+		kept = min(kept, p.kept)
+		parts[i] = p.From(nil) // another source may have something next time
+	}
+	return union(ctx, parts, kept, (*samples.Writer).Layer)
 }

@@ -118,28 +118,6 @@ func (s *Selection) OnlyFloats() bool {
 // chunk table and labels. Slabs shared with other selections count in full.
 func (s *Selection) SizeBytes() int64 { return s.size }
 
-// TableBytes is the part of SizeBytes that is not slabs.
-func (s *Selection) TableBytes() int64 {
-	n := s.size
-	for _, l := range s.slabs {
-		n -= l.SizeBytes()
-	}
-	return n
-}
-
-// UncountedBytes is the part of SizeBytes that slab.CountMemory is not told of: small tables, and
-// where labels lie.
-func (s *Selection) UncountedBytes() int64 {
-	n := s.TableBytes()
-	if !s.own {
-		n -= s.text // another selection has the labels
-	}
-	if s.tables != nil {
-		n -= s.tables.bytes
-	}
-	return n
-}
-
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
 func (s *Selection) PayloadBytes() int64 { return s.data + s.text }

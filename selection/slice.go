@@ -1,10 +1,15 @@
 package selection
 
 import (
+	"context"
+	"slices"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/selection/encoding"
+	"github.com/promwarp/promwarp/selection/samples"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -25,59 +30,42 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 	}
 
 	s = s.flat()
-	out := &Selection{slabs: s.slabs, discard: s.discard, kept: s.kept}
+	in := func(i int) []Chunk { return overlapping(s.Chunks(i), mint, maxt) }
 	n := 0
 	for i := range s.series {
-		lo, hi := inRange(s.Chunks(i), mint, maxt)
-		n += hi - lo
+		n += len(in(i))
 	}
-	out.chunks = make([]Chunk, 0, n)
-	for i, l := range s.series {
-		cs := s.Chunks(i)
-		if lo, hi := inRange(cs, mint, maxt); lo < hi {
-			out.series = append(out.series, l)
-			out.keepMemo(s.Memo(i))
-			out.first = append(out.first, uint32(len(out.chunks)))
-			out.chunks = append(out.chunks, cs[lo:hi]...)
-		}
-	}
-	out.first = append(out.first, uint32(len(out.chunks)))
-	out.dropSlabs()
-	return out.finish()
+	out := &Selection{kept: s.kept, chunks: make([]Chunk, 0, n)}
+	return out.fill(s, in, s.Memo)
 }
 
 // Filter returns the series of s that keep says true of. They share their slabs
 // with s, but no memos. keep is asked once for each series, in order.
 func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
 	s = s.flat()
-	out := &Selection{slabs: s.slabs, discard: s.discard}
-	var which []int
-	n := 0
-	for i, l := range s.series {
-		if keep(l) {
-			which = append(which, i)
-			n += len(s.Chunks(i))
+	in := func(i int) []Chunk {
+		if keep(s.series[i]) {
+			return s.Chunks(i)
 		}
+		return nil
 	}
-	out.series = make([]labels.Labels, 0, len(which))
-	out.first = make([]uint32, 0, len(which)+1)
-	out.chunks = make([]Chunk, 0, n)
-	for _, i := range which {
-		out.series = append(out.series, s.series[i])
-		out.first = append(out.first, uint32(len(out.chunks)))
-		out.chunks = append(out.chunks, s.Chunks(i)...)
-	}
-	out.first = append(out.first, uint32(len(out.chunks)))
-	out.dropSlabs()
-	return out.finish()
+	return new(Selection).fill(s, in, func(int) *Memo { return nil })
 }
 
-// inRange returns the bounds of the chunks, sorted and disjoint, that overlap
-// mint to maxt (ms, both included).
-func inRange(cs []Chunk, mint, maxt int64) (lo, hi int) {
-	lo = sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint })
-	hi = sort.Search(len(cs), func(k int) bool { return cs[k].MinT > maxt })
-	return lo, max(lo, hi)
+// fill makes s of those chunks of another selection that in says of each series, and finishes it.
+func (s *Selection) fill(from *Selection, in func(i int) []Chunk, memo func(i int) *Memo) *Selection {
+	s.slabs, s.discard = from.slabs, from.discard
+	for i, l := range from.series {
+		if cs := in(i); len(cs) > 0 {
+			s.series = append(s.series, l)
+			s.keepMemo(memo(i))
+			s.first = append(s.first, uint32(len(s.chunks)))
+			s.chunks = append(s.chunks, cs...)
+		}
+	}
+	s.first = append(s.first, uint32(len(s.chunks)))
+	s.dropSlabs()
+	return s.finish()
 }
 
 // dropSlabs lets go of the slabs that no chunk is in.
@@ -105,4 +93,156 @@ func (s *Selection) dropSlabs() {
 		s.chunks[i].Slab = number[s.chunks[i].Slab]
 	}
 	s.slabs = slabs
+}
+
+// Overlapping returns the chunks of series i that overlap mint to maxt (ms, both
+// included). The slice must not be changed.
+func (s *Selection) Overlapping(i int, mint, maxt int64) []Chunk {
+	return s.OverlappingIn(new([]Chunk), i, mint, maxt)
+}
+
+// OverlappingIn is Overlapping for who asks for one series after another: the slice may be in
+// memory, which the next call writes to again.
+func (s *Selection) OverlappingIn(memory *[]Chunk, i int, mint, maxt int64) []Chunk {
+	cs := overlapping(s.inTable(i), mint, maxt)
+	if s.behind == nil {
+		return cs
+	}
+	return concat(memory, cs, overlapping(s.behind.of(i), mint, maxt))
+}
+
+// overlapping returns those of a series' chunks. Mostly these are all, or all but a few.
+func overlapping(cs []Chunk, mint, maxt int64) []Chunk {
+	if len(cs) > 0 && cs[0].MaxT < mint {
+		cs = cs[sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint }):]
+	}
+	if n := len(cs); n > 0 && cs[n-1].MinT > maxt {
+		cs = cs[:sort.Search(n, func(k int) bool { return cs[k].MinT > maxt })]
+	}
+	return cs
+}
+
+// countedSeries is of how many series SamplesAbout adds up the chunks.
+const countedSeries = 8
+
+// SamplesAbout is about how many samples the chunks that overlap mint to maxt (ms, both included)
+// have: those of some series are added up.
+func (s *Selection) SamplesAbout(mint, maxt int64) (n int64) {
+	series := min(s.NumSeries(), countedSeries)
+	for k := range series {
+		for _, c := range s.Overlapping(k*s.NumSeries()/series, mint, maxt) {
+			n += int64(c.Samples)
+		}
+	}
+	return n * int64(s.NumSeries()) / int64(max(series, 1))
+}
+
+// Cut returns the samples of s from mint to maxt (ms, both included). Chunks
+// within that range share their slabs with s; those that reach beyond are
+// encoded again, in the same encoding. The result is a Selection of its own and
+// calls what s calls on Discard. It fails with ctx's error soon after ctx has ended.
+func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, error) {
+	whole := true
+	for i := 0; i < s.NumSeries() && whole; i++ {
+		first, last := s.ends(i)
+		whole = first.MinT >= mint && last.MaxT <= maxt
+	}
+	if whole {
+		out := *s
+		return &out, nil
+	}
+
+	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
+	cut := samples.NewWriter(ctx, len(s.slabs), 0)
+	for i, l := range s.series {
+		start := len(out.chunks)
+		cut.Series(l)
+		if err := cut.Watch.Err(); err != nil {
+			return nil, err
+		}
+		for _, c := range s.Overlapping(i, mint, maxt) {
+			if c.MinT < mint || c.MaxT > maxt {
+				if err := cut.Watch.Err(); err != nil {
+					return nil, err
+				}
+				cut.Chunks = nil
+				if err := s.cutChunk(cut, i, c, mint, maxt); err != nil {
+					return nil, err
+				}
+				out.chunks = append(out.chunks, cut.Chunks...)
+				continue
+			}
+			out.chunks = append(out.chunks, c)
+		}
+		if len(out.chunks) > start {
+			out.series = append(out.series, l)
+			out.keepMemo(s.Memo(i))
+			out.first = append(out.first, uint32(start))
+		}
+	}
+	out.first = append(out.first, uint32(len(out.chunks)))
+	out.slabs = append(out.slabs, cut.Slabs()...)
+	out.dropSlabs()
+	return out.finish(), nil
+}
+
+// cutChunk adds what chunk c of series i has from mint to maxt to what is written.
+func (s *Selection) cutChunk(to *samples.Writer, i int, c Chunk, mint, maxt int64) error {
+	if c.Enc == chunkenc.EncXOR {
+		if data, first, last, ok := encoding.CutXOR(c, s.Bytes(c), mint, maxt); ok {
+			if len(data) == 0 {
+				return nil
+			}
+			return to.Chunk(c.Enc, first, last, data)
+		}
+	}
+	return to.OneChunk(c.Enc, s.Decode(i, []Chunk{c}, mint, maxt, nil))
+}
+
+// Compact returns a selection of the same chunks in which every slab is used to at
+// least the given share: the chunks of others are copied into slabs that fit. It is s
+// itself if nothing is to be copied and its chunks are in one table; a copy calls what s calls on
+// Discard.
+func (s *Selection) Compact(share float64) *Selection {
+	s = s.flat()
+	used := make([]int64, len(s.slabs))
+	for i := range s.chunks {
+		used[s.chunks[i].Slab] += int64(slab.Footprint(s.chunks[i].Len))
+	}
+	out := *s
+	out.slabs = nil
+	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
+	for k, l := range s.slabs {
+		number[k] = -1
+		if float64(used[k]+slab.Pad) >= share*float64(cap(l.Bytes())) {
+			number[k] = len(out.slabs)
+			out.slabs = append(out.slabs, l)
+		}
+	}
+	if len(out.slabs) == len(s.slabs) {
+		return s
+	}
+	out.chunks = slices.Clone(s.chunks)
+	var moved []int
+	for i := range out.chunks {
+		if k := number[out.chunks[i].Slab]; k >= 0 {
+			out.chunks[i].Slab = uint32(k)
+		} else {
+			moved = append(moved, i)
+		}
+	}
+	for len(moved) > 0 {
+		size, n := 0, 0
+		for ; n < len(moved) && (n == 0 || size+slab.Footprint(s.chunks[moved[n]].Len) <= slab.MaxBytes-slab.Pad); n++ {
+			size += slab.Footprint(s.chunks[moved[n]].Len)
+		}
+		l := slab.New(size + slab.Pad)
+		for _, i := range moved[:n] {
+			c := &out.chunks[i]
+			c.Slab, c.Off = uint32(len(out.slabs)), l.Add(s.Bytes(s.chunks[i]))
+		}
+		out.slabs = append(out.slabs, l)
+		moved = moved[n:]
+	}
+	return out.finish()
 }

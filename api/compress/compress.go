@@ -1,27 +1,25 @@
 // Package compress compresses answers for clients that accept that: gzip on all cores, zstd,
 // deflate. Answers of less than a packet go as they are.
 //
-// Blocks are compressed side by side and make one gzip stream: 128 KiB of what a handler writes,
-// or the pieces of a long query result, each on the core that encoded it. So the first bytes leave
+// Blocks of 256 KiB are compressed side by side and make one gzip stream. So the first bytes leave
 // when a block is full, and a client that reads slowly holds up the handler when a block for each
 // core waits.
 //
-// Start with Handler; blocked, in blocks.go, makes the stream.
+// Start with Handler.
 package compress
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"sync/atomic"
 
-	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 const (
 	// block is how many bytes of an answer are compressed at a time.
-	block = 128 << 10
+	block = 256 << 10
 	// least is how many bytes an answer has at least to be compressed: fewer fit into the
 	// packet that carries the header.
 	least = 512
@@ -63,14 +61,8 @@ type writer struct {
 	held   []byte      // what was written before it is known how large the answer is
 	code   int         // to be written, 0 for none
 	begun  bool        // the header was written
-	to     stream      // nil where the answer is not compressed
+	to     *borrowed   // nil where the answer is not compressed
 	broken atomic.Bool // nothing is written any more; streams write from goroutines of their own
-}
-
-// stream compresses what is written to it.
-type stream interface {
-	io.WriteCloser
-	Flush() error
 }
 
 // WriteHeader implements http.ResponseWriter. It waits for the body where there may be one,
@@ -99,17 +91,6 @@ func (w *writer) Write(p []byte) (int, error) {
 		return w.ResponseWriter.Write(p)
 	}
 	return w.to.Write(p)
-}
-
-// Packer implements encode.Packs.
-func (w *writer) Packer() encode.Packer {
-	if !w.begun && w.begin(true) != nil {
-		return nil
-	}
-	if b, ok := w.to.(*blocked); ok {
-		return b
-	}
-	return nil
 }
 
 // FlushError is for http.ResponseController. It ends what is compressed so far in a way
@@ -180,14 +161,19 @@ func (w *writer) end() {
 	}
 }
 
-// sink takes the compressed bytes.
+// sink takes the compressed bytes, on goroutines of the streams. A panic of the connection is an
+// error of the answer.
 type sink writer
 
 var errBroken = errors.New("the answer was broken off")
 
-func (s *sink) Write(p []byte) (int, error) {
+func (s *sink) Write(p []byte) (n int, err error) {
 	if s.broken.Load() {
 		return 0, errBroken
 	}
-	return s.ResponseWriter.Write(p)
+	err = rescue.Do(func() (err error) {
+		n, err = s.ResponseWriter.Write(p)
+		return err
+	})
+	return n, err
 }

@@ -241,6 +241,38 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// panics is a client whose connection panics.
+type panics struct{ http.ResponseWriter }
+
+func (panics) Write([]byte) (int, error) { panic("a connection's") }
+
+// TestConnectionPanics: what a connection panics with is an error of the answer, not the end of the
+// process.
+func TestConnectionPanics(t *testing.T) {
+	for _, coding := range []coding{gzipped, deflate, zstandard} {
+		s := newStream(coding, (*sink)(&writer{ResponseWriter: panics{httptest.NewRecorder()}}), 2)
+		_, _ = s.Write(pointsJSON(block))
+		require.ErrorContains(t, s.Flush(), "a connection's", coding)
+		require.ErrorContains(t, s.Close(), "a connection's", coding)
+	}
+}
+
+// TestOneMember: gzip on several cores is one member, since not every client reads several.
+func TestOneMember(t *testing.T) {
+	var to bytes.Buffer
+	s := newStream(gzipped, &to, 3)
+	want := pointsJSON(4 * block)
+	_, err := s.Write(want)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	z, err := gzip.NewReader(&to)
+	require.NoError(t, err)
+	z.Multistream(false)
+	got, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+}
+
 // stalled is a client that reads nothing until it may.
 type stalled struct {
 	http.ResponseWriter

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -17,8 +17,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/plan"
 )
 
 // prometheus is what Prometheus's encoder writes.
@@ -61,31 +59,20 @@ func checkAs(t testing.TB, resp *v1.Response, want, what string) {
 		if a == nil {
 			return
 		}
-		equal(t, want, string(a.Bytes()), fmt.Sprint(what, ", pieces of ", weight))
-		var b bytes.Buffer
-		b.Write(a.Head())
-		_, err = a.WriteRest(&b)
-		require.NoError(t, err)
-		equal(t, want, b.String(), what+", head and rest")
-		b.Reset()
-		_, err = a.writeOnMany(&b, 3)
-		require.NoError(t, err)
-		equal(t, want, string(a.head)+b.String()+string(a.tail), what+", on three cores")
-		b.Reset()
-		_, err = a.writeOnMany(&packing{Buffer: &b}, 3)
-		require.NoError(t, err)
-		equal(t, want, string(a.head)+b.String()+string(a.tail), what+", packed on three cores")
+		for _, a.cores = range []int{1, 3} {
+			equal(t, want, written(t, a), fmt.Sprint(what, ", pieces of ", weight, " on ", a.cores))
+		}
 	}
 }
 
-// packing has a Packer, which is to be used for all pieces.
-type packing struct{ *bytes.Buffer }
-
-func (packing) Write([]byte) (int, error) { panic("a piece was not packed") }
-func (p *packing) Packer() Packer         { return p }
-func (p *packing) Pack(b []byte) func() error {
-	own := bytes.Clone(b)
-	return func() error { _, err := p.Buffer.Write(own); return err }
+// written is what an answer writes, piece by piece.
+func written(t testing.TB, a *Answer) string {
+	t.Helper()
+	var b bytes.Buffer
+	n, err := a.WriteRest(&b)
+	require.NoError(t, err)
+	require.EqualValues(t, b.Len(), n)
+	return string(a.Head()) + b.String()
 }
 
 // random is how many random cases a test has: PROMWARP_RANDOM, or otherwise n, a third in short runs.
@@ -143,39 +130,24 @@ func TestLargeAnswer(t *testing.T) {
 		want := prometheus(t, resp)
 		a, err := New(resp)
 		require.NoError(t, err)
-		require.Greater(t, a.Points(), minParallel)
+		require.Greater(t, a.Points(), pieceWeight)
 		for _, a.cores = range []int{1, 2, 8} {
-			equal(t, want, string(a.Bytes()), fmt.Sprint(k.name, " on ", a.cores))
+			equal(t, want, written(t, a), fmt.Sprint(k.name, " on ", a.cores))
 		}
 	}
 }
 
-// TestPieces: pieces become smaller towards the end, so that no core is the last for long.
+// TestPieces: each core has some pieces of an answer, if that is not small.
 func TestPieces(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
-	a, err := New(respond(kinds[0].matrix(400, 1000)))
-	require.NoError(t, err)
-	weight := func(i int) int {
-		n := 0
-		for c := a.cuts[i]; c != a.cuts[i+1]; {
-			var w int
-			c, w = a.rows.next(c, 1)
-			n += w
-		}
-		return n
+	for _, c := range []struct{ cores, series, pieces int }{
+		{16, 1, 1}, {16, 10, 10}, {16, 100, 64}, {16, 1000, 247}, {2, 100, 25}, {1, 10, 3},
+	} {
+		runtime.GOMAXPROCS(c.cores)
+		a, err := New(respond(kinds[0].matrix(c.series, 1000)))
+		require.NoError(t, err)
+		require.Equal(t, c.pieces, len(a.cuts)-1, "%v", c)
 	}
-	last := weight(0)
-	require.GreaterOrEqual(t, last, pieceWeight)
-	for i := 1; i < a.pieces()-1; i++ {
-		w := weight(i)
-		require.LessOrEqual(t, w, last+seriesWeight)
-		last = w
-	}
-	require.Less(t, last, pieceWeight/3)
-	runtime.GOMAXPROCS(1)
-	one, err := New(respond(kinds[0].matrix(400, 1000)))
-	require.NoError(t, err)
-	require.Less(t, one.pieces(), a.pieces())
 }
 
 // broken is a writer that fails after some bytes.
@@ -196,32 +168,15 @@ func (b *broken) Write(p []byte) (int, error) {
 func TestWriterFails(t *testing.T) {
 	a, err := New(respond(kinds[0].matrix(100, 1000)))
 	require.NoError(t, err)
-	whole := len(a.Bytes())
+	whole := len(a.Bytes()) - len(a.head)
 	for _, a.cores = range []int{1, 4} {
-		for _, at := range []int{0, 10, len(a.head), whole / 3, whole - len(a.tail), whole - 1} {
-			n, err := a.WriteTo(&broken{at})
+		for _, at := range []int{0, 10, whole / 3, whole - len(a.tail), whole - 1} {
+			n, err := a.WriteRest(&broken{at})
 			require.ErrorIs(t, err, errBroken)
 			require.EqualValues(t, at, n)
 		}
 	}
 }
-
-// TestPackerFails: an error of what a packer writes ends the answer.
-func TestPackerFails(t *testing.T) {
-	a, err := New(respond(kinds[0].matrix(100, 1000)))
-	require.NoError(t, err)
-	_, err = a.writeOnMany(gone{}, 3)
-	require.ErrorIs(t, err, errGone)
-}
-
-var errGone = errors.New("gone")
-
-// gone has a Packer whose client has gone.
-type gone struct{}
-
-func (gone) Write([]byte) (int, error) { return 0, nil }
-func (gone) Packer() Packer            { return gone{} }
-func (gone) Pack([]byte) func() error  { return func() error { return errGone } }
 
 // A malformed histogram panics where the answer is encoded for, not in a
 // worker.
@@ -234,31 +189,9 @@ func TestMalformedHistogram(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, a.Histograms())
 	for _, a.cores = range []int{1, 4} {
-		require.Panics(t, func() { a.Bytes() })
+		require.Panics(t, func() { _, _ = a.WriteRest(io.Discard) })
 	}
 	ok, err := New(respond(kinds[0].matrix(1, 1)))
 	require.NoError(t, err)
 	require.False(t, ok.Histograms())
-}
-
-// TestSlotsOf: slots are those of the grid asked for, whichever was asked for before.
-func TestSlotsOf(t *testing.T) {
-	var wg sync.WaitGroup
-	for worker := range 4 {
-		wg.Go(func() {
-			for i := range 200 {
-				g := plan.Grid{Start: int64(i%3) * 1000, Interval: int64(1 + (i+worker)%2), Steps: i % 5}
-				slots := slotsOf(g)
-				if len(slots) != g.Steps {
-					t.Errorf("%d slots of %d steps", len(slots), g.Steps)
-				}
-				for k, s := range slots {
-					if s != slotFor(g.At(k)) {
-						t.Errorf("step %d of %v: %q", k, g, s)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
 }

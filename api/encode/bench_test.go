@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -85,7 +86,7 @@ func BenchmarkMatrix(b *testing.B) {
 		run("prometheus", func() error { _, err := v1.JSONCodec{}.Encode(resp); return err })
 		run("codec", func() error { _, err := Codec{}.Encode(resp); return err })
 		run("steps", func() error { _, err := Codec{}.Encode(steps); return err })
-		for _, cores := range []int{1, 0} {
+		for _, cores := range []int{1, runtime.GOMAXPROCS(0)} {
 			name := "stream"
 			if cores == 1 {
 				name += "-1core"
@@ -96,7 +97,7 @@ func BenchmarkMatrix(b *testing.B) {
 					return err
 				}
 				a.cores = cores
-				_, err = a.WriteTo(io.Discard)
+				_, err = a.WriteRest(io.Discard)
 				return err
 			})
 		}
@@ -107,7 +108,7 @@ func BenchmarkMatrix(b *testing.B) {
 // all.
 func BenchmarkGroups(b *testing.B) {
 	resp := respond(kinds[0].steps(8, 1441))
-	for _, cores := range []int{1, 0} {
+	for _, cores := range []int{1, runtime.GOMAXPROCS(0)} {
 		b.Run(fmt.Sprint("cores=", cores), func(b *testing.B) {
 			for b.Loop() {
 				a, err := New(resp)
@@ -115,34 +116,11 @@ func BenchmarkGroups(b *testing.B) {
 					b.Fatal(err)
 				}
 				a.cores = cores
-				if _, err := a.WriteTo(io.Discard); err != nil {
+				if _, err := a.WriteRest(io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkFloat formats single values, by strconv and by this package.
-func BenchmarkFloat(b *testing.B) {
-	for _, k := range kinds {
-		r := rand.New(rand.NewPCG(5, 5))
-		fs := make([]float64, 4096)
-		for i := range fs {
-			fs[i] = k.value(r, i)
-		}
-		buf := make([]byte, 0, 64)
-		run := func(name string, f func(float64)) {
-			b.Run(k.name+"/"+name, func(b *testing.B) {
-				i := 0
-				for b.Loop() {
-					f(fs[i&4095])
-					i++
-				}
-			})
-		}
-		run("strconv", func(f float64) { buf = strconv.AppendFloat(buf[:0], f, 'f', -1, 64) })
-		run("here", func(f float64) { buf = AppendFloat(buf[:0], f) })
 	}
 }
 

@@ -47,14 +47,3 @@ func FuzzMatrix(f *testing.F) {
 		}
 	})
 }
-
-// FuzzFloat compares the texts of single values with strconv's.
-func FuzzFloat(f *testing.F) {
-	for _, v := range oddFloats {
-		f.Add(math.Float64bits(v))
-	}
-	f.Fuzz(func(t *testing.T, bits uint64) {
-		checkFloat(t, math.Float64frombits(bits))
-		checkFloat(t, float64(int64(bits))/1e6)
-	})
-}

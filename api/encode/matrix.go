@@ -1,8 +1,16 @@
 package encode
 
 import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // The work that series and histograms are, in points.
@@ -15,10 +23,85 @@ const (
 type table interface {
 	labels(i int) labels.Labels
 	floats(i int) int // how many there are
-	// appendFloats appends floats from to to, the end excluded, which there are, without
-	// the `"]` that closes the last one, so that those that follow can be appended.
+	// appendFloats appends floats from to to, the end excluded, which there are, with commas between
+	// them and before the first one, unless that is the series' first.
 	appendFloats(b []byte, i, from, to int) []byte
 	histograms(i int) []promql.HPoint
+}
+
+// points are the series of a promql.Matrix, whose points have times of their own.
+type points promql.Matrix
+
+func (p points) labels(i int) labels.Labels       { return p[i].Metric }
+func (p points) floats(i int) int                 { return len(p[i].Floats) }
+func (p points) histograms(i int) []promql.HPoint { return p[i].Histograms }
+
+func (p points) appendFloats(b []byte, i, from, to int) []byte {
+	for k := from; k < to; k++ {
+		f := &p[i].Floats[k]
+		b = appendTime(b, k, f.T)
+		b = append(AppendFloat(b, f.F), `"]`...)
+	}
+	return b
+}
+
+// appendTime appends what comes before the value of the point in a place.
+func appendTime(b []byte, place int, ms int64) []byte {
+	if place > 0 {
+		b = append(b, ',')
+	}
+	return append(appendTimestamp(append(b, '['), ms), `,"`...)
+}
+
+// steps are the series of an executor's matrix, whose points are at the steps of one grid.
+type steps struct {
+	rows []plan.Row
+	text []byte // what comes before the value of each step, with the comma
+	ends []int  // where the text of each step begins, and the last one ends
+}
+
+func newSteps(m *plan.Matrix) *steps {
+	s := &steps{rows: m.Rows}
+	if len(m.Rows) == 0 {
+		return s
+	}
+	s.ends = append(make([]int, 0, m.Grid.Steps+1), 0)
+	for k := range m.Grid.Steps {
+		s.text = appendTime(s.text, 1, m.Grid.At(k))
+		s.ends = append(s.ends, len(s.text))
+	}
+	return s
+}
+
+func (s *steps) labels(i int) labels.Labels     { return s.rows[i].Labels }
+func (s *steps) floats(i int) int               { return len(s.rows[i].Values) }
+func (s *steps) histograms(int) []promql.HPoint { return nil }
+
+func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
+	row, start := &s.rows[i], 0 // of the run among the values
+	// The text of the value before: many series stay the same for a while.
+	var last []byte
+	var lastBits uint64
+	for _, run := range row.Runs {
+		end := start + int(run.Len)
+		for k := max(from, start); k < min(to, end); k++ {
+			step := int(run.First) + k - start
+			time := s.text[s.ends[step]:s.ends[step+1]]
+			if k == 0 {
+				time = time[len(","):]
+			}
+			b = append(b, time...)
+			if bits := math.Float64bits(row.Values[k]); last == nil || bits != lastBits {
+				at := len(b)
+				b = append(AppendFloat(b, row.Values[k]), `"]`...)
+				last, lastBits = b[at:], bits
+			} else {
+				b = append(b, last...)
+			}
+		}
+		start = end
+	}
+	return b
 }
 
 // matrix encodes the series of a matrix. The points of a row are its floats,
@@ -93,7 +176,7 @@ func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
 			k = to
 		}
 		if k == nf {
-			b = append(b, `"]]`...)
+			b = append(b, ']')
 		}
 	}
 	if h := k - nf; k < end {
@@ -106,6 +189,66 @@ func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
 		if end-nf == len(hs) {
 			b = append(b, ']')
 		}
+	}
+	return b
+}
+
+// vector encodes the samples of a vector. A row has no points to stop at.
+type vector promql.Vector
+
+func (v vector) hasHistograms() bool {
+	return slices.ContainsFunc(v, func(s promql.Sample) bool { return s.H != nil })
+}
+
+func (v vector) next(c cursor, weight int) (cursor, int) {
+	w := 0
+	for ; c.row < len(v) && w < weight; c.row++ {
+		w += seriesWeight
+		if v[c.row].H != nil {
+			w += histogramWeight
+		}
+	}
+	return c, w
+}
+
+func (v vector) append(b []byte, from, to cursor) []byte {
+	for i := from.row; i < to.row; i++ {
+		s := &v[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"metric":`...)
+		b = AppendLabels(b, s.Metric)
+		if s.H != nil {
+			b = append(b, `,"histogram":`...)
+			b = appendHistograms(b, []promql.HPoint{{T: s.T, H: s.H}})
+			b = append(b, '}')
+			continue
+		}
+		b = appendTime(append(b, `,"value":`...), 0, s.T)
+		b = append(AppendFloat(b, s.F), `"]}`...)
+	}
+	return b
+}
+
+// histogramBatch is how many histograms go to Prometheus's encoder at once.
+const histogramBatch = 64
+
+// appendHistograms has Prometheus's encoder write histograms with their times,
+// `[t,{…}],[t,{…}]`, and appends that.
+func appendHistograms(b []byte, ps []promql.HPoint) []byte {
+	for batch := range slices.Chunk(ps, histogramBatch) {
+		if &batch[0] != &ps[0] {
+			b = append(b, ',')
+		}
+		text, err := v1.JSONCodec{}.Encode(&v1.Response{Data: batch})
+		from := bytes.IndexByte(text, '[')
+		to := bytes.LastIndexByte(text, ']')
+		if err != nil || from < 0 || to < from {
+			// Prometheus's encoder of histograms has no errors.
+			panic(fmt.Sprintf("encode: Prometheus's encoder wrote %q for histograms, error %v", text, err))
+		}
+		b = append(b, text[from+1:to]...)
 	}
 	return b
 }

@@ -21,19 +21,6 @@ import (
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
-func TestParsePeak(t *testing.T) {
-	require.EqualValues(t, 1612<<10, parsePeak("Name:\tx\nVmHWM:\t    1612 kB\nVmRSS:\t 3 kB\n"))
-	require.Zero(t, parsePeak("Name:\tx\n"))
-	require.Zero(t, parsePeak("Name:\tx\nVmHWM:\t many kB\n"))
-}
-
-func TestSumMetric(t *testing.T) {
-	const page = "# HELP vm_active_merges x\nvm_active_merges{type=\"a\"} 2\nvm_active_merges{type=\"b\"} 3\nvm_active_merges_total 9\nvm_other 1.5"
-	require.EqualValues(t, 5, SumMetric(page, "vm_active_merges{"))
-	require.EqualValues(t, 1.5, SumMetric(page, "vm_other"))
-	require.Zero(t, SumMetric(page, "vm_none"))
-}
-
 // A failed build says what is missing.
 func TestBuildFails(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -104,12 +91,12 @@ func TestSettle(t *testing.T) {
 	pages := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pages += r.URL.Path + " "
-		_, _ = io.WriteString(w, "vm_rows_inserted_total{type=\"promremotewrite\"} 12\nvm_active_force_merges 0\n")
+		_, _ = io.WriteString(w, "vm_rows_inserted_total{type=\"promremotewrite\"} 12\nvm_active_force_merges 0\nvm_active_merges{type=\"a\"} 0\n")
 	}))
 	defer server.Close()
 	p := &Process{&programs.Process{Name: "VM", URL: server.URL}}
 	require.NoError(t, Settle(t.Context(), p, 12))
-	require.Equal(t, "/internal/force_flush /metrics /internal/force_merge /metrics ", pages)
+	require.Equal(t, "/internal/force_flush /metrics /internal/force_merge /metrics /metrics ", pages)
 	require.ErrorContains(t, Settle(t.Context(), p, 13), "took 12 samples of 13")
 	server.Close()
 	require.Error(t, Settle(t.Context(), p, 12))
@@ -136,8 +123,6 @@ func TestProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Alive())
 	if runtime.GOOS == "linux" {
-		p.ResetPeakRSS()
-		require.Positive(t, p.PeakRSS())
 		cpu, err := p.CPU()
 		require.NoError(t, err)
 		require.Positive(t, cpu)
@@ -145,7 +130,6 @@ func TestProcess(t *testing.T) {
 	}
 	p.Kill()
 	require.ErrorContains(t, p.Alive(), "self ended")
-	require.Zero(t, p.PeakRSS())
 
 	p, err = start(t.Context(), "self", Program{Path: path}, own)
 	require.NoError(t, err)

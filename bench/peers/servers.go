@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // StartPromwarp starts a promwarp with nothing in its cache, as it is by default but for what the
@@ -29,16 +29,7 @@ func StartPrometheus(ctx context.Context, program Program, dir, text string, fla
 		return nil, err
 	}
 	return start(ctx, "Prometheus", program, func(addr string) []string {
-		return append([]string{
-			"--config.file=" + config,
-			"--storage.tsdb.path=" + filepath.Join(dir, "data"),
-			"--storage.tsdb.retention.time=10y",
-			// Equal, so that it does not compact while it is measured.
-			"--storage.tsdb.min-block-duration=2h",
-			"--storage.tsdb.max-block-duration=2h",
-			"--web.listen-address=" + addr,
-			"--log.level=warn",
-		}, flags...)
+		return append(append(programs.PrometheusArgs(addr, filepath.Join(dir, "data"), config), "--log.level=warn"), flags...)
 	})
 }
 
@@ -67,17 +58,13 @@ const settleLimit = 5 * time.Minute
 // were as many samples as given, and merges its parts into one, so that it is
 // measured at its best and does nothing else meanwhile.
 func Settle(ctx context.Context, p *Process, samples int64) error {
-	if _, err := Get(ctx, p.URL+"/internal/force_flush"); err != nil {
+	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
 		return err
 	}
-	metrics, err := Get(ctx, p.URL+"/metrics")
-	if err != nil {
-		return err
+	if n, err := p.Metric(`vm_rows_inserted_total{type="promremotewrite"}`); err != nil || int64(n) != samples {
+		return errors.Join(err, fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples))
 	}
-	if n := SumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); int64(n) != samples {
-		return fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples)
-	}
-	if _, err := Get(ctx, p.URL+"/internal/force_merge"); err != nil {
+	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -87,12 +74,10 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 			return context.Cause(ctx)
 		case <-time.After(300 * time.Millisecond):
 		}
-		metrics, err := Get(ctx, p.URL+"/metrics")
-		if err != nil {
+		forced, err := p.Metric("vm_active_force_merges")
+		all, err2 := p.Metric("vm_active_merges")
+		if err := errors.Join(err, err2); err != nil || forced+all == 0 {
 			return err
-		}
-		if SumMetric(metrics, "vm_active_force_merges")+SumMetric(metrics, "vm_active_merges{") == 0 {
-			return nil
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s still merges after %s", p.Name, settleLimit)
@@ -100,22 +85,8 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 	}
 }
 
-// SumMetric adds up the series on a page of metrics whose lines begin with prefix.
-func SumMetric(metrics, prefix string) (sum float64) {
-	for line := range strings.Lines(metrics) {
-		if !strings.HasPrefix(line, prefix) {
-			continue
-		}
-		text := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			sum += n
-		}
-	}
-	return sum
-}
-
-// Get returns the page at url.
-func Get(ctx context.Context, url string) (string, error) {
+// get returns the page at url.
+func get(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

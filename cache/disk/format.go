@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
+
+	"github.com/prometheus/prometheus/tsdb/encoding"
 )
 
 // A file holds what one selector matched over some stretches of time:
@@ -123,108 +126,41 @@ func (h *head) append(b []byte) []byte {
 }
 
 func parseHead(b []byte) (h head, err error) {
-	r := reader{b: b}
-	h.key = string(r.bytes())
-	for range r.count(3) {
-		h.covered = append(h.covered, Stretch{r.varint(), r.varint(), r.varint()})
+	r := &encoding.Decbuf{B: b}
+	h.key = string(r.UvarintBytes())
+	for range count(r, 3) {
+		h.covered = append(h.covered, Stretch{r.Varint64(), r.Varint64(), r.Varint64()})
 	}
-	for range r.count(1) {
-		h.replaces = append(h.replaces, r.uvarint())
+	for range count(r, 1) {
+		h.replaces = append(h.replaces, r.Uvarint64())
 	}
-	for range r.count(5) {
-		h.slabs = append(h.slabs, slabHead{r.uvarint(), r.uint32()})
+	for range count(r, 5) {
+		h.slabs = append(h.slabs, slabHead{r.Uvarint64(), bits.ReverseBytes32(r.Be32())})
 	}
-	return h, r.end()
-}
-
-// reader reads numbers and strings. Once something is wrong it reads zeros.
-type reader struct {
-	b    []byte
-	fail bool
+	return h, end(r)
 }
 
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-func (r *reader) uvarint() uint64 {
-	if len(r.b) > 0 && r.b[0] < 0x80 { // most are short
-		v := uint64(r.b[0])
-		r.b = r.b[1:]
-		return v
-	}
-	return r.longUvarint()
-}
-
-func (r *reader) longUvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	return v * r.advance(n)
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	return v * int64(r.advance(n))
-}
-
-// advance goes on by n bytes and returns 1, or 0 if there are none.
-func (r *reader) advance(n int) uint64 {
-	if n <= 0 || n > len(r.b) || r.fail {
-		r.fail = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return 1
-}
-
-func (r *reader) uint32() uint32 {
-	if len(r.b) < 4 {
-		r.fail = true
-		return 0
-	}
-	v := binary.LittleEndian.Uint32(r.b)
-	r.advance(4)
-	return v
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail = true
-		return 0
-	}
-	v := r.b[0]
-	r.advance(1)
-	return v
-}
-
-// bytes reads a string; the result is part of what is read.
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail = true
-		return nil
-	}
-	s := r.b[:n]
-	r.b = r.b[n:]
-	return s
-}
-
 // count reads the number of items that follow, of at least least bytes each.
-func (r *reader) count(least int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/least) {
-		r.fail = true
+func count(r *encoding.Decbuf, least int) int {
+	n := r.Uvarint64()
+	if n > uint64(r.Len()/least) {
+		r.E = encoding.ErrInvalidSize
 		return 0
 	}
 	return int(n)
 }
 
 // end reports whether all went well and nothing is left.
-func (r *reader) end() error {
-	if r.fail {
-		return errors.New("its index is malformed")
+func end(r *encoding.Decbuf) error {
+	if r.E != nil {
+		return fmt.Errorf("its index is malformed: %w", r.E)
 	}
-	if len(r.b) > 0 {
-		return fmt.Errorf("its index has %d bytes too many", len(r.b))
+	if r.Len() > 0 {
+		return fmt.Errorf("its index has %d bytes too many", r.Len())
 	}
 	return nil
 }

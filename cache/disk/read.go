@@ -8,10 +8,10 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/encoding"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/internal/rescue"
@@ -162,11 +162,11 @@ type table struct {
 
 // parse reads the series at b.
 func (t *table) parse(ctx context.Context, b []byte) error {
-	r := reader{b: b}
-	n := r.count(2)
+	r := &encoding.Decbuf{B: b}
+	n := count(r, 2)
 	t.series = make([]labels.Labels, 0, n)
 	t.first = make([]uint32, 1, n+1)
-	t.chunks = make([]selection.Chunk, 0, r.count(5))
+	t.chunks = make([]selection.Chunk, 0, count(r, 5))
 	var builder labels.ScratchBuilder
 	k, off := 0, 0       // where the next chunk is in the file
 	var need []byteRange // of slab k
@@ -183,18 +183,17 @@ func (t *table) parse(ctx context.Context, b []byte) error {
 			return ctx.Err()
 		}
 		builder.Reset()
-		for range r.count(2) {
-			name, value := r.bytes(), r.bytes()
-			builder.Add(text(name), text(value))
+		for range count(r, 2) {
+			builder.Add(r.UvarintStr(), r.UvarintStr()) // which lie in b
 		}
 		last := int64(0)
-		for range r.count(5) {
-			c := selection.Chunk{MinT: last + r.varint()}
-			c.MaxT = c.MinT + int64(r.uvarint())
-			length, samples := r.uvarint(), r.uvarint()
-			c.Enc = chunkenc.Encoding(r.byte())
+		for range count(r, 5) {
+			c := selection.Chunk{MinT: last + r.Varint64()}
+			c.MaxT = c.MinT + int64(r.Uvarint64())
+			length, samples := r.Uvarint64(), r.Uvarint64()
+			c.Enc = chunkenc.Encoding(r.Byte())
 			last = c.MaxT
-			if r.fail || length > math.MaxInt32 || samples > math.MaxUint16 {
+			if r.E != nil || length > math.MaxInt32 || samples > math.MaxUint16 {
 				return errors.New("its series are malformed")
 			}
 			c.Len, c.Samples = uint32(length), uint16(samples)
@@ -226,8 +225,5 @@ func (t *table) parse(ctx context.Context, b []byte) error {
 		}
 	}
 	finish()
-	return r.end()
+	return end(r)
 }
-
-// text is b as a string that shares its memory.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -17,11 +17,11 @@ import (
 )
 
 // Options say what a Saver does. None may be missing.
-type Options[E any] struct {
-	// Write writes what is kept of e and not on disk yet, and reports whether there was
+type Options struct {
+	// Write writes what is kept of a selector and not on disk yet, and reports whether there was
 	// anything. When ctx ends there was not.
-	Write func(ctx context.Context, e E) (wrote bool, err error)
-	Drop  func(key string) error // removes what is on disk of a key
+	Write func(ctx context.Context, key string) (wrote bool, err error)
+	Drop  func(key string) error // removes what is on disk of a selector
 	Retry time.Duration          // how long to wait after a failure
 	Grace time.Duration          // for what is still to be written when the saver is closed
 	// Failed is called for each write that fails.
@@ -29,68 +29,70 @@ type Options[E any] struct {
 	Logger *slog.Logger
 }
 
-// Saver writes to disk what is kept, of entries of type E. When writing
+// Saver writes to disk what is kept of selectors, which it knows by their keys. When writing
 // fails, because the disk is full say, it tries again from time to time. A nil Saver does nothing.
-type Saver[E any] struct {
-	o       Options[E]
+type Saver struct {
+	o       Options
 	failing atomic.Bool // whether the last write failed
 	wake    chan struct{}
+	once    sync.Once
 	closing chan struct{}
 	ending  context.Context // of writing: it ends some time after closing began
-	done    chan struct{}   // closed when it has ended
-	// Close writes what is still to be written, unless that fails, and ends it: after the
-	// grace that it was made with no more is begun, and what is being written is left.
-	Close func()
+	cancel  func()
+	done    chan struct{} // closed when it has ended
 
-	mu       sync.Mutex
-	dirty    map[string]E        // to be written, by key
-	useless  map[string]struct{} // keys to be removed
-	removing string              // the key that is being removed; empty for none
+	mu      sync.Mutex
+	dirty   map[string]bool // to be written
+	useless map[string]bool // to be removed
 }
 
 // New returns a saver, which must be closed.
-func New[E any](o Options[E]) *Saver[E] {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Saver[E]{
-		o: o, dirty: map[string]E{}, useless: map[string]struct{}{},
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), ending: ctx, done: make(chan struct{}),
+func New(o Options) *Saver {
+	s := &Saver{
+		o: o, dirty: map[string]bool{}, useless: map[string]bool{},
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.Close = sync.OnceFunc(func() {
-		close(s.closing)
-		late := time.AfterFunc(o.Grace, cancel)
-		<-s.done
-		late.Stop()
-		cancel()
-	})
+	s.ending, s.cancel = context.WithCancel(context.Background())
 	go s.run()
 	return s
 }
 
-// Save has what is kept of e, the entry of a key, written.
-func (s *Saver[E]) Save(key string, e E) {
+// Close writes what is still to be written, unless that fails, and ends it: after the grace no more
+// is begun, and what is being written is left.
+func (s *Saver) Close() {
+	s.once.Do(func() { close(s.closing) })
+	late := time.AfterFunc(s.o.Grace, s.cancel)
+	<-s.done
+	late.Stop()
+	s.cancel()
+}
+
+// Save has what is kept of a selector written.
+func (s *Saver) Save(key string) {
 	if s != nil {
-		s.change(func() { s.dirty[key] = e })
+		s.note(s.dirty, key)
 	}
 }
 
-// Drop has what is on disk of a key removed.
-func (s *Saver[E]) Drop(key string) {
+// Drop has what is on disk of a selector removed.
+func (s *Saver) Drop(key string) {
 	if s != nil {
-		s.change(func() { s.useless[key] = struct{}{} })
+		s.note(s.useless, key)
 	}
 }
 
-// Dropping reports whether what is on disk of a key is still to be removed: it must not be used.
-func (s *Saver[E]) Dropping(key string) bool {
+// Dropping reports whether what is on disk of a selector is still to be removed: it must not be
+// used.
+func (s *Saver) Dropping(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, waits := s.useless[key]
-	return waits || s.removing == key
+	return s.useless[key]
 }
 
-func (s *Saver[E]) change(f func()) {
+// note adds a key to one of the lists.
+func (s *Saver) note(list map[string]bool, key string) {
 	s.mu.Lock()
-	f()
+	list[key] = true
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -99,53 +101,48 @@ func (s *Saver[E]) change(f func()) {
 }
 
 // run works until s is closed.
-func (s *Saver[E]) run() {
+func (s *Saver) run() {
 	defer close(s.done)
 	for {
+		wake, again := s.wake, (<-chan time.Time)(nil)
 		ok := s.work()
-		var again <-chan time.Time
 		if !ok {
-			again = time.After(s.o.Retry)
+			wake, again = nil, time.After(s.o.Retry) // while writing fails only time helps
 		}
-		for waiting := true; waiting; {
-			select {
-			case <-s.wake:
-				waiting = !ok // while writing fails only time helps
-			case <-again:
-				waiting = false
-			case <-s.closing:
-				if ok {
-					s.work()
-				}
-				if n := s.Left(); s.ending.Err() != nil && n > 0 {
-					s.o.Logger.Warn("Not all that is cached was written to cache.path before the end; the rest is fetched again after a restart", "selectors", n)
-				}
-				return
+		select {
+		case <-wake:
+		case <-again:
+		case <-s.closing:
+			if ok {
+				s.work()
 			}
+			if n := s.Left(); s.ending.Err() != nil && n > 0 {
+				s.o.Logger.Warn("Not all that is cached was written to cache.path before the end; the rest is fetched again after a restart", "selectors", n)
+			}
+			return
 		}
 	}
 }
 
-// take takes something to do off the lists: a key to be removed or else an
-// entry to be written.
-func (s *Saver[E]) take() (useless, key string, e E, some bool) {
+// first returns a key of a list, and whether there is one.
+func (s *Saver) first(list map[string]bool) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removing = ""
-	for key := range s.useless {
-		delete(s.useless, key)
-		s.removing = key
-		return key, "", e, true
+	for key := range list {
+		return key, true
 	}
-	for key, e = range s.dirty {
-		delete(s.dirty, key)
-		return "", key, e, true
-	}
-	return "", "", e, false
+	return "", false
+}
+
+// forget takes a key off a list.
+func (s *Saver) forget(list map[string]bool, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(list, key)
 }
 
 // Left is the number of selectors that are still to be written.
-func (s *Saver[E]) Left() int {
+func (s *Saver) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.dirty)
@@ -153,34 +150,36 @@ func (s *Saver[E]) Left() int {
 
 // work removes and writes what there is to be, as long as it may, and reports false when a
 // write fails. What was not written is left for the next time.
-func (s *Saver[E]) work() bool {
+func (s *Saver) work() bool {
 	for s.ending.Err() == nil {
-		useless, key, e, some := s.take()
-		switch {
-		case useless != "":
-			if err := s.o.Drop(useless); err != nil {
+		if key, some := s.first(s.useless); some {
+			if err := s.o.Drop(key); err != nil {
 				s.o.Logger.Error("Could not remove cached samples that are of no use from disk", "err", err)
 			}
-		case !some:
+			s.forget(s.useless, key)
+			continue
+		}
+		key, some := s.first(s.dirty)
+		if !some {
 			return true
-		default:
-			wrote, err := s.o.Write(s.ending, e)
-			if s.ending.Err() != nil && !wrote {
-				s.Save(key, e)
-				return true
-			}
-			s.say(wrote, err)
-			if err != nil {
-				s.Save(key, e)
-				return false
-			}
+		}
+		s.forget(s.dirty, key) // first, for there may be more of it meanwhile
+		wrote, err := s.o.Write(s.ending, key)
+		if s.ending.Err() != nil && !wrote {
+			s.Save(key)
+			return true
+		}
+		s.say(wrote, err)
+		if err != nil {
+			s.Save(key)
+			return false
 		}
 	}
 	return true
 }
 
 // say logs when writing begins to fail and when it works again.
-func (s *Saver[E]) say(wrote bool, err error) {
+func (s *Saver) say(wrote bool, err error) {
 	switch {
 	case err != nil:
 		s.o.Failed()
@@ -193,4 +192,4 @@ func (s *Saver[E]) say(wrote bool, err error) {
 }
 
 // Failing reports whether the last write failed.
-func (s *Saver[E]) Failing() bool { return s.failing.Load() }
+func (s *Saver) Failing() bool { return s.failing.Load() }

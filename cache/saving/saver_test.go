@@ -14,8 +14,8 @@ import (
 )
 
 // saverOf returns a saver of which write writes.
-func saverOf(grace time.Duration, write func(ctx context.Context, e int) (bool, error)) *Saver[int] {
-	return New(Options[int]{
+func saverOf(grace time.Duration, write func(ctx context.Context, key string) (bool, error)) *Saver {
+	return New(Options{
 		Write: write, Drop: func(string) error { return nil }, Retry: time.Minute, Grace: grace,
 		Failed: func() {}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -32,13 +32,13 @@ func TestCloseEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := 0
-				s := saverOf(test.grace, func(ctx context.Context, _ int) (bool, error) {
+				s := saverOf(test.grace, func(ctx context.Context, _ string) (bool, error) {
 					begun++
 					time.Sleep(5 * time.Minute) // a slow disk
 					return ctx.Err() == nil, ctx.Err()
 				})
 				for i := range 10 {
-					s.Save(fmt.Sprint(i), i)
+					s.Save(fmt.Sprint(i))
 				}
 				s.Close()
 				require.Equal(t, test.begun, begun)
@@ -54,14 +54,14 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 		var full atomic.Bool
 		full.Store(true)
 		wrote := 0
-		s := saverOf(time.Second, func(context.Context, int) (bool, error) {
+		s := saverOf(time.Second, func(context.Context, string) (bool, error) {
 			if full.Load() {
 				return true, errors.New("disk full")
 			}
 			wrote++
 			return true, nil
 		})
-		s.Save("", 1)
+		s.Save("")
 		synctest.Wait()
 		require.True(t, s.Failing())
 		require.Equal(t, 1, s.Left())

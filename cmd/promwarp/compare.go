@@ -183,7 +183,7 @@ func (o *compareOptions) sides(ctx context.Context, stderr io.Writer) (prometheu
 	if o.server.URL != "" {
 		promwarp.Client, err = o.server.Client("url", o.server.URL)
 	} else {
-		promwarp.Client, stop, err = o.embed(ctx, prometheus.Client, stderr)
+		promwarp.Client, stop, err = o.embed(prometheus.Client, stderr)
 	}
 	if err != nil {
 		return prometheus, promwarp, nil, err
@@ -204,7 +204,7 @@ func (o *compareOptions) sides(ctx context.Context, stderr io.Writer) (prometheu
 }
 
 // embed starts a promwarp inside this process that reads from the Prometheus that it is compared with.
-func (o *compareOptions) embed(ctx context.Context, from *client.Client, stderr io.Writer) (*client.Client, func(), error) {
+func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.Client, func(), error) {
 	set := config.Default()
 	set.Log.Level = "warn"
 	set.Divide()
@@ -219,7 +219,7 @@ func (o *compareOptions) embed(ctx context.Context, from *client.Client, stderr 
 	if err != nil {
 		return nil, nil, err
 	}
-	return client.Embed(ctx, set, logger)
+	return client.Embed(set, logger)
 }
 
 // report prints what was found of so many queries, and is an error where answers differ.

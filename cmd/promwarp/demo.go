@@ -103,7 +103,7 @@ func interruption(ctx context.Context, err error) error {
 func demoSettings(listen, upstream string) config.Settings {
 	s := config.Default()
 	s.Upstream.URL = upstream
-	s.Web.ListenAddress = config.Addresses{listen}
+	s.Web.ListenAddress = config.List{listen}
 	s.Log.Level = "warn"
 	return s
 }

@@ -59,7 +59,7 @@ func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set 
 // measureDemo compares one query, on a promwarp of its own so that nothing is
 // cached at first.
 func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (compare.Row, error) {
-	promwarp, stop, err := client.Embed(ctx, set, promslog.NewNopLogger())
+	promwarp, stop, err := client.Embed(set, promslog.NewNopLogger())
 	if err != nil {
 		return compare.Row{}, err
 	}

@@ -72,8 +72,8 @@ func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stde
 	}
 	p := terminal.NewProgress(stderr, true)
 	begin := time.Now()
-	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(done, total int64) {
-		p.Show("generating data: %d %% of %.1f million samples", done*100/max(total, 1), float64(total)/1e6)
+	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
+		p.Show("generating data: %.0f %%", 100*part)
 	})
 	p.Clear()
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *demoData) feed(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
-		_, err := d.generator.Write(ctx, d.db, time.Now().UnixMilli(), nil)
+		_, err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
 		if ctx.Err() != nil {
 			return nil
 		}

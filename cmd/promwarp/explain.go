@@ -51,7 +51,7 @@ func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer)
 	}
 	o.choose(a.form)
 	a.form.Set("analyze", strconv.FormatBool(o.analyze))
-	c, closed, err := o.open(ctx, stderr)
+	c, closed, err := o.open(stderr)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if a.resampled() && o.format == "table" {
 		a.form.Del("fill") // tables and charts show the values that there are
 	}
-	c, closed, err := o.open(ctx, stderr)
+	c, closed, err := o.open(stderr)
 	if err != nil {
 		return err
 	}

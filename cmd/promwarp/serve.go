@@ -17,7 +17,7 @@ func init() { commands = append(commands, serveCommand) }
 func serveCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("serve", "Answer Prometheus's HTTP API, remote read included, from an upstream Prometheus or a data directory.")
 	var f config.Flags
-	f.AddAll(cmd)
+	f.Add(cmd, true)
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		s, err := f.Load()
 		if err != nil {

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/url"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/alecthomas/units"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
-	"github.com/promwarp/promwarp/remoteread"
 )
 
 // target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
@@ -32,13 +29,11 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
 	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
 	t.settings.Quiet = true
-	t.settings.AddSource(cmd)
-	t.settings.AddQuery(cmd)
-	t.settings.AddGPU(cmd)
+	t.settings.Add(cmd, false)
 }
 
 // open returns who is asked. Close ends it.
-func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, closed func(), err error) {
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
 	p := terminal.NewProgress(stderr, t.progress)
 	if !t.settings.HasSource() {
 		if c, err = t.server.Client("url", t.server.URL); err != nil {
@@ -65,14 +60,11 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	ctx = remoteread.WithProgress(ctx, func(r remoteread.Progress) {
-		p.Show("fetching: %d of %d pieces, %s, %d series", r.PiecesDone, r.Pieces, units.Base2Bytes(r.Bytes).Round(1), r.Series)
-	})
-	c, closed, err = client.Embed(ctx, set, logger)
+	c, closed, err = client.Embed(set, logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Waiting = func() func() { return p.Clear }
+	c.Waiting = func() func() { return p.While("fetching and evaluating") }
 	return c, closed, nil
 }
 

@@ -46,9 +46,9 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 		alike[i] = c.with(i, "0")
 	}
 	c.of = operator.Group(q.Context, n, len(in), func(i int) labels.Labels { return alike[i] }).Of
-	at := make([]valueCursor, len(in))
+	at := make([]dense.RunCursor, len(in))
 	for i := range at {
-		at[i].series = -1
+		at[i].Row = &in[i]
 	}
 	// Every value may make a series, so the context is asked often.
 	every := max(1, 1<<14/max(len(in), 1))
@@ -61,8 +61,8 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 			}
 		}
 		for i := range at {
-			if v, ok := at[i].next(&in[i], k); ok {
-				c.count(i, &at[i], v, k)
+			if v := at[i].Next(k, 1); v != nil {
+				c.count(i, v[0], k)
 			}
 		}
 	}
@@ -70,65 +70,42 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 	return c.out, q.CheckSteps(n, 0, operator.Points(in), operator.Points(c.out), len(in))
 }
 
-// valueCursor walks the values of a row, and remembers which series of the
-// result the last of them counted for, since values tend to stay.
-type valueCursor struct {
-	run, value int
-	bits       uint64
-	series     int32 // -1 before the first value
-}
-
-// next returns the row's value at a step. Steps must be asked for in order.
-func (c *valueCursor) next(in *plan.Row, step int32) (float64, bool) {
-	if c.run == len(in.Runs) || step < in.Runs[c.run].First {
-		return 0, false
-	}
-	v := in.Values[c.value]
-	c.value++
-	if run := in.Runs[c.run]; step == run.First+run.Len-1 {
-		c.run++
-	}
-	return v, true
-}
-
 // count counts a value of row i.
-func (c *valueCounter) count(i int, at *valueCursor, v float64, step int32) {
+func (c *valueCounter) count(i int, v float64, step int32) {
 	bits := math.Float64bits(v)
 	if math.IsNaN(v) {
 		bits = math.Float64bits(math.NaN()) // all are written alike
 	}
-	if at.series < 0 || at.bits != bits {
-		at.series, at.bits = c.series(i, bits, v), bits
-	}
-	out := &c.out[at.series]
-	if n := len(out.Values); n > 0 && c.last[at.series] == step {
+	s := c.series(i, bits, v)
+	out := &c.out[s]
+	if n := len(out.Values); n > 0 && c.last[s] == step {
 		out.Values[n-1]++
 		return
 	}
 	out.Values = append(out.Values, 1)
 	c.grown += 8
 	out.Runs = dense.AppendRun(out.Runs, plan.Run{First: step, Len: 1})
-	c.last[at.series] = step
+	c.last[s] = step
 }
 
-// series finds or makes the series of the result that value v of row i counts
-// for.
+// series finds or makes the series of the result that value v of row i counts for.
 func (c *valueCounter) series(i int, bits uint64, v float64) int32 {
 	known := countedKey{c.of[i], bits}
 	s, ok := c.known[known]
-	if !ok {
-		l := c.with(i, strconv.FormatFloat(v, 'f', -1, 64))
-		var key uint64
-		key, c.buf = operator.GroupingKey(c.node, l, c.buf)
-		if s, ok = c.index[key]; !ok {
-			s = int32(len(c.out))
-			c.index[key] = s
-			c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(c.node, c.b, l)})
-			c.last = append(c.last, -1)
-			c.grown += operator.RowBytes(0)
-		}
-		c.known[known] = s
+	if ok {
+		return s
 	}
+	l := c.with(i, strconv.FormatFloat(v, 'f', -1, 64))
+	var key uint64
+	key, c.buf = operator.GroupingKey(c.node, l, c.buf)
+	if s, ok = c.index[key]; !ok {
+		s = int32(len(c.out))
+		c.index[key] = s
+		c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(c.node, c.b, l)})
+		c.last = append(c.last, -1)
+		c.grown += operator.RowBytes(0)
+	}
+	c.known[known] = s
 	return s
 }
 

@@ -13,7 +13,9 @@ var (
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "limitk", Param: true, Keeps: true},
 		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
-			return newCountLimiter(n, p, q, in)
+			l := newLimiter(n, p, q, in)
+			l.keep, l.cells = l.keepFirst, len(l.size)*l.steps
+			return l
 		},
 		check: (*Parameter).checkCount,
 		NoGPU: "it passes series on as they are",
@@ -21,130 +23,96 @@ var (
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "limit_ratio", Param: true, Keeps: true},
 		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
-			return newRatioLimiter(n, p, q, in)
+			l := newLimiter(n, p, q, in)
+			l.keep = l.keepRatio
+			return l
 		},
 		check: (*Parameter).checkRatio,
 		NoGPU: "it passes series on as they are",
 	})
 )
 
-// countLimiter is the sink of limitk, which keeps, at every step, the first k
-// series of each group that have a value. Steps are split over the cores.
-type countLimiter struct {
+// limiter is the sink of limitk, which keeps, at every step, the first k series of each group
+// that have a value, and of limit_ratio, which keeps a series or does not by the hash of its
+// labels.
+type limiter struct {
 	members
-	limited
-	capacity []int32   // series that each group keeps at a step, at most
-	ks       []float64 // of each step, where they vary
-	n        []int32   // of them found, by group and step
-	full     []uint64  // bitmap of the steps where a group has them all
+	collect operator.Collector
+	param   Parameter
+	keep    func(series int, r dense.Row) // takes values out of a row
+	words   int                           // of 64 steps
+	// Of limitk, which alone has cells, these are the series found, by group and step, and
+	// the steps at which a group has them all.
+	cells int
+	found []int32
+	full  []uint64
 }
 
-func newCountLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *countLimiter {
-	l := &countLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ks: p.values}
-	for _, size := range l.size {
-		l.capacity = append(l.capacity, int32(atMost(p.high, size)))
+func newLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *limiter {
+	return &limiter{
+		members: newMembers(n, q, in), collect: operator.Collector{Labels: in.Labels},
+		param: p, words: (q.Grid.Steps + 63) / 64,
 	}
-	return l
 }
 
-func (l *countLimiter) TooLarge(maxSamples int) string {
-	if tooManyCells(len(l.size), l.steps, maxSamples) {
+func (l *limiter) TooLarge(maxSamples int) string {
+	if tooManyCells(l.cells, 1, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (l *countLimiter) Bytes() int64 { return 4 * int64(len(l.size)*l.steps) }
+func (l *limiter) Bytes() int64 { return 4 * int64(l.cells) }
 
-func (l *countLimiter) Allocate() {
-	l.n = make([]int32, len(l.size)*l.steps)
-	words := (l.steps + 63) / 64
-	l.full = make([]uint64, len(l.size)*words)
-	for k, v := range l.ks {
-		for g := 0; v < 1 && g < len(l.size); g++ {
-			l.full[g*words+k>>6] |= 1 << (k & 63)
-		}
-	}
+func (l *limiter) Allocate() {
+	l.found, l.full = make([]int32, l.cells), make([]uint64, len(l.size)*l.words)
 }
 
-func (l *countLimiter) Consume(q *operator.Query, b *operator.Batch) {
+func (l *limiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
-	q.SplitSteps(b, func(w0, w1 int) {
-		for i := range b.N {
-			if g := l.of[b.Lo+i]; b.Counts[i].Mapped > 0 && (l.capacity[g] < l.size[g] || l.ks != nil) {
-				l.limit(int(g), b.Row(i), w0, w1)
-			}
-		}
-	})
 	for i := range b.N {
 		if b.Counts[i].Mapped > 0 {
-			b.Counts[i].Mapped = dense.Count(b.Row(i).Present)
+			row := b.Row(i)
+			l.keep(b.Lo+i, row)
+			b.Counts[i].Mapped = dense.Count(row.Present)
 		}
 	}
 	l.collect.Consume(q, b)
 }
 
-// limit takes the values of words [w0, w1) that come too late out of a row.
-func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
-	words := (l.steps + 63) / 64
-	n, full, capacity := l.n[group*l.steps:], l.full[group*words:], l.capacity[group]
-	for w := w0; w < w1; w++ {
+// keepFirst takes the values of a series that come too late for its group out of its row.
+func (l *limiter) keepFirst(series int, r dense.Row) {
+	group := int(l.of[series])
+	found, full := l.found[group*l.steps:], l.full[group*l.words:]
+	for w := range l.words {
 		r.Present[w] &^= full[w]
 		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
-			if l.ks != nil {
-				capacity = int32(atStep(l.ks[k], int(l.capacity[group])))
-			}
-			if n[k]++; n[k] == capacity {
+			most := atStep(l.param.at(k), int(l.size[group]))
+			if found[k]++; int(found[k]) >= most {
 				full[w] |= 1 << (k & 63)
 			}
+			if most == 0 {
+				r.Present[w] &^= 1 << (k & 63)
+			}
 		}
 	}
 }
 
-func (l *countLimiter) Rows(q *operator.Query) []plan.Row {
-	q.Free(l, nil) // the rows were counted as they were collected
-	return l.limited.rows(&l.members)
-}
-
-// ratioLimiter is the sink of limit_ratio, which keeps a series or does not by
-// the hash of its labels.
-type ratioLimiter struct {
-	members
-	limited
-	ratio Parameter
-}
-
-func newRatioLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *ratioLimiter {
-	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ratio: p}
-}
-
-func (l *ratioLimiter) Consume(q *operator.Query, b *operator.Batch) {
-	noteFirst(l.first, l.of, b)
-	for i := range b.N {
-		if b.Counts[i].Mapped > 0 {
-			l.limit(b, i)
-		}
-	}
-	l.collect.Consume(q, b)
-}
-
-// limit takes the values of a series out of a batch that do not fall into the ratio.
-func (l *ratioLimiter) limit(b *operator.Batch, i int) {
-	offset := float64(l.labels(b.Lo+i).Hash()) / math.MaxUint64
-	if l.ratio.values == nil {
-		if !inRatio(l.ratio.constant, offset) {
-			b.Counts[i].Mapped = 0
+// keepRatio takes the values of a series that do not fall into the ratio out of its row.
+func (l *limiter) keepRatio(series int, r dense.Row) {
+	offset := float64(l.labels(series).Hash()) / math.MaxUint64
+	if l.param.values == nil {
+		if !inRatio(l.param.constant, offset) {
+			clear(r.Present)
 		}
 		return
 	}
-	present := b.Row(i).Present
-	for k, ratio := range l.ratio.values {
+	for k, ratio := range l.param.values {
 		if !inRatio(ratio, offset) {
-			present[k>>6] &^= 1 << (k & 63)
+			r.Present[k>>6] &^= 1 << (k & 63)
 		}
 	}
-	b.Counts[i].Mapped = dense.Count(present)
 }
 
 // inRatio reports whether a hash, as a share of the largest, falls into a ratio: from
@@ -156,26 +124,22 @@ func inRatio(ratio, offset float64) bool {
 	return offset < ratio
 }
 
-func (l *ratioLimiter) Rows(*operator.Query) []plan.Row { return l.limited.rows(&l.members) }
-
-// limited is what a limiter has kept.
-type limited struct{ collect operator.Collector }
-
-// rows returns the series in the order of the input, or at a single step group
+// Rows returns the series in the order of the input, or at a single step group
 // by group and in the order of Prometheus's heap of each.
-func (l *limited) rows(m *members) []plan.Row {
+func (l *limiter) Rows(q *operator.Query) []plan.Row {
+	q.Free(l, nil) // the rows were counted as they were collected
 	in := l.collect.Rows
-	if !m.instant() {
+	if !l.instant() {
 		return in
 	}
-	heaps := make([]keyed, len(m.size))
+	heaps := make([]keyed, len(l.size))
 	for i, s := range l.collect.Series {
-		h := &heaps[m.of[s]]
+		h := &heaps[l.of[s]]
 		h.keys, h.series = append(h.keys, in[i].Values[0]), append(h.series, int32(i))
 		h.up()
 	}
 	out := make([]plan.Row, 0, len(in))
-	for _, g := range byFirst(m.first) {
+	for _, g := range byFirst(l.first) {
 		for _, i := range heaps[g].series {
 			out = append(out, in[i])
 		}

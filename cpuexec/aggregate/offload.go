@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -24,7 +23,7 @@ var (
 	_ Offloadable = (*Quantiler)(nil)
 	_ Offloadable = (*ranker)(nil)
 
-	_ operator.Bounded   = (*countLimiter)(nil)
+	_ operator.Bounded   = (*limiter)(nil)
 	_ operator.GroupSink = (*Adder)(nil)
 )
 
@@ -81,25 +80,7 @@ func offloadedBytes(groups, steps int) int64 {
 	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
 }
 
-// sparse makes a row of values of which some are dense.Absent. Where none is, they
-// are the row's.
-func sparse(values []float64) (row plan.Row) {
-	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == dense.Absent }) {
-		row.Values = values[:len(values):len(values)]
-		row.Runs = []plan.Run{{Len: int32(len(values))}}
-		return row
-	}
-	for k, v := range values {
-		if math.Float64bits(v) == dense.Absent {
-			continue
-		}
-		row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
-		row.Values = append(row.Values, v)
-	}
-	return row
-}
-
-// spread writes such values to a dense row and returns how many there are.
+// spread writes values, of which some are dense.Absent, to a dense row and returns how many there are.
 func spread(values []float64, out dense.Row) (points int) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()

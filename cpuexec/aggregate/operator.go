@@ -1,11 +1,17 @@
 package aggregate
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/definitions"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -154,3 +160,196 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator
 	}
 	return sink.Results(q, p)
 }
+
+// Selector is the sink of an operator that keeps some of its input's series.
+type Selector interface {
+	operator.Sink
+	// Rows returns the series that are kept at some step: in the order of the input, or at a
+	// single step group by group in the order of Prometheus's heaps. The memory of the sink is
+	// counted no longer.
+	Rows(q *operator.Query) []plan.Row
+}
+
+// newSelector makes the sink of n.
+func newSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
+	return Of(n.Func).selector(n, p, q, in)
+}
+
+// Nothing is the sink that keeps no series.
+type Nothing struct{}
+
+func (Nothing) Consume(*operator.Query, *operator.Batch) {}
+
+func (Nothing) Rows(*operator.Query) []plan.Row { return nil }
+
+// members assigns series to the groups of an operator that keeps series.
+type members struct {
+	node   *plan.Aggregate
+	labels func(i int) labels.Labels
+	of     []int32 // group of each series
+	size   []int32 // series in each group
+	first  []int32 // the first series with a value of each group, -1 for none
+	steps  int
+}
+
+func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
+	g := in.GroupsOf(q.Context, n)
+	m := members{node: n, labels: in.Labels, of: g.Of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
+	for _, k := range g.Of {
+		m.size[k]++
+	}
+	return m
+}
+
+func (m *members) Owner() plan.Node { return m.node }
+
+// instant reports whether the order of the result is that of Prometheus's heaps.
+// Over several steps Prometheus's engine forgets it.
+func (m *members) instant() bool { return m.steps == 1 }
+
+// atStep is atMost at a step at which k is less than its largest value, which capacity
+// was made for.
+func atStep(k float64, capacity int) int { return min(max(int(k), 0), capacity) }
+
+// atMost is the number of series that an operator with parameter k keeps of a
+// group of the given size.
+func atMost(k float64, size int32) int {
+	return int(math.Min(math.Trunc(k), float64(size)))
+}
+
+// Parameter is the parameter of an aggregation.
+type Parameter struct {
+	constant float64
+	values   []float64 // by step; nil for a constant
+	// low and high are the least and the largest value and nan says that one is NaN, all
+	// as Prometheus's engine finds them.
+	low, high float64
+	nan       bool
+}
+
+// at is the parameter at a step.
+func (p *Parameter) at(k int) float64 {
+	if p.values != nil {
+		return p.values[k]
+	}
+	return p.constant
+}
+
+// constant is a parameter that is the same at all steps.
+func constant(v float64) Parameter {
+	return Parameter{constant: v, low: v, high: v, nan: math.IsNaN(v)}
+}
+
+// varying is a parameter that has a value for each step.
+func varying(values []float64) Parameter {
+	p := Parameter{values: values, low: math.MaxFloat64, high: -math.MaxFloat64}
+	for _, v := range values {
+		p.low, p.high = math.Min(p.low, v), math.Max(p.high, v)
+		p.nan = p.nan || math.IsNaN(v)
+	}
+	return p
+}
+
+// mostSeries is the number of series from which on Prometheus's engine refuses to keep
+// so many: a little less than the largest int64, which is no float.
+const mostSeries = 1<<63 - 1<<10
+
+// Check says what Prometheus's engine does about the parameter of an operator that
+// keeps some of its input's series, before it looks at these: whether it keeps none
+// at any step, or fails. note gets what it warns of once it has evaluated the input.
+func (p *Parameter) Check(n *plan.Aggregate, note func(error)) (none bool, err error) {
+	return Of(n.Func).check(p, n, note)
+}
+
+// checkCount is Check for a number of series.
+func (p *Parameter) checkCount(*plan.Aggregate, func(error)) (none bool, err error) {
+	switch {
+	case p.high < 1:
+		return true, nil
+	case p.nan:
+		return false, refused("Parameter value is NaN")
+	case p.low <= math.MinInt64:
+		return false, refused("Scalar value %v underflows int64", p.low)
+	case p.high >= mostSeries:
+		return false, refused("Scalar value %v overflows int64", p.high)
+	}
+	return false, nil
+}
+
+// checkRatio is Check for a share of the series.
+func (p *Parameter) checkRatio(n *plan.Aggregate, note func(error)) (none bool, err error) {
+	switch {
+	case p.high == 0 && p.low == 0:
+		return true, nil
+	case p.nan:
+		return false, refused("Ratio value is NaN")
+	}
+	if p.high > 1 {
+		note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
+	}
+	if p.low < -1 {
+		note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
+	}
+	return false, nil
+}
+
+// refused is an error in Prometheus's words, some of which begin with a capital.
+func refused(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// WarnQuantiles says what Prometheus's engine says of quantiles that are none.
+func (p *Parameter) WarnQuantiles(q *operator.Query, n *plan.Aggregate) {
+	warn := func(v float64) { q.Note(annotations.NewInvalidQuantileWarning(v, n.ParamPos)) }
+	if p.nan {
+		warn(math.NaN())
+	}
+	if p.high > 1 {
+		warn(p.high)
+	}
+	if p.low < 0 {
+		warn(p.low)
+	}
+}
+
+// Function is the definition of an aggregation operator: what a planner, the cores, the kernels,
+// the tests and the documents know of it. Each is a call of define in the file of its family.
+type Function struct {
+	plan.AggregateFunc
+
+	adds     *adding                                                                               // of operators that add value to value
+	selector func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector // of those that keep series
+	check    func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
+
+	// Repeats says that results at settled steps may be used again where the order of groups
+	// does not show.
+	Repeats bool
+	// Ordinary reports whether Prometheus's engine neither warns of a parameter nor refuses it;
+	// nil stands for all. Outside is what others are, in words.
+	Ordinary func(param float64) bool
+	Outside  string
+
+	GPU   abi.Policy // how kernels compute the operator, or
+	NoGPU string     // why they do not
+}
+
+// adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
+// of the columns of cells.
+type adding struct {
+	val, comp, n bool                                       // the columns that it has
+	first, next  func(a *cells, c int, f float64)           // add the first value to a cell, and any other
+	more         func(a *cells, from, to int, in []float64) // next for cells in a row
+	results      func(a *cells, c int, out []float64)       // the aggregates of cells from c on
+}
+
+var table definitions.Table[plan.AggregateFunc, Function]
+
+// define adds an operator to the table.
+func define(f *Function) *plan.AggregateFunc { return table.Add(f.Name, &f.AggregateFunc, f) }
+
+// Named is the operator with a name in PromQL, or nil.
+func Named(name string) *plan.AggregateFunc { return table.Named(name) }
+
+// Of is the definition of f.
+func Of(f *plan.AggregateFunc) *Function { return table.Of(f) }
+
+// Functions are all definitions, by file and in the order of each.
+func Functions() []*Function { return table.All() }

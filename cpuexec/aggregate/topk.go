@@ -120,63 +120,15 @@ func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
 func (a *ranker) add(heap int, series int32, r dense.Row, w int) {
 	lo := w << 6
 	hi := min(lo+64, a.steps)
-	p := r.Present[w]
-	if bits.OnesCount64(p) < hi-lo {
-		for ; p != 0; p &= p - 1 {
-			k := lo + bits.TrailingZeros64(p)
-			a.offer(heap, k, series, r.Values[k])
-		}
-		return
+	values, floors := r.Values[lo:hi], a.floor[heap*a.steps+lo:heap*a.steps+hi]
+	if a.bottom {
+		values, floors = floors, values
 	}
-	// The common case: every step has a value, and few are good enough.
-	floors := a.floor[heap*a.steps:]
-	for k := lo; k < hi; k++ {
-		if a.bottom {
-			k += below(r.Values[k:hi], floors[k:hi])
-		} else {
-			k += above(r.Values[k:hi], floors[k:hi])
-		}
-		if k < hi {
-			a.offer(heap, k, series, r.Values[k])
-		}
+	// Of most steps the value is not good enough, which comparisons with NaN never say.
+	for p := r.Present[w] &^ dense.AtLeast(floors, values); p != 0; p &= p - 1 {
+		k := lo + bits.TrailingZeros64(p)
+		a.offer(heap, k, series, r.Values[k])
 	}
-}
-
-// above is the index of the first value that is not at most its floor, or the
-// number of values. Comparisons with NaN are false, so it stops at NaNs.
-func above(vals, floors []float64) int {
-	floors = floors[:len(vals)]
-	k := 0
-	for ; k+4 <= len(vals); k += 4 {
-		v, f := vals[k:k+4], floors[k:k+4]
-		if !(v[0] <= f[0] && v[1] <= f[1] && v[2] <= f[2] && v[3] <= f[3]) {
-			break
-		}
-	}
-	for ; k < len(vals); k++ {
-		if !(vals[k] <= floors[k]) {
-			return k
-		}
-	}
-	return k
-}
-
-// below is the same for values that are not at least their floors.
-func below(vals, floors []float64) int {
-	floors = floors[:len(vals)]
-	k := 0
-	for ; k+4 <= len(vals); k += 4 {
-		v, f := vals[k:k+4], floors[k:k+4]
-		if !(v[0] >= f[0] && v[1] >= f[1] && v[2] >= f[2] && v[3] >= f[3]) {
-			break
-		}
-	}
-	for ; k < len(vals); k++ {
-		if !(vals[k] >= floors[k]) {
-			return k
-		}
-	}
-	return k
 }
 
 // offer puts one value into the heap of a step if it is good enough.
@@ -281,3 +233,48 @@ func (a *ranker) collect(heap int, points []int) {
 
 // oneStep are the runs of a row on a grid of one step.
 var oneStep = []plan.Run{{Len: 1}}
+
+// keyed is a list of sort keys and the series that each belongs to, in the
+// order of Prometheus's heap of samples. Ties and NaNs make the order depend on
+// how the heap was built, so it moves elements exactly as Go's container/heap
+// does, and it is a sort.Interface for Go's own sort.
+type keyed struct {
+	keys   []float64
+	series []int32
+}
+
+// before is the order of Prometheus's heaps. NaN comes before everything, itself
+// included.
+func before(a, b float64) bool { return a < b || math.IsNaN(a) }
+
+func (h keyed) Len() int { return len(h.keys) }
+
+func (h keyed) Less(i, j int) bool { return before(h.keys[i], h.keys[j]) }
+
+func (h keyed) Swap(i, j int) {
+	h.keys[i], h.keys[j] = h.keys[j], h.keys[i]
+	h.series[i], h.series[j] = h.series[j], h.series[i]
+}
+
+// up moves the last element to its place in the heap of the others.
+func (h keyed) up() {
+	for at := h.Len() - 1; at > 0 && before(h.keys[at], h.keys[(at-1)/2]); at = (at - 1) / 2 {
+		h.Swap(at, (at-1)/2)
+	}
+}
+
+// down moves the first element to its place in the heap of the others.
+func (h keyed) down() {
+	at, key, series := 0, h.keys[0], h.series[0]
+	for child := 1; child < h.Len(); child = 2*at + 1 {
+		if child+1 < h.Len() && before(h.keys[child+1], h.keys[child]) {
+			child++
+		}
+		if !before(h.keys[child], key) {
+			break
+		}
+		h.keys[at], h.series[at] = h.keys[child], h.series[child]
+		at = child
+	}
+	h.keys[at], h.series[at] = key, series
+}

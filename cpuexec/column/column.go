@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -16,8 +15,7 @@ import (
 type column struct {
 	*SharedTimes
 	Packed               // the values, where they can be
-	vs     []float64     // the values where they can't, with some spare memory behind
-	spare  sync.Mutex    // held by who uses that
+	vs     []float64     // the values where they can't
 	starts decode.Starts // start timestamps, if they were wanted
 	resets found         // samples that are less than the one before
 	stale  found         // stale markers
@@ -25,26 +23,20 @@ type column struct {
 
 // SharedTimes are the times of a column, shared by all columns that have the same.
 type SharedTimes struct {
-	n     int
-	runs  Runs       // what they are, or
-	ts    []int64    // with some spare memory behind it
-	spare sync.Mutex // held by who uses that
-	hash  uint64
-	refs  int         // accounts, guarded by the set's mutex
-	lent  atomic.Bool // several columns have had them
+	n    int
+	runs Runs // what they are, or
+	ts   []int64
+	hash uint64
+	refs int         // accounts, guarded by the set's mutex
+	lent atomic.Bool // several columns have had them
 }
-
-// spareSamples is the number of samples that may be put behind a column without
-// copying it: those that are too young to be retained, up to 40 minutes' of them 15 s
-// apart.
-const spareSamples = 192
 
 // newColumn returns a column of values and their start timestamps, still without times.
 func newColumn(vs []float64, starts decode.Starts) *column {
 	c := &column{starts: slices.Clone(starts)}
 	var ok bool
 	if c.Packed, ok = packIfExact(vs); !ok {
-		c.vs = append(make([]float64, 0, len(vs)+spareSamples), vs...)
+		c.vs = slices.Clone(vs)
 	}
 	return c
 }
@@ -72,7 +64,7 @@ func (t *SharedTimes) size() int64 {
 // mostSize is the most that size may come to once t is interned.
 func (t *SharedTimes) mostSize() int64 {
 	n := int64(t.n)
-	return 8*(n+spareSamples) + 2*n + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
+	return 8*n + 2*n + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
 }
 
 // notAfter is the number of samples that are not later than at (ms).
@@ -130,9 +122,6 @@ func isEven(ts []int64, first, every int64) bool {
 	}
 	return off == 0
 }
-
-// Release gives the spare memory back that Times.Join borrowed.
-func (t *SharedTimes) Release() { t.spare.Unlock() }
 
 // found are samples of a column that are worth knowing, as indices: looked for when
 // first asked for, and known from then on.

@@ -3,6 +3,7 @@ package column
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
@@ -75,14 +76,10 @@ func rangeOf(vs []float64) (base int64, unit int, ok bool) {
 	return low, unit, uint64(high-low)>>unit <= math.MaxUint32
 }
 
-// append appends the values of units lo to hi, the end excluded, to out. Where
-// that has to grow it leaves room for some more.
+// append appends the values of units lo to hi, the end excluded, to out.
 func (p *Packed) append(out []float64, lo, hi int) []float64 {
 	units, n := p.Units[lo:hi], len(out)
-	if cap(out)-n < len(units) {
-		out = append(make([]float64, 0, n+len(units)+spareSamples), out...)
-	}
-	out = out[:n+len(units)]
+	out = slices.Grow(out, len(units))[:n+len(units)]
 	widen(out[n:], units, p.Base, p.Unit)
 	return out
 }

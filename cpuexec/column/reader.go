@@ -38,8 +38,7 @@ type Request struct {
 func (s *Reader) Reset(wantStarts bool) { s.Stats, s.buf.WantStarts = decode.Stats{}, wantStarts }
 
 // Load returns the samples of series i that q asks for, and possibly some before and
-// after. They come from decoded columns as far as such are retained. The caller must release
-// them.
+// after. They come from decoded columns as far as such are retained.
 func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	h, sel := q.Set, q.Sel
 	cs := sel.OverlappingIn(&s.chunks, i, q.Mint, q.Maxt)
@@ -58,7 +57,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	cols, known := columns.Load(), 0
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
 	// that are neither packed nor shared, so that nothing is decoded twice.
-	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays])+spareSamples)), never)) {
+	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)
 	}
 	if cols != nil && s.buf.WantStarts && !cols.withStarts {

@@ -56,7 +56,6 @@ func TestLoadBetweenWindows(t *testing.T) {
 			}
 		}
 		require.Equal(t, at, got.Times.Len())
-		got.Release()
 	}
 	require.Greater(t, left, 10_000)
 }

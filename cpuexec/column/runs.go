@@ -179,6 +179,28 @@ func (r Runs) Since(to []int32, before int32, from, interval int64, out []float6
 	}
 }
 
+// Apart fills out with how many seconds lie between the last two of the first to[k] samples; where
+// there are no two it leaves out as it is. The list to never falls.
+func (r Runs) Apart(to []int32, out []float64) {
+	k := sort.Search(len(to), func(k int) bool { return to[k] >= 2 })
+	for i := range r.Even {
+		e := &r.Even[i]
+		for ; k < len(to) && to[k] == e.From+1; k++ { // the last but one is of the run before
+			out[k] = float64(r.At(i, e.From)-r.At(i-1, e.From-1)) / 1000
+		}
+		end := k + sort.Search(len(to)-k, func(n int) bool { return to[k+n] > e.To })
+		if r.Late != nil {
+			k += apartLate(out[k:end], to[k:end], r.Late, e.Every)
+		}
+		every := float64(e.Every) / 1000
+		for ; k < end; k++ {
+			if out[k] = every; r.Late != nil {
+				out[k] = float64(e.Every+int64(r.Late[to[k]-1])-int64(r.Late[to[k]-2])) / 1000
+			}
+		}
+	}
+}
+
 // NotAfter fills out with the number of samples that are not later than end,
 // end+interval and so on (ms). interval must be positive.
 func (r Runs) NotAfter(end, interval int64, out []int32) {

@@ -15,7 +15,6 @@ type Samples struct {
 	hasStale bool    // there are stale markers among them
 	column   *column // of which the shared times are the part from lo on, nil if decoded just now
 	lo       int
-	lent     bool // the values behind those of the column are in its spare memory, to be released
 	// Where windows are looked at from their ends alone, the values of a packed column
 	// stay so: those of the shared times are here, and in Values is what comes then.
 	Packed
@@ -41,9 +40,6 @@ func (t Times) Place() Place { return Place{t.list, t.at} }
 
 // Len is the number of samples.
 func (t Times) Len() int { return t.Known + len(t.Own) }
-
-// atEnd reports whether the shared times are the last of their list.
-func (t Times) atEnd() bool { return t.list != nil && t.at+t.Known == t.list.n }
 
 // NewSamples are samples that are not in chunks.
 func NewSamples(ts []int64, vs []float64) Samples {
@@ -77,51 +73,30 @@ func (t Times) Runs(tail []int64, scratch *Runs) Runs {
 // Several reports whether other series have the same times, as far as is known.
 func (t Times) Several() bool { return t.list == nil || t.list.lent.Load() }
 
-// Join returns the shared times and then tail in one list. With borrow, it puts tail into
-// the spare memory of the shared list where it may; that list is then the lender, to be
-// released by the caller. Otherwise the list may be in scratch.
-func (t Times) Join(tail []int64, borrow bool, scratch *[]int64) (all []int64, lender *SharedTimes) {
+// Join returns the shared times and then tail in one list, which may be in scratch.
+func (t Times) Join(tail []int64, scratch *[]int64) []int64 {
 	switch {
 	case t.Known == 0:
-		return tail, nil
-	case t.list.ts == nil:
-	case len(tail) == 0:
-		return t.list.ts[t.at : t.at+t.Known : t.at+t.Known], nil
-	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
-		return append(t.list.ts[t.at:], tail...), t.list
+		return tail
+	case t.list.ts != nil && len(tail) == 0:
+		return t.list.ts[t.at : t.at+t.Known : t.at+t.Known]
 	}
 	*scratch = append(t.list.appendTimes((*scratch)[:0], t.at, t.at+t.Known), tail...)
-	return *scratch, nil
+	return *scratch
 }
 
-// Release gives back what Reader.Load borrowed.
-func (in Samples) Release() {
-	if in.lent {
-		in.column.spare.Unlock()
-	}
-}
-
-// append puts the values of tail behind those of in: into the spare memory of
-// the column if nobody else is doing so, otherwise into a copy. That of packed
-// values is in scratch already.
+// append puts the values of tail behind a copy of those of in, or behind the packed ones. A copy
+// of packed values is in scratch already.
 func (in *Samples) append(tail Samples, scratch *[]float64) {
 	in.Times.Own, in.hasStale = tail.Times.Own, in.hasStale || tail.hasStale
 	if in.Units != nil {
 		in.Values = tail.Values
 		return
 	}
-	end := in.lo + len(in.Values)
-	if in.column.Units != nil {
-		*scratch = append(in.Values, tail.Values...)
-		in.Values = *scratch
-		return
+	if in.column.Units == nil {
+		in.Values = append((*scratch)[:0], in.Values...)
 	}
-	if all := in.column.vs; end == len(all) && len(tail.Values) <= cap(all)-end && in.column.spare.TryLock() {
-		in.lent = true
-		in.Values = append(all[in.lo:end], tail.Values...)
-		return
-	}
-	*scratch = append(append((*scratch)[:0], in.Values...), tail.Values...)
+	*scratch = append(in.Values, tail.Values...)
 	in.Values = *scratch
 }
 

@@ -180,7 +180,7 @@ func (h *Set) intern(t *SharedTimes) *SharedTimes {
 	if t.runs = findRuns(t.ts); len(t.runs.Even) > 0 {
 		t.ts = nil
 	} else {
-		t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
+		t.ts = slices.Clone(t.ts)
 	}
 	h.times[t.hash] = append(h.times[t.hash], t)
 	h.bytes += t.size()

@@ -74,12 +74,11 @@ func TestFirstUse(t *testing.T) {
 	sel, err := b.Finish()
 	require.NoError(t, err)
 	sel = sel.WithMemos(math.MaxInt64)
-	h := NewSet(40_000) // two and a bit of these columns
+	h := NewSet(30_000) // two and a bit of these columns
 	load := func(i int) (decoded int64) {
 		var r Reader
-		got, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64}, i)
+		_, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64}, i)
 		require.NoError(t, err)
-		got.Release()
 		return r.Stats.Samples
 	}
 	retained := func() (all []int) {
@@ -139,6 +138,5 @@ func TestStaleMarkers(t *testing.T) {
 		require.EqualValues(t, c.decoded, r.Stats.Samples)
 		require.Equal(t, c.series == 0 && c.keepStale, len(got.Stale(nil)) == 1)
 		require.Equal(t, []int32{int32(len(c.values) - 1)}[:1-c.series], got.Resets([]int32{}))
-		got.Release()
 	}
 }

@@ -17,6 +17,11 @@ func widenVector(to *float64, units *uint32, n int, base, unit float64)
 //go:noescape
 func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *[6]float64)
 
+// apartVector is apartLate for n steps, a positive multiple of 4.
+//
+//go:noescape
+func apartVector(out *float64, to *int32, late *uint16, n int, every int64)
+
 // widen fills to with base + units[i]*unit, which must be exact.
 func widen(to []float64, units []uint32, base, unit float64) {
 	n := len(units) &^ 7
@@ -44,5 +49,17 @@ func sinceLate(out []float64, to []int32, before int32, late []uint16, every, si
 		c[2+i] = float64(since - i*interval)
 	}
 	sinceVector(&out[0], &to[0], &late[0], n, int64(before), &c)
+	return n
+}
+
+// apartLate fills out with the seconds between samples to[k]-2 and to[k]-1, which are due
+// every ms, four at a time. It returns how many it has filled in.
+func apartLate(out []float64, to []int32, late []uint16, every int64) int {
+	n := len(to) &^ 3
+	if n == 0 || every >= 1<<30 || !hasVectors {
+		return 0
+	}
+	_, _ = out[n-1], late[to[0]-2:to[n-1]]
+	apartVector(&out[0], &to[0], &late[0], n, every)
 	return n
 }

@@ -11,3 +11,5 @@ func widen(to []float64, units []uint32, base, unit float64) { widenEach(to, uni
 func sinceLate(out []float64, to []int32, before int32, late []uint16, every, since, interval int64) int {
 	return 0
 }
+
+func apartLate(out []float64, to []int32, late []uint16, every int64) int { return 0 }

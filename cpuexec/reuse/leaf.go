@@ -9,9 +9,8 @@
 package reuse
 
 import (
-	"encoding/binary"
-	"math"
-	"strconv"
+	"fmt"
+	"strings"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/vector"
@@ -95,48 +94,14 @@ func plainParams(n *plan.Aggregate, w *plan.Window) bool {
 	return ordinary == nil || ordinary(w.Param, w.Trend)
 }
 
-// formOf encodes everything that the values of an aggregation depend on besides its
+// formOf writes everything that the values of an aggregation depend on besides its
 // selector, its steps and its samples. Different ones have different forms.
 func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool) string {
-	var f form
-	f.text(strconv.FormatBool(ordered))
-	f.text(n.Func.Name)
-	f.text(strconv.FormatBool(n.Without))
-	f.int(int64(len(n.Grouping)))
-	for _, l := range n.Grouping {
-		f.text(l)
-	}
-	f.number(n.Param)
-	f.int(int64(len(above)))
+	var maps strings.Builder
 	for _, node := range above {
 		m := node.(*plan.Map)
-		f.text(m.Func.Name)
-		f.int(int64(len(m.Args)))
-		for _, arg := range m.Args {
-			f.number(arg)
-		}
-		f.text(strconv.FormatBool(m.Swap))
-		f.text(strconv.FormatBool(m.Bool))
+		fmt.Fprintf(&maps, "%q %v %t %t,", m.Func.Name, m.Args, m.Swap, m.Bool)
 	}
-	f.text(w.Func.Name)
-	f.int(w.Width)
-	f.int(w.Scan.Offset)
-	f.int(int64(w.Extension.Modifier))
-	f.int(w.Extension.Before)
-	f.int(w.Extension.After)
-	f.number(w.Param)
-	f.number(w.Trend)
-	return string(f.b)
-}
-
-// form is a list of things, encoded so that no two lists look alike.
-type form struct{ b []byte }
-
-func (f *form) int(n int64) { f.b = binary.AppendVarint(f.b, n) }
-
-func (f *form) number(v float64) { f.b = binary.BigEndian.AppendUint64(f.b, math.Float64bits(v)) }
-
-func (f *form) text(s string) {
-	f.int(int64(len(s)))
-	f.b = append(f.b, s...)
+	return fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
+		w.Func.Name, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
 }

@@ -1,9 +1,12 @@
 package vector
 
 import (
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/schema"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -160,4 +163,114 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		}
 	}
 	return at, nil
+}
+
+// ReasonCollide is why series that become the same when names are dropped are declined.
+const ReasonCollide = "it selects several metrics whose series become the same when their names are dropped"
+
+// DropNames removes what a range function drops: metric name, type and unit.
+func DropNames(l labels.Labels) labels.Labels { return l.DropReserved(schema.IsMetadataLabel) }
+
+// removeNames drops the names from labels and reports whether they still differ.
+func removeNames(ls []labels.Labels) bool {
+	changed := false
+	for i, l := range ls {
+		ls[i] = DropNames(l)
+		changed = changed || ls[i].Len() < l.Len()
+	}
+	return !changed || allDiffer(ls)
+}
+
+// withoutNames drops the names from n series and reports whether their labels
+// still differ.
+func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
+	ls := make([]labels.Labels, n)
+	for i := range ls {
+		ls[i] = at(i)
+	}
+	return ls, removeNames(ls)
+}
+
+// ErrSameLabels is Prometheus's error of series that become the same.
+var ErrSameLabels = errors.New("vector cannot contain metrics with the same labelset")
+
+// Distinct are labels, no two of which are the same.
+type Distinct map[uint64]struct{}
+
+// Add adds labels and reports whether they differ from all that are there.
+func (d Distinct) Add(l labels.Labels) bool {
+	before := len(d)
+	d[l.Hash()] = struct{}{}
+	return len(d) > before
+}
+
+// allDiffer reports whether no two of the labels are the same.
+func allDiffer(ls []labels.Labels) bool {
+	seen := make(Distinct, len(ls))
+	for _, l := range ls {
+		if !seen.Add(l) {
+			return false
+		}
+	}
+	return true
+}
+
+const reasonRelabelled = "it makes series the same, which Prometheus's engine merges or reports"
+
+// relabeler sets a label of series.
+type relabeler struct {
+	node  *plan.Relabel
+	b     *labels.Builder
+	parts []string
+	known map[string]replacement // of label_replace, by the value of the source
+}
+
+// replacement is what a source is replaced by, if it matches.
+type replacement struct {
+	value   string
+	matches bool
+}
+
+func newRelabeler(n *plan.Relabel) *relabeler {
+	return &relabeler{
+		node: n, b: labels.NewBuilder(labels.EmptyLabels()),
+		parts: make([]string, len(n.Source)), known: map[string]replacement{},
+	}
+}
+
+// all sets the label in all of ls and reports whether they still differ, as they
+// did before.
+func (f *relabeler) all(ls []labels.Labels) bool {
+	overwrites := false
+	for i, l := range ls {
+		value, ok := f.value(l)
+		if !ok {
+			continue
+		}
+		overwrites = overwrites || l.Has(f.node.Label)
+		f.b.Reset(l)
+		f.b.Set(f.node.Label, value)
+		ls[i] = f.b.Labels()
+	}
+	return !overwrites || allDiffer(ls)
+}
+
+// value returns the value that the label of a series is to have, or false if it
+// is left alone.
+func (f *relabeler) value(l labels.Labels) (string, bool) {
+	if f.node.Regexp == nil {
+		for i, name := range f.node.Source {
+			f.parts[i] = l.Get(name)
+		}
+		return strings.Join(f.parts, f.node.Separator), true
+	}
+	source := l.Get(f.node.Source[0])
+	r, ok := f.known[source]
+	if !ok {
+		if at := f.node.Regexp.FindStringSubmatchIndex(source); at != nil {
+			r = replacement{string(f.node.Regexp.ExpandString(nil, f.node.Template, source, at)), true}
+		}
+		f.known[source] = r
+	}
+	return r.value, r.matches
 }

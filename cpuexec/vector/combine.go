@@ -1,20 +1,23 @@
-// Package vector evaluates operators on rows: between two sides (match.go, fillin.go, set.go), of
-// each value by itself (maps.go, stepmap.go), of labels (relabel.go, info.go), of order (sort.go)
-// and of absence.
+// Package vector evaluates operators on rows: between two sides (match.go), of each value by
+// itself (maps.go), of labels (chain.go, info.go), of order and of absence.
 //
 // Finished rows go in. What becomes of them is known before any value is computed: a combination
-// knows its series, and writes their values one series at a time. A Chain is what can
-// be applied to each series on its way, without rows in between; a Stream applies it. Values are those of Prometheus's
-// operators, bit by bit, and so are the errors of series that match several others or become the
-// same; where only Prometheus's engine can tell the error, the operator is declined.
+// knows its series, and writes their values one series at a time. A Chain is what can be applied
+// to each series on its way, without rows in between; a Stream applies it. Values are those of
+// Prometheus's operators, bit by bit. An operator is declined where series match several others at
+// a step, which Prometheus's engine reports.
 //
 // Start with NewCombined, and with Chain.
 package vector
 
 import (
+	"cmp"
 	"errors"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -36,9 +39,6 @@ type combination interface {
 func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, error) {
 	switch n := n.(type) {
 	case *plan.Binary:
-		if fills(n) {
-			return fillIn(q, n, in[0], in[1])
-		}
 		return match(q, n, in[0], in[1])
 	case *plan.Set:
 		if n.MixedTypes && (hasTypes(in[0]) || hasTypes(in[1])) {
@@ -74,7 +74,7 @@ func (o *combined) Open() (_ *operator.Series, err error) {
 		return nil, err
 	}
 	if o.combination, err = combine(o.q, o.n, o.in); err != nil {
-		return nil, o.explained(err)
+		return nil, err
 	}
 	return &operator.Series{N: o.Size(), Labels: o.Labels}, nil
 }
@@ -91,7 +91,7 @@ func (o *combined) Fill(_, i int, out dense.Row, c *dense.Counts) error {
 // End implements operator.Filler.
 func (o *combined) End(points int, err error) error {
 	if err != nil {
-		return o.explained(err)
+		return err
 	}
 	present := 0 // series of all inputs
 	for _, rows := range o.in {
@@ -106,14 +106,208 @@ func (o *combined) End(points int, err error) error {
 	return nil
 }
 
-// explained is the error of Prometheus's engine in place of that of an operator that
-// was declined because several series match. It stays declined where the sample limit
-// might be reached first: the result has no more samples than the inputs.
-func (o *combined) explained(err error) error {
-	b, ok := o.n.(*plan.Binary)
-	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !o.q.MayHold(o.q.Held+2*o.samples+len(o.in[0])+len(o.in[1])) {
+// Stream is the operator of a node whose values can be had a series at a time, and of the
+// chain above it.
+type Stream struct {
+	Query *operator.Query
+	Of    operator.Filler
+	Above Chain
+
+	series int
+	held   int // before it was opened
+}
+
+// Open implements operator.Operator.
+func (s *Stream) Open() (*operator.Series, error) {
+	s.held = s.Query.Held
+	below, err := s.Of.Open()
+	if err != nil {
+		return nil, err
+	}
+	s.series = below.N
+	if len(s.Above) == 0 {
+		return below, nil
+	}
+	at, err := LabelsAfter(s.Query, below.N, below.Labels, s.Above)
+	if err != nil {
+		return nil, err
+	}
+	out := &operator.Series{N: below.N, Labels: at}
+	if below.Rows != nil && s.Above.RelabelsOnly() {
+		out.Rows = func() ([]plan.Row, error) {
+			rows, err := below.Rows()
+			for i := range rows {
+				rows[i].Labels = at(i)
+			}
+			return rows, err
+		}
+	}
+	return out, nil
+}
+
+// Drive implements operator.Operator.
+func (s *Stream) Drive(out operator.Sink) error {
+	l := &operator.Loop{Query: s.Query, Out: out, N: s.series, Maps: s.Above.Mappers(), Fill: s.Of.Fill}
+	err := l.Run()
+	left := l.Left()
+	if err := s.Of.End(left[0], err); err != nil {
 		return err
 	}
-	return findAmbiguity(o.q, b, o.in[0], o.in[1], err)
+	return s.Above.Check(s.Query, left, s.series, s.held)
+}
+
+// Merged makes one row of those that become the same in n, which merges them. in is n as an
+// operator that leaves them apart.
+func Merged(q *operator.Query, n plan.Node, in operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Leaks: !Releases(n), Eval: func() ([]plan.Row, error) {
+		rows, err := operator.Rows(in)
+		if err != nil && !errors.As(err, new(promql.ErrTooManySamples)) {
+			return nil, err
+		}
+		return MergeWithin(q, n, rows, err, true)
+	}}
+}
+
+// MergeWithin merges the rows of n if it is to, where limit is the error of the sample
+// limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
+func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
+	if !merges {
+		return rows, limit
+	}
+	rows, err := merge(q, rows)
+	if limit != nil && err != nil {
+		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
+	}
+	return rows, cmp.Or(limit, err)
+}
+
+// merge makes one row of those with the same labels, as Prometheus's engine does of
+// series that have become the same, and returns its error if two of them have a value
+// at one step.
+func merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
+	steps := q.Grid.Steps
+	index := make(map[uint64]int, len(in))
+	several := map[int]dense.Row{} // of the rows that are several
+	out := in[:0]
+	for _, x := range in {
+		h := x.Labels.Hash()
+		k, ok := index[h]
+		if !ok {
+			index[h] = len(out)
+			out = append(out, x)
+			continue
+		}
+		d, ok := several[k]
+		if !ok {
+			q.Charge(8 * int64(steps))
+			if err := q.Done(); err != nil {
+				return nil, err
+			}
+			d = dense.New(steps)
+			d.Put(&out[k])
+			several[k] = d
+		}
+		for _, run := range x.Runs {
+			if d.Has(int(run.First), int(run.Len)) {
+				return nil, ErrSameLabels
+			}
+		}
+		d.Put(&x)
+	}
+	for k, d := range several {
+		out[k] = d.Compact(dense.Count(d.Present), out[k].Labels)
+	}
+	return out, nil
+}
+
+// NewAbsent evaluates absent and absent_over_time: a row with 1 at the steps at
+// which no series of the input has a value, or no row.
+func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		p := &anyValue{seen: make([]uint64, (q.Grid.Steps+63)/64)}
+		if err := operator.Drive(input, func(*operator.Series) operator.Sink { return p }); err != nil {
+			return nil, err
+		}
+		return p.absence(q, n)
+	}}
+}
+
+// anyValue is the sink that notes at which steps there is any value.
+type anyValue struct {
+	seen           []uint64 // bitmap
+	points, series int      // series that have a value
+}
+
+// Consume implements operator.Sink.
+func (p *anyValue) Consume(_ *operator.Query, b *operator.Batch) {
+	for i := range b.N {
+		if b.Counts[i].Mapped == 0 {
+			continue
+		}
+		p.points += b.Counts[i].Mapped
+		p.series++
+		for w, bits := range b.Row(i).Present {
+			p.seen[w] |= bits
+		}
+	}
+}
+
+// absence is the result of n: a row with 1 at the steps at which there was no value, or no
+// row. It ends the sink.
+func (p *anyValue) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
+	steps := q.Grid.Steps
+	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
+	missing := 0
+	for w := range p.seen {
+		p.seen[w] = ^p.seen[w]
+		if over := (w+1)*64 - steps; over > 0 {
+			p.seen[w] &= ^uint64(0) >> over
+		}
+		missing += bits.OnesCount64(p.seen[w])
+	}
+	for k := range out.Values {
+		out.Values[k] = 1
+	}
+	var rows []plan.Row
+	if missing > 0 {
+		rows = []plan.Row{out.Compact(missing, n.Labels)}
+	}
+	if n.OverTime {
+		// Prometheus's engine does not count the result.
+		return rows, nil
+	}
+	return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
+}
+
+// NewSort evaluates a function that sorts at a single step. Prometheus's own code puts the rows
+// of the input in order: where values are equal or NaN, the order depends on how it goes about it.
+func NewSort(q *operator.Query, n *plan.Sort, input operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		in, err := operator.Rows(input)
+		if err != nil {
+			return nil, err
+		}
+		return sorted(q, n, in)
+	}}
+}
+
+func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
+	if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil {
+		return nil, err
+	}
+	vector := make(promql.Vector, len(in))
+	for i := range in {
+		vector[i] = promql.Sample{T: int64(i), F: in[i].Values[0], Metric: in[i].Labels}
+	}
+	args := parser.Expressions{nil} // the vector, which comes by itself
+	for _, name := range n.Labels {
+		args = append(args, &parser.StringLiteral{Val: name})
+	}
+	vector, notes := promql.FunctionCalls[n.Name]([]promql.Vector{vector}, nil, args, nil)
+	q.Matrix.Annotations.Merge(notes)
+	out := make([]plan.Row, len(vector))
+	for i, s := range vector {
+		out[i] = in[s.T]
+	}
+	return out, nil
 }

@@ -2,13 +2,129 @@ package vector
 
 import (
 	"math"
+	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// This file defines the functions of one value: most are the functions of Go's math package that
-// Prometheus calls.
+// This file defines the operators that yield a value, those that keep a value or drop it, the
+// functions that tell of a time, and functions of one value, most of which are those of Go's math
+// package that Prometheus calls.
+
+const noGPUMath = "Go's function has no twin with the same bits there"
+
+var (
+	_ = define(&Function{
+		MapFunc:    plan.MapFunc{Name: "+", Args: 1},
+		arithmetic: func(a, b float64) float64 { return a + b },
+		loop: func(out, lhs, rhs []float64) {
+			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+			for k := range out {
+				out[k] = lhs[k] + rhs[k]
+			}
+		},
+		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Add"},
+		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "Add"},
+	})
+	_ = define(&Function{
+		MapFunc:    plan.MapFunc{Name: "-", Args: 1},
+		arithmetic: func(a, b float64) float64 { return a - b },
+		loop: func(out, lhs, rhs []float64) {
+			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+			for k := range out {
+				out[k] = lhs[k] - rhs[k]
+			}
+		},
+		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Subtract"},
+		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "SubtractFrom"},
+	})
+	_ = define(&Function{
+		MapFunc:    plan.MapFunc{Name: "*", Args: 1},
+		arithmetic: func(a, b float64) float64 { return a * b },
+		loop: func(out, lhs, rhs []float64) {
+			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+			for k := range out {
+				out[k] = lhs[k] * rhs[k]
+			}
+		},
+		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Multiply"},
+		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "Multiply"},
+	})
+	_ = define(&Function{
+		MapFunc:    plan.MapFunc{Name: "/", Args: 1},
+		arithmetic: func(a, b float64) float64 { return a / b },
+		loop: func(out, lhs, rhs []float64) {
+			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+			for k := range out {
+				out[k] = lhs[k] / rhs[k]
+			}
+		},
+		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Divide"},
+		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "DivideInto"},
+	})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "%", Args: 1}, arithmetic: math.Mod, NoGPU: noGPUMath})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "^", Args: 1}, arithmetic: math.Pow, NoGPU: noGPUMath})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: math.Atan2, NoGPU: noGPUMath})
+)
+
+// ScalarFuncs are the functions of two scalars, by PromQL name.
+var ScalarFuncs = map[string]*plan.MapFunc{
+	"min_of": defineScalar("min_of", math.Min),
+	"max_of": defineScalar("max_of", math.Max),
+}
+
+func defineScalar(name string, f func(a, b float64) float64) *plan.MapFunc {
+	return defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: name, Args: 1}, arithmetic: f, NoGPU: "it is of scalars"})
+}
+
+var (
+	_ = defineComparison("==", "==", "Equal", "Equal", func(a, b float64) bool { return a == b }, dense.Equal)
+	_ = defineComparison("!=", "!=", "Unequal", "Unequal", func(a, b float64) bool { return a != b },
+		func(lhs, rhs []float64) uint64 { return ^dense.Equal(lhs, rhs) })
+	_ = defineComparison(">", "<", "Greater", "Less", func(a, b float64) bool { return a > b }, dense.Greater)
+	_ = defineComparison("<", ">", "Less", "Greater", func(a, b float64) bool { return a < b },
+		func(lhs, rhs []float64) uint64 { return dense.Greater(rhs, lhs) })
+	_ = defineComparison(">=", "<=", "AtLeast", "AtMost", func(a, b float64) bool { return a >= b }, dense.AtLeast)
+	_ = defineComparison("<=", ">=", "AtMost", "AtLeast", func(a, b float64) bool { return a <= b },
+		func(lhs, rhs []float64) uint64 { return dense.AtLeast(rhs, lhs) })
+)
+
+// defineComparison defines a comparison: mirror and swapped are what it is with its sides swapped,
+// in PromQL and for kernels.
+func defineComparison(name, mirror, policy, swapped string, holds func(a, b float64) bool, mask func(lhs, rhs []float64) uint64) *plan.MapFunc {
+	return define(&Function{
+		MapFunc: plan.MapFunc{Name: name, Args: 1, Compares: true}, holds: holds, mask: mask, mirror: mirror,
+		GPU: abi.Policy{Kernel: abi.ByMap, Name: policy}, Swapped: abi.Policy{Kernel: abi.ByMap, Name: swapped},
+	})
+}
+
+var (
+	_ = defineDate("minute", func(t time.Time) float64 { return float64(t.Minute()) })
+	_ = defineDate("hour", func(t time.Time) float64 { return float64(t.Hour()) })
+	_ = defineDate("day_of_week", func(t time.Time) float64 { return float64(t.Weekday()) })
+	_ = defineDate("day_of_month", func(t time.Time) float64 { return float64(t.Day()) })
+	_ = defineDate("day_of_year", func(t time.Time) float64 { return float64(t.YearDay()) })
+	_ = defineDate("month", func(t time.Time) float64 { return float64(t.Month()) })
+	_ = defineDate("year", func(t time.Time) float64 { return float64(t.Year()) })
+	_ = defineDate("days_in_month", func(t time.Time) float64 {
+		// By how far day 32 lies in the next month. So Prometheus does it, and years that
+		// overflow come to the same.
+		return float64(32 - time.Date(t.Year(), t.Month(), 32, 0, 0, 0, 0, time.UTC).Day())
+	})
+)
+
+// StepTime is the function timestamp of anything but a selector: the time of the step.
+var StepTime = defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: "timestamp"}, NoGPU: "it is the time of the step, whatever the value"})
+
+func defineDate(name string, tells func(time.Time) float64) *plan.MapFunc {
+	return define(&Function{
+		MapFunc: plan.MapFunc{Name: name},
+		value:   unary(func(v float64) float64 { return tells(time.Unix(int64(v), 0).UTC()) }),
+		NoGPU:   "kernels know no calendar",
+	})
+}
 
 var (
 	_ = define(&Function{

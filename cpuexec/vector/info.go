@@ -2,13 +2,14 @@ package vector
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -16,35 +17,25 @@ const reasonInfoConflict = "several info series of one metric are as new, or hav
 
 // JoinInfo adds the labels of info series to rows.
 func JoinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row, error) {
-	j := newInfoJoin(n, in, infos, q.Grid.Steps)
+	j := newInfoJoin(n, infos, q.Grid.Steps)
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
-	joined := make([][]plan.Row, len(in))
-	workers := q.WorkersFor(operator.Points(in))
-	builders := make([]*labels.Builder, max(workers, 1))
-	conflicts := make([]bool, len(builders))
-	for k := range builders {
-		builders[k] = labels.NewBuilder(labels.EmptyLabels())
-	}
-	parallel.While(workers, len(in), func(k, i int) bool {
-		var ok bool
-		joined[i], ok = j.join(&in[i], builders[k])
-		q.Charge(operator.RowsBytes(joined[i]))
-		conflicts[k] = conflicts[k] || !ok
-		return ok && q.Done() == nil
-	})
-	if err := q.Done(); err != nil {
-		return nil, err
-	}
-	if slices.Contains(conflicts, true) {
-		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
-	}
-	rows := slices.Concat(joined...)
-	out, seen := operator.Points(rows), make(Distinct, len(rows))
-	for i := range rows {
-		if !seen.Add(rows[i].Labels) {
-			return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
+	var rows []plan.Row
+	seen, out := Distinct{}, 0
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i := range in {
+		before := len(rows)
+		rows = j.join(rows, &in[i], b)
+		for _, row := range rows[before:] {
+			out += len(row.Values)
+			if !seen.Add(row.Labels) {
+				return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
+			}
+		}
+		q.Charge(operator.RowsBytes(rows[before:]))
+		if err := q.Done(); err != nil {
+			return nil, err
 		}
 	}
 	// Beside the result it holds the step's own input and info series.
@@ -54,7 +45,6 @@ func JoinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row
 // infoJoin joins series with their info series.
 type infoJoin struct {
 	n     *plan.Info
-	in    []plan.Row
 	infos []plan.Row
 	steps int
 	names map[string]bool // of the labels to add; nil if all are
@@ -68,11 +58,10 @@ type infoStretch struct {
 	first, end int32
 	found      bool // there is an info series
 	add        []labels.Label
-	conflicts  []string // labels of which info series have different values
 }
 
-func newInfoJoin(n *plan.Info, in, infos []plan.Row, steps int) *infoJoin {
-	j := &infoJoin{n: n, in: in, infos: infos, steps: steps, of: map[identity][]infoStretch{}}
+func newInfoJoin(n *plan.Info, infos []plan.Row, steps int) *infoJoin {
+	j := &infoJoin{n: n, infos: infos, steps: steps, of: map[identity][]infoStretch{}}
 	for _, m := range n.Data {
 		if j.names == nil {
 			j.names = map[string]bool{}
@@ -84,7 +73,7 @@ func newInfoJoin(n *plan.Info, in, infos []plan.Row, steps int) *infoJoin {
 }
 
 // choose finds the stretches of each identity. It returns false if two info series of one
-// metric are as new at a step.
+// metric are as new at a step, or those of several metrics have different values of a label.
 func (j *infoJoin) choose() bool {
 	byIdentity := map[identity][]int{}
 	for i := range j.infos {
@@ -105,37 +94,31 @@ func (j *infoJoin) choose() bool {
 			}
 			chosen = append(chosen, c)
 		}
-		j.of[id] = j.stretches(chosen)
+		var ok bool
+		if j.of[id], ok = j.stretches(chosen); !ok {
+			return false
+		}
 	}
 	return true
 }
 
 // newest finds which of several info series of one metric has the newest sample at each
-// step. It returns false if two have one of the same time where there is any input.
+// step. It returns false if two have one of the same time.
 func (j *infoJoin) newest(infos []int) ([]int32, bool) {
 	chosen, times := make([]int32, j.steps), make([]float64, j.steps)
 	for k := range chosen {
 		chosen[k] = -1
 	}
-	var any []uint64 // steps at which the input has a value
 	for _, i := range infos {
 		at := 0
 		for _, run := range j.infos[i].Runs {
 			for k := run.First; k < run.First+run.Len; k++ {
 				t := j.infos[i].Values[at]
 				at++
-				if chosen[k] < 0 || t > times[k] {
+				switch {
+				case chosen[k] < 0 || t > times[k]:
 					chosen[k], times[k] = int32(i), t
-					continue
-				}
-				if t < times[k] {
-					continue
-				}
-				if any == nil {
-					any = make([]uint64, (j.steps+63)/64)
-					markAll(any, j.in)
-				}
-				if any[k>>6]>>(k&63)&1 != 0 {
+				case t == times[k]:
 					return nil, false
 				}
 			}
@@ -144,8 +127,9 @@ func (j *infoJoin) newest(infos []int) ([]int32, bool) {
 	return chosen, true
 }
 
-// stretches are the steps at which the same info series are chosen.
-func (j *infoJoin) stretches(chosen [][]int32) (out []infoStretch) {
+// stretches are the steps at which the same info series are chosen. It returns false if those have
+// different values of a label.
+func (j *infoJoin) stretches(chosen [][]int32) (out []infoStretch, ok bool) {
 	same := func(a, b int) bool {
 		return !slices.ContainsFunc(chosen, func(c []int32) bool { return c[a] != c[b] })
 	}
@@ -159,92 +143,143 @@ func (j *infoJoin) stretches(chosen [][]int32) (out []infoStretch) {
 		for _, c := range chosen {
 			if c[first] >= 0 {
 				s.found = true
-				j.merge(&s, values, j.infos[c[first]].Labels)
+				if !j.merge(&s, values, j.infos[c[first]].Labels) {
+					return nil, false
+				}
 			}
 		}
 		out = append(out, s)
 		first = end
 	}
-	return out
+	return out, true
 }
 
-// merge adds the labels of an info series to those of a stretch, whose values are given.
-func (j *infoJoin) merge(s *infoStretch, values map[string]string, l labels.Labels) {
+// merge adds the labels of an info series to those of a stretch, whose values are given. It returns
+// false if one has another value.
+func (j *infoJoin) merge(s *infoStretch, values map[string]string, l labels.Labels) bool {
+	ok := true
 	l.Range(func(l labels.Label) {
 		if l.Name == model.MetricNameLabel || j.names != nil && !j.names[l.Name] {
 			return
 		}
-		switch v, ok := values[l.Name]; {
-		case !ok:
+		v, known := values[l.Name]
+		if !known {
 			values[l.Name] = l.Value
 			s.add = append(s.add, l)
-		case v != l.Value:
-			s.conflicts = append(s.conflicts, l.Name)
 		}
+		ok = ok && (!known || v == l.Value)
 	})
+	return ok
 }
 
-// join makes the series of the result of one of the input. It returns false if two info
-// series have different values of a label that the series lacks.
-func (j *infoJoin) join(in *plan.Row, b *labels.Builder) (out []plan.Row, ok bool) {
+// join appends the series of the result that one of the input becomes.
+func (j *infoJoin) join(out []plan.Row, in *plan.Row, b *labels.Builder) []plan.Row {
 	if isInfo(j.n, in.Labels) {
-		return []plan.Row{*in}, true
+		return append(out, *in)
 	}
 	stretches, known := j.of[identityOf(in.Labels)]
 	if !known {
 		stretches = []infoStretch{{end: int32(j.steps)}}
 	}
-	var whole []labels.Labels // of the rows in out
-	at := 0
-	for _, run := range in.Runs {
-		for first := run.First; first < run.First+run.Len; {
-			// The stretch that holds the step.
-			k, _ := slices.BinarySearchFunc(stretches, first, func(s infoStretch, step int32) int {
-				if s.end <= step {
-					return -1
-				}
-				return 1
-			})
-			s := &stretches[k]
-			n := min(s.end, run.First+run.Len) - first
-			values := in.Values[at : at+int(n)]
-			at += int(n)
-			part := plan.Run{First: first, Len: n}
-			first += n
-			if !s.found && j.required {
-				continue
+	first := len(out) // of the series
+	cursor := dense.RunCursor{Row: in}
+	for _, s := range stretches {
+		if !s.found && j.required {
+			continue
+		}
+		row := plan.Row{Labels: s.labels(in.Labels, b)}
+		if len(stretches) == 1 {
+			row.Values, row.Runs = in.Values, in.Runs
+			return append(out, row)
+		}
+		for _, run := range in.Runs {
+			from, to := max(run.First, s.first), min(run.First+run.Len, s.end)
+			if from < to {
+				row.Values = append(row.Values, cursor.Next(from, to-from)...)
+				row.Runs = dense.AppendRun(row.Runs, plan.Run{First: from, Len: to - from})
 			}
-			ls, ok := s.labels(in.Labels, b)
-			if !ok {
-				return nil, false
+		}
+		same := slices.IndexFunc(out[first:], func(x plan.Row) bool { return labels.Equal(x.Labels, row.Labels) })
+		switch {
+		case len(row.Values) == 0:
+		case same < 0:
+			out = append(out, row)
+		default:
+			x := &out[first+same]
+			x.Values = append(x.Values, row.Values...)
+			for _, run := range row.Runs {
+				x.Runs = dense.AppendRun(x.Runs, run)
 			}
-			if len(stretches) == 1 {
-				return []plan.Row{{Labels: ls, Values: in.Values, Runs: in.Runs}}, true
-			}
-			i := slices.IndexFunc(whole, func(l labels.Labels) bool { return labels.Equal(l, ls) })
-			if i < 0 {
-				i = len(whole)
-				whole, out = append(whole, ls), append(out, plan.Row{Labels: ls})
-			}
-			out[i].Values = append(out[i].Values, values...)
-			out[i].Runs = dense.AppendRun(out[i].Runs, part)
 		}
 	}
-	return out, true
+	return out
 }
 
 // labels are those of a series with what the stretch adds to it.
-func (s *infoStretch) labels(of labels.Labels, b *labels.Builder) (labels.Labels, bool) {
-	for _, name := range s.conflicts {
-		if !of.Has(name) {
-			return of, false
-		}
-	}
+func (s *infoStretch) labels(of labels.Labels, b *labels.Builder) labels.Labels {
 	b.Reset(of)
 	for _, l := range s.add {
 		if !of.Has(l.Name) {
 			b.Set(l.Name, l.Value)
 		}
 	}
-	return b.Labels(), true
+	return b.Labels()
+}
+
+// identity are the labels that a series and its info series share: the values of instance
+// and job, either of which may be empty.
+type identity struct{ instance, job string }
+
+func identityOf(l labels.Labels) identity { return identity{l.Get("instance"), l.Get("job")} }
+
+// isInfo reports whether a series is one of info series itself, to which nothing is added.
+func isInfo(n *plan.Info, l labels.Labels) bool {
+	name := l.Get(model.MetricNameLabel)
+	return !slices.ContainsFunc(n.Names, func(m *labels.Matcher) bool { return !m.Matches(name) })
+}
+
+// IdentifyingMatchers select the info series that may belong to the rows: those with any of
+// their instances and any of their jobs. Series that lack one of the labels are asked for
+// by themselves, as Prometheus's engine does: what is selected decides what it finds to be
+// in conflict.
+func IdentifyingMatchers(n *plan.Info, in []plan.Row) (sets [][]*labels.Matcher) {
+	type values struct{ instances, jobs map[string]bool }
+	var of [4]values // by which of the labels there are: 1 is the job, 2 the instance
+	for i := range in {
+		id := identityOf(in[i].Labels)
+		has := 0
+		if id.job != "" {
+			has |= 1
+		}
+		if id.instance != "" {
+			has |= 2
+		}
+		if has == 0 || isInfo(n, in[i].Labels) {
+			continue
+		}
+		if of[has].jobs == nil {
+			of[has] = values{map[string]bool{}, map[string]bool{}}
+		}
+		of[has].instances[id.instance], of[has].jobs[id.job] = true, true
+	}
+	for _, v := range of[1:] {
+		if v.jobs != nil {
+			sets = append(sets, []*labels.Matcher{anyValueOf("instance", v.instances), anyValueOf("job", v.jobs)})
+		}
+	}
+	return sets
+}
+
+// anyValueOf matches any of the values of a label, or that there is none if that is their only
+// one.
+func anyValueOf(name string, values map[string]bool) *labels.Matcher {
+	if values[""] {
+		return labels.MustNewMatcher(labels.MatchEqual, name, "")
+	}
+	quoted := make([]string, 0, len(values))
+	for v := range values {
+		quoted = append(quoted, regexp.QuoteMeta(v))
+	}
+	slices.Sort(quoted)
+	return labels.MustNewMatcher(labels.MatchRegexp, name, strings.Join(quoted, "|"))
 }

@@ -1,7 +1,11 @@
 package vector
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -97,4 +101,263 @@ func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
 		return nil
 	}
 	return q.CheckSteps(m, m.Scalars, in, out, series)
+}
+
+// constant is a constant as the values of one side of an operator, at up to 64 steps.
+type constant [64]float64
+
+func newConstant(v float64) *constant {
+	c := new(constant)
+	for k := range c {
+		c[k] = v
+	}
+	return c
+}
+
+// withConstant returns a loop that applies an arithmetic operator with a constant
+// in place to up to 64 values, or nil if the operator is not worth one.
+func withConstant(m *plan.Map) func(vals []float64) {
+	loop, c := Of(m.Func).loop, newConstant(m.Args[0])
+	switch {
+	case loop == nil:
+		return nil
+	case m.Swap && Of(m.Func).Swapped != Of(m.Func).GPU: // it does not commute
+		return func(vals []float64) { loop(vals, c[:len(vals)], vals) }
+	}
+	return func(vals []float64) { loop(vals, vals, c[:len(vals)]) }
+}
+
+// holdsFor returns the comparison of up to 64 values with m's constant: bit k of
+// the result says that it holds for value k.
+func holdsFor(m *plan.Map) func(vals []float64) uint64 {
+	mask, c := Of(m.Func).mask, newConstant(m.Args[0])
+	if m.Swap {
+		return func(vals []float64) uint64 { return mask(c[:len(vals)], vals) }
+	}
+	return func(vals []float64) uint64 { return mask(vals, c[:len(vals)]) }
+}
+
+// kernel returns the code of a binary operator: it writes the results for a
+// stretch of steps, from the given one on, at which both sides have a value. A
+// comparison yields 0 or 1 with asBool, else it keeps the left side's value.
+func kernel(op *plan.MapFunc, asBool bool) func(out dense.Row, first int, lhs, rhs []float64) {
+	if op.Compares {
+		keep := Of(op).mask
+		if asBool {
+			return func(out dense.Row, first int, lhs, rhs []float64) { truths(out, first, lhs, rhs, keep) }
+		}
+		return func(out dense.Row, first int, lhs, rhs []float64) { filter(out, first, lhs, rhs, keep) }
+	}
+	compute := Of(op).loop
+	if compute == nil {
+		f := Of(op).arithmetic
+		compute = func(out, lhs, rhs []float64) {
+			for k := range out {
+				out[k] = f(lhs[k], rhs[k])
+			}
+		}
+	}
+	return func(out dense.Row, first int, lhs, rhs []float64) {
+		compute(out.Values[first:first+len(lhs)], lhs, rhs)
+		out.Mark(first, len(lhs))
+	}
+}
+
+// filter keeps the left side's values for which a comparison holds.
+func filter(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
+	copy(out.Values[first:], lhs)
+	dense.EachWord(first, len(lhs), func(w int, mask uint64) {
+		k, n := max(w<<6-first, 0), min(w<<6+64-first, len(lhs))
+		shift := (first + k) & 63
+		out.Present[w] |= keep(lhs[k:n], rhs[k:n]) << shift & mask
+	})
+}
+
+// truths writes 1 where a comparison holds and 0 where it does not.
+func truths(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
+	for k := 0; k < len(lhs); k += 64 {
+		n := min(k+64, len(lhs))
+		m := keep(lhs[k:n], rhs[k:n])
+		for i := range n - k {
+			out.Values[first+k+i] = float64(m >> i & 1)
+		}
+	}
+	out.Mark(first, len(lhs))
+}
+
+// stepMapped is the result of a map whose scalars vary by step.
+type stepMapped struct {
+	rows  []plan.Row
+	names []labels.Labels // of the result, nil if they are those of rows
+	// Of an operator: its code, its scalar and which side that is on.
+	apply   func(out dense.Row, first int, lhs, rhs []float64)
+	scalar  []float64
+	swapped bool
+	// Of a function: the map of each step.
+	at []mapper
+}
+
+// stepMap applies a map to the vector among its operands.
+func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
+	s := &stepMapped{rows: in[n.Vector]}
+	if !n.Filters() && !q.DelayedNameRemoval {
+		var ok bool
+		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
+			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
+		}
+	}
+	if f := Of(n.Func); f.holds != nil || f.arithmetic != nil {
+		s.scalar, s.swapped = in[1-n.Vector][0].Values, n.Vector == 1
+		op := n.Func
+		if f.holds != nil && s.swapped {
+			// What a comparison keeps is the vector's value, on either side.
+			op, s.swapped = Named(f.mirror), false
+		}
+		s.apply = kernel(op, n.Bool)
+		return s, nil
+	}
+	s.at = make([]mapper, q.Grid.Steps)
+	for k := range s.at {
+		if n.Func == StepTime {
+			t := float64(q.Grid.At(k)) / 1000
+			s.at[k].value = func(float64) float64 { return t }
+			continue
+		}
+		args := make([]float64, 0, len(in)-1)
+		for _, scalar := range in[1:] {
+			args = append(args, scalar[0].Values[k])
+		}
+		if drops := Of(n.Func).Drops; drops != nil && drops(args) {
+			s.at[k].keep = func(float64) bool { return false }
+			continue
+		}
+		s.at[k] = newMapper(&plan.Map{Func: n.Func, Args: args})
+	}
+	return s, nil
+}
+
+func (s *stepMapped) Size() int { return len(s.rows) }
+
+func (s *stepMapped) Labels(i int) labels.Labels {
+	if s.names != nil {
+		return s.names[i]
+	}
+	return s.rows[i].Labels
+}
+
+func (s *stepMapped) fill(i int, out dense.Row) bool {
+	in, at := &s.rows[i], 0
+	for _, run := range in.Runs {
+		first, n := int(run.First), int(run.Len)
+		vals := in.Values[at : at+n]
+		at += n
+		if s.apply == nil {
+			for k, v := range vals {
+				switch m := &s.at[first+k]; {
+				case m.value != nil:
+					out.Set(first+k, m.value(v))
+				case m.keep(v):
+					out.Set(first+k, v)
+				}
+			}
+			continue
+		}
+		lhs, rhs := vals, s.scalar[first:first+n]
+		if s.swapped {
+			lhs, rhs = rhs, lhs
+		}
+		s.apply(out, first, lhs, rhs)
+	}
+	return true
+}
+
+// NewScalar evaluates a node that has one value at every step.
+func NewScalar(q *operator.Query, n plan.Node, inputs []operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		in, samples, err := q.Inputs(inputs)
+		if err != nil {
+			return nil, err
+		}
+		steps := q.Grid.Steps
+		out := make([]float64, steps)
+		present := 0 // series of all inputs
+		for _, rows := range in {
+			present += len(rows)
+		}
+		if err := scalar(n, in, q.Grid, out); err != nil {
+			return nil, err
+		}
+		least := q.Held + samples + steps
+		if err := q.CheckHeld(n, least, least+present); err != nil {
+			return nil, err
+		}
+		return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil
+	}}
+}
+
+// scalar fills out with the values, at the steps of g, of a node that has one at every
+// step. in are its inputs.
+func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
+	switch n := n.(type) {
+	case *plan.Number:
+		for k := range out {
+			out[k] = n.Value
+		}
+	case *plan.Time:
+		for k := range out {
+			out[k] = float64(g.At(k)) / 1000
+		}
+	case *plan.Scalar:
+		only(in[0], out)
+	case *plan.Vector:
+		copy(out, in[0][0].Values)
+	case *plan.Date:
+		f := Of(n.Func).value(nil)
+		for k := range out {
+			out[k] = f(float64(g.At(k) / 1000))
+		}
+	case *plan.ScalarOp:
+		f := ScalarFunc(n.Func)
+		for k := range out {
+			out[k] = f(in[0][0].Values[k], in[1][0].Values[k])
+		}
+	default:
+		return fmt.Errorf("%T is not a scalar", n)
+	}
+	return nil
+}
+
+// ScalarFunc returns an operator on numbers. A comparison yields 0 or 1.
+func ScalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
+	if operate := Of(f).arithmetic; operate != nil {
+		return operate
+	}
+	holds := Of(f).holds
+	return func(a, b float64) float64 {
+		if holds(a, b) {
+			return 1
+		}
+		return 0
+	}
+}
+
+// only writes the value of the steps at which exactly one row has one, and NaN
+// for the others.
+func only(rows []plan.Row, out []float64) {
+	n := make([]int32, len(out))
+	for i := range rows {
+		at := 0
+		for _, run := range rows[i].Runs {
+			for k := run.First; k < run.First+run.Len; k++ {
+				n[k]++
+				out[k] = rows[i].Values[at]
+				at++
+			}
+		}
+	}
+	for k := range out {
+		if n[k] != 1 {
+			out[k] = math.NaN()
+		}
+	}
 }

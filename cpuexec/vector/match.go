@@ -50,137 +50,183 @@ func sign(m *parser.VectorMatching, sides ...[]plan.Row) signatures {
 	return s
 }
 
-// pair is a series of each side that match at some step. The one side has at
-// most one series of a signature at a step, the many side may have several.
-type pair struct {
-	many, one int32
-	next      int32 // the next pair of the same result series, or -1
-}
-
-// matched is the result of an operator on the pairs of two sides. Series match
-// once; only which are present changes from step to step.
+// matched is the result of an operator on the pairs of two sides. Series match once; at which
+// steps a pair exists is a bitmap.
 type matched struct {
 	many, one []plan.Row
 	swapped   bool // the many side is the right one
 	apply     func(out dense.Row, first int, lhs, rhs []float64)
+	steps     int
 	pairs     []pair
 	results   []result
+	// What is filled in on either side, a value a step; nil if nothing is.
+	fillMany, fillOne []float64
 }
 
-// result is a series of the result and the list of pairs that it comes from, at
-// different steps.
+// pair is a series of each side that match at the steps of a bitmap. The one side has at most
+// one series of a signature at a step, the many side may have several.
+type pair struct {
+	many, one int32 // -1 for a series that is filled in
+	sig       int32
+	at        []uint64
+	next      int32 // the next pair of the same result series, or -1
+}
+
+// result is a series of the result and the list of pairs that it comes from, at different steps.
 type result struct {
 	labels      labels.Labels
 	first, last int32
 }
 
-// match pairs the series of two sides. It declines where Prometheus's engine
-// would report that several match.
+// match pairs the series of two sides, and those that have no match with what is filled in. It
+// declines where Prometheus's engine would report that several match.
 func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
-	m := &matched{many: lhs, one: rhs, apply: kernel(n.Func, n.Bool)}
+	steps, fills := q.Grid.Steps, n.Matching.FillValues
+	// The right value is for the one side wherever that is, as in Prometheus's engine.
+	m := &matched{
+		many: lhs, one: rhs, apply: kernel(n.Func, n.Bool), steps: steps,
+		fillMany: repeatedValue(fills.LHS, steps), fillOne: repeatedValue(fills.RHS, steps),
+	}
 	sigs := sign(n.Matching, lhs, rhs)
 	manySigs, oneSigs := sigs.of[0], sigs.of[1]
 	if n.Matching.Card == parser.CardOneToMany {
 		m.many, m.one, m.swapped = rhs, lhs, true
 		manySigs, oneSigs = oneSigs, manySigs
 	}
-	ambiguous := &plan.Declined{At: n, Reason: reasonAmbiguous}
-	bySig, ok := m.oneBySignature(oneSigs, sigs.n)
-	if !ok {
-		return nil, ambiguous
+	p := pairer{
+		matched: m, namer: newNamer(n, q.DelayedNameRemoval),
+		byLabels: map[uint64]int32{}, besideNone: map[uint64]labels.Labels{},
 	}
-	namer := newNamer(n, q.DelayedNameRemoval)
-	byLabels := map[uint64]int32{}
-	byOne := make([][]int32, len(m.one)) // its pairs, of one-to-one matching
+	byOne := make([][]int32, sigs.n)
+	for j, sig := range oneSigs {
+		byOne[sig] = append(byOne[sig], int32(j))
+	}
+	atMany, atOne := presentSteps(m.many, steps), presentSteps(m.one, steps)
+	var anyMany, anyOne [][]uint64
+	if m.fillMany != nil || m.fillOne != nil {
+		anyMany, anyOne = anyOf(atMany, manySigs, sigs.n), anyOf(atOne, oneSigs, sigs.n)
+	}
+	filled := func(l labels.Labels) labels.Labels {
+		return l.MatchLabels(n.Matching.On, n.Matching.MatchingLabels...)
+	}
 	m.pairs = make([]pair, 0, len(m.many))
-	for i := range m.many {
-		for j := bySig.first[manySigs[i]]; j >= 0; j = bySig.next[j] {
-			if !meet(m.many[i].Runs, m.one[j].Runs) {
-				continue
-			}
-			k := m.add(pair{many: int32(i), one: j, next: -1}, namer, byLabels)
-			if n.Matching.Card == parser.CardOneToOne {
-				for _, p := range byOne[j] {
-					if m.clash(m.pairs[p], m.pairs[k]) {
-						return nil, ambiguous
-					}
-				}
-				byOne[j] = append(byOne[j], k)
-			}
+	for i, sig := range manySigs {
+		l := m.many[i].Labels
+		for _, j := range byOne[sig] {
+			p.add(pair{many: int32(i), one: j, sig: sig, at: and(atMany[i], atOne[j])}, l, m.one[j].Labels)
+		}
+		if m.fillOne != nil {
+			p.add(pair{many: int32(i), one: -1, sig: sig, at: andNot(atMany[i], anyOne[sig])}, l, filled(l))
 		}
 	}
-	if n.Matching.Card != parser.CardOneToOne && m.repeats() {
-		return nil, ambiguous
+	for j, sig := range oneSigs {
+		if l := m.one[j].Labels; m.fillMany != nil {
+			p.add(pair{many: -1, one: int32(j), sig: sig, at: andNot(atOne[j], anyMany[sig])}, filled(l), l)
+		}
+	}
+	switch {
+	case m.oneRepeats(atOne, oneSigs, sigs.n) || m.pairsRepeat(n.Matching.Card == parser.CardOneToOne):
+		return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
+	case p.clash && steps > 1:
+		return nil, &plan.Declined{At: n, Reason: "the labels of what is filled in depend on earlier steps"}
 	}
 	return m, nil
 }
 
-// add notes a pair and the result that it belongs to, and returns its index.
-func (m *matched) add(p pair, namer *namer, byLabels map[uint64]int32) int32 {
-	k := int32(len(m.pairs))
-	m.pairs = append(m.pairs, p)
-	l := namer.result(m.many[p.many].Labels, m.one[p.one].Labels)
-	h := l.Hash()
-	res, ok := byLabels[h]
-	if !ok {
-		byLabels[h] = int32(len(m.results))
-		m.results = append(m.results, result{labels: l, first: k, last: k})
-		return k
-	}
-	m.pairs[m.results[res].last].next = k
-	m.results[res].last = k
-	return k
-}
-
-// lists are numbers in lists, linked by their own values.
-type lists struct{ first, next []int32 }
-
-// oneBySignature lists the series of the one side by signature. It returns
-// false if two of a signature are present at a step at which the other side has
-// any series.
-func (m *matched) oneBySignature(sigs []int32, n int) (lists, bool) {
-	l := lists{first: make([]int32, n), next: make([]int32, len(sigs))}
-	for k := range l.first {
-		l.first[k] = -1
-	}
-	var anyMany []plan.Run
-	for j := len(sigs) - 1; j >= 0; j-- {
-		for k := l.first[sigs[j]]; k >= 0; k = l.next[k] {
-			if !meet(m.one[j].Runs, m.one[k].Runs) {
-				continue
+// oneRepeats reports whether two series of a signature of the one side have a value at a step at
+// which the other side has any series, or something is filled in.
+func (m *matched) oneRepeats(at [][]uint64, sigs []int32, n int) bool {
+	seen := make([][]uint64, n)
+	var any []uint64 // steps at which the other side has some
+	for i, sig := range sigs {
+		both := and(seen[sig], at[i])
+		if both != nil && m.fillMany == nil && m.fillOne == nil {
+			if any == nil {
+				any = make([]uint64, len(both))
+				markAll(any, m.many)
 			}
-			if anyMany == nil {
-				anyMany = union(m.many)
-			}
-			if meet(m.one[j].Runs, m.one[k].Runs, anyMany) {
-				return l, false
-			}
+			both = and(both, any)
 		}
-		l.next[j] = l.first[sigs[j]]
-		l.first[sigs[j]] = int32(j)
+		if both != nil {
+			return true
+		}
+		seen[sig] = or(seen[sig], at[i])
 	}
-	return l, true
+	return false
 }
 
-// clash reports whether two pairs with the same series of the one side exist at
-// the same step.
-func (m *matched) clash(a, b pair) bool {
-	return a.many != b.many && meet(m.one[a.one].Runs, m.many[a.many].Runs, m.many[b.many].Runs)
-}
-
-// repeats reports whether several series of the many side become the same
-// series of the result, with the same series of the one side, at one step.
-func (m *matched) repeats() bool {
-	for _, res := range m.results {
-		for a := res.first; a >= 0; a = m.pairs[a].next {
-			for b := m.pairs[a].next; b >= 0; b = m.pairs[b].next {
-				if m.pairs[a].one == m.pairs[b].one && m.clash(m.pairs[a], m.pairs[b]) {
-					return true
-				}
+// pairsRepeat reports whether two pairs of a signature, which unless matching is one-to-one
+// become the same series of the result, exist at a step.
+func (m *matched) pairsRepeat(oneToOne bool) bool {
+	seen := map[[2]int32][]uint64{}
+	for i, res := range m.results {
+		if res.first == res.last && !oneToOne {
+			continue
+		}
+		for k := res.first; k >= 0; k = m.pairs[k].next {
+			p := &m.pairs[k]
+			key := [2]int32{p.sig, int32(i)}
+			if oneToOne {
+				key[1] = 0
 			}
+			if and(seen[key], p.at) != nil {
+				return true
+			}
+			seen[key] = or(seen[key], p.at)
 		}
 	}
 	return false
+}
+
+// pairer collects pairs.
+type pairer struct {
+	*matched
+	namer    *namer
+	byLabels map[uint64]int32
+	// besideNone has the labels of results, by those of the series that is beside one without labels.
+	besideNone map[uint64]labels.Labels
+	clash      bool // results of one series differ in their labels
+}
+
+// add notes a pair, if it exists at some steps, and the result that it belongs to.
+func (p *pairer) add(x pair, many, one labels.Labels) {
+	if x.at == nil {
+		return
+	}
+	k := int32(len(p.pairs))
+	x.next = -1
+	p.pairs = append(p.pairs, x)
+	l := p.namer.result(many, one)
+	if p.fillMany != nil || p.fillOne != nil {
+		p.noteBesideNone(many, one, l)
+	}
+	h := l.Hash()
+	res, ok := p.byLabels[h]
+	if !ok {
+		p.byLabels[h] = int32(len(p.results))
+		p.results = append(p.results, result{labels: l, first: k, last: k})
+		return
+	}
+	p.pairs[p.results[res].last].next = k
+	p.results[res].last = k
+}
+
+// noteBesideNone notes the labels that a pair's result has where one side is without labels.
+// Prometheus's engine takes those labels from a table for all steps, and finds them by the labels
+// of both sides one after the other. So a series and what is filled in for nothing is to it the
+// same pair as nothing and the series; results of different labels clash there.
+func (p *pairer) noteBesideNone(many, one, result labels.Labels) {
+	series := many
+	switch {
+	case many.IsEmpty():
+		series = one
+	case !one.IsEmpty():
+		return
+	}
+	h := series.Hash()
+	before, ok := p.besideNone[h]
+	p.clash = p.clash || ok && !labels.Equal(before, result)
+	p.besideNone[h] = result
 }
 
 func (m *matched) Size() int { return len(m.results) }
@@ -191,19 +237,108 @@ func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]
 	for k := res.first; k >= 0; k = m.pairs[k].next {
 		p := &m.pairs[k]
-		many, one := &m.many[p.many], &m.one[p.one]
-		for o := (overlap{a: many.Runs, b: one.Runs}); o.next(); {
-			if res.first != res.last && out.Has(o.first, o.n) {
+		many, one := valuesOf(m.many, p.many, m.fillMany), valuesOf(m.one, p.one, m.fillOne)
+		for _, run := range dense.Runs(p.at, m.steps) {
+			if res.first != res.last && out.Has(int(run.First), int(run.Len)) {
 				return false
 			}
-			l, r := many.Values[o.atA:o.atA+o.n], one.Values[o.atB:o.atB+o.n]
+			l, r := many(run), one(run)
 			if m.swapped {
 				l, r = r, l
 			}
-			m.apply(out, o.first, l, r)
+			m.apply(out, int(run.First), l, r)
 		}
 	}
 	return true
+}
+
+// valuesOf returns what gives the values of a series at runs of steps, at all of which it has one,
+// or what is filled in if i is -1.
+func valuesOf(rows []plan.Row, i int32, fill []float64) func(plan.Run) []float64 {
+	if i < 0 {
+		return func(run plan.Run) []float64 { return fill[:run.Len] }
+	}
+	c := dense.RunCursor{Row: &rows[i]}
+	return func(run plan.Run) []float64 { return c.Next(run.First, run.Len) }
+}
+
+// repeatedValue is a value at every step, or nil for none.
+func repeatedValue(v *float64, steps int) []float64 {
+	if v == nil {
+		return nil
+	}
+	return slices.Repeat([]float64{*v}, steps)
+}
+
+// presentSteps are bitmaps of the steps at which each row has a value.
+func presentSteps(rows []plan.Row, steps int) [][]uint64 {
+	words := (steps + 63) / 64
+	memory := make([]uint64, len(rows)*words)
+	out := make([][]uint64, len(rows))
+	for i := range rows {
+		out[i] = memory[i*words : (i+1)*words : (i+1)*words]
+		markAll(out[i], rows[i:i+1])
+	}
+	return out
+}
+
+// anyOf returns for each signature the steps at which any of its rows has a value, nil for those
+// without rows.
+func anyOf(at [][]uint64, sigs []int32, n int) [][]uint64 {
+	out := make([][]uint64, n)
+	for i, sig := range sigs {
+		if out[sig] == nil {
+			out[sig] = make([]uint64, len(at[i]))
+		}
+		for w, bits := range at[i] {
+			out[sig][w] |= bits
+		}
+	}
+	return out
+}
+
+// markAll notes in a bitmap the steps at which any of the rows has a value.
+func markAll(present []uint64, rows []plan.Row) {
+	at := dense.Row{Present: present}
+	for i := range rows {
+		for _, run := range rows[i].Runs {
+			at.Mark(int(run.First), int(run.Len))
+		}
+	}
+}
+
+// and is the bitmap of what is in both a and b, or nil if that is nothing.
+func and(a, b []uint64) (out []uint64) {
+	for w := range min(len(a), len(b)) {
+		if bits := a[w] & b[w]; bits != 0 {
+			if out == nil {
+				out = make([]uint64, len(a))
+			}
+			out[w] = bits
+		}
+	}
+	return out
+}
+
+// andNot is the bitmap of what is in a and not in b, or nil if that is nothing.
+func andNot(a, b []uint64) []uint64 {
+	not := slices.Clone(a)
+	for w, bits := range b {
+		not[w] &^= bits
+	}
+	return and(a, not)
+}
+
+// or is the bitmap of what is in a, which may be nil, or in b.
+func or(a, b []uint64) []uint64 {
+	if a == nil {
+		return b
+	}
+	a = slices.Clone(a)
+	for w, bits := range b {
+		a[w] |= bits
+	}
+	return a
 }
 
 // namer makes the labels of results.
@@ -238,4 +373,84 @@ func (n *namer) result(many, one labels.Labels) labels.Labels {
 		n.b.Set(name, one.Get(name)) // an empty value deletes the label
 	}
 	return n.b.Labels()
+}
+
+// set is the result of and, or or unless: rows of its inputs, some of them only
+// at some of their steps.
+type set struct {
+	members []member
+}
+
+// member is a series of a set.
+type member struct {
+	row *plan.Row
+	// With a mask the row counts only at the steps in it, or with except only at
+	// the others.
+	mask   []uint64
+	except bool
+	other  *plan.Row // of the same labels, at steps at which row has no value
+}
+
+// hasTypes reports whether a row has a type or unit.
+func hasTypes(rows []plan.Row) bool {
+	for i := range rows {
+		if l := rows[i].Labels; l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
+			return true
+		}
+	}
+	return false
+}
+
+// setOf combines two sets of series over so many steps.
+func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
+	sigs := sign(n.Matching, lhs, rhs)
+	if n.Op != plan.Or {
+		present := anyOf(presentSteps(rhs, steps), sigs.of[1], sigs.n)
+		s := &set{members: make([]member, 0, len(lhs))}
+		for i := range lhs {
+			m := member{row: &lhs[i], except: n.Op == plan.Unless, mask: present[sigs.of[0][i]]}
+			if m.except || m.mask != nil {
+				s.members = append(s.members, m)
+			}
+		}
+		return s
+	}
+	present := anyOf(presentSteps(lhs, steps), sigs.of[0], sigs.n)
+	s := &set{members: make([]member, 0, len(lhs)+len(rhs))}
+	byLabels := make(map[uint64]int32, len(lhs))
+	for i := range lhs {
+		byLabels[lhs[i].Labels.Hash()] = int32(i)
+		s.members = append(s.members, member{row: &lhs[i]})
+	}
+	for j := range rhs {
+		m := member{row: &rhs[j], except: true, mask: present[sigs.of[1][j]]}
+		if i, ok := byLabels[rhs[j].Labels.Hash()]; ok {
+			// One series, which has its value from the right side at the steps
+			// at which the left has none.
+			m.other = &lhs[i]
+			s.members[i] = m
+			continue
+		}
+		s.members = append(s.members, m)
+	}
+	return s
+}
+
+func (s *set) Size() int { return len(s.members) }
+
+func (s *set) Labels(i int) labels.Labels { return s.members[i].row.Labels }
+
+func (s *set) fill(i int, out dense.Row) bool {
+	m := &s.members[i]
+	out.Put(m.row)
+	for w, bits := range m.mask {
+		if m.except {
+			bits = ^bits
+		}
+		out.Present[w] &= bits
+	}
+	if m.other != nil {
+		out.Put(m.other)
+	}
+	return true
 }

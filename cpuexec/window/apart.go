@@ -5,28 +5,12 @@ import "github.com/promwarp/promwarp/cpuexec/exact"
 // This file is for series whose samples come late, each by something else: hardly any window
 // has the shape of another.
 
-// makeEach makes e for windows of which each may have a shape of its own, several at once.
+// makeEach makes e for windows of which each may have a shape of its own, several at once. First how
+// long the first and the last sample come after the window's ends takes the place of near and factor.
 func (e *extrapolation) makeEach(f *frame, seconds float64) {
 	e.of, e.each = f, seconds
 	e.points = f.mark(e.pairs, 2)
-	lo, hi := f.lo[f.from:f.to], f.hi[f.from:f.to]
 	nears, factors := e.near[f.from:f.to], e.factor[f.from:f.to]
-	if f.lead == nil {
-		e.makeFar(f, nears, factors)
-		return
-	}
-	lead, trail := f.lead[f.from:f.to], f.trail[f.from:f.to]
-	for k := shapes(factors, nears, lo, hi, lead, trail, f.span.Width, seconds); k < len(lo); k++ {
-		if n := int(hi[k] - lo[k]); n >= 2 {
-			factors[k], nears[k] = e.alone(n, int64(lead[k]), int64(trail[k]))
-		}
-	}
-}
-
-// makeFar is makeEach of a frame whose windows were not found by what is nearest to their ends. First
-// how long the first and the last sample come after the window's ends takes the place of nears and
-// factors.
-func (e *extrapolation) makeFar(f *frame, nears, factors []float64) {
 	lo, hi := f.lo[f.from:f.to], f.hi[f.from:f.to]
 	width, end, interval := f.span.Width, f.span.Scan.Times(f.span.Grid.At(f.from)), f.span.Grid.Interval
 	if runs := f.span.useful(f.runs); len(runs.Even) > 0 {

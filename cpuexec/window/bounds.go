@@ -2,6 +2,7 @@ package window
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -11,11 +12,7 @@ import (
 // excluded.
 type bounds struct {
 	lo, hi []int32
-	// How many ms the first sample of a window comes after its start, and the last before its end;
-	// nil where windows were found otherwise. Of windows without samples, and outside from and to,
-	// they mean nothing.
-	lead, trail []int32
-	moments     column.Nearest // where all these are, or lo and hi alone
+	memory []int32 // where both are, the start of one window beside the end of another
 
 	from, to int   // steps that enclose those with samples
 	total    int   // samples in all of them
@@ -33,9 +30,7 @@ func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 		t.list()
 	}
 	b.from, b.to = s.stepsOf(t.at(0), t.at(t.n-1))
-	if !b.nearest(&runs, &s) {
-		b.search(t, &runs, &s)
-	}
+	b.search(t, runs, &s)
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
 	for step := b.to; step < len(b.lo); step++ {
@@ -44,68 +39,28 @@ func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	return b.count(any)
 }
 
-// nearest finds the windows between from and to by what is nearest to their starts and ends. It
-// reports false where that cannot be said.
-func (b *bounds) nearest(runs *column.Runs, s *Span) bool {
-	if s.Width > column.Farthest || len(runs.Even) == 0 {
-		return false
-	}
-	steps, interval := s.Grid.Steps, s.Grid.Interval
-	width := steps // steps from a moment to that which is so many ms later
-	if n := s.Width / interval; n*interval == s.Width && n < int64(b.to-b.from) && !s.instant {
-		width = int(n)
-	}
-	m := &b.moments
-	for _, list := range []*[]int32{&m.Count, &m.Before, &m.After} {
-		if cap(*list) < 2*steps {
-			*list = make([]int32, 2*steps)
-		}
-		*list = (*list)[:2*steps]
-	}
-	end, ok := s.Scan.Times(s.Grid.At(b.from)), true
-	switch {
-	case width < steps: // most moments are the end of one window and the start of another
-		ok = runs.Nearest(end-s.Width, interval, m.Part(b.from, b.to+width))
-	case !s.instant:
-		ok = runs.Nearest(end-s.Width, interval, m.Part(b.from, b.to))
-		fallthrough
-	default:
-		ok = ok && runs.Nearest(end, interval, m.Part(width+b.from, width+b.to))
-	}
-	if !ok {
-		return false
-	}
-	b.lo, b.hi = m.Count[:steps], m.Count[width:width+steps]
-	b.lead, b.trail = m.After[:steps], m.Before[width:width+steps]
-	if s.instant {
-		hi := b.hi[b.from:b.to]
-		lo, trail, most := b.lo[b.from:b.to][:len(hi)], b.trail[b.from:b.to][:len(hi)], int32(s.Width)
-		for k, n := range hi { // one sample if it comes less than the width before
-			lo[k] = n - int32(uint32(trail[k]-most)>>31)
-		}
-	}
-	return true
-}
-
 // search finds the windows between from and to.
-func (b *bounds) search(t *times, runs *column.Runs, s *Span) {
-	if n := s.Grid.Steps; cap(b.moments.Count) < 2*n {
-		b.moments.Count = make([]int32, 2*n)
-	}
-	all, steps := b.moments.Count[:cap(b.moments.Count)], s.Grid.Steps
-	b.lo, b.hi, b.lead, b.trail = all[:steps], all[steps:2*steps], nil, nil
-	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+func (b *bounds) search(t *times, runs column.Runs, s *Span) {
+	steps, interval := s.Grid.Steps, s.Grid.Interval
+	b.memory = slices.Grow(b.memory[:0], 2*steps)[:2*steps]
 	end := s.Scan.Times(s.Grid.At(b.from))
-	if len(runs.Even) == 0 {
-		s.notAfter(t.list(), end, lo, hi)
-		return
+	width := steps // steps from the start of a window to its end
+	if len(runs.Even) > 0 && !s.instant && s.Width%interval == 0 && s.Width/interval < int64(b.to-b.from) {
+		width = int(s.Width / interval)
 	}
-	runs.NotAfter(end, s.Grid.Interval, hi)
-	runs.NotAfter(end-s.Width, s.Grid.Interval, lo)
-	if s.instant {
-		for k, j := range hi {
-			lo[k] = max(lo[k], j-1)
-		}
+	b.lo, b.hi = b.memory[:steps], b.memory[width:width+steps]
+	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+	switch {
+	case len(runs.Even) == 0:
+		s.notAfter(t.list(), end, lo, hi)
+	case width < steps: // most starts of windows are the ends of others
+		runs.NotAfter(end-s.Width, interval, b.memory[b.from:b.to+width])
+	default:
+		runs.NotAfter(end, interval, hi)
+		runs.NotAfter(end-s.Width, interval, lo)
+	}
+	for k := 0; s.instant && k < len(hi); k++ {
+		lo[k] = max(lo[k], hi[k]-1)
 	}
 }
 
@@ -144,8 +99,8 @@ func (b *bounds) mark(bitmap []uint64, samples int32) (points int) {
 	return points
 }
 
-// filledEach is filled, one window after the other.
-func filledEach(lo, hi []int32, samples int32) (word uint64) {
+// filled tells which of up to 64 windows have so many samples or more.
+func filled(lo, hi []int32, samples int32) (word uint64) {
 	bit := uint64(1)
 	for k, hi := range hi {
 		word |= bit & -uint64(uint32(samples-1-hi+lo[k])>>31)

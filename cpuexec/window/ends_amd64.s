@@ -1,5 +1,13 @@
 #include "textflag.h"
-#include "seconds_amd64.h"
+
+// SECONDS makes Y of ms, which are integers below 2^31, seconds: the quotient by 1000 as it is
+// rounded. A product with 1/1000 is at most two units of the last place off, what remains of Y
+// is exact, and no such quotient is so near to the middle between two floats that what the
+// second product is off by would matter. Y14 is 1000, Y13 is 1/1000.
+#define SECONDS(Y, Q) \
+	VMULPD Y13, Y, Q; \
+	VFNMADD231PD Q, Y14, Y; \
+	VFMADD213PD Q, Y13, Y
 
 // UNPACK makes four units of X(n) the values of Y(n): a 32-bit integer in the low bits
 // of the float64 2^52 is that much more than 2^52, exactly. Y13 is 2^52, Y14 the unit,
@@ -200,6 +208,7 @@ TEXT ·extrapolationsVector(SB), NOSPLIT, $0-72
 	MOVQ hi+24(FP), R9
 	MOVQ n+32(FP), CX
 	MOVQ c+40(FP), R10
+	MOVQ 32(R10), R13 // 0 for factors that nothing divides
 	VBROADCASTSD 0(R10), Y15
 	VBROADCASTSD 8(R10), Y14
 	VBROADCASTSD 16(R10), Y13
@@ -237,11 +246,15 @@ loop:
 	VADDPD Y2, Y1, Y1
 	VDIVPD Y3, Y1, Y1
 	VSUBPD Y10, Y1, Y2
-	VDIVPD Y11, Y1, Y1
 	VMULPD Y9, Y2, Y2
 	VADDPD Y8, Y2, Y2
-	VMOVUPD Y1, (DI)(AX*8)
 	VMOVUPD Y2, (SI)(AX*8)
+	TESTQ R13, R13
+	JZ whole
+	VDIVPD Y11, Y1, Y1
+
+whole:
+	VMOVUPD Y1, (DI)(AX*8)
 	ADDQ $4, AX
 	CMPQ AX, CX
 	JL loop

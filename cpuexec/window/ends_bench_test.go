@@ -30,7 +30,6 @@ func BenchmarkEnds(b *testing.B) {
 				sp := sp
 				sp.instant = f.Instant
 				frames, w, out := NewFrames(sp), &Evaluator{}, dense.New(steps)
-				w.Reset(steps)
 				var c dense.Counts
 				i := 0
 				for b.Loop() {
@@ -68,7 +67,6 @@ func BenchmarkExtended(b *testing.B) {
 			w := &plan.Window{Scan: &plan.Scan{}, Func: Named("rate"), Width: 300_000, Extension: c.extension}
 			frames := NewFrames(SpanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
 			s, out := &Evaluator{}, dense.New(steps)
-			s.Reset(steps)
 			var got dense.Counts
 			in := column.NewSamples(ts, vs)
 			in.Starts = c.starts

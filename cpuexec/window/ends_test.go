@@ -114,8 +114,7 @@ func packedColumns(t testing.TB, lists [][]int64, vs []float64, known int) []col
 
 func evaluateAlone(t *testing.T, sp Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
 	w, frames := &Evaluator{}, NewFrames(sp)
-	w.Reset(sp.Grid.Steps)
-	defer func() { frames.CountSamples(&w.Steps); frames.Release() }()
+	defer frames.Release()
 	require.NoError(t, w.Evaluate(frames, &Call{Func: Of(f), Param: 0, Trend: 0}, in, out, c))
 }
 

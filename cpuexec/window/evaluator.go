@@ -52,8 +52,8 @@ type Evaluator struct {
 	offsets []uint32  // of values
 	seconds []float64 // times of samples
 
-	// Steps are the samples per step, less those of frames that have not been counted yet.
-	Steps StepCounts
+	// Counts are the samples of each step, nil where nobody asks.
+	Counts *StepCounts
 	// Overlaps counts the steps with start timestamps that overlap; the caller resets it.
 	Overlaps uint64
 	noted    []uint64 // bitmap of the steps with a quantile that may be none
@@ -68,15 +68,10 @@ type series struct {
 	out   dense.Row
 }
 
-// Reset begins an evaluation at so many steps.
-func (s *Evaluator) Reset(steps int) {
-	s.noted, s.Overlaps = nil, 0
-	s.single.used.Store(0)
-	s.Steps.reset(steps)
+// Reset begins an evaluation.
+func (s *Evaluator) Reset() {
+	s.noted, s.Overlaps, s.Counts = nil, 0, nil
 }
-
-// CountSamples adds the samples of the series evaluated by themselves to those per step.
-func (s *Evaluator) CountSamples() { s.single.countSamples(&s.Steps) }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
 // and says in c what limits and statistics need of them. Its error is that of Prometheus's
@@ -89,7 +84,7 @@ func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out de
 	if fn.Func.Reads == Ends {
 		in.Prefetch(frames.span.Grid.Steps)
 	}
-	fr := frames.over(in.Times, &s.single, &s.Steps)
+	fr := frames.over(in.Times, &s.single)
 	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
 	err := s.evaluate(c)
 	s.series = series{}
@@ -106,8 +101,8 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 		*c = fr.counts
 	}
 	interpolated := &f.WindowFunc == Interpolated
-	if !interpolated { // of which Prometheus's engine counts no samples
-		fr.used.Add(1)
+	if s.Counts != nil && !interpolated { // of which Prometheus's engine counts no samples
+		s.Counts.add(&fr.bounds, f.Instant)
 	}
 	if fr.span.extension.Modifier != plan.Unmodified {
 		e := fr.edges(interpolated)

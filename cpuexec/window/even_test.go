@@ -108,7 +108,7 @@ func TestEvenRuns(t *testing.T) {
 // timesOf are times that runs are those of, if there are any.
 func timesOf(ts []int64, runs column.Runs) *times {
 	t := &times{}
-	t.set(column.Times{Own: ts}, ts, false)
+	t.set(column.Times{Own: ts}, ts)
 	t.runs = runs
 	return t
 }

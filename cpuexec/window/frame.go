@@ -2,7 +2,6 @@ package window
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -16,11 +15,9 @@ import (
 type frame struct {
 	times
 	span   Span
-	bounds          // of the windows
-	any    []uint64 // bitmap of the steps with a sample
-	// How many samples windows have, if that changes seldom and many series share the frame.
-	changes []change
-	counts  dense.Counts // of a function with a value wherever there is a sample
+	bounds              // of the windows
+	any    []uint64     // bitmap of the steps with a sample
+	counts dense.Counts // of a function with a value wherever there is a sample
 
 	// What Frames finds it by, before it is made and after.
 	place  column.Place // of the times that are a shared list's
@@ -34,10 +31,6 @@ type frame struct {
 	extraMade spin.Once
 	line      []trend // made when first needed
 	lineMade  spin.Once
-
-	_    [64]byte     // to another cache line: each series changes what follows, and reads the above
-	used atomic.Int64 // series evaluated over it and not yet counted
-	_    [64]byte
 }
 
 // reset makes f the frame of s over its times.
@@ -48,5 +41,4 @@ func (f *frame) reset(s Span) {
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)
-	f.changes = f.changes[:0]
 }

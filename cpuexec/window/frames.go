@@ -46,23 +46,17 @@ var framePool = sync.Pool{New: func() any { return new(frame) }}
 func NewFrames(s Span) *Frames { return &Frames{span: s, byContent: map[timesKey]*frame{}} }
 
 // over returns the frame over t, of which there must be at least one. single is
-// the caller's own, for times that no other series is expected to have; what is
-// in it is counted first.
-func (f *Frames) over(t column.Times, single *frame, sc *StepCounts) *frame {
+// the caller's own, for times that no other series is expected to have.
+func (f *Frames) over(t column.Times, single *frame) *frame {
 	fr := f.known(t)
 	if fr == nil {
-		single.countSamples(sc)
-		single.set(t, t.Own, false)
+		single.set(t, t.Own)
 		single.reset(f.span)
-		if f.span.instant { // else it takes longer than adding up
-			single.noteChanges()
-		}
 		return single
 	}
 	fr.made.Do(func() {
-		fr.set(t, fr.own, true)
+		fr.set(t, fr.own)
 		fr.reset(f.span)
-		fr.noteChanges()
 	})
 	return fr
 }
@@ -141,19 +135,11 @@ func (f *Frames) add() *frame {
 	return fr
 }
 
-// CountSamples adds the samples of all series evaluated to the statistics.
-func (f *Frames) CountSamples(sc *StepCounts) {
-	for _, fr := range f.all {
-		fr.countSamples(sc)
-	}
-}
-
 // Release gives back what the frames have borrowed, and them. None may be used any
 // more.
 func (f *Frames) Release() {
 	for _, fr := range f.all {
 		fr.release()
-		fr.used.Store(0)
 		fr.place, fr.next = column.Place{}, nil
 		framePool.Put(fr)
 	}

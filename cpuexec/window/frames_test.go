@@ -46,7 +46,6 @@ func TestFramesAtOnce(t *testing.T) {
 		for range workers {
 			wg.Go(func() {
 				w := &Evaluator{}
-				w.Reset(steps)
 				<-start
 				for i, in := range all {
 					var c dense.Counts

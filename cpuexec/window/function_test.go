@@ -50,7 +50,6 @@ func TestPlain(t *testing.T) {
 				}
 				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
 				e, frames := &Evaluator{}, NewFrames(sp)
-				e.Reset(sp.Grid.Steps)
 				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
 				frames.Release()
 				values += requirePlain(t, sp, call, ts, vs, got)

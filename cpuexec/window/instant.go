@@ -90,7 +90,7 @@ func (s *Evaluator) newest() (points int) {
 				continue
 			}
 			out.Present[k>>6] &^= 1 << (k & 63)
-			s.Steps.none(k)
+			s.Counts.none(k)
 			points--
 		}
 	}

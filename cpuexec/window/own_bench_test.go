@@ -57,7 +57,6 @@ func BenchmarkOwnTimes(b *testing.B) {
 				g := plan.NewGrid(c.from, 24*60*minute, c.interval)
 				sp := Span{Grid: g, Scan: &plan.Scan{}, Width: c.width, instant: c.f.Instant}
 				frames, w, out := NewFrames(sp), &Evaluator{}, dense.New(g.Steps)
-				w.Reset(g.Steps)
 				call, i := &Call{Func: Of(c.f)}, 0
 				var counts dense.Counts
 				for _, in := range ins { // resets are looked for once

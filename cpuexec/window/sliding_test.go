@@ -298,7 +298,6 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			g := plan.NewGrid(ts[cut+480], ts[len(ts)-1-cut], 15_000)
 			sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 7_200_000}
 			w := &Evaluator{}
-			w.Reset(sp.Grid.Steps)
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
 			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))

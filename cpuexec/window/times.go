@@ -10,29 +10,27 @@ import (
 // times are the times of a frame's samples: runs where there are some, and else, or where
 // somebody asks, a list.
 type times struct {
-	n      int
-	of     column.Times // with tail for its own
-	tail   []int64
-	runs   column.Runs
-	borrow bool // the list may end in spare memory, of the lender
+	n    int
+	of   column.Times // with tail for its own
+	tail []int64
+	runs column.Runs
 
 	once   spin.Once
 	ts     []int64
-	lender *column.SharedTimes
 	joined []int64     // memory for ts where they are in no other
 	memory column.Runs // for runs
 }
 
 // set makes t the times of, with tail in place of its own.
-func (t *times) set(of column.Times, tail []int64, borrow bool) {
-	t.of, t.tail, t.borrow, t.n = of, tail, borrow, of.Known+len(tail)
+func (t *times) set(of column.Times, tail []int64) {
+	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
 	t.runs = of.Runs(tail, &t.memory)
 	t.once.Reset()
 }
 
 // list returns all times in ms.
 func (t *times) list() []int64 {
-	t.once.Do(func() { t.ts, t.lender = t.of.Join(t.tail, t.borrow, &t.joined) })
+	t.once.Do(func() { t.ts = t.of.Join(t.tail, &t.joined) })
 	return t.ts
 }
 
@@ -50,9 +48,5 @@ func (t *times) at(i int) int64 {
 
 // release gives back what is borrowed.
 func (t *times) release() {
-	if t.lender != nil {
-		t.lender.Release()
-		t.lender = nil
-	}
 	t.ts, t.of, t.runs = nil, column.Times{}, column.Runs{}
 }

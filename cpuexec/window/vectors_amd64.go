@@ -37,25 +37,6 @@ func extrapolationsVector(factors, nears *float64, lo, hi *int32, n int, c *[6]f
 //go:noescape
 func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 
-// addSamplesVector is addSamples of n windows, a positive multiple of 4, with used below 1<<31.
-//
-//go:noescape
-func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
-
-// filled tells which of up to 64 windows have so many samples or more.
-func filled(lo, hi []int32, samples int32) uint64 {
-	if len(hi) < 64 || !hasVectors() {
-		return filledEach(lo, hi, samples)
-	}
-	_ = lo[63]
-	return filledVector(&lo[0], &hi[0], samples)
-}
-
-// filledVector is filled of 64 windows.
-//
-//go:noescape
-func filledVector(lo, hi *int32, samples int32) uint64
-
 // packedIncreases fills out with the increases between packed samples lo[k] and
 // hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
 // first is beyond near[k] times the increase. It returns how many it has filled in.
@@ -132,9 +113,6 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 	if n == 0 || !hasVectors() || width >= 1<<31 {
 		return 0
 	}
-	if seconds == 0 {
-		seconds = 1
-	}
 	_, _, _ = nears[n-1], lo[n-1], hi[n-1]
 	c := [6]float64{float64(width), 1000, 1.0 / 1000, 1.0999, seconds, 1}
 	return extrapolationsVector(&factors[0], &nears[0], &lo[0], &hi[0], n, &c, 1+slack, 1e-14)
@@ -149,16 +127,4 @@ func spread(lo, hi []int32) (least, most int32, total int64, n int) {
 	_ = lo[n-1]
 	least, most, total = spreadVector(&lo[0], &hi[0], n)
 	return least, most, total, n
-}
-
-// addSamples adds used times the samples of each window to all, and used times those behind
-// seen[k] to fresh, four windows at a time. It returns how many windows' it has added.
-func addSamples(all, fresh []int64, lo, hi, seen []int32, used int64) int {
-	n := len(hi) &^ 3
-	if n == 0 || used >= 1<<31 || !hasVectors() {
-		return 0
-	}
-	_, _, _, _ = all[n-1], fresh[n-1], lo[n-1], seen[n-1]
-	addSamplesVector(&all[0], &fresh[0], &lo[0], &hi[0], &seen[0], n, used)
-	return n
 }

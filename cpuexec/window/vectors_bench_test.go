@@ -32,7 +32,6 @@ func BenchmarkVectors(b *testing.B) {
 		fr.lo[k], fr.hi[k] = int32(4*k), int32(4*k+20)
 		e.factor[k], e.near[k] = 1.0/300, 0.1
 	}
-	counts := StepCounts{All: make([]int64, steps), Fresh: make([]int64, steps)}
 	out := dense.New(steps)
 	s := &Evaluator{}
 	s.fr, s.split, s.out, s.in.Packed = fr, steps, out, p
@@ -47,11 +46,8 @@ func BenchmarkVectors(b *testing.B) {
 		{"last two", func() { s.lastPairs(counterLast) }},
 		{"newest", func() { s.newest() }},
 		{"windows counted", func() { fr.count(make([]uint64, len(bitmap))) }},
-		{"changes noted", func() { fr.from, fr.to = 0, steps; fr.noteChanges(); fr.changes = nil }},
-		{"samples counted", func() { fr.used.Store(1); fr.countSamples(&counts) }},
 		{"rate, late samples", func() {
 			frames, w, c := NewFrames(sp), &Evaluator{}, dense.Counts{}
-			w.Reset(steps)
 			if err := w.Evaluate(frames, &Call{Func: Of(Named("rate"))}, late, out, &c); err != nil {
 				b.Fatal(err)
 			}

@@ -28,8 +28,3 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 }
 
 func spread(lo, hi []int32) (least, most int32, total int64, n int) { return 1<<31 - 1, 0, 0, 0 }
-
-func addSamples(all, fresh []int64, lo, hi, seen []int32, used int64) int { return 0 }
-
-// filled tells which of up to 64 windows have so many samples or more.
-func filled(lo, hi []int32, samples int32) uint64 { return filledEach(lo, hi, samples) }

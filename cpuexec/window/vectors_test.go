@@ -243,33 +243,6 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestAddSamples: samples counted at several steps at once are those at each.
-func TestAddSamples(t *testing.T) {
-	eachDraw(6, func(r *rand.Rand, n int, w *windows) {
-		used := []int64{1, r.Int64N(1 << 31), 1<<31 - 1, 1 << 31}[r.IntN(4)]
-		all, fresh, seen := make([]int64, n+4), make([]int64, n+4), make([]int32, n)
-		for k := range n {
-			seen[k] = r.Int32N(w.hi[k] + 1)
-			w.lo[k] = min(w.lo[k], w.hi[k])
-		}
-		for k := range all {
-			all[k], fresh[k] = r.Int64N(1<<60), r.Int64()
-		}
-		wantAll, wantFresh := append([]int64(nil), all...), append([]int64(nil), fresh...)
-		made := addSamples(all, fresh, w.lo, w.hi, seen, used)
-		if !hasVectors() || used == 1<<31 {
-			n = 0
-		}
-		require.Equal(t, n&^3, made)
-		for k := range made {
-			wantAll[k] += used * int64(w.hi[k]-w.lo[k])
-			wantFresh[k] += used * int64(w.hi[k]-max(w.lo[k], seen[k]))
-		}
-		require.Equal(t, wantAll, all)
-		require.Equal(t, wantFresh, fresh)
-	})
-}
-
 // TestMark: the steps are marked whose windows have so many samples.
 func TestMark(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))

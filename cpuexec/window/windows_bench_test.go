@@ -43,7 +43,6 @@ func BenchmarkWindows(b *testing.B) {
 					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
 					sp := Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
 					w := &Evaluator{}
-					w.Reset(sp.Grid.Steps)
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts

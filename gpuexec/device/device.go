@@ -122,10 +122,7 @@ func (d *Device) loadRest() {
 	s, start := d.set, time.Now()
 	err := d.opened(func() error {
 		// The other cores are left to queries.
-		if err := d.x.Kernels.Load(s.ctx, max(1, runtime.GOMAXPROCS(0)/2), launch.Queries()...); err != nil || s.o.Loaded == nil {
-			return err
-		}
-		return s.o.Loaded(s.ctx, d.describe(d.x))
+		return d.x.Kernels.Load(s.ctx, max(1, runtime.GOMAXPROCS(0)/2), launch.Queries()...)
 	})
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Warn("loading the other kernels of a GPU failed", "gpu", d.info.Ordinal, "err", err)

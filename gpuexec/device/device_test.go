@@ -69,7 +69,7 @@ func open(t testing.TB, o Options) []*Device {
 // leaf is that of a sum of rates over ten series.
 func leaf(t testing.TB) *cpuexec.Leaf {
 	return leafOf(t, func(w *plan.Window) plan.Node {
-		return &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(m))"}
+		return &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(rate(m))"}}
 	})
 }
 
@@ -77,7 +77,7 @@ func leaf(t testing.TB) *cpuexec.Leaf {
 func leafOf(t testing.TB, node func(*plan.Window) plan.Node) *cpuexec.Leaf {
 	sel, err := synthetic.Counters("m", 10, synthetic.ChunkSamples)
 	require.NoError(t, err)
-	w := &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("rate"), Width: 300_000, Text: "rate(m)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("rate"), Width: 300_000, Origin: plan.Origin{Text: "rate(m)"}}
 	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(t.Context(), cpuexec.Job{
 		Node: node(w),
 		Grid: plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8},
@@ -194,25 +194,17 @@ func TestOpened(t *testing.T) {
 }
 
 // TestFirstKernels: a device is used once the kernels are loaded that most leaves need, which leave
-// out the larger part of what a driver compiles; whoever opens a Set hears when it has all.
+// out the larger part of what a driver compiles; the others are loaded then.
 func TestFirstKernels(t *testing.T) {
 	h := cudatest.Control(t)
 	o, _ := options(t)
 	const loads = "cuModuleLoadDataEx"
-	var s *Set
 	o.Require = false
-	begun, going, loaded := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	begun, going := make(chan struct{}), make(chan struct{})
 	o.Opened = func(context.Context, Opened) error {
 		require.Equal(t, len(launch.First), h.Calls(loads))
 		close(begun)
 		<-going
-		return nil
-	}
-	o.Loaded = func(_ context.Context, d Opened) error {
-		require.Equal(t, len(launch.Queries()), h.Calls(loads))
-		require.True(t, d.Executor.Kernels.Loaded(launch.Queries()...))
-		all, _ := s.Devices()
-		loaded <- all[0].Unusable(time.Now())
 		return nil
 	}
 	s, err := Open(o)
@@ -220,7 +212,13 @@ func TestFirstKernels(t *testing.T) {
 	defer s.Close()
 	<-begun
 	close(going)
-	require.Empty(t, <-loaded, "it is usable before")
+	require.Eventually(t, func() bool {
+		all, _ := s.Devices()
+		return len(all) == 1 && all[0].Unusable(time.Now()) == ""
+	}, time.Minute, time.Millisecond)
+	all, _ := s.Devices()
+	require.Eventually(t, func() bool { return all[0].x.Kernels.Loaded(launch.Queries()...) }, time.Minute, time.Millisecond)
+	require.Equal(t, len(launch.Queries()), h.Calls(loads))
 	bytes := func(ks []launch.Kernel) (n int) {
 		for _, k := range ks {
 			n += len(ptx.Of(string(k)))

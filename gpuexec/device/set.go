@@ -55,8 +55,6 @@ type Options struct {
 	// Opened, if it is set, is called with each device that was opened, before leaves go
 	// to it. An error means that the device cannot be used.
 	Opened func(context.Context, Opened) error
-	// Loaded, if it is set, is called with each such device once it has all kernels.
-	Loaded func(context.Context, Opened) error
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

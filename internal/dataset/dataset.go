@@ -68,10 +68,6 @@ type Stats struct {
 	Series       int   // series, pods of the past included
 	Samples      int64 // samples, stale markers included
 	StaleMarkers int64
-	Resets       int64 // samples of the counters that are less than the one before
-	MinTime      int64 // of the samples, ms since the epoch
-	MaxTime      int64
-	Blocks       int // blocks written, when written as blocks
 }
 
 // seriesPerInstance is what one instance yields in a day.
@@ -102,10 +98,4 @@ func (o *Options) validate() error {
 // instances is the number of instances that make about o.Series series.
 func (o *Options) instances() int {
 	return max(1, (o.Series+seriesPerInstance/2)/seriesPerInstance)
-}
-
-// estimate is about how many samples will be written.
-func (o *Options) estimate() int64 {
-	scrapes := (o.End - o.Start) / o.Interval.Milliseconds()
-	return int64(o.instances()) * scrapes * (seriesPerInstance - 4)
 }

@@ -1,8 +1,11 @@
 package dataset
 
 import (
-	"sync/atomic"
+	"math"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 )
 
@@ -11,9 +14,8 @@ type Generator struct {
 	opts    Options
 	targets []*target
 	stats   Stats
-	reached int64        // samples before this time were emitted
-	heads   int          // heads written to so far
-	done    atomic.Int64 // samples, for progress
+	reached int64 // samples before this time were emitted
+	heads   int   // heads written to so far
 }
 
 // New returns a generator at the start of the data set.
@@ -52,7 +54,6 @@ type worker struct {
 	buffer  buffer
 	emit    Emit
 	stats   Stats
-	done    *atomic.Int64 // samples, when someone watches
 	opts    *Options
 	late    []int64 // times
 }
@@ -82,14 +83,7 @@ func (w *worker) count(s *Series, t []int64, v []float64) error {
 		}
 	}
 	t = w.delayed(s, t)
-	if w.stats.Samples == 0 || t[0] < w.stats.MinTime {
-		w.stats.MinTime = t[0]
-	}
-	w.stats.MaxTime = max(w.stats.MaxTime, t[len(t)-1])
 	w.stats.Samples += int64(len(t))
-	if w.done != nil {
-		w.done.Add(int64(len(t)))
-	}
 	return w.emit(s, t, v)
 }
 
@@ -119,15 +113,62 @@ func (w *worker) delayed(s *Series, ts []int64) []int64 {
 
 // addTo adds the worker's counts to s.
 func (w *worker) addTo(s *Stats) {
-	if w.stats.Samples == 0 {
-		return
-	}
-	if s.Samples == 0 || w.stats.MinTime < s.MinTime {
-		s.MinTime = w.stats.MinTime
-	}
-	s.MaxTime = max(s.MaxTime, w.stats.MaxTime)
 	s.Series += w.stats.Series
 	s.Samples += w.stats.Samples
 	s.StaleMarkers += w.stats.StaleMarkers
-	s.Resets += w.buffer.resets
 }
+
+// Series is one series of the data set.
+type Series struct {
+	Labels labels.Labels
+
+	written bool // has had a sample
+	// The writer's handle, good while its head is.
+	ref  storage.SeriesRef
+	head int
+}
+
+// Emit takes samples of a series, in time order. The slices may be used again
+// after it returns.
+type Emit func(s *Series, t []int64, v []float64) error
+
+// buffer holds the samples of one series in one window while they are made.
+type buffer struct {
+	t []int64
+	v []float64
+}
+
+func (b *buffer) clear() { b.t, b.v = b.t[:0], b.v[:0] }
+
+func (b *buffer) add(t int64, v float64) {
+	b.t = append(b.t, t)
+	b.v = append(b.v, v)
+}
+
+// flush hands the samples over and clears the buffer.
+func (b *buffer) flush(s *Series, emit Emit) error {
+	if len(b.t) == 0 {
+		return nil
+	}
+	err := emit(s, b.t, b.v)
+	b.clear()
+	return err
+}
+
+var staleMarker = math.Float64frombits(value.StaleNaN)
+
+// skip says whether scrape i yields no sample for a series other than up. It
+// adds the stale marker where the series ends.
+func (b *buffer) skip(w *scrapes, i int) bool {
+	f := w.flags[i]
+	if f&(flagDown|flagRemoved|flagLost) == 0 {
+		return false
+	}
+	if f&flagFirst != 0 {
+		b.add(w.t[i], staleMarker)
+	}
+	return true
+}
+
+// IsStale says whether v is the stale marker.
+func IsStale(v float64) bool { return value.IsStaleNaN(v) }

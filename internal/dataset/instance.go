@@ -71,19 +71,14 @@ func newInstance(o Options, i int) []*target {
 	at := host + ":8080"
 	app.families = append(app.families,
 		&upGauge{Series{Labels: name("up", at)}},
-		&constant{Series{Labels: name("app_build_info", at, "version", fmt.Sprintf("1.%d.%d", job, r.intn(3)))}, 1},
-		&leak{series: Series{Labels: name("process_resident_memory_bytes", at)}, r: rng(r.next()), base: r.spread(8000, 60_000)})
+		constant(name("app_build_info", at, "version", fmt.Sprintf("1.%d.%d", job, r.intn(3))), 1),
+		leak(name("process_resident_memory_bytes", at), rng(r.next()), r.spread(8000, 60_000)))
 	rate := r.spread(3, 300)
 	for _, h := range handlers {
 		for _, m := range methods {
 			for _, c := range codes {
-				app.families = append(app.families, &counter{
-					series: Series{Labels: name("http_requests_total", at, "code", c.name, "handler", h.name, "method", m.name)},
-					r:      rng(r.next()),
-					rate:   rate * h.share * m.share * c.share,
-					surge:  c.surge,
-					n:      int64(r.between(0, 20_000) * rate * h.share * m.share * c.share),
-				})
+				l := name("http_requests_total", at, "code", c.name, "handler", h.name, "method", m.name)
+				app.families = append(app.families, counter(l, rng(r.next()), rate*h.share*m.share*c.share, c.surge, int64(r.between(0, 20_000)*rate*h.share*m.share*c.share)))
 			}
 		}
 	}
@@ -104,25 +99,14 @@ func newInstance(o Options, i int) []*target {
 	node.families = append(node.families, &upGauge{Series{Labels: name("up", at)}})
 	for cpu := range 2 {
 		for _, m := range modes {
-			node.families = append(node.families, &cpuTime{
-				series: Series{Labels: name("node_cpu_seconds_total", at, "cpu", strconv.Itoa(cpu), "mode", m.name)},
-				r:      rng(r.next()),
-				share:  m.share,
-				busy:   m.busy,
-				n:      int64(m.share * r.between(0, 1e8)),
-			})
+			l := name("node_cpu_seconds_total", at, "cpu", strconv.Itoa(cpu), "mode", m.name)
+			node.families = append(node.families, cpuTime(l, rng(r.next()), m.share, m.busy, int64(m.share*r.between(0, 1e8))))
 		}
 	}
 	size := float64(int64(4)<<30<<r.intn(4)) / page
 	for _, m := range memoryTypes {
 		level := size * m.share * r.between(0.5, 1)
-		node.families = append(node.families, &memory{
-			series: Series{Labels: name("node_memory_bytes", at, "type", m.name)},
-			r:      rng(r.next()),
-			level:  level,
-			now:    level,
-			step:   0.01,
-		})
+		node.families = append(node.families, memory(name("node_memory_bytes", at, "type", m.name), rng(r.next()), level, level, 0.01))
 	}
 
 	kubelet := &target{scraper: newScraper(2 * interval)}

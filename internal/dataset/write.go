@@ -2,9 +2,16 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"golang.org/x/sync/errgroup"
 )
 
 // step is how far all series advance before any goes on. A TSDB head refuses
@@ -14,27 +21,16 @@ const step = 30 * minute
 // commitSize is about the number of samples in one commit.
 const commitSize = 20_000
 
-// Progress is told how many samples were written of about how many in total. It
-// may be nil. The last call has done equal to total.
-type Progress func(done, total int64)
+// Progress is told how far writing has come, 0 to 1. It may be nil.
+type Progress func(part float64)
 
-// Write appends the data set to app.
-func Write(ctx context.Context, app storage.Appendable, o Options, progress Progress) (Stats, error) {
-	g, err := New(o)
-	if err != nil {
-		return Stats{}, err
-	}
-	return g.Write(ctx, app, g.opts.End, progress)
-}
-
-// Write appends all samples before until, in ms since the epoch, that were not
-// generated yet. The samples of all series advance together, so that a TSDB
-// head accepts them.
-func (g *Generator) Write(ctx context.Context, app storage.Appendable, until int64, progress Progress) (Stats, error) {
+// Write appends all samples before until, in ms since the epoch, that were not generated yet. The samples
+// of all series advance together, so that a TSDB head accepts them.
+func (g *Generator) Write(ctx context.Context, app storage.Appendable, until int64) (Stats, error) {
 	g.heads++
 	a := appending{ctx: ctx, app: app, head: g.heads}
-	total := g.opts.estimate()
-	for to := min(g.reached+step, until); ; to = min(to+step, until) {
+	for more := true; more; {
+		to := min(g.reached+step, until)
 		err := g.Next(to, a.append)
 		if err == nil {
 			err = a.commit()
@@ -43,15 +39,7 @@ func (g *Generator) Write(ctx context.Context, app storage.Appendable, until int
 			a.rollback()
 			return g.stats, fmt.Errorf("write data set: %w", err)
 		}
-		if to == until {
-			break
-		}
-		if progress != nil {
-			progress(min(g.stats.Samples, total), total)
-		}
-	}
-	if progress != nil {
-		progress(g.stats.Samples, g.stats.Samples)
+		more = to < until
 	}
 	return g.stats, nil
 }
@@ -103,4 +91,103 @@ func (a *appending) rollback() {
 		_ = a.cur.Rollback()
 		a.cur = nil
 	}
+}
+
+// WriteBlocks writes the data set into dir as TSDB blocks of two hours, which
+// makes dir a data directory that Prometheus opens.
+func WriteBlocks(ctx context.Context, dir string, o Options, progress Progress) (Stats, error) {
+	g, err := New(o)
+	if err != nil {
+		return Stats{}, err
+	}
+	return g.WriteBlocks(ctx, dir, g.opts.End, progress)
+}
+
+// WriteBlocks writes all samples before until, in ms since the epoch, that were
+// not generated yet, as TSDB blocks of two hours, aligned as Prometheus aligns
+// them. It uses all cores.
+func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, progress Progress) (stats Stats, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write data set as blocks: %w", err)
+		}
+	}()
+	// While one block is flushed the next is filled.
+	flushes, ctx := errgroup.WithContext(ctx)
+	flushes.SetLimit(1)
+	first := g.reached / tsdb.DefaultBlockDuration * tsdb.DefaultBlockDuration
+	for from := first; from < until; from += tsdb.DefaultBlockDuration {
+		w, ferr := g.fillBlock(ctx, dir, min(from+tsdb.DefaultBlockDuration, until))
+		if ferr != nil {
+			// What a flush in progress says comes first: it may be the cause.
+			err = errors.Join(flushes.Wait(), ferr)
+			return g.stats, err
+		}
+		if progress != nil {
+			progress(float64(g.reached-g.opts.Start) / float64(until-g.opts.Start))
+		}
+		flushes.Go(func() error {
+			_, err := w.Flush(ctx)
+			if errors.Is(err, tsdb.ErrNoSeriesAppended) {
+				err = nil
+			}
+			return errors.Join(err, w.Close())
+		})
+	}
+	err = flushes.Wait()
+	return g.stats, err
+}
+
+// fillBlock fills the head of a block writer with the samples before until. On
+// an error it has closed the writer.
+func (g *Generator) fillBlock(ctx context.Context, dir string, until int64) (*tsdb.BlockWriter, error) {
+	// A head takes samples up to half its range older than its newest one; with
+	// twice the block's length the whole block fits in any order.
+	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*tsdb.DefaultBlockDuration)
+	if err != nil {
+		return nil, err
+	}
+	g.heads++
+	app := &lockedAppendable{app: w}
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	workers := make([]*worker, runtime.GOMAXPROCS(0))
+	for i := range workers {
+		a := &appending{ctx: ctx, app: app, head: g.heads}
+		workers[i] = newWorker(&g.opts, a.append)
+		group.Go(func() error {
+			defer a.rollback()
+			for {
+				n := int(next.Add(1) - 1)
+				if n >= len(g.targets) {
+					return a.commit()
+				}
+				if err := workers[i].window(g.targets[n], until); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	err = group.Wait()
+	g.reached = until
+	for _, w := range workers {
+		w.addTo(&g.stats)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// lockedAppendable hands out appenders one at a time, as a block writer wants.
+type lockedAppendable struct {
+	mu  sync.Mutex
+	app storage.Appendable
+}
+
+// Appender implements storage.Appendable.
+func (l *lockedAppendable) Appender(ctx context.Context) storage.Appender {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.app.Appender(ctx)
 }

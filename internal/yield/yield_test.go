@@ -2,11 +2,101 @@ package yield
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// twoTurns runs a test where two have a turn at once, on a clock of its own.
+func twoTurns(t *testing.T, f func(t *testing.T)) {
+	all := turns
+	defer func() { turns = all }()
+	synctest.Test(t, func(t *testing.T) {
+		turns = make(chan struct{}, 2)
+		f(t)
+	})
+}
+
+// due returns a point whose next Pass waits for a turn.
+func due(over <-chan struct{}) *Point { return &Point{Over: over, since: time.Now().Add(-slice)} }
+
+// TestFewAtOnce: of ten goroutines that work, two have a turn, and all get as many.
+func TestFewAtOnce(t *testing.T) {
+	twoTurns(t, func(t *testing.T) {
+		var ready, most atomic.Int32
+		var had [10]atomic.Int32
+		for i := range had {
+			go func() {
+				p := due(nil)
+				for range 20 {
+					p.Pass()
+					most.Store(max(most.Load(), ready.Add(1)))
+					time.Sleep(slice) // its work
+					had[i].Add(1)
+					ready.Add(-1)
+				}
+				p.Leave()
+			}()
+		}
+		time.Sleep(50*slice + time.Microsecond)
+		synctest.Wait()
+		for i := range had {
+			require.EqualValues(t, 10, had[i].Load())
+		}
+		time.Sleep(50 * slice)
+		synctest.Wait()
+		require.EqualValues(t, 2, most.Load())
+		require.Empty(t, turns)
+	})
+}
+
+// TestLostTurns: who waits for something else with a turn holds up nobody for long, and ends no
+// other's when it comes back.
+func TestLostTurns(t *testing.T) {
+	twoTurns(t, func(t *testing.T) {
+		first, second, third := due(nil), due(nil), due(nil)
+		first.Pass()
+		second.Pass()
+		begun := time.Now()
+		third.Pass()
+		require.Equal(t, lost, time.Since(begun))
+		synctest.Wait()
+		require.Len(t, turns, 1)
+		first.Leave()
+		second.Leave()
+		require.Len(t, turns, 1)
+		third.Leave()
+		third.Leave()
+		require.Empty(t, turns)
+	})
+}
+
+// TestNoTurnToStop: who is to stop does not wait for a turn, and leaves none behind.
+func TestNoTurnToStop(t *testing.T) {
+	twoTurns(t, func(t *testing.T) {
+		due(nil).Pass()
+		due(nil).Pass()
+		over := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			p := due(over)
+			p.Pass()
+			p.Leave()
+			close(ended)
+		}()
+		synctest.Wait()
+		require.Len(t, turns, 2)
+		close(over)
+		<-ended
+		require.Len(t, turns, 2)
+		time.Sleep(lost)
+		synctest.Wait()
+		require.Empty(t, turns)
+	})
+}
 
 // TestOthersHaveTheCore: on one core, work that passes a point yields again and again, and a
 // goroutine that waits for the core has a turn most times; without yields it would have one in
@@ -15,7 +105,7 @@ func TestOthersHaveTheCore(t *testing.T) {
 	const wanted = 100
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var p Point
-	turns, yields := 0, 0
+	had, yields := 0, 0
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -25,7 +115,7 @@ func TestOthersHaveTheCore(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				turns++
+				had++
 				runtime.Gosched()
 			}
 		}
@@ -40,28 +130,39 @@ func TestOthersHaveTheCore(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	require.GreaterOrEqual(t, turns, wanted/2)
+	require.GreaterOrEqual(t, had, wanted/2)
 }
 
-// TestLooksAtTheClockSeldom: short steps are counted, not timed.
+// TestLooksAtTheClockSeldom: short steps are counted, not timed, until they become longer.
 func TestLooksAtTheClockSeldom(t *testing.T) {
-	var p Point
-	now := time.Now()
-	p.look(now)
-	require.Zero(t, p.skip)
-	now = now.Add(time.Microsecond)
-	p.look(now)
-	require.Equal(t, 250, p.skip, "a quarter of a millisecond at 1 us a step")
-	now = now.Add(250 * time.Microsecond)
-	p.look(now)
-	require.InDelta(t, 250, p.skip, 2)
-	p.look(now.Add(10 * time.Millisecond))
-	require.Less(t, p.skip, 10, "steps have become longer")
+	synctest.Test(t, func(t *testing.T) {
+		var p Point
+		looks := func(calls int, step time.Duration) (n int) {
+			for range calls {
+				time.Sleep(step)
+				before := p.looked
+				if p.Pass(); p.looked != before {
+					n++
+				}
+			}
+			return n
+		}
+		require.Less(t, looks(4096, 100*time.Nanosecond), 20)
+		looks(1024, slice/2)
+		require.Equal(t, 10, looks(10, slice/2))
+	})
 }
 
 func BenchmarkPass(b *testing.B) {
 	var p Point
 	for b.Loop() {
 		p.Pass()
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	var p Point
+	for b.Loop() {
+		p.next()
 	}
 }

@@ -3,10 +3,12 @@ package placement
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -44,23 +46,6 @@ func (p *Placer) calibrate(ctx context.Context, d device.Opened) error {
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", p.workers())
-	p.partial.Store(true)
-	p.model.Store(newModel(c))
-	return nil
-}
-
-// calibrateResampling adds to the model, if it was measured, what resample requests take, and
-// stores it.
-func (p *Placer) calibrateResampling(ctx context.Context, d device.Opened) error {
-	if !p.partial.CompareAndSwap(true, false) {
-		return nil
-	}
-	c := p.model.Load().c
-	if err := measureResampling(ctx, d.Executor, p.workers(), &c); err != nil {
-		return err
-	}
-	p.log.Info("measured what resample requests take", "gpu_resampled_per_second", int64(1e9/c.ResampleDevice.Sample),
-		"cores_resampled_per_second", int64(1e9/c.ResampleCores.Sample))
 	p.model.Store(newModel(c))
 	if p.o.ConstantsFile == "" {
 		return nil
@@ -97,4 +82,75 @@ func Processor() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// fileVersion changes when constants come to mean something else.
+const fileVersion = 4
+
+// maxAge is how long constants are used until they are measured again.
+const maxAge = 30 * 24 * time.Hour
+
+// file is what a file of constants holds.
+type file struct {
+	Version  int       `json:"version"`
+	Machine  string    `json:"machine"`
+	Measured time.Time `json:"measured"`
+	Constants
+}
+
+// DefaultPath is the file of constants where no other is named. It is empty where the user
+// has no folder for caches.
+func DefaultPath() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "promwarp", "gpu-constants.json")
+}
+
+// read reads the constants of a machine. The machine's name says all that constants depend
+// on. The error says why those in the file are of no use.
+func read(path, machine string, now time.Time) (Constants, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Constants{}, err
+	}
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Constants{}, fmt.Errorf("%s is no file of constants: %w", path, err)
+	}
+	switch age := now.Sub(f.Measured); {
+	case f.Version != fileVersion:
+		err = fmt.Errorf("%s has version %d of the format, not %d", path, f.Version, fileVersion)
+	case f.Machine != machine:
+		err = fmt.Errorf("%s is of another machine: %s", path, f.Machine)
+	case age > maxAge || age < -time.Hour:
+		err = fmt.Errorf("%s was measured at %s", path, f.Measured.Format(time.RFC3339))
+	case !f.sound():
+		err = fmt.Errorf("%s holds times that cannot be", path)
+	}
+	return f.Constants, err
+}
+
+// write stores constants in a file. The file appears as a whole or not at all.
+func write(path, machine string, now time.Time, c Constants) (err error) {
+	b, err := json.MarshalIndent(file{fileVersion, machine, now.UTC(), c}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
 }

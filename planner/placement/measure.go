@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,13 +13,11 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// All leaves that are measured are sums of rates, and all resample requests make means of
-// one group. Their sizes are:
+// All leaves that are measured are sums of rates. Their sizes are:
 //
 //	series                    samples of each   mostly tells
 //	1, someSeries             someSamples       Fixed and Slow: hardly any work, little work
@@ -44,27 +41,11 @@ const busyTime = 15 * time.Millisecond
 // and not noise, is the difference.
 const clearlyMore = 3
 
-// measure finds the constants of leaves by timing whole leaves on both executors. Those of resample
-// requests are the same until measureResampling finds them. It takes under a second.
+// measure finds the constants by timing whole leaves on both executors. It takes under a second.
 func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := newMeasuring(ctx)
 	c = Constants{Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)), Link: x.Link(), Copy: m.copying(x)}
-	c.ResampleCores, c.ResampleDevice = c.Cores, c.Device
 	return c, m.check(&c)
-}
-
-// measureResampling finds the constants of resample requests.
-func measureResampling(ctx context.Context, x *gpuexec.Executor, workers int, c *Constants) error {
-	m := newMeasuring(ctx)
-	c.ResampleCores = m.costs(resampledBy(resample.New(resample.Options{Workers: workers})))
-	if m.err == nil {
-		c.ResampleDevice = m.costs(resampledOn(x.Machine))
-		if unsuited := (*gpuexec.Unsuited)(nil); errors.As(m.err, &unsuited) {
-			// The executor has too little memory for them, and declines them as they come.
-			c.ResampleDevice, m.err = c.Device, nil
-		}
-	}
-	return m.check(c)
 }
 
 // evaluator does what is measured over a selection, at the steps of a grid.
@@ -199,9 +180,9 @@ func rates(run func(context.Context, cpuexec.Job) (*plan.Matrix, error)) evaluat
 
 // sumOfRates is the job of a sum of rates over a selection.
 func sumOfRates(s *selection.Selection, g plan.Grid) cpuexec.Job {
-	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: window.Named("rate"), Width: width, Text: "rate(measured)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "measured"}}, Func: window.Named("rate"), Width: width, Origin: plan.Origin{Text: "rate(measured)"}}
 	return cpuexec.Job{
-		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(measured))"}, Grid: g,
+		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(rate(measured))"}}, Grid: g,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return s, nil, nil
 		},

@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,9 +18,6 @@ var h200 = Constants{
 	Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
 	Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
 	Copy:   360 * time.Microsecond, Link: 50e9,
-
-	ResampleCores:  Costs{Fixed: 30 * time.Microsecond, Series: 500, Sample: 0.8, Window: 1.2, Slow: 4, Ramp: 1200 * time.Microsecond},
-	ResampleDevice: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.05, Slow: 6, Ramp: 1300 * time.Microsecond},
 }
 
 // TestCheaper: small leaves stay on the cores, large ones go to the device.
@@ -126,7 +126,7 @@ func TestFile(t *testing.T) {
 	_, err = read(path, "here", now)
 	require.ErrorContains(t, err, "times that cannot be")
 	for text, want := range map[string]string{
-		"{}":                "has version 0 of the format, not 3",
+		"{}":                "has version 0 of the format, not 4",
 		"{":                 "is no file of constants",
 		`{"version": "no"}`: "is no file of constants",
 	} {
@@ -138,4 +138,123 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, 1, "nothing else is left behind")
 	require.Error(t, write(filepath.Join(path, "below a file"), "here", now, h200))
+}
+
+// The time that the cores and a GPU are expected to take for a sum of rates over ever more
+// series, each of a day's 5760 samples at 1440 steps, whose chunks are not on the GPU.
+func ExampleConstants_Estimate() {
+	measured := Constants{
+		Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
+		Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
+		Copy:   360 * time.Microsecond, Link: 50e9,
+	}
+	for _, series := range []int64{1, 10, 100, 1000} {
+		e := measured.Estimate(Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
+		fmt.Printf("%4d series: cores %7v, GPU %7v\n", series, e[Cores].Round(time.Microsecond), e[Device].Round(time.Microsecond))
+	}
+	// Output:
+	//    1 series: cores    83µs, GPU   782µs
+	//   10 series: cores   651µs, GPU   796µs
+	//  100 series: cores 2.796ms, GPU   943µs
+	// 1000 series: cores 16.984ms, GPU 2.414ms
+}
+
+// measured are leaves like those that are measured, with what an executor of those
+// costs takes for them, but for a factor of noise.
+func measured(c Costs, noise func() float64) measurements {
+	leaf := func(series, samples, windows int64) timed {
+		took := c.estimate(float64(series), float64(samples), float64(windows)) * noise()
+		return timed{series, samples, windows, time.Duration(1e9 * took)}
+	}
+	return measurements{
+		Least: leaf(1, 2400, 600), Small: leaf(16, 16*2400, 16*600),
+		Busy: []timed{
+			leaf(1024, 1024*2400, 1024*600), leaf(4096, 4096*2400, 4096*600), leaf(1024, 1024*2400, 4*1024*600), leaf(20*1024, 1024*2400, 20*1024*30),
+		},
+	}
+}
+
+// TestFit: the costs of an executor come out of what it takes.
+func TestFit(t *testing.T) {
+	m := measured(h200.Cores, func() float64 { return 1 })
+	c := m.fit()
+	require.True(t, c.sound())
+	require.InEpsilon(t, h200.Cores.Fixed, c.Fixed, 0.01)
+	require.InEpsilon(t, h200.Cores.Series, c.Series, 0.01)
+	require.InEpsilon(t, h200.Cores.Sample, c.Sample, 0.01)
+	require.InEpsilon(t, h200.Cores.Window, c.Window, 0.01)
+	require.InEpsilon(t, h200.Cores.Slow, c.Slow, 0.01)
+	require.InEpsilon(t, h200.Cores.Ramp, c.Ramp, 0.01)
+}
+
+// TestFitNoise: whatever the noise, estimates can be made and are of the order of what
+// was measured.
+func TestFitNoise(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		m := measured(h200.Cores, func() float64 { return 0.5 + 1.5*r.Float64() })
+		c := m.fit()
+		require.True(t, c.sound(), "%+v", c)
+		for _, b := range m.Busy {
+			ratio := c.estimate(float64(b.Series), float64(b.Samples), float64(b.Windows)) / b.Took.Seconds()
+			require.Less(t, ratio, 3.0)
+			require.Greater(t, ratio, 1/3.0)
+		}
+	}
+	for _, m := range []measurements{{}, {Busy: []timed{{}, {1, 1, 1, 1}}}, measured(h200.Cores, func() float64 { return 0 })} {
+		require.NotPanics(t, func() { m.fit() })
+	}
+}
+
+// crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the
+// constants, and what sums of rates of ever more samples took.
+const crossover = "../../bench/results/2026-11-21-gpu-crossover-h200.json"
+
+// bytesPerSample is how large the chunks of that are.
+const bytesPerSample = 2.26
+
+// TestCrossover: the constants tell who is done first at every size where that matters,
+// and how long it takes within a factor of 2.7, mostly of two.
+func TestCrossover(t *testing.T) {
+	b, err := os.ReadFile(crossover)
+	require.NoError(t, err)
+	var r struct {
+		Crossover struct {
+			Constants Constants
+			Points    []struct {
+				Series, Samples, Windows int64
+				Cores                    float64 `json:"cores_ms"`
+				Missing                  float64 `json:"gpu_not_resident_ms"`
+				Resident                 float64 `json:"gpu_resident_ms"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &r))
+	require.True(t, r.Crossover.Constants.sound())
+	require.Len(t, r.Crossover.Points, 13)
+	m := newModel(r.Crossover.Constants)
+	worst, far := 1.0, map[int64]bool{}
+	for _, p := range r.Crossover.Points {
+		l := Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
+		there := m.estimate(l)
+		l.Missing = int64(bytesPerSample * float64(p.Samples))
+		missing := m.estimate(l)
+		for gpu, e := range map[float64]Estimate{p.Resident: there, p.Missing: missing} {
+			if math.Abs(math.Log(p.Cores/gpu)) > math.Log(1.3) {
+				require.Equal(t, p.Cores < gpu, e.cheaper() == Cores, "%d samples, %g ms on the GPU", p.Samples, gpu)
+			}
+		}
+		for _, one := range []struct {
+			estimate time.Duration
+			ms       float64
+		}{{there[Cores], p.Cores}, {there[Device], p.Resident}, {missing[Device], p.Missing}} {
+			times := math.Exp(math.Abs(math.Log(one.estimate.Seconds() * 1000 / one.ms)))
+			worst = max(worst, times)
+			if times > 2 {
+				far[p.Samples] = true
+			}
+		}
+	}
+	require.Less(t, worst, 2.7)
+	require.LessOrEqual(t, len(far), 2)
 }

@@ -19,18 +19,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
 
-	"github.com/promwarp/promwarp/internal/instrument"
-
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
-// CPU, Opened and Loaded.
+// CPU and Opened.
 type Options struct {
 	device.Options
 	// Workers is the number of cores that evaluate a query; 0 means all.
@@ -52,7 +51,6 @@ type Placer struct {
 	declined *prometheus.CounterVec
 	model    atomic.Pointer[model] // nil until a GPU is open
 	serving  atomic.Int64          // queries that are being evaluated
-	partial  atomic.Bool           // the model lacks what resample requests take
 }
 
 // gpu is what the choice goes by: a *device.Device.
@@ -77,7 +75,7 @@ func Open(o Options) (*Placer, error) {
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
-	o.CPU, o.Opened, o.Loaded = p.cpu, p.calibrate, p.calibrateResampling
+	o.CPU, o.Opened = p.cpu, p.calibrate
 	devices, err := device.Open(o.Options)
 	if err != nil {
 		return nil, err
@@ -115,3 +113,74 @@ func (p *Placer) Serve() (done func()) {
 
 // Close waits for the leaves under way and closes the GPUs.
 func (p *Placer) Close() { p.devices.Close() }
+
+// Report is what a Placer knows at a moment of its GPUs and of what the machine does.
+type Report struct {
+	Reason  string         `json:"reason,omitempty"` // why there are no GPUs
+	Devices []device.State `json:"devices"`
+	// Constants are what was measured; nil where there is no GPU.
+	Constants *Constants `json:"constants,omitempty"`
+	// Crossover is how long leaves of ever more samples are expected to take.
+	Crossover []Crossing `json:"crossover,omitempty"`
+}
+
+// Crossing is how long a leaf of so many samples is expected to take, in seconds.
+type Crossing struct {
+	Samples  int64   `json:"samples"`
+	Cores    float64 `json:"cores_seconds"`
+	Resident float64 `json:"gpu_resident_seconds"` // on a GPU that has the chunks
+	Copied   float64 `json:"gpu_copied_seconds"`   // on one to which they must be copied
+}
+
+// The leaf of which Crossover speaks: an hour of samples every 15 s of ever more series, a window a
+// minute, chunks as gauges and counters have them.
+const (
+	crossingSamples = 240 // of a series
+	crossingWindows = 60  // of a series
+	crossingBytes   = 2   // of a sample
+	leastCrossing   = 1e4 // samples
+	mostCrossing    = 2e9
+)
+
+// Report returns what the Placer knows. A nil one has no GPU.
+func (p *Placer) Report() (r Report) {
+	r.Devices = []device.State{}
+	if p == nil {
+		r.Reason = "no GPU is to be used (--gpu=off)"
+		return r
+	}
+	all, none := p.devices.Devices()
+	for _, d := range all {
+		r.Devices = append(r.Devices, d.State())
+	}
+	if len(all) == 0 {
+		r.Reason = none
+	}
+	m := p.model.Load()
+	if m == nil {
+		return r
+	}
+	r.Constants = &m.c
+	for n := int64(leastCrossing); n <= mostCrossing; n *= 2 {
+		l := Size{Series: n / crossingSamples, Samples: n, Windows: n / crossingSamples * crossingWindows}
+		there := m.c.Estimate(l)
+		l.Missing = n * crossingBytes
+		r.Crossover = append(r.Crossover, Crossing{
+			Samples: n, Cores: there[Cores].Seconds(), Resident: there[Device].Seconds(), Copied: m.c.Estimate(l)[Device].Seconds(),
+		})
+	}
+	return r
+}
+
+// ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the GPU that has
+// most of them. A nil Placer has none.
+func (p *Placer) ResidentShare(sel *selection.Selection) (most float64) {
+	if p == nil {
+		return 0
+	}
+	all, _ := p.devices.Devices()
+	for _, d := range all {
+		most = max(most, d.ResidentShare(sel))
+	}
+	return most
+}

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
 	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -140,4 +142,18 @@ func TestResampleCancelled(t *testing.T) {
 	cancel()
 	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, synthetic.Storage{Selection: counters(t, 100)}, r)
 	require.ErrorIs(t, err, plan.Ended(ctx))
+}
+
+// requestOver asks for the means of all series, in buckets that are the steps of a grid.
+func requestOver(g plan.Grid) (*resample.Plan, error) {
+	r := &resample.Request{
+		Selectors: [][]*labels.Matcher{nil}, Start: g.Start - g.Interval, End: g.At(g.Steps - 1),
+		Layout: bucket.Layout{Every: bucket.Span{N: g.Interval}}, Grouping: &resample.Grouping{}, Executor: resample.ChooseCores,
+	}
+	mean, err := aggregate.Library{}.Parse("mean")
+	if err != nil {
+		return nil, err
+	}
+	r.Aggregates = []aggregate.Aggregate{mean}
+	return resample.NewPlan(r)
 }

@@ -14,14 +14,13 @@ import (
 
 // Size is how much work a leaf or a resample request is.
 type Size struct {
-	Function  string // of a leaf's window, and what is made of that; or what is made of buckets
-	Resampled bool   // it is a resample request
-	Series    int64
-	Samples   int64   // in its chunks
-	Decoded   float64 // share of them, from 0 to 1, that the cores retain decoded
-	Missing   int64   // bytes that must be copied to the device first
-	Windows   int64   // series times steps
-	Results   int64   // bytes that are copied back from the device
+	Function string // of a leaf's window, and what is made of that; or what is made of buckets
+	Series   int64
+	Samples  int64   // in its chunks
+	Decoded  float64 // share of them, from 0 to 1, that the cores retain decoded
+	Missing  int64   // bytes that must be copied to the device first
+	Windows  int64   // series times steps
+	Results  int64   // bytes that are copied back from the device
 }
 
 // sampledSeries is the least number of series whose chunks SizeOf adds up, if there are so
@@ -44,7 +43,6 @@ func SizeOf(l *cpuexec.Leaf) Size {
 func SizeOfTask(t *resample.Task) Size {
 	from, to := t.Reads()
 	s := sizeOver(t.Selection, from, to-1)
-	s.Resampled = true
 	var parts aggregate.Parts
 	buckets, instructions := int64(t.Grid.N()), 0
 	for _, of := range t.Sources() {

@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -11,9 +12,7 @@ import (
 	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
-// selector checks that the series of one answer are among those that were asked for. A
-// check takes some 5 ns for each matcher: a label mostly stands where it stood in the
-// series before, and has the value that was matched there.
+// selector checks that the series of one answer are among those that were asked for.
 type selector struct {
 	matchers []matcher
 	// added says that the store may have added labels after it matched series, which are
@@ -21,12 +20,9 @@ type selector struct {
 	added bool
 }
 
-// matcher is one matcher and what it said last.
+// matcher is one matcher and what may have been added.
 type matcher struct {
 	*labels.Matcher
-	at      int    // where the label was among those of the series before
-	value   []byte // that was matched last
-	matches bool   // whether it did; false before the first
 	asAdded []byte // the one value that does not match and that the store may have added
 	lacked  bool   // whether a series had no such label, so that it is none that is added
 }
@@ -39,22 +35,16 @@ func newSelector(ms []*labels.Matcher, added bool) selector {
 	return s
 }
 
-// longValue is how many bytes of a value are stored at most to compare others with.
-const longValue = 256
-
 // check returns an error if the series with labels ls, which have different names, is none
 // of those that were asked for.
 func (s *selector) check(ls []wire.Label) error {
 	for i := range s.matchers {
 		m := &s.matchers[i]
-		value := m.find(ls)
-		if m.matches && bytes.Equal(value, m.value) && (value != nil || !s.added) {
-			continue
+		var value []byte
+		if k := slices.IndexFunc(ls, func(l wire.Label) bool { return string(l.Name) == m.Name }); k >= 0 {
+			value = ls[k].Value
 		}
 		if m.Matches(wire.String(value)) {
-			if m.matches = len(value) <= longValue; m.matches {
-				m.value = append(m.value[:0], value...)
-			}
 			m.lacked = m.lacked || len(value) == 0
 			if m.asAdded == nil || len(value) > 0 {
 				continue
@@ -63,20 +53,6 @@ func (s *selector) check(ls []wire.Label) error {
 			continue
 		}
 		return &UnaskedError{series: wire.Describe(ls), by: s.String(), External: m.Matches("")}
-	}
-	return nil
-}
-
-// find returns the value of the matcher's label, or nil if there is none.
-func (m *matcher) find(ls []wire.Label) []byte {
-	if m.at < len(ls) && string(ls[m.at].Name) == m.Name {
-		return ls[m.at].Value
-	}
-	for i := range ls {
-		if string(ls[i].Name) == m.Name {
-			m.at = i
-			return ls[i].Value
-		}
 	}
 	return nil
 }

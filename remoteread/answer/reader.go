@@ -6,7 +6,7 @@
 // share the labels that are there already. Every label, series and chunk header that came is
 // checked, and an answer that has anything wrong brings nothing.
 //
-// Start with Reader; walk.go goes through frames, sampleswalk.go through samples.
+// Start with Reader; stream.go goes through frames, sampleswalk.go through samples.
 package answer
 
 import (
@@ -25,7 +25,6 @@ type Reader struct {
 	MaxFrame  int64 // bytes of the largest frame
 	MaxAnswer int64 // bytes of the largest answer of samples, decompressed
 	MaxBytes  int64 // bytes of chunks that one answer may bring
-	orders    orders
 }
 
 // Part is one of the questions of a request, and what the answer has for it.
@@ -33,8 +32,6 @@ type Part struct {
 	Ctx   context.Context   // of who asks; once it has ended the others go on without
 	Asked []*labels.Matcher // what the series must match
 	View  *external.View    // or nil
-	// Number is that of the part of a fetch that it is for.
-	Number int
 	// Exact says that chunks could have been had, so that samples must tell as much.
 	Exact bool
 	// Count is told how many bytes and series have come so far. It ends reading with an error.

@@ -41,7 +41,7 @@ func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error)
 func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 	e := selection.Expected(p.Ctx)
 	s.begin()
-	s.expected.expect(e.Series, p.Number, &a.orders)
+	s.expected.series = e.Series
 	s.exact, s.signed, s.view, s.asked = p.Exact, e.Signed, p.View, p.selector()
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
@@ -53,7 +53,6 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 			return err
 		}
 	}
-	a.orders.keep(&s.expected)
 	s.arrange(b)
 	sel, err := b.Finish()
 	if err != nil {
@@ -87,10 +86,7 @@ type samplesReader struct {
 	values     []float64
 	labelBytes int64
 
-	came   []came  // the series in the builder
-	known  []int32 // by number of the expected series: which of those it is, from 1; 0 for none
-	others []int32
-	order  []int32
+	came []came // the series in the builder
 }
 
 // came is a series that came.
@@ -121,7 +117,7 @@ func (s *samplesReader) begin() {
 	clear(s.came)
 	s.came, s.labelBytes, s.current, s.view = s.came[:0], 0, labels.Labels{}, nil
 	s.asked = selector{}
-	s.expected.reset()
+	s.expected = index{}
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes. It reads no more
@@ -168,34 +164,17 @@ func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// arrange puts the series in b into label order, equal ones as they came. A Prometheus
-// need not send them in that order.
+// arrange puts the series in b into label order where all were expected. A Prometheus sends series
+// as samples in the order in which they were first seen. The builder sorts the others.
 func (s *samplesReader) arrange(b *selection.Builder) {
-	if slices.IsSortedFunc(s.came, func(a, b came) int { return cmp.Compare(a.expected, b.expected) }) &&
-		(len(s.came) == 0 || s.came[0].expected >= 0) {
+	byNumber := func(a, b came) int { return cmp.Compare(a.expected, b.expected) }
+	if slices.IsSortedFunc(s.came, byNumber) || slices.ContainsFunc(s.came, func(c came) bool { return c.expected < 0 }) {
 		return
 	}
-	s.known = slices.Grow(s.known[:0], len(s.expected.series))[:len(s.expected.series)]
-	clear(s.known)
-	s.others, s.order = s.others[:0], s.order[:0]
-	for i, c := range s.came {
-		if c.expected >= 0 && s.known[c.expected] == 0 {
-			s.known[c.expected] = int32(i + 1)
-		} else {
-			s.others = append(s.others, int32(i))
-		}
+	order := make([]int32, len(s.came))
+	for i := range order {
+		order[i] = int32(i)
 	}
-	compare := func(a, b int32) int { return labels.Compare(s.came[a].labels, s.came[b].labels) }
-	slices.SortStableFunc(s.others, compare)
-	others := s.others
-	for _, i := range s.known {
-		if i == 0 {
-			continue
-		}
-		for len(others) > 0 && compare(others[0], i-1) < 0 {
-			s.order, others = append(s.order, others[0]), others[1:]
-		}
-		s.order = append(s.order, i-1)
-	}
-	b.Arrange(append(s.order, others...))
+	slices.SortStableFunc(order, func(a, b int32) int { return byNumber(s.came[a], s.came[b]) })
+	b.Arrange(order)
 }

@@ -230,28 +230,17 @@ func plainSample(b []byte) (t int64, v float64, ok bool) {
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
 // certain of which sign.
 func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return 0, 0, false, wire.Malformed("a sample", n)
-		}
-		b = b[n:]
+	for f, err := range wire.Fields(b, "a sample") {
 		switch {
-		case num == 1 && typ == protowire.Fixed64Type:
-			bits, m := protowire.ConsumeFixed64(b)
-			v, certain, n = math.Float64frombits(bits), true, m
-		case num == 2 && typ == protowire.VarintType:
-			ms, m := protowire.ConsumeVarint(b)
-			t, n = int64(ms), m
-		case num <= 2:
-			return 0, 0, false, wire.WrongType("a sample", num, typ)
+		case err != nil || f.Num > 2:
+		case f.Num == 1:
+			v, certain, err = math.Float64frombits(f.Value), true, f.Is(protowire.Fixed64Type, "a sample")
 		default:
-			n = protowire.ConsumeFieldValue(num, typ, b)
+			t, err = int64(f.Value), f.Is(protowire.VarintType, "a sample")
 		}
-		if n < 0 {
-			return 0, 0, false, wire.Malformed("a sample", n)
+		if err != nil {
+			return 0, 0, false, err
 		}
-		b = b[n:]
 	}
 	return t, v, certain, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -42,29 +41,6 @@ func TestEncodingNumbers(t *testing.T) {
 	require.False(t, chunkenc.IsValidEncoding(chunkenc.Encoding(len(prompb.Chunk_Encoding_value))), "an encoding that prompb does not have")
 }
 
-// recorder builds the message that a walker went through.
-type recorder struct{ m prompb.ChunkedReadResponse }
-
-func (*recorder) match([]byte) int { return 0 }
-func (*recorder) startMatched()    {}
-
-func (r *recorder) startSeries(ls []wire.Label) error {
-	s := &prompb.ChunkedSeries{}
-	for _, l := range ls {
-		s.Labels = append(s.Labels, prompb.Label{Name: string(l.Name), Value: string(l.Value)})
-	}
-	r.m.ChunkedSeries = append(r.m.ChunkedSeries, s)
-	return nil
-}
-
-func (r *recorder) chunk(c wireChunk) error {
-	s := r.m.ChunkedSeries[len(r.m.ChunkedSeries)-1]
-	s.Chunks = append(s.Chunks, prompb.Chunk{
-		MinTimeMs: c.minT, MaxTimeMs: c.maxT, Type: prompb.Chunk_Encoding(c.encoding), Data: c.data,
-	})
-	return nil
-}
-
 func seeds() [][]byte {
 	two := &prompb.ChunkedReadResponse{QueryIndex: 3, ChunkedSeries: []*prompb.ChunkedSeries{
 		wireSeries(1_700_000_000_000, 20, "__name__", "up", "job", "j"), wireSeries(-5, 3, "a", ""), {},
@@ -83,9 +59,20 @@ func seeds() [][]byte {
 	}
 }
 
-// FuzzFrame checks that nothing in a frame makes the client panic, that what
-// the walker accepts is what prompb reads, and that it accepts whatever prompb
-// writes.
+// finished is what a frame of the first query makes.
+func (d *streamBuilder) finished(frame []byte) (*selection.Selection, error) {
+	series, _, err := d.parse(frame)
+	if err == nil {
+		err = d.frame(series, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.b.Finish()
+}
+
+// FuzzFrame checks that nothing in a frame makes the client panic, and that it makes the same of it
+// as of what prompb reads and writes again.
 func FuzzFrame(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add(s)
@@ -106,37 +93,18 @@ func FuzzFrame(f *testing.F) {
 		}
 		var want prompb.ChunkedReadResponse
 		wantErr := want.Unmarshal(data)
-
-		var got recorder
-		w := walker{sink: &got}
-		if err := w.frame(data, 0); err == nil {
-			got.m.QueryIndex = queryOf(data)
-			require.NoError(t, wantErr)
-			require.Equal(t, canonical(&want), canonical(&got.m))
-		}
-		if wantErr == nil && len(want.ChunkedSeries) > 0 {
-			b := canonical(&want)
-			var again recorder
-			w.sink = &again
-			require.NoError(t, w.frame(b, 0))
-			again.m.QueryIndex = queryOf(b)
-			require.Equal(t, b, canonical(&again.m))
-		}
-
 		d := newStreamBuilder(1 << 20)
-		w.sink = d
-		if err := w.frame(data, queryOf(data)); err != nil {
-			return
-		}
-		s, err := d.b.Finish()
+		s, err := d.finished(data)
 		if err != nil {
 			return
 		}
+		require.NoError(t, wantErr)
+		prompbs, err := newStreamBuilder(1 << 20).finished(canonical(&want))
+		require.NoError(t, err)
+		require.Equal(t, chunksOf(prompbs), chunksOf(s))
 		again := newStreamBuilder(1 << 20)
-		again.expected.expect(s.Series(), 0, nil)
-		w.sink = again
-		require.NoError(t, w.frame(data, 0))
-		known, err := again.b.Finish()
+		again.expected.series = s.Series()
+		known, err := again.finished(data)
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(s), chunksOf(known))
 		require.Equal(t, d.series, again.series)
@@ -180,8 +148,7 @@ func TestStreamOfExpectedSeries(t *testing.T) {
 				expected = append(expected, series(i))
 			}
 			d := newStreamBuilder(1 << 20)
-			d.expected.expect(expected, 0, nil)
-			w := walker{sink: d}
+			d.expected.series = expected
 			for n, i := range test.comes {
 				chunk := wireSeries(0, 5).Chunks
 				ls := prompb.FromLabels(series(i), nil)
@@ -189,7 +156,7 @@ func TestStreamOfExpectedSeries(t *testing.T) {
 				late := append(append(marshal(&prompb.ChunkedSeries{Labels: ls[:1]}), marshal(&prompb.ChunkedSeries{Chunks: chunk})...),
 					marshal(&prompb.ChunkedSeries{Labels: ls[1:]})...)
 				for _, b := range [][]byte{whole, late, whole} { // which are one series
-					require.NoError(t, w.series(b))
+					require.NoError(t, d.addSeries(b))
 				}
 				require.True(t, labels.Equal(series(i), d.labels), d.labels)
 				require.EqualValues(t, n+1, d.series)
@@ -207,10 +174,9 @@ func TestLateLabel(t *testing.T) {
 	known := wireSeries(0, 5, "a", "b")
 	b := append(marshal(known), marshal(&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "c", Value: "d"}}})...)
 	d := newStreamBuilder(1 << 20)
-	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, 0, nil)
-	w := walker{sink: d}
-	require.NoError(t, w.series(marshal(known)))
-	require.NoError(t, w.series(b))
+	d.expected.series = []labels.Labels{labels.FromStrings("a", "b")}
+	require.NoError(t, d.addSeries(marshal(known)))
+	require.NoError(t, d.addSeries(b))
 	s, err := d.b.Finish()
 	require.NoError(t, err)
 	require.Equal(t, []labels.Labels{labels.FromStrings("a", "b"), labels.FromStrings("a", "b", "c", "d")}, s.Series())

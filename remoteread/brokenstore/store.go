@@ -4,21 +4,19 @@
 package brokenstore
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"net/http"
 	"slices"
 	"sync/atomic"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
 )
 
 const (
@@ -190,26 +188,43 @@ func (x *exchange) floatsOf(i int, times ...int64) *prompb.TimeSeries {
 // first is the first chunk of the first series.
 func (x *exchange) first() *prompb.Chunk { return &x.series[0].Chunks[0] }
 
-func marshal(m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		panic(err) // of messages made here
-	}
-	return b
-}
-
-// frames are series as a stream, a frame each.
-func frames(series ...*prompb.ChunkedSeries) []byte {
-	var b bytes.Buffer
-	for _, s := range series {
-		b.Write(frame(marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{s}})))
-	}
-	return b.Bytes()
-}
+// Those of wiretest that nearly every kind uses.
+var marshal, frames = wiretest.Marshal, wiretest.Frames
 
 // frame is data as a frame.
-func frame(data []byte) []byte {
-	b := binary.AppendUvarint(nil, uint64(len(data)))
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
-	return append(b, data...)
+func frame(data []byte) []byte { return wiretest.RawFrame(data, true) }
+
+// Kind is one way of being broken.
+type Kind struct {
+	Name string // in words; unique
+	// Fails says whether a fetch must fail. Where it does not, what is odd changes no
+	// answer, or is what Prometheus accepts.
+	Fails bool
+	// Late says that a fetch need not notice, but whoever decodes the samples must.
+	Late bool
+	// Endless says that the answer does not end by itself: a limit or a deadline ends it.
+	Endless bool
+	// Says is part of the error; empty for an endless one that a deadline ends.
+	Says string
+
+	anyRequest bool // whether what is no remote-read request is answered, too
+	answer     func(*exchange)
+}
+
+// Kinds returns all kinds.
+func Kinds() []Kind { return slices.Concat(http1, streams, seriesKinds, chunkKinds, sampleKinds) }
+
+// altered is a kind that alters a right answer.
+func altered(name, says string, alter func(*exchange)) Kind {
+	return Kind{Name: name, Fails: says != "", Says: says, answer: func(x *exchange) {
+		alter(x)
+		x.stream(frames(x.series...))
+	}}
+}
+
+// late is an altered kind that is noticed when samples are decoded.
+func late(name, says string, alter func(*exchange)) Kind {
+	k := altered(name, says, alter)
+	k.Late = true
+	return k
 }

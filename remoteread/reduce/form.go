@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,9 +13,11 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/encoding"
 )
 
 // form makes series on which a reader's own aggregation yields what was aggregated here.
@@ -116,4 +119,161 @@ func numberName(h *storage.SelectHints) string {
 		return name
 	}
 	return model.MetricNameLabel
+}
+
+// part is some of what a series is sent as: a chunk of the selection as it is, or a new one.
+type part struct {
+	*selection.Chunk
+	data []byte // of a new one
+}
+
+// encoder makes chunks of samples.
+type encoder struct{ scratch []byte }
+
+// perChunk is the most samples of a chunk. Each chunk costs the bytes of some ten samples, and
+// nobody looks for a part of what is left.
+const perChunk = 1000
+
+// encode appends the chunks of samples to parts.
+func (e *encoder) encode(parts []part, times []int64, values []float64) []part {
+	for len(times) > 0 {
+		n := min(len(times), perChunk)
+		e.scratch = encoding.AppendTightXOR(e.scratch[:0], times[:n], values[:n])
+		parts = append(parts, part{&selection.Chunk{Enc: chunkenc.EncXOR, MinT: times[0], MaxT: times[n-1]}, slices.Clone(e.scratch)})
+		times, values = times[n:], values[n:]
+	}
+	return parts
+}
+
+// write adds parts of a series to b. Those that are not new are chunks of sel.
+func write(b *selection.Builder, parts []part, sel *selection.Selection) error {
+	for _, p := range parts {
+		data := p.data
+		if data == nil {
+			data = sel.Bytes(*p.Chunk)
+		}
+		if err := b.Chunk(p.Enc, p.MinT, p.MaxT, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// labelled reports whether one of series has an external label of its own.
+func labelled(series []labels.Labels, external labels.Labels) (found bool) {
+	external.Range(func(e labels.Label) {
+		found = found || slices.ContainsFunc(series, func(l labels.Labels) bool { return l.Has(e.Name) })
+	})
+	return found
+}
+
+// become returns what series are with external labels.
+func become(series []labels.Labels, external labels.Labels) []labels.Labels {
+	out := make([]labels.Labels, len(series))
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i, l := range series {
+		b.Reset(l)
+		external.Range(func(e labels.Label) {
+			if !l.Has(e.Name) {
+				b.Set(e.Name, e.Value)
+			}
+		})
+		out[i] = b.Labels()
+	}
+	return out
+}
+
+// joined reports whether two of series, which differ, become one with external labels.
+func joined(series []labels.Labels, external labels.Labels) bool {
+	if !labelled(series, external) {
+		return false
+	}
+	all := become(series, external)
+	slices.SortFunc(all, labels.Compare)
+	return len(slices.CompactFunc(all, labels.Equal)) < len(series)
+}
+
+// apart reports whether external labels leave series what they are: none has one of its own,
+// and, for sums, whose bits depend on it, they are in the same order with them.
+func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) bool {
+	switch {
+	case labelled(series, external):
+		return false
+	case external.IsEmpty() || op != parser.SUM && op != parser.AVG:
+		return true
+	}
+	return slices.IsSortedFunc(become(series, external), labels.Compare)
+}
+
+// arrange puts groups into the order in which the reader has them: that of the first series of
+// each that has a value at some step. It reports false where that depends on what the reader
+// does not say: inside of a subquery the first step is none.
+func (t *thinner) arrange(groups promql.Matrix) (bool, error) {
+	if len(groups) < 2 {
+		return true, nil
+	}
+	rank := make(map[string]int, len(groups))
+	h := t.q.Hints
+	b := labels.NewBuilder(labels.EmptyLabels())
+	var w worker
+	w.marker = marker{asked: t.asked, function: latest}
+	for i, l := range t.sel.Series() {
+		b.Reset(l)
+		if h.By {
+			b.Keep(h.Grouping...)
+		} else {
+			b.Del(h.Grouping...)
+			b.Del(model.MetricNameLabel)
+		}
+		key := b.Labels().String()
+		if _, known := rank[key]; known {
+			continue
+		}
+		seen, certain, err := t.visible(&w, i)
+		if err != nil || !certain {
+			return false, err
+		}
+		if seen {
+			if rank[key] = i; len(rank) == len(groups) {
+				break
+			}
+		}
+	}
+	slices.SortFunc(groups, func(a, b promql.Series) int {
+		return cmp.Compare(rank[a.Metric.String()], rank[b.Metric.String()])
+	})
+	return true, nil
+}
+
+// visible reports whether series i has a value at some step, and whether that is so for a
+// reader without the first step, too.
+func (t *thinner) visible(w *worker, i int) (seen, certain bool, err error) {
+	later := t.asked
+	if t.steps() > 1 {
+		later.first += t.step
+	}
+	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
+	for n := 1; ; n *= 8 { // until the end of some of the chunks, which mostly is enough
+		part := *t
+		part.asked = later
+		if n < len(chunks) {
+			part.q.MaxT = chunks[n-1].MaxT
+			part.last = min(t.last, later.after(part.q.MaxT+1)-t.step)
+		}
+		if seen, err := part.anyValue(w, i); seen || err != nil || n >= len(chunks) && later == t.asked {
+			return seen, true, err
+		}
+		if n >= len(chunks) {
+			break
+		}
+	}
+	seen, err = t.anyValue(w, i)
+	return seen, !seen, err
+}
+
+// anyValue reports whether series i has a value at some step.
+func (t *thinner) anyValue(w *worker, i int) (bool, error) {
+	w.asked, w.values = t.asked, w.values[:0]
+	_, err := t.series(w, i, nil) // which leaves what it keeps in w
+	return slices.ContainsFunc(w.values, func(v float64) bool { return !value.IsStaleNaN(v) }), err
 }

@@ -9,8 +9,9 @@
 // one that it would give to all samples, bit by bit, under the conditions in docs/readers.md.
 // Whatever does not say enough gets all.
 //
-// Start with Reducer.Thin; grid.go is what hints mean, seen.go which samples a function sees,
-// ongrid.go which of them are sent at the ends of windows, aggregate.go which aggregations have a form that the reader's own leaves as it is.
+// Start with Reducer.Thin; grid.go is what hints mean, seen.go which samples a function sees
+// and which of them are sent at the ends of windows, aggregate.go which aggregations have a form that
+// the reader's own leaves as it is.
 package reduce
 
 import (

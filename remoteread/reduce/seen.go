@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // function is what an evaluation sees of the samples in its window.
@@ -79,9 +82,8 @@ var aloneOverTime = map[string]function{
 type marker struct {
 	asked
 	function
-	before, after, stack []int  // scratch memory of neighbours
-	seen                 []bool // of each sample, where a window sees several
-	whole                int    // up to which index a window has seen all of its samples
+	seen  []bool // of each sample, where a window sees several
+	whole int    // up to which index a window has seen all of its samples
 }
 
 // mark appends to kept the indices of those samples of ts and vs that are seen by an evaluation
@@ -90,9 +92,6 @@ type marker struct {
 func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 	if len(ts) == 0 {
 		return kept
-	}
-	if m.extreme() && m.width > m.step && m.steps() > 1 {
-		return m.overlapping(kept, ts, vs)
 	}
 	m.seen, m.whole = m.seen[:0], 0
 	if m.function >= lastTwo {
@@ -137,32 +136,15 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 		}
 		at = next
 	}
-	return m.collect(kept, ts)
+	return m.collect(kept)
 }
 
-// wide is from which difference of two distances between samples, in ms, a chunk takes 68 bits
-// for a time, and not 24.
-const wide = 1 << 19
-
-// collect appends to kept what several windows see. Where a distance is wide, as it is once or
-// twice a step, and its halves are not, it keeps one more sample in between.
-func (m *marker) collect(kept []int, ts []int64) []int {
-	last, distance := -1, int64(0)
+// collect appends to kept what several windows see.
+func (m *marker) collect(kept []int) []int {
 	for i, seen := range m.seen {
-		if !seen {
-			continue
+		if seen {
+			kept = append(kept, i)
 		}
-		if last >= 0 {
-			before := distance
-			distance = ts[i] - ts[last]
-			middle := beyond(ts, last, ts[last]+distance/2)
-			if distance-before >= wide && distance/2-before < wide && middle < i {
-				kept = append(kept, middle)
-				distance = ts[i] - ts[middle]
-			}
-		}
-		kept = append(kept, i)
-		last = i
 	}
 	return kept
 }
@@ -210,44 +192,44 @@ func beyond(ts []int64, from int, t int64) int {
 	return from + sort.Search(len(rest), func(i int) bool { return rest[i] > t })
 }
 
-// overlapping is mark for the extremes of windows that overlap. Each sample decides the
-// evaluations in an interval of times: it is kept if a time of the grid lies there. Of equal
-// values the first is the extreme. A NaN is so only where there are NaNs alone, and the last
-// of them is.
-func (m *marker) overlapping(kept []int, ts []int64, vs []float64) []int {
-	m.neighbours(vs)
-	for i, t := range ts {
-		from, until := t, t+m.width
-		if p := m.before[i]; p >= 0 {
-			from = max(from, ts[p]+m.width)
-		}
-		if n := m.after[i]; n < len(ts) {
-			until = min(until, ts[n])
-		}
-		if at := m.grid.after(from); at < until && at <= m.last {
-			kept = append(kept, i)
-		}
+// choose returns what is seen of the samples of q, by a reader that has no others if it is alone,
+// and whether each window's sample is sent as one at the window's end. That takes fewer bytes, and
+// is the only way to send what is added up.
+func (a asked) choose(q serve.Query, alone bool) (f function, onGrid bool) {
+	if q.Hints.Range == 0 {
+		return latest, false
 	}
-	return kept
+	alone = alone && !cut(q)
+	onGrid = alone && (a.step >= a.width || a.steps() == 1)
+	if f = overTime[q.Hints.Func]; f == everything && alone {
+		f = aloneOverTime[q.Hints.Func]
+	}
+	if f.added() && !(onGrid && a.sums) || f.extreme() && a.width > a.step && a.steps() > 1 {
+		f = everything
+	}
+	return f, onGrid && f != everything && f < lastTwo
 }
 
-// neighbours finds for each sample the last one before it that keeps it from being its window's
-// extreme, and the first one after it.
-func (m *marker) neighbours(vs []float64) {
-	m.before, m.after, m.stack = m.before[:0], m.after[:0], m.stack[:0]
-	for i, v := range vs {
-		m.before, m.after = append(m.before, -1), append(m.after, len(vs))
-		if math.IsNaN(v) {
-			m.after[i] = i + 1
+// cut reports whether the reader drops what is sent of times for which it has samples itself.
+func cut(q serve.Query) bool { return q.Start > q.Hints.Start || q.End < q.Hints.End }
+
+// add appends to w's times and values those of windows that are made of all of their samples.
+func (w *worker) add(ts []int64, vs []float64) {
+	for lo, hi := 0, 0; hi < len(ts); {
+		at := w.grid.after(ts[hi])
+		if at > w.last {
+			return
+		}
+		lo, hi = beyond(ts, hi, at-w.width), beyond(ts, hi, at)
+		if lo == hi {
 			continue
 		}
-		for len(m.stack) > 0 && m.beats(v, vs[m.stack[len(m.stack)-1]]) {
-			m.after[m.stack[len(m.stack)-1]] = i
-			m.stack = m.stack[:len(m.stack)-1]
+		v := 0.0
+		if w.function == total {
+			v = exact.Sum(vs[lo:hi])
+		} else {
+			v = exact.Mean(vs[lo:hi])
 		}
-		if len(m.stack) > 0 {
-			m.before[i] = m.stack[len(m.stack)-1]
-		}
-		m.stack = append(m.stack, i)
+		w.times, w.values = append(w.times, at), append(w.values, v)
 	}
 }

@@ -166,9 +166,7 @@ func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer in.Release()
-	ts, _ := in.Times.Join(in.Times.Own, false, &w.joined)
-	return t.samples(w, ts, &in, parts), nil
+	return t.samples(w, in.Times.Join(in.Times.Own, &w.joined), &in, parts), nil
 }
 
 // seen reports whether an evaluation sees times of c at all.

@@ -3,19 +3,19 @@ package serve
 import (
 	"encoding/binary"
 	"math"
-	"sort"
+	"slices"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // coder encodes series as TimeSeries, one after another, and compresses them.
 type coder struct {
 	compressor
-	decoded    decode.Buffer
+	decoded    floats
 	reuse      chunkenc.Iterator
 	floats     []byte // of the present series: labels and Samples
 	histograms []byte // and Histograms
@@ -30,7 +30,11 @@ func (c *coder) series(f found, p *pending) (n int, err error) {
 	case f.onlyLabels:
 		return 0, nil
 	case allFloats(p.chunks):
-		return c.addFloats(f, p)
+		times, values, err := c.decoded.within(f, p.series, p.chunks)
+		for k, t := range times {
+			c.floats = appendSample(c.floats, t, values[k])
+		}
+		return len(times), err
 	}
 	c.reuse = p.sel.Decode(p.i, p.chunks, f.mint, f.maxt, c.reuse)
 	for v := c.reuse.Next(); v != chunkenc.ValNone; v = c.reuse.Next() {
@@ -59,22 +63,6 @@ func allFloats(chunks []selection.Chunk) bool {
 		}
 	}
 	return true
-}
-
-// addFloats encodes the samples of p, which has floats alone.
-func (c *coder) addFloats(f found, p *pending) (int, error) {
-	c.decoded.Reset()
-	if _, err := c.decoded.Read(p.sel, p.i, p.chunks, false); err != nil {
-		p.sel.Discard()
-		return 0, err
-	}
-	times, values := c.decoded.Times, c.decoded.Values
-	lo := sort.Search(len(times), func(k int) bool { return times[k] >= f.mint })
-	hi := lo + sort.Search(len(times)-lo, func(k int) bool { return times[lo+k] > f.maxt })
-	for k, t := range times[lo:hi] {
-		c.floats = appendSample(c.floats, t, values[lo+k])
-	}
-	return hi - lo, nil
 }
 
 // usualOfSample is how many bytes a Sample takes as a field that is not 0 and whose time takes
@@ -123,4 +111,65 @@ func (c *coder) endSeries() {
 	c.write(binary.AppendUvarint(append(head[:0], tagTimeseries), uint64(len(c.floats)+len(c.histograms))))
 	c.write(c.floats)
 	c.write(c.histograms)
+}
+
+// snappyBlock is how many bytes snappy compresses at a time; each such block refers to
+// nothing outside of itself.
+const snappyBlock = 64 << 10
+
+// compressor compresses what is appended to it, so that only the compressed bytes of a
+// large message are held. In snappy's format the number of all bytes comes first, then any
+// sequence of elements, so what block after block compresses to may be put together, and
+// anything may be put before it once its content is known.
+type compressor struct {
+	raw  []byte // not compressed yet
+	tmp  []byte
+	out  []byte // elements
+	size int64  // bytes that out stands for
+}
+
+// write appends b.
+func (c *compressor) write(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), snappyBlock-len(c.raw))
+		c.raw = append(c.raw, b[:n]...)
+		b = b[n:]
+		if len(c.raw) == snappyBlock {
+			c.flush()
+		}
+	}
+}
+
+// flush compresses what is not compressed yet.
+func (c *compressor) flush() {
+	if len(c.raw) == 0 {
+		return
+	}
+	c.size += int64(len(c.raw))
+	c.tmp = s2.EncodeSnappy(c.tmp[:cap(c.tmp)], c.raw)
+	_, header := binary.Uvarint(c.tmp)
+	c.out = append(c.out, c.tmp[header:]...)
+	c.raw = c.raw[:0]
+}
+
+// compressed returns what was appended, compressed, and how many bytes it stands for.
+func (c *compressor) compressed() (out []byte, size int64) {
+	c.flush()
+	return slices.Clone(c.out), c.size
+}
+
+// reset forgets what was appended.
+func (c *compressor) reset() { c.raw, c.out, c.size = c.raw[:0], c.out[:0], 0 }
+
+// literal returns b, of 1 to 60 bytes, as an element.
+func literal(b []byte) []byte {
+	return append([]byte{byte(len(b)-1) << 2}, b...)
+}
+
+// checkSnappy refuses an answer of more bytes than snappy has a number for.
+func checkSnappy(size int64) error {
+	if size > math.MaxUint32 {
+		return refuse("the answer of samples would be %d bytes and cannot be more than %d; ask for chunks, or for less", size, uint32(math.MaxUint32))
+	}
+	return nil
 }

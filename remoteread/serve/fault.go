@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
@@ -83,4 +86,91 @@ func failure(ctx context.Context, err error) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// response is where an answer is written. It notes whether any of it has gone out, since
+// after that the status cannot say what went wrong.
+type response struct {
+	http.ResponseWriter
+	begun     bool
+	brokenOff bool
+	bytes     int64
+}
+
+// Write implements http.ResponseWriter.
+func (w *response) Write(b []byte) (int, error) {
+	w.begun = true
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// flush sends what has been written.
+func (w *response) flush() {
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// errorGrace is how long after the deadline there is for saying that it has passed.
+const errorGrace = time.Second
+
+// until makes reading the request and writing the answer fail soon after deadline, so that
+// a client who does neither holds nothing for longer. net/http lifts that for the
+// connection's next request. Where it is not supported, as in tests, neither blocks.
+func (w *response) until(deadline time.Time) {
+	c := http.NewResponseController(w.ResponseWriter)
+	_ = c.SetReadDeadline(deadline.Add(errorGrace / 10)) // so that the context is done before
+	_ = c.SetWriteDeadline(deadline.Add(errorGrace))
+}
+
+// allRead says that the request was read. What net/http reads after it is to see whether
+// the client goes away.
+func (w *response) allRead() {
+	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Time{})
+}
+
+// breakOff ends a stream of frames as Prometheus does, with the error's text. It reads as
+// no frame, so nobody takes the answer for whole, and promwarp's client shows it.
+func (w *response) breakOff(err error) {
+	w.brokenOff = true
+	_, _ = w.Write([]byte(err.Error() + "\n"))
+	w.flush()
+}
+
+// unlessTooLarge answers req, unless the same one alone needed more memory than there is a moment ago.
+func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) error {
+	key, start := h.keyOf(req)
+	if err := h.o.TooLarge.Refuses(key, start, h.o.Memory.Limit()); err != nil {
+		return err
+	}
+	err := answer()
+	if errors.As(err, new(*memory.BusyError)) && h.o.Alone != nil && h.o.Alone() {
+		err = &memory.TooLargeError{Limit: h.o.Memory.Limit()}
+	}
+	var large *memory.TooLargeError
+	if errors.As(err, &large) {
+		h.o.TooLarge.Note(key, start, large)
+	}
+	return err
+}
+
+// keyOf is the same for requests for the same series over ranges of the same lengths, of which the
+// first begins at start.
+func (h *Handler) keyOf(req *prompb.ReadRequest) (key uint64, start time.Time) {
+	if h.o.TooLarge == nil || len(req.Queries) == 0 {
+		return 0, time.Time{}
+	}
+	var of maphash.Hash
+	of.SetSeed(h.o.TooLarge.Seed)
+	first := req.Queries[0].StartTimestampMs
+	_, _ = fmt.Fprint(&of, h.reduce != nil, req.AcceptedResponseTypes)
+	for _, q := range req.Queries {
+		_, _ = fmt.Fprint(&of, q.StartTimestampMs-first, q.EndTimestampMs-first, len(q.Matchers))
+		if hints := q.Hints; hints != nil {
+			_, _ = fmt.Fprintf(&of, "%q%d %d %t%q", hints.Func, hints.StepMs, hints.RangeMs, hints.By, hints.Grouping)
+		}
+		for _, m := range q.Matchers {
+			_, _ = fmt.Fprintf(&of, "%d%q%q", m.Type, m.Name, m.Value)
+		}
+	}
+	return of.Sum64(), time.UnixMilli(first)
 }

@@ -201,13 +201,13 @@ func encode(t testing.TB, r *rand.Rand, e chunkenc.Encoding, ts *int64, n int) (
 		*ts += 1 + r.Int64N(300)
 	}
 	data = c.Bytes()
-	if !gauge {
-		p := piece{enc: e, data: data}
-		setResetHeader(p, map[histogram.CounterResetHint]chunkenc.CounterResetHeader{
+	if !gauge && resetByte(e) >= 0 {
+		said := map[histogram.CounterResetHint]chunkenc.CounterResetHeader{
 			histogram.UnknownCounterReset: chunkenc.UnknownCounterReset,
 			histogram.CounterReset:        chunkenc.CounterReset,
 			histogram.NotCounterReset:     chunkenc.NotCounterReset,
-		}[hint])
+		}[hint]
+		setReset(e, data, byte(said))
 	}
 	return minT, maxT, data
 }

@@ -8,12 +8,14 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/internal/memory"
@@ -182,24 +184,6 @@ func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
 	return nil
 }
 
-// negotiate returns the first of accepted that there is. Readers that say nothing are
-// older than that field and take samples.
-func negotiate(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadRequest_ResponseType, error) {
-	if len(accepted) == 0 {
-		return prompb.ReadRequest_SAMPLES, nil
-	}
-	supported := map[prompb.ReadRequest_ResponseType]struct{}{
-		prompb.ReadRequest_SAMPLES:             {},
-		prompb.ReadRequest_STREAMED_XOR_CHUNKS: {},
-	}
-	for _, typ := range accepted {
-		if _, ok := supported[typ]; ok {
-			return typ, nil
-		}
-	}
-	return 0, refuse("server does not support any of the requested response types: %v; supported: %v", accepted, supported)
-}
-
 // hintsOf returns hints, which may be nil, in the storage's form.
 func hintsOf(h *prompb.ReadHints) *storage.SelectHints {
 	if h == nil {
@@ -211,32 +195,14 @@ func hintsOf(h *prompb.ReadHints) *storage.SelectHints {
 	}
 }
 
-// matcherTypes are the types of matchers.
-var matcherTypes = map[prompb.LabelMatcher_Type]labels.MatchType{
-	prompb.LabelMatcher_EQ:  labels.MatchEqual,
-	prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
-	prompb.LabelMatcher_RE:  labels.MatchRegexp,
-	prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
-}
-
 // matchersOf returns what a query matches by. A matcher that asks for an external label's
 // very value asks the storage for series without that label: they are those that get it.
 func matchersOf(in []*prompb.LabelMatcher, external labels.Labels) ([]*labels.Matcher, error) {
-	out := make([]*labels.Matcher, 0, len(in))
-	for _, p := range in {
-		typ, ok := matcherTypes[p.Type]
-		if !ok {
-			return nil, errors.New("invalid matcher type")
+	stored := slices.Clone(in)
+	for i, m := range in {
+		if m.Type == prompb.LabelMatcher_EQ && m.Value == external.Get(m.Name) {
+			stored[i] = &prompb.LabelMatcher{Name: m.Name}
 		}
-		value := p.Value
-		if typ == labels.MatchEqual && value == external.Get(p.Name) {
-			value = ""
-		}
-		m, err := labels.NewMatcher(typ, p.Name, value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
 	}
-	return out, nil
+	return remote.FromLabelMatchers(stored)
 }

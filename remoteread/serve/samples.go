@@ -12,7 +12,6 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -101,9 +100,12 @@ const (
 
 // collect adds what a query found.
 func (s *sampler) collect(ctx context.Context, f found) error {
-	if !f.onlyLabels {
-		if err := s.checkCount(ctx, f); err != nil {
+	// What certainly has too many samples is refused before any is decoded.
+	if limit := int64(s.h.o.SampleLimit); limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
+		if n, err := f.count(ctx, true); err != nil {
 			return err
+		} else if n > limit {
+			return s.tooMany()
 		}
 	}
 	most := groupsAtOnce * runtime.GOMAXPROCS(0)
@@ -121,32 +123,6 @@ func (s *sampler) collect(ctx context.Context, f found) error {
 		return err
 	}
 	return s.encode(ctx, f)
-}
-
-// checkCount refuses what certainly has too many samples before any is decoded: those of
-// chunks that are not cut.
-func (s *sampler) checkCount(ctx context.Context, f found) error {
-	limit := s.h.o.SampleLimit
-	if limit <= 0 || f.sel.NumSamples() <= int64(limit) {
-		return nil
-	}
-	n := 0
-	watch := yield.Watch{Ctx: ctx}
-	defer watch.Leave()
-	for i := range f.sel.NumSeries() {
-		if err := watch.Err(); err != nil {
-			return err
-		}
-		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
-			if c.MinT >= f.mint && c.MaxT <= f.maxt {
-				n += int(c.Samples)
-			}
-		}
-	}
-	if n > limit {
-		return s.tooMany()
-	}
-	return nil
 }
 
 func (s *sampler) tooMany() error {

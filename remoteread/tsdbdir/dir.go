@@ -94,18 +94,13 @@ func (d *Dir) String() string { return d.path }
 // Answers reports that every selector is answered, by the labels that series have.
 func (d *Dir) Answers([]*labels.Matcher) bool { return true }
 
-// Fetch returns what matchers match in [mint, maxt], in ms since the epoch. It may return one
-// selection more than once.
+// Fetch returns what matchers match in [mint, maxt], in ms since the epoch.
 func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	s, ws, err := d.acquire()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer s.Release()
-	w := want(mint, maxt, matchers)
-	if sel := s.repeated.of(w); sel != nil {
-		return sel, ws, nil
-	}
 	q, err := s.querier(ctx, mint, maxt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
@@ -116,9 +111,6 @@ func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 	sel, more, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, matchers...), 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
-	}
-	if len(more) == 0 {
-		s.repeated.add(w, sel)
 	}
 	return sel, ws.Merge(more), nil
 }

@@ -7,10 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/selection"
-	"github.com/promwarp/promwarp/selection/selectiontest"
-	"github.com/promwarp/promwarp/selection/slab"
 )
 
 const hour = int64(time.Hour / time.Millisecond)
@@ -285,79 +280,4 @@ func TestNotADataDirectory(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data", "wal"), 0o777))
 	_, err = Open(dir, nil)
 	require.ErrorContains(t, err, filepath.Join(dir, "data"))
-}
-
-// TestRepeatedFetch: who asks again gets the same selection, but not once the directory has changed,
-// and not for another stretch of time or other matchers.
-func TestRepeatedFetch(t *testing.T) {
-	dir := t.TempDir()
-	db := openTSDB(t, dir, 0)
-	write(t, db, 0, 3*hour)
-	d, err := Open(dir, nil)
-	require.NoError(t, err)
-	defer d.Close()
-	fetch := func(maxt int64, matchers ...*labels.Matcher) *selection.Selection {
-		s, _, err := d.Fetch(context.Background(), 0, maxt, matchers)
-		require.NoError(t, err)
-		return s
-	}
-	first := fetch(4*hour, isM)
-	require.Same(t, first, fetch(4*hour, isM))
-	require.NotSame(t, first, fetch(4*hour+1, isM))
-	require.Equal(t, every(0, 2*hour+1), times(t, fetch(2*hour, isM), 0, 2*hour)[first.Labels(0).String()])
-	require.Equal(t, 1, fetch(4*hour, isM, labels.MustNewMatcher(labels.MatchEqual, "i", "0")).NumSeries())
-	require.Zero(t, fetch(4*hour, labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "m")).NumSeries())
-
-	write(t, db, 3*hour, 4*hour)
-	require.NoError(t, db.Close())
-	d.recheck, d.took = 0, 0
-	second := fetch(4*hour, isM)
-	require.NotSame(t, first, second)
-	require.Equal(t, every(0, 4*hour), times(t, second, 0, 4*hour)[second.Labels(0).String()])
-}
-
-// TestRepeatedIsCounted: the memory of what is retained is counted, all of it, until it is freed.
-func TestRepeatedIsCounted(t *testing.T) {
-	var counted atomic.Int64
-	slab.CountMemory(func(n int64) { counted.Add(n) })
-	defer slab.CountMemory(nil)
-	dir := t.TempDir()
-	db := openTSDB(t, dir, 0)
-	app := db.Appender(t.Context())
-	for i := range 1000 {
-		_, err := app.Append(0, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), 0, 1)
-		require.NoError(t, err)
-	}
-	require.NoError(t, app.Commit())
-	require.NoError(t, db.Close())
-	d, err := Open(dir, nil)
-	require.NoError(t, err)
-	size := int64(0)
-	for _, which := range []string{".*", "1.*", "12.*", "123"} {
-		sel, _, err := d.Fetch(t.Context(), 0, hour, []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "i", which)})
-		require.NoError(t, err)
-		size += sel.SizeBytes()
-	}
-	runtime.GC()
-	require.GreaterOrEqual(t, counted.Load(), size)
-	require.NoError(t, d.Close())
-	require.Eventually(t, func() bool { runtime.GC(); return counted.Load() == 0 }, 10*time.Second, time.Millisecond)
-}
-
-// TestRepeatedIsBounded: older selections make room, and one that is too large is not retained.
-func TestRepeatedIsBounded(t *testing.T) {
-	b := selection.NewBuilder(0)
-	b.Series(labels.FromStrings("__name__", "m", "long", strings.Repeat("x", repeatedBytes/3)))
-	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1, selectiontest.Chunk(t, chunkenc.EncXOR, nil, []int64{0, 1}, []float64{1, 2})))
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	require.Greater(t, sel.SizeBytes(), int64(repeatedBytes/3))
-	var r repeated
-	for k := range int64(5) {
-		r.add(wanted{mint: k}, sel)
-		require.LessOrEqual(t, r.bytes, int64(repeatedBytes))
-	}
-	require.Nil(t, r.of(wanted{mint: 2}))
-	require.Same(t, sel, r.of(wanted{mint: 3}))
-	require.Same(t, sel, r.of(wanted{mint: 4}))
 }

@@ -21,8 +21,6 @@ type snapshot struct {
 	was    listing
 	blocks []*block
 	head   *head // nil without a log
-
-	repeated repeated
 }
 
 // block is an open block.

@@ -23,32 +23,17 @@ func WalkLabel(b []byte) (l Label, err error) {
 			return Label{b[2 : 2+n], b[4+n:]}, nil
 		}
 	}
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return l, Malformed("a label", n)
+	for f, err := range Fields(b, "a label") {
+		if err == nil && f.Num <= 2 {
+			err = f.Is(protowire.BytesType, "a label")
 		}
-		b = b[n:]
-		if num > 2 {
-			n := protowire.ConsumeFieldValue(num, typ, b)
-			if n < 0 {
-				return l, Malformed("a label", n)
-			}
-			b = b[n:]
-			continue
-		}
-		if typ != protowire.BytesType {
-			return l, WrongType("a label", num, typ)
-		}
-		v, n := protowire.ConsumeBytes(b)
-		if n < 0 {
-			return l, Malformed("a label", n)
-		}
-		b = b[n:]
-		if num == 1 {
-			l.Name = v
-		} else {
-			l.Value = v
+		switch {
+		case err != nil:
+			return l, err
+		case f.Num == 1:
+			l.Name = f.Bytes
+		case f.Num == 2:
+			l.Value = f.Bytes
 		}
 	}
 	return l, nil

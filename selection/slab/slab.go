@@ -9,8 +9,12 @@
 package slab
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
 // Slab is one large byte array with chunks in it.
@@ -66,4 +70,140 @@ func PageLock(lock func(memory []byte) (unlock func())) {
 		return
 	}
 	pageLock.Store(&lock)
+}
+
+// Chunk is an entry of a table of chunks: it addresses one encoded chunk in slabs and says what
+// is in it. Times are in ms since the epoch, both ends included. It takes 32 bytes.
+//
+//	a slab:  |chunk, 13 bytes|...|chunk, 40 bytes                        |chunk, 9 bytes|.......|
+//	offset:  0                   16                                      56                 72
+//
+// Each chunk begins at a multiple of Align, here filled up with dots. Pad readable bytes follow the
+// last one.
+type Chunk struct {
+	MinT, MaxT int64
+	Slab       uint32 // index into the slabs
+	Off        uint32 // first byte within the slab, a multiple of Align
+	Len        uint32 // bytes
+	Samples    uint16 // sample count, from the chunk's header
+	Enc        chunkenc.Encoding
+}
+
+// Align is the alignment in bytes of every chunk within its slab.
+const Align = 8
+
+// Pad is the number of readable bytes after every chunk, of another chunk or of
+// none, so that a decoder may load eight bytes at once up to the chunk's last byte.
+const Pad = 8
+
+// Footprint is the number of bytes that a chunk of n bytes takes in a slab.
+func Footprint(n uint32) int { return (int(n) + Align - 1) / Align * Align }
+
+// Slabs are those that the chunks of a table lie in.
+type Slabs []*Slab
+
+// Bytes returns the encoded bytes of c. The slice must not be changed; its
+// capacity leaves at least Pad further readable bytes.
+func (s Slabs) Bytes(c Chunk) []byte {
+	end := c.Off + c.Len
+	return s[c.Slab].b[c.Off : end : end+Pad]
+}
+
+// Has reports whether c lies within the slabs, aligned and padded.
+func (s Slabs) Has(c Chunk) bool {
+	if int(c.Slab) >= len(s) || c.Off%Align != 0 {
+		return false
+	}
+	b := s[c.Slab].b
+	return int(c.Off)+Footprint(c.Len) <= len(b) && cap(b)-len(b) >= Pad
+}
+
+var counter atomic.Pointer[func(bytes int64)]
+
+// CountMemory has count told of the memory that selections take from now on, in bytes:
+// slabs, chunk tables, and the labels that no other selection has. What the collector has
+// freed is told as a negative number, from a goroutine of its own. A nil count ends it.
+func CountMemory(count func(bytes int64)) {
+	if count == nil {
+		counter.Store(nil)
+		return
+	}
+	counter.Store(&count)
+}
+
+// CountUntilFreed counts n bytes that are free once nobody has a pointer to what.
+func CountUntilFreed[T any](what *T, n int64) {
+	count := counter.Load()
+	if count == nil || n == 0 {
+		return
+	}
+	(*count)(n)
+	runtime.AddCleanup(what, func(n int64) { (*count)(-n) }, n)
+}
+
+// ErrTooLarge is returned by a Writer whose chunk bytes exceed its limit.
+var ErrTooLarge = errors.New("selection exceeds its byte limit")
+
+const (
+	firstSlab = 16 << 10 // bytes of a writer's first slab; each next one is twice as large
+	// MaxBytes is up to how many bytes, but for what has a single chunk in it.
+	MaxBytes = 4 << 20
+)
+
+// Writer puts chunks into slabs that it makes. It is not safe for concurrent use.
+type Writer struct {
+	base   int
+	limit  int64
+	slabs  Slabs
+	used   int64 // bytes of chunks
+	chunks int64
+	next   int // bytes of the next slab
+}
+
+// NewWriter returns a writer that fails with ErrTooLarge past limit bytes of chunks; 0
+// means no limit. Its slabs are to come behind base others.
+func NewWriter(base int, limit int64) Writer {
+	return Writer{base: base, limit: limit, next: firstSlab}
+}
+
+// Slabs returns the slabs made so far.
+func (w *Writer) Slabs() Slabs { return w.slabs }
+
+// Bytes is the number of chunk bytes written so far.
+func (w *Writer) Bytes() int64 { return w.used }
+
+// Room returns an empty slice with a capacity of n bytes, which the next chunk is to be put
+// into. Pad more are behind the last chunk of a slab.
+func (w *Writer) Room(n int) []byte {
+	n = Footprint(uint32(n))
+	k := len(w.slabs)
+	if k == 0 || cap(w.slabs[k-1].b)-len(w.slabs[k-1].b) < n+Pad {
+		size := max(w.next, n+Pad)
+		w.next = min(2*w.next, MaxBytes)
+		w.slabs = append(w.slabs, New(size))
+		k++
+	}
+	b := w.slabs[k-1].b
+	return b[len(b) : len(b) : len(b)+n]
+}
+
+const (
+	chunkEntry = 40      // bytes of a chunk in the table, and that its place in a slab is rounded up by
+	freeTable  = 1 << 20 // bytes of the table that count for nothing, however low the limit
+)
+
+// Claim makes a chunk of the first n bytes of the room that was found last, and sets where c is.
+// The table is held to the limit of the chunk bytes, as chunks of a sample or none would otherwise
+// take many times as much.
+func (w *Writer) Claim(c *Chunk, n int) error {
+	w.used += int64(n)
+	if w.limit > 0 && (w.used > w.limit || chunkEntry*w.chunks > max(w.limit, freeTable)) {
+		return fmt.Errorf("%w of %d bytes", ErrTooLarge, w.limit)
+	}
+	w.chunks++
+	k := len(w.slabs) - 1
+	l := w.slabs[k]
+	c.Slab, c.Off, c.Len = uint32(w.base+k), uint32(len(l.b)), uint32(n)
+	l.b = l.b[:len(l.b)+Footprint(uint32(n))]
+	return nil
 }

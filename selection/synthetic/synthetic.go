@@ -3,13 +3,17 @@
 package synthetic
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
@@ -101,4 +105,52 @@ func Counters(name string, series, samples int) (*selection.Selection, error) {
 			return ts, vs
 		},
 	})
+}
+
+// Metrics is a storage of several metrics by name. Selectors name a metric and no more.
+type Metrics map[string]*selection.Selection
+
+// Querier implements storage.Queryable.
+func (m Metrics) Querier(mint, maxt int64) (storage.Querier, error) {
+	return metricQuerier{storage.NoopQuerier(), m, mint, maxt}, nil
+}
+
+type metricQuerier struct {
+	storage.Querier
+	of         Metrics
+	mint, maxt int64
+}
+
+// SelectChunks implements selection.Querier.
+func (q metricQuerier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	for _, m := range ms {
+		if m.Name == model.MetricNameLabel && q.of[m.Value] != nil {
+			return q.of[m.Value], nil, nil
+		}
+	}
+	return selection.Empty(), nil, nil
+}
+
+// Select implements storage.Querier.
+func (q metricQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	s, _, _ := q.SelectChunks(ctx, hints, ms...)
+	return s.SeriesSet(q.mint, q.maxt, nil)
+}
+
+// Storage is a storage of one selection, which every selector matches as a whole.
+type Storage struct{ *selection.Selection }
+
+// Querier implements storage.Queryable.
+func (s Storage) Querier(int64, int64) (storage.Querier, error) {
+	return querier{storage.NoopQuerier(), s.Selection}, nil
+}
+
+type querier struct {
+	storage.Querier
+	sel *selection.Selection
+}
+
+// SelectChunks implements selection.Querier.
+func (q querier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return q.sel, nil, nil
 }

@@ -61,10 +61,10 @@ func (k *kind) promwarp(ctx context.Context) {
 // job is `avg_over_time(points[…])` at the end of every mean, or the sum of that.
 func job(p *points, sel *selection.Selection, summed bool) cpuexec.Job {
 	width := int64(1000 * p.to)
-	w := &plan.Window{Scan: &plan.Scan{Text: "points"}, Func: window.Named("avg_over_time"), Width: width, Text: "avg_over_time(points)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "points"}}, Func: window.Named("avg_over_time"), Width: width, Origin: plan.Origin{Text: "avg_over_time(points)"}}
 	var node plan.Node = w
 	if summed {
-		node = &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(avg_over_time(points))"}
+		node = &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(avg_over_time(points))"}}
 	}
 	return cpuexec.Job{
 		Node: node, Grid: plan.Grid{Start: synthetic.Start + width, Interval: width, Steps: p.steps}, MaxSamples: math.MaxInt,

@@ -59,7 +59,7 @@ func storeKeys(s config.Settings, up Fetcher) (keys []StoreKey, optional []bool,
 		k.From = from
 		if n := config.ByteSize(len(sources)); n > 1 {
 			k.name = from.Name()
-			k.cache.DecodedBytes = k.cache.Decoded() / n
+			k.cache.DecodedBytes = k.cache.DecodedBytes / n
 			k.cache.HostBytes /= n
 			k.cache.DiskBytes /= n
 			if k.cache.Path != "" {

@@ -112,6 +112,10 @@ func (f *follower) identity() (string, bool) {
 	return " without external labels", true
 }
 
+// instead says what to point promwarp at instead of a server without remote read.
+const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar under remote_read, " +
+	"or have a Thanos sidecar read from promwarp, which then is a leaf of the Querier; VictoriaMetrics has none, so promwarp cannot stand in front of it"
+
 // probe reads a little by remote read. That there is none is an error; that nothing
 // answers is not, since it may before long.
 func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
@@ -120,7 +124,7 @@ func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
 	err := c.Probe(ctx)
 	switch {
 	case remoteread.NoRemoteRead(err):
-		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: %s", err, f.Identify(ctx).Instead()))
+		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
 	case err != nil:
 		logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", f.name, "err", err)
 	}

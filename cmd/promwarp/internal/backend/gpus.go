@@ -16,7 +16,7 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 	if s.Mode == config.GPUOff {
 		return nil, nil
 	}
-	devices, err := s.Devices.List()
+	devices, err := s.Ordinals()
 	if err != nil {
 		return nil, config.Usage(err)
 	}

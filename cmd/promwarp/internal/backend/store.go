@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
@@ -108,13 +107,13 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	}
 	st.Cache = cache.New(up, cache.Options{
 		Disk:       files,
-		HostBytes:  int64(k.cache.HostBytes - k.cache.Decoded()),
+		HostBytes:  int64(k.cache.HostBytes - k.cache.DecodedBytes),
 		Fresh:      fresh,
 		Recheck:    time.Duration(k.cache.Recheck),
 		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
 		MaxAge:     time.Duration(k.cache.MaxAge),
 		Retention:  time.Duration(k.fetch.Retention),
-		Prefetch: prefetch.Budget{
+		Prefetch: cache.Budget{
 			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes), Concurrency: k.cache.PrefetchConcurrency,
 		},
 		Logger:     logger.With("component", "cache"),

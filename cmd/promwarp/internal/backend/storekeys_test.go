@@ -54,12 +54,12 @@ cache: {host_bytes: 3GiB, decoded_bytes: 1GiB, disk_bytes: 8GiB, path: kept, fre
 	require.Equal(t, model.Duration(24*time.Hour), p.cache.MaxAge)
 	require.Equal(t, model.Duration(30*24*time.Hour), q.cache.MaxAge)
 	for _, k := range keys {
-		require.Equal(t, config.ByteSize(1<<30), k.cache.HostBytes-k.cache.Decoded(), "they share what there is")
+		require.Equal(t, config.ByteSize(1<<30), k.cache.HostBytes-k.cache.DecodedBytes, "they share what there is")
 		require.Equal(t, config.ByteSize(4<<30), k.cache.DiskBytes)
 		require.Equal(t, s.Cache.Path, filepath.Dir(k.cache.Path))
 	}
 	require.NotEqual(t, p.cache.Path, q.cache.Path)
-	require.Equal(t, config.ByteSize(1<<30), s.Cache.Decoded())
+	require.Equal(t, config.ByteSize(1<<30), s.Cache.DecodedBytes)
 
 	// One has all of it, and the directory itself.
 	s.RemoteRead = s.RemoteRead[:1]

@@ -78,10 +78,10 @@ func TestVerdicts(t *testing.T) {
 		"within tolerance":          {"1.0000000000000002", "1", "1", "avg_over_time(a[5m])", same, ""},
 		"beyond tolerance":          {"1.000000001", "1", "1", "avg_over_time(a[5m])", different, "level=ERROR"},
 		"beyond tolerance, goes on": {"1.000000001", "1", "1", "avg_over_time(a[5m]) - 100", undecided, "may not be wrong"},
-		"busy":                      {"busy", "1", "1", "rate(a[5m])", "busy", "level=WARN"},
+		"busy":                      {"busy", "1", "1", "rate(a[5m])", "busy", ""},
 		"the upstream fails":        {"1", "1", "broken", "rate(a[5m])", "failed", "status 200: not an answer"},
-		"a long answer":             {"1", "1", "long", "rate(a[5m])", "length", "too long"},
-		"large for the memory":      {"1", "1", "large", "rate(a[5m])", "memory", "out of memory"},
+		"a long answer":             {"1", "1", "long", "rate(a[5m])", "failed", "too long"},
+		"large for the memory":      {"1", "1", "large", "rate(a[5m])", "busy", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -187,31 +187,9 @@ func TestWhen(t *testing.T) {
 		require.Equal(t, 2.0, skipped("waiting"))
 		time.Sleep(10*time.Minute + time.Second)
 		c.Close()
-		require.Equal(t, 1.0, skipped("closed"))
+		require.Zero(t, c.Pending())
 		tell("a", time.Hour)
 		synctest.Wait()
 		require.Equal(t, 3.0, skipped("waiting"))
 	})
-}
-
-// TestChosen: the part that was asked for is chosen, whatever the period is in which queries come.
-func TestChosen(t *testing.T) {
-	for _, fraction := range []float64{0, 0.001, 0.01, 0.3, 1} {
-		c := New(Options{})
-		c.Set(Settings{Fraction: fraction})
-		const queries, period = 100_000, 100
-		chosen, of := 0, [period]int{}
-		for i := range queries {
-			if c.chosen() {
-				chosen++
-				of[i%period]++
-			}
-		}
-		require.InDelta(t, fraction*queries, chosen, 5, fraction)
-		if fraction >= 0.01 {
-			for at, n := range of {
-				require.InDelta(t, fraction*queries/period, n, 4, "each panel of a dashboard of %d: number %d at %v", period, at, fraction)
-			}
-		}
-	}
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,14 +23,6 @@ func TestConfigurationPage(t *testing.T) {
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, want, string(have), "docs/configuration.md is stale: go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update")
-}
-
-// sections are the titles of the page by the first word of flags, in the page's order. Flags with
-// another first word come last, below it.
-var sections = []struct{ word, title string }{
-	{"config", "The file"}, {"upstream", "What is read from"}, {"tsdb", "A data directory instead"}, {"query", "Queries"},
-	{"enable-feature", "Features"}, {"memory", "Memory"}, {"cache", "The cache"}, {"gpu", "GPUs"}, {"web", "The HTTP server"},
-	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"compare", "Checking answers"}, {"log", "The log"},
 }
 
 // fileKeys are the keys of the file that have no flag.
@@ -54,157 +44,72 @@ var entryKeys = map[string]string{
 	"max_age":             "instead of `cache.max_age`",
 }
 
-// kinds are what settings of a type hold, where the type's kind does not tell.
+// kinds are what settings of a type hold.
 var kinds = map[string]string{
-	"Duration": "duration", "AutoDuration": "duration, `auto`", "ByteSize": "size", "Addresses": "list", "ordinals": "list of numbers",
-	"gpuMode": "`auto`, `off`, `require`", "chunkEncodings": "`auto`, `as-is`, `xor`", "featureList": "list, `auto`, `none`",
-	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number, 0 to 1", "part": "number, 0 to 1",
+	"string": "text", "bool": "yes or no", "int": "number", "float64": "number, 0 to 1", "Duration": "duration", "AutoDuration": "duration, `auto`",
+	"ByteSize": "size", "List": "list", "ExternalLabels": "mapping, `auto`, `none`, `keep`", "Exact": "`1e-12`, `bits`",
 }
 
 func configurationPage(t *testing.T) string {
 	t.Setenv("XDG_CACHE_HOME", "/cache") // gpu.constants is in it
-	serve := kingpin.New("promwarp", "").Command("serve", "")
-	new(Flags).AddAll(serve)
 	var out strings.Builder
 	say := func(f string, args ...any) { fmt.Fprintf(&out, f, args...) }
-	say("%s", configurationHead)
-
-	byWord := map[string][]*kingpin.FlagModel{}
-	order := []string{}
-	for _, s := range sections {
-		order = append(order, s.word)
-	}
-	for _, f := range serve.Model().Flags {
-		word, _, _ := strings.Cut(f.Name, ".")
-		if !slices.Contains(order, word) {
-			order = append(order, word)
+	code := func(text string) string {
+		if text == "" {
+			return ""
 		}
-		byWord[word] = append(byWord[word], f)
+		return "`" + text + "`"
 	}
-	settings := Default()
-	values := settings.Values()
-	keys := map[string]bool{}
-	for _, word := range order {
-		title := word
-		for _, s := range sections {
-			if s.word == word {
-				title = s.title
-			}
-		}
+	begin := func(title string) {
 		say("\n### %s\n\n| flag | key | holds | default | a reload | |\n| --- | --- | --- | --- | --- | --- |\n", title)
-		for _, f := range byWord[word] {
-			key, kind := "", "path"
-			if f.Name != "config.file" {
-				var typ reflect.Type
-				key, typ = settingOf(t, f.Name)
-				keys[strings.SplitN(key, ".", 2)[0]] = true
-				if f.PlaceHolder != "FILE" && f.PlaceHolder != "DIRECTORY" {
-					kind = kindOf(typ)
-				}
-			}
-			say("| `--%s` | %s | %s | %s | %s | %s |\n", f.Name, code(key), kind, defaultOf(values[f.Name], f.Help), reloadOf(f.Name), cell(f.Help))
+	}
+	say("%s", configurationHead)
+	begin("The file")
+	say("| `--config.file` |  | path |  |  | %s |\n", fileHelp)
+	settings, title, sections := Default(), "", map[string]bool{}
+	for _, row := range table {
+		if row.title != title {
+			title = row.title
+			begin(title)
 		}
+		section, _, _ := strings.Cut(row.key, ".")
+		sections[section] = true
+		kind, initial := kinds[row.Type.Name()], row.text(&settings)
+		require.NotEmpty(t, kind, "say what a %s holds", row.Type)
+		switch of := row.Tag.Get("of"); {
+		case of != "":
+			kind = "`" + strings.ReplaceAll(of, ", ", "`, `") + "`"
+		case row.isPath():
+			kind = "path"
+		}
+		help := row.Tag.Get("help")
+		require.NotContains(t, help, "|", "a cell of a table")
+		switch {
+		case strings.Contains(strings.ToLower(help), "by default "):
+			initial = ""
+		case initial == "false":
+			initial = "no"
+		default:
+			initial = code(strings.NewReplacer("/cache/", "…/", "0B", "0").Replace(initial))
+		}
+		say("| `--%s` | `%s` | %s | %s | %s | %s |\n", row.flag, row.key, kind, initial, row.reload, help)
 	}
 
 	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")
-	all := reflect.TypeFor[Settings]()
-	for i := range all.NumField() {
-		if key := all.Field(i).Tag.Get("yaml"); key != "-" && !keys[key] {
-			require.NotEmpty(t, fileKeys[key], "say what %s of the file does", key)
-			say("| `%s` | %s |\n", key, fileKeys[key])
+	keys := func(of reflect.Type, said map[string]string) {
+		for i := range of.NumField() {
+			if key := of.Field(i).Tag.Get("yaml"); key != "-" && !sections[key] {
+				require.NotEmpty(t, said[key], "say what %s does", key)
+				say("| `%s` | %s |\n", key, said[key])
+			}
 		}
 	}
+	keys(reflect.TypeFor[Settings](), fileKeys)
 	say("%s", entriesHead)
-	extras := reflect.TypeFor[RemoteReadExtras]()
-	for i := range extras.NumField() {
-		name := extras.Field(i).Tag.Get("yaml")
-		require.NotEmpty(t, entryKeys[name], "say what %s of an entry of remote_read does", name)
-		say("| `%s` | %s |\n", name, entryKeys[name])
-	}
-
+	keys(reflect.TypeFor[RemoteReadExtras](), entryKeys)
 	say("%s", environment)
 	return out.String()
 }
-
-// settingOf is the key of a flag in the file, and the type of its setting.
-func settingOf(t *testing.T, flag string) (key string, of reflect.Type) {
-	section, rest, dotted := strings.Cut(flag, ".")
-	path := []string{strings.ReplaceAll(section, "-", "_")}
-	switch {
-	case flag == "gpu":
-		path = append(path, "mode")
-	case dotted:
-		path = append(path, strings.NewReplacer("-", "_", ".", "_").Replace(rest))
-	}
-	of = reflect.TypeFor[Settings]()
-	for _, name := range path {
-		f, ok := of.FieldByNameFunc(func(field string) bool {
-			f, _ := of.FieldByName(field)
-			return strings.Split(f.Tag.Get("yaml"), ",")[0] == name
-		})
-		require.True(t, ok, "the file has no key for --%s", flag)
-		of = f.Type
-	}
-	return strings.Join(path, "."), of
-}
-
-// kindOf says what a setting of a type holds.
-func kindOf(t reflect.Type) string {
-	if kind := kinds[t.Name()]; kind != "" {
-		return kind
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return "yes or no"
-	case reflect.Int, reflect.Int64, reflect.Float64:
-		return "number"
-	case reflect.Slice:
-		return "list"
-	}
-	return "text"
-}
-
-// defaultOf is a default as the page has it, unless the help text says what it follows from.
-func defaultOf(value, help string) string {
-	switch {
-	case strings.Contains(strings.ToLower(help), "by default "):
-		return ""
-	case value == "false":
-		return "no"
-	case value == "0B":
-		value = "0"
-	}
-	return code(strings.ReplaceAll(value, "/cache/", "…/"))
-}
-
-// reloadOf says what a change of a flag's setting takes. The cache is opened anew where its key, or
-// that of the source (storeKeys in backend), changes.
-func reloadOf(flag string) string {
-	for _, f := range Fixed {
-		if flag == f.Flag || strings.HasPrefix(flag, f.Flag+".") {
-			return "restart"
-		}
-	}
-	word, _, _ := strings.Cut(flag, ".")
-	switch {
-	case flag == "config.file":
-		return ""
-	case flag == "web.read-timeout":
-		return "at once for bodies, else restart"
-	case flag != "cache.results-bytes" && slices.Contains([]string{"upstream", "tsdb", "cache"}, word):
-		return "opens the cache anew"
-	}
-	return "at once"
-}
-
-func code(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "`" + text + "`"
-}
-
-func cell(help string) string { return strings.ReplaceAll(help, "|", `\|`) }
 
 const configurationHead = `# Configuration
 

@@ -71,10 +71,9 @@ func TestErrorsNameThePlace(t *testing.T) {
 		"web: {enable_pprof: true}\nquery: {max_samples: 1, timeout: 1}":                       `line 2: query.timeout: not a valid duration string: "1"; write one such as 30s, 5m or 1d`,
 		"cache: {host_bytes: 9EiB}":                                                            `line 1: cache.host_bytes: not a size in bytes: "9EiB"`,
 		"remote_read: [{url: 'http://p/api/v1/read'}, {url: 'http://q', remote_timeout: 1y2}]": "line 1: remote_read: entry 2: remote_timeout: ",
-		"enable_feature: [a]":                    `line 1: enable_feature: entry 1: unknown feature "a"`,
-		"log: {level: info}\n\nweb: \x01":        "line 3: control characters are not allowed",
-		"log: {level: info}\ncache: &c {<<: *c}": "line 2: cache: anchor 'c' value contains itself",
-		"query: {}\ncaches: {}":                  `line 2: caches: unknown key "caches"`,
+		"log: {level: info}\n\nweb: \x01":                                                      "line 3: control characters are not allowed",
+		"log: {level: info}\ncache: &c {<<: *c}":                                               "line 2: cache: anchor 'c' value contains itself",
+		"query: {}\ncaches: {}":                                                                `line 2: caches: unknown key "caches"`,
 	} {
 		file := testfiles.Config(t, text)
 		_, err := readSettings(file)
@@ -105,7 +104,7 @@ cache:
   fresh: 5m
   disk_bytes: [1]
 web: {listen_address: {a: 1}, enable_pprof: perhaps}
-storage: {remote_read_chunks: all}
+storage: {remote_read_max_queries: 1}
 aggregates:
   - {name: a, combine: {s: 0}, state: [1]}
 tracing: {endpoint: "localhost:4317", sampling_fraction: some}
@@ -119,7 +118,7 @@ line 3: remote_read: entry 1: remote_timeout: not a valid duration string: "soon
 line 4: remote_read: entry 1: on_failure: "ignore" is neither error, which is the default, nor warn, which answers without the upstream
 line 5: remote_read: entry 1: tls_config: min_version: unknown TLS version: TLS9; write TLS10, TLS11, TLS12 or TLS13
 line 6: remote_read: entry 2: url for remote_read is empty
-line 7: remote_read: entry 3: authorization header must be changed via the basic_auth, authorization, oauth2, sigv4, azuread or google_iam parameter
+line 8: remote_read: entry 3: headers: Authorization: authorization header must be changed via the basic_auth, authorization, oauth2, sigv4, azuread or google_iam parameter
 line 9: remote_read: entry 4: uri: unknown key "uri"
 line 11: query.timeout: not a valid duration string: "soon"; write one such as 30s, 5m or 1d
 line 12: query.max_samples: 'many' does not fit here, where a value of type whole number belongs
@@ -130,7 +129,6 @@ line 17: cache.host_bytes: not a size in bytes: "much"; write one such as 4GiB o
 line 19: cache.disk_bytes: a list does not fit here, where a value of type size, such as 4GiB, belongs
 line 20: web.listen_address: a mapping does not fit here, where a value of type list belongs
 line 20: web.enable_pprof: 'perhaps' does not fit here, where a value of type true or false belongs
-line 21: storage.remote_read_chunks: unknown chunk encodings "all"; there are auto, xor and as-is
 line 23: aggregates: entry 1: combine: unknown key "combine"
 line 23: aggregates: entry 1: state: a list does not fit here, where a value of type mapping belongs
 line 24: tracing.sampling_fraction: 'some' does not fit here, where a value of type number belongs

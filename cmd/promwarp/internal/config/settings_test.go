@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
-	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // parseFlags gives args to a command with all settings.
@@ -24,7 +28,7 @@ func parseFlags(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := &Flags{}
 	app := kingpin.New("test", "")
-	f.AddAll(app)
+	f.Add(app, true)
 	_, err := app.Parse(args)
 	require.NoError(t, err)
 	return f
@@ -37,51 +41,92 @@ func load(t *testing.T, args ...string) Settings {
 	return s
 }
 
-func TestDefaults(t *testing.T) {
-	s := load(t, "--upstream.url=http://p:9090")
-	require.NoError(t, s.Validate())
-	want := Default()
-	want.Upstream.URL = "http://p:9090"
-	want.Divide()
-	require.Equal(t, want, s)
-	require.Equal(t, Addresses{"127.0.0.1:9201"}, s.Web.ListenAddress)
-	require.Positive(t, s.Cache.HostBytes)
+// valueOf is a value of a setting that is not its default, as text.
+func valueOf(t *testing.T, row *setting) string {
+	if of := row.Tag.Get("of"); of != "" {
+		words := strings.Split(of, ", ")
+		return words[len(words)-1]
+	}
+	if row.Tag.Get("as") == "URL" {
+		return "http://x:1"
+	}
+	text := map[string]string{
+		"string": "x", "bool": "true", "int": "7", "float64": "0.5", "Duration": "7s", "AutoDuration": "7s", "ByteSize": "7KiB", "List": "a,b", "ExternalLabels": "keep", "Exact": "bits",
+	}[row.Type.Name()]
+	require.NotEmpty(t, text, "a value of type %s", row.Type)
+	return text
+}
+
+// TestTable: each setting has a default that its flag's help shows, and is the same by its flag and by its
+// key of the file, which no other setting is changed by. The flag wins.
+func TestTable(t *testing.T) {
+	defaults := Default()
+	for _, row := range table {
+		t.Run(row.flag, func(t *testing.T) {
+			if text := row.Tag.Get("default"); text != "" {
+				require.NoError(t, row.set(&defaults, text))
+				require.Equal(t, text, strings.Replace(row.text(&defaults), "0B", "0", 1))
+			}
+			text := valueOf(t, &row)
+			want := load(t)
+			require.NoError(t, row.set(&want, text))
+			require.NotEqual(t, row.text(&defaults), text)
+			argument := "--" + row.flag + "=" + text
+			if text == "true" {
+				argument = "--" + row.flag
+			}
+			given := load(t, argument)
+			require.Equal(t, text, given.Values()[row.flag])
+			file := testfiles.Config(t, strings.Replace(row.key, ".", ":\n  ", 1)+": "+text)
+			read := load(t, "--config.file="+file)
+			if row.isPath() {
+				require.Equal(t, filepath.Join(filepath.Dir(file), text), row.text(&read))
+				require.NoError(t, row.set(&read, text))
+			}
+			require.Equal(t, given, read)
+			if row.Tag.Get("as") != "SIZE" { // others follow from these
+				require.Equal(t, want, given)
+			}
+			other := testfiles.Config(t, "log: {queries: true}")
+			both := load(t, "--config.file="+other, argument)
+			require.Equal(t, text, row.text(&both))
+			for _, tag := range []string{"least", "most"} {
+				require.Equal(t, row.Tag.Get(tag) == "", row.bound(tag, -1) == -1, tag)
+			}
+		})
+	}
+	for _, flag := range []string{remoteread.FlagMaxBytes, remoteread.FlagMaxFrameBytes, remoteread.FlagExternalLabels, memory.FlagLimit} {
+		require.Contains(t, defaults.Values(), flag, "errors name it")
+	}
+	require.Equal(t, []int64{remoteread.DefaultMaxBytes, remoteread.DefaultMaxFrameBytes, serve.DefaultFrameBytes, api.DefaultMaxBodyBytes},
+		[]int64{int64(defaults.Upstream.MaxBytes), int64(defaults.Upstream.MaxFrameBytes), int64(defaults.Storage.ReadMaxBytesInFrame), int64(defaults.Web.MaxBodyBytes)})
+	require.Equal(t, []time.Duration{cache.DefaultFresh, cache.DefaultRecheck, cache.DefaultMaxAge, api.DefaultWriteTimeout, defaultLookback},
+		[]time.Duration{time.Duration(defaults.Cache.Fresh), time.Duration(defaults.Cache.Recheck), time.Duration(defaults.Cache.MaxAge), time.Duration(defaults.Web.WriteTimeout), time.Duration(defaults.Readers.Lookback)})
+	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
+	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.ReadSampleLimit, defaults.Storage.ReadConcurrentLimit, defaults.Storage.ReadMaxQueries})
+	require.Equal(t, device.Library, defaults.GPU.Library)
+	for _, words := range []string{"auto", "as-is", "xor"} {
+		_, err := serve.ParseChunks(words)
+		require.NoError(t, err)
+	}
 }
 
 const fullFile = `
 upstream:
   url: http://meta:9090/prefix
-  max_bytes: 1GiB
-  max_frame_bytes: 1048576
-  concurrency: 7
-  retention: 15d
 remote_read:
   - url: http://p:9090/api/v1/read
     headers: {X-Scope-OrgID: me}
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, max_selectors: 10, max_items: 11, lookback_delta: 1m, evaluation_interval: 15s, exact: bits, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID, custom_aggregates: true}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, lookback_delta: 1m, exact: bits, tenant_header: X-Scope-OrgID}
 aggregates: [{name: total, state: {s: 0}, add: {s: s + v}, result: s}]
-cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, results_bytes: 1MiB, path: kept, disk_bytes: 5GiB, fresh: 1h, recheck: 4m, out_of_order_window: 2h, max_age: 3h, prefetch_requests: 2, prefetch_bytes: 3MiB, prefetch_concurrency: 4}
+cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, path: kept, fresh: 1h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
-  config_file: web.yml
   enable_pprof: true
-  enable_lifecycle: true
-  enable_admin_api: true
-  ready_needs_upstream: true
-  shutdown_timeout: 3s
-  cors_origin: https?://dash
-  upstream_url: https://prometheus.example/
-  read_timeout: 4s
-  write_timeout: 5s
-  max_connections: 6
-  max_header_bytes: 7KiB
-  max_body_bytes: 8KiB
-log: {level: debug, format: json}
-storage: {remote_read_sample_limit: 1, remote_read_stream_sample_limit: 2, remote_read_concurrent_limit: 3, remote_read_max_bytes_in_frame: 4KiB, remote_read_max_queries: 5, remote_read_chunks: xor, remote_read_share_window: 6s}
-read: {reader_lookback: 7m}
+storage: {remote_read_sample_limit: 1}
 `
 
 // onlySource is the one source that s names.
@@ -93,75 +138,40 @@ func onlySource(s *Settings) (Source, error) {
 	return all[0], err
 }
 
+// TestFile: what the file says holds, but where the command line says otherwise. A source there replaces
+// those of the file.
 func TestFile(t *testing.T) {
 	file := testfiles.Config(t, fullFile)
-	dir := filepath.Dir(file)
 	s := load(t, "--config.file="+file)
-	require.Equal(t, ByteSize(1<<30), s.Upstream.MaxBytes)
-	require.Equal(t, ByteSize(1<<20), s.Upstream.MaxFrameBytes)
-	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), plan.Bits, QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9, 10, 11}, true}, s.Query)
-	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
-	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
-		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
-	require.Equal(t, logSettings{Level: "debug", Format: "json"}, s.Log)
-	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor", model.Duration(6 * time.Second)}, s.Storage)
-	require.Equal(t, remoteReaders{model.Duration(7 * time.Minute)}, s.Readers)
-	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.Validate())
-
+	require.Equal(t, filepath.Join(filepath.Dir(file), "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
+	require.Empty(t, s.Replaced)
 	src, err := onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, "http://p:9090/api/v1/read", src.Remote.URL.String())
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
-
-	// One address may stand alone, and a data directory is the file's.
-	s = load(t, "--config.file="+testfiles.Config(t, "web: {listen_address: ':9'}\ntsdb: {path: data}\n"))
-	require.Equal(t, Addresses{":9"}, s.Web.ListenAddress)
-	require.Equal(t, s.Cache.HostBytes/2, s.Cache.Decoded(), "half, if nothing says otherwise")
-	require.True(t, filepath.IsAbs(s.TSDB.Path))
-}
-
-func TestCommandLineWins(t *testing.T) {
-	file := testfiles.Config(t, fullFile)
-	s := load(t, "--config.file="+file, "--query.timeout=1m", "--cache.host-bytes=512MiB", "--web.listen-address=:3", "--web.listen-address=:4",
-		"--no-web.enable-pprof", "--no-web.enable-admin-api", "--cache.max-age=0s", "--cache.out-of-order-window=1m", "--upstream.retention=1d", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
-	require.Equal(t, model.Duration(time.Minute), s.Query.Timeout)
-	require.Equal(t, 5, s.Query.MaxSamples)
-	require.Equal(t, ByteSize(512<<20), s.Cache.HostBytes)
-	require.Equal(t, Addresses{":3", ":4"}, s.Web.ListenAddress)
-	require.False(t, s.Web.EnablePprof)
-	require.False(t, s.Web.EnableAdminAPI)
-	require.Zero(t, s.Cache.MaxAge)
-	require.Equal(t, model.Duration(time.Minute), s.Cache.OutOfOrderWindow)
-	require.Equal(t, model.Duration(24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, "warn", s.Log.Level)
-	require.Equal(t, "rel.yml", s.Web.ConfigFile)
-	require.Equal(t, 9, s.Upstream.Concurrency)
-
-	s = load(t, "--config.file="+file, "--storage.remote.read-sample-limit=0", "--storage.remote.read-stream-sample-limit=20", "--storage.remote.read-concurrent-limit=30",
-		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is", "--storage.remote.read-share-window=7s", "--read.reader-lookback=1m")
-	require.Equal(t, model.Duration(time.Minute), s.Readers.Lookback)
-	require.Equal(t, storageSettings{0, 20, 30, 40, 50, "as-is", model.Duration(7 * time.Second)}, s.Storage)
-	require.Equal(t, "as-is", s.Values()["storage.remote.read-chunks"])
 	var o api.Options
 	s.Storage.Apply(&o)
-	require.Equal(t, api.Options{ReadSamples: -1, ReadStreamSamples: 20, ReadFrameBytes: 40, ReadQueries: 50, ReadChunks: "as-is", ReadShareWindow: 7 * time.Second}, o)
+	require.Equal(t, api.Options{ReadSamples: 1, ReadFrameBytes: 1 << 20, ReadQueries: 1000, ReadChunks: "auto"}, o)
 
-	// A source replaces the file's.
-	s = load(t, "--config.file="+file, "--tsdb.path=d")
-	src, err := onlySource(&s)
+	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
+	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
+	require.False(t, s.Web.EnablePprof)
+	s.Storage.Apply(&o)
+	require.Equal(t, -1, o.ReadSamples, "no limit")
+	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, Source{Dir: "d", Setting: "tsdb.path"}, src)
+	require.Equal(t, "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of "+file, s.Replaced)
 	s = load(t, "--config.file="+file, "--upstream.url=http://other")
 	src, err = onlySource(&s)
 	require.NoError(t, err)
-	require.Equal(t, "http://other/api/v1/read", src.Remote.URL.String())
 	require.Equal(t, "http://other", src.Base.String())
-	require.Equal(t, "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of "+file, s.Replaced)
-	require.Empty(t, load(t, "--config.file="+file).Replaced)
 	require.Empty(t, load(t, "--config.file="+testfiles.Config(t, "log: {level: info}"), "--upstream.url=http://other").Replaced)
+
+	// One address may stand alone.
+	s = load(t, "--config.file="+testfiles.Config(t, "web: {listen_address: ':9'}"))
+	require.Equal(t, List{":9"}, s.Web.ListenAddress)
 }
 
 func TestSettingsErrors(t *testing.T) {
@@ -175,14 +185,15 @@ func TestSettingsErrors(t *testing.T) {
 		"unknown remote key":  {file: "remote_read:\n- url: http://p\n  uri: x\n", want: []string{`unknown key "uri"`, "line 3"}},
 		"twice":               {file: "log: {}\nlog: {}\n", want: []string{`"log" is given twice`, "line 2"}},
 		"no YAML":             {file: "a: [", want: []string{"line 1"}},
+		"at least 0":          {args: []string{"--upstream.url=http://p", "--query.max-queue=-1"}, want: []string{"query.max_queue is -1 and must be at least 0; the default is 1000. Queries that", "0 lets none wait."}},
+		"at least 1ms":        {file: "upstream: {url: http://p}\nquery: {timeout: 0s}\n", want: []string{"query.timeout is 0s and must be at least 1ms; the default is 2m. "}},
+		"at least 4KiB":       {args: []string{"--upstream.url=http://p", "--web.max-header-bytes=1"}, want: []string{"web.max_header_bytes is 1B and must be at least 4KiB"}},
+		"a part":              {args: []string{"--upstream.url=http://p", "--compare.fraction=1.01"}, want: []string{"compare.fraction is 1.01 and must be 0 to 1;"}},
+		"no number":           {args: []string{"--upstream.url=http://p", "--compare.fraction=NaN"}, want: []string{"compare.fraction is NaN and must be 0 to 1;"}},
 		"bad duration":        {file: "query: {timeout: soon}\n", want: []string{`"soon"`}},
 		"bad size":            {file: "cache: {host_bytes: much}\n", want: []string{`"much"`, "4GiB"}},
-		"negative results":    {args: []string{"--upstream.url=http://p", "--cache.results-bytes=-1"}, want: []string{"cache.results_bytes"}},
-		"negative cache":      {args: []string{"--upstream.url=http://p", "--cache.host-bytes=-1"}, want: []string{"cache.host_bytes"}},
 		"more decoded":        {args: []string{"--upstream.url=http://p", "--cache.host-bytes=1GiB", "--cache.decoded-bytes=2GiB"}, want: []string{"cache.decoded_bytes", "cache.host_bytes"}},
 		"disk alone":          {args: []string{"--upstream.url=http://p", "--cache.host-bytes=0", "--cache.path=d"}, want: []string{"cache.path", "cache.host_bytes"}},
-		"no disk":             {args: []string{"--upstream.url=http://p", "--cache.disk-bytes=0"}, want: []string{"cache.disk_bytes"}},
-		"no lookback":         {file: "read: {reader_lookback: 0s}\n", args: []string{"--upstream.url=http://p"}, want: []string{"read.reader_lookback", "5m"}},
 		"negative age":        {file: "cache: {max_age: -1s}\n", want: []string{`"-1s"`}},
 		"bad number":          {file: "query: {max_samples: many}\n", want: []string{"`many`", "whole number", "line 1"}},
 		"wrong kind":          {file: "query: 5\n", want: []string{"mapping", "line 1"}},
@@ -203,20 +214,9 @@ func TestSettingsErrors(t *testing.T) {
 		"no scheme, a user":   {args: []string{"--upstream.url=me:secret@p:9090"}, want: []string{`"(not a URL)"`}},
 		"half a scheme":       {args: []string{"--upstream.url=htp//me:secret@p:9090"}, want: []string{`"(not a URL)"`}},
 		"a tenant's header":   {args: []string{"--upstream.url=http://p", "--query.tenant-header=X Tenant"}, want: []string{"query.tenant_header", "X-Scope-OrgID"}},
+		"a feature":           {file: "upstream: {url: http://p}\nenable_feature: [a]\n", want: []string{`enable_feature: unknown feature "a"`, "auto takes the upstream's"}},
 		"two documents":       {file: "upstream: {url: http://p}\n---\nlog: {level: debug}\n", want: []string{"promwarp.yml: line 2: a second document"}},
-		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
-		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
-		"queue":               {args: []string{"--upstream.url=http://p", "--query.max-queue=-1"}, want: []string{"query.max_queue", "0 lets"}},
-		"lists":               {args: []string{"--upstream.url=http://p", "--query.max-lists=-1"}, want: []string{"query.max_lists", "0 sets no limit"}},
-		"queue time":          {args: []string{"--upstream.url=http://p", "--query.max-queue-time=0s"}, want: []string{"query.max_queue_time"}},
-		"read timeout":        {args: []string{"--upstream.url=http://p", "--web.read-timeout=0s"}, want: []string{"web.read_timeout"}},
-		"write timeout":       {args: []string{"--upstream.url=http://p", "--web.write-timeout=0s"}, want: []string{"web.write_timeout"}},
 		"connections":         {args: []string{"--upstream.url=http://p", "--web.max-connections=0"}, want: []string{"web.max_connections"}},
-		"header":              {args: []string{"--upstream.url=http://p", "--web.max-header-bytes=1"}, want: []string{"web.max_header_bytes"}},
-		"body":                {args: []string{"--upstream.url=http://p", "--web.max-body-bytes=0"}, want: []string{"web.max_body_bytes"}},
-		"depth 0":             {args: []string{"--upstream.url=http://p", "--query.max-depth=0"}, want: []string{"query.max_depth", "2500"}},
-		"length 0":            {args: []string{"--upstream.url=http://p", "--query.max-length=0"}, want: []string{"query.max_length", "1048576"}},
-		"regexps of no size":  {file: "upstream: {url: http://p}\nquery: {max_regexp_size: -1}\n", want: []string{"query.max_regexp_size", "524288"}},
 		"aggregate":           {file: "upstream: {url: http://p}\naggregates: [{name: a, state: {s: 0}, add: {s: v}, result: s}, {name: b, state: {s: 0}, add: {s: w}, result: s}]\n", want: []string{"aggregates: entry 2: ", `"b", add.s, line 1, column 1: there is no "w"`}},
 		"aggregates alike":    {file: "upstream: {url: http://p}\naggregates: [{name: a, aliases: [median], state: {s: 0}, add: {s: v}, result: s}]\n", want: []string{"aggregates: entry 1: ", `there is an aggregate "median" already`}},
 		"field twice":         {file: "aggregates: [{name: a, state: {s: 0, s: 1}, add: {s: v}, result: s}]\n", want: []string{"line 1", `"s"`}},
@@ -224,10 +224,8 @@ func TestSettingsErrors(t *testing.T) {
 		"part of other kind":  {file: "aggregates: [{name: a, state: [1]}]\n", want: []string{"line 1", "mapping"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
-		"read samples":        {args: []string{"--upstream.url=http://p", "--storage.remote.read-sample-limit=-1"}, want: []string{"storage.remote_read_sample_limit"}},
-		"read share":          {args: []string{"--upstream.url=http://p", "--storage.remote.read-share-window=61s"}, want: []string{"storage.remote_read_share_window", "at most 1m"}},
-		"read frames":         {args: []string{"--upstream.url=http://p", "--storage.remote.read-max-bytes-in-frame=0"}, want: []string{"storage.remote_read_max_bytes_in_frame"}},
-		"read chunks":         {file: "storage: {remote_read_chunks: all}\n", want: []string{`"all"`, "auto, xor and as-is"}},
+		"setting is gone":     {file: "storage: {remote_read_share_window: 5s}\n", want: []string{"remote_read_share_window"}},
+		"read chunks":         {file: "upstream: {url: http://p}\nstorage: {remote_read_chunks: all}\n", want: []string{"storage.remote_read_chunks is all and must be one of auto, as-is, xor"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},
 		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
@@ -292,26 +290,12 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestComparedPart: a part of all queries may be none, as it is by default.
-func TestComparedPart(t *testing.T) {
-	for text, want := range map[string]part{"0": 0, "0.25": 0.25, "1": 1} {
-		require.Equal(t, want, load(t, "--upstream.url=http://p", "--compare.fraction="+text).Compare.Fraction)
-		s := load(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "compare: {fraction: "+text+"}"))
-		require.Equal(t, want, s.Compare.Fraction)
-		require.NoError(t, s.Validate())
-	}
-	for _, text := range []string{"-0.1", "1.01", "NaN", "x", ""} {
-		_, err := parseFlags(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "compare: {fraction: '"+text+"'}")).Load()
-		require.ErrorContains(t, err, "write a number from 0 to 1", text)
-	}
-}
-
 // TestMemorySettings: what may be taken follows from the limit of the process where it is
 // not given, and what does not add up is refused.
 func TestMemorySettings(t *testing.T) {
 	s := load(t, "--upstream.url=http://p", "--memory.limit=2GiB")
 	require.NoError(t, s.Validate())
-	require.Equal(t, []ByteSize{2 << 30, 512 << 20, 512 << 20, 256 << 20}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory, s.Cache.Decoded()})
+	require.Equal(t, []ByteSize{2 << 30, 512 << 20, 512 << 20, 256 << 20}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory, s.Cache.DecodedBytes})
 	s = load(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "{memory: {limit: 4GiB}, cache: {host_bytes: 1GiB}}"))
 	require.Equal(t, []ByteSize{4 << 30, 1 << 30, 1 << 30}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory})
 	s = load(t, "--upstream.url=http://p", "--memory.limit=0")

@@ -21,7 +21,7 @@ func TestCompare(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	var log lines
 	set := quickSettings()
-	require.NoError(t, set.Compare.Fraction.UnmarshalText([]byte("1")))
+	set.Compare.Fraction = 1
 	set.Query.LookbackDelta = config.AutoDuration(time.Hour)
 	next := set
 	next.Compare.Fraction = 0

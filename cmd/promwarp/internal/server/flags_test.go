@@ -14,7 +14,7 @@ func givenFlags(t *testing.T, args ...string) *config.Flags {
 	t.Helper()
 	f := &config.Flags{}
 	app := kingpin.New("test", "")
-	f.AddAll(app)
+	f.Add(app, true)
 	_, err := app.Parse(args)
 	require.NoError(t, err)
 	return f

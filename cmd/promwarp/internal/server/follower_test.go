@@ -278,31 +278,21 @@ func TestKeptLabelsAreForgotten(t *testing.T) {
 
 // TestNoRemoteRead: a server without remote read is refused at start, with what to do.
 func TestNoRemoteRead(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer func(w http.ResponseWriter, r *http.Request)
-		says   string
-	}{
-		"Thanos": {func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/api/v1/stores" {
-				_, _ = w.Write([]byte(`{"status":"success","data":{"sidecar":[]}}`))
-				return
-			}
-			http.NotFound(w, r)
-		}, "Thanos Query, which has none; for Thanos, list the Prometheus of each sidecar"},
-		"VictoriaMetrics": {func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Server-Hostname", "h")
+	for name, answer := range map[string]http.HandlerFunc{
+		"Thanos": http.NotFound,
+		"VictoriaMetrics": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "unsupported path requested", http.StatusBadRequest)
-		}, "VictoriaMetrics has none"},
-		"a web page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) }, "point promwarp at a Prometheus"},
+		},
+		"a web page": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := httptest.NewServer(http.HandlerFunc(c.answer))
+			srv := httptest.NewServer(answer)
 			defer srv.Close()
 			set := quickSettings()
 			set.Upstream.URL = srv.URL
 			_, err := New(Config{Settings: set})
 			require.ErrorAs(t, err, new(config.UsageError))
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar")
 		})
 	}
 }

@@ -82,7 +82,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
 		Queryable: g.reads.All,
 		Parser:    from.Parser(),
-		Limits:    from.TextSettings.Limits(),
+		Limits:    from.Limits(),
 		Known:     g.reads.Known,
 		Remotes:   g.reads.Remotes(),
 		Config: func() promconfig.Config {

@@ -24,7 +24,7 @@ func TestServeOnGPU(t *testing.T) {
 	h.Configure("devices=2,memory=1073741824")
 	var log lines
 	set := quickSettings()
-	set.EnableFeature = "promql-per-step-stats"
+	set.EnableFeature = config.List{"promql-per-step-stats"}
 	set.GPU = config.GPUSettings{Mode: config.GPURequire, MemoryFraction: 0.05, Library: cudatest.Library(t), Constants: filepath.Join(t.TempDir(), "c", "constants.json")}
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for start := range 2 {
@@ -104,11 +104,11 @@ func TestServeWithoutGPU(t *testing.T) {
 	_, err := New(cfg)
 	require.ErrorContains(t, err, "no GPU, which --gpu=require asks for: no NVIDIA driver: libnothing.so.1")
 	h := cudatest.Control(t)
-	cfg.Settings.GPU.Library, cfg.Settings.GPU.Devices = cudatest.Library(t), "0,3"
+	cfg.Settings.GPU.Library, cfg.Settings.GPU.Devices = cudatest.Library(t), config.List{"0", "3"}
 	_, err = New(cfg)
 	require.ErrorContains(t, err, "there is no GPU 3: the driver finds 1, numbered from 0")
 	h.Configure("capability=70")
-	cfg.Settings.GPU.Devices = ""
+	cfg.Settings.GPU.Devices = nil
 	_, err = New(cfg)
 	require.ErrorContains(t, err, "its compute capability is 7.0, and the kernels need 7.5")
 }

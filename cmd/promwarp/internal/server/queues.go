@@ -33,8 +33,8 @@ func (q queues) busy() bool {
 
 // set gives the queues the limits of s.
 func (q queues) set(s config.Settings) {
-	q.queries.Set(s.Query.QueueSettings.Limits(s.Query.MaxConcurrency))
-	q.small.Set(s.Query.QueueSettings.Limits(s.Query.MaxConcurrency))
-	q.lists.Set(s.Query.QueueSettings.Limits(s.Query.MaxLists))
-	q.reads.Set(s.Query.QueueSettings.Limits(s.Storage.ReadConcurrentLimit))
+	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.small.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
+	q.reads.Set(s.Query.QueueLimits(s.Storage.ReadConcurrentLimit))
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -57,9 +56,10 @@ func (s *Server) Reload() (err error) {
 
 // warnOfFixed says which changes take a restart.
 func (s *Server) warnOfFixed(next config.Settings) {
-	for _, f := range config.Fixed {
-		if was, is := f.Of(&s.cfg.Settings), f.Of(&next); !reflect.DeepEqual(was, is) {
-			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", f.Flag, "running", fmt.Sprint(was), "configured", fmt.Sprint(is))
+	was, is := s.cfg.Settings.Values(), next.Values()
+	for _, flag := range config.NeedRestart() {
+		if was[flag] != is[flag] {
+			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", flag, "running", was[flag], "configured", is[flag])
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -20,6 +18,9 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 )
+
+// headerTimeout is the longest that the header of a request takes to arrive.
+const headerTimeout = 10 * time.Second
 
 // Run serves until ctx is done, then drains: it is no longer ready, takes no
 // more connections, and waits for the requests under way as long as
@@ -79,8 +80,7 @@ func (s *Server) servers() []*http.Server {
 	for i := range servers {
 		servers[i] = &http.Server{
 			Handler:           s,
-			BaseContext:       func(net.Listener) context.Context { return cmp.Or(s.cfg.Context, context.Background()) },
-			ReadHeaderTimeout: min(config.HeaderTimeout, time.Duration(web.ReadTimeout)),
+			ReadHeaderTimeout: min(headerTimeout, time.Duration(web.ReadTimeout)),
 			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
 			MaxHeaderBytes:    int(web.MaxHeaderBytes),
 			ConnState:         s.connections.state,

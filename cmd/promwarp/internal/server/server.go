@@ -3,7 +3,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,10 +44,8 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
-	// Listener, when set, is served instead of the addresses that Settings name.
-	Listener net.Listener
-	// Context, when set, is what the contexts of requests come from.
-	Context context.Context
+	// Embedded has the server listen nowhere: it is asked by ServeHTTP alone, and not run.
+	Embedded bool
 	// Examples are queries that the page offers.
 	Examples []string
 	// Logger is the server's log; nil discards.
@@ -169,8 +166,7 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 
 // listen binds all addresses.
 func (s *Server) listen() error {
-	if s.cfg.Listener != nil {
-		s.listeners = []net.Listener{s.cfg.Listener}
+	if s.cfg.Embedded {
 		return nil
 	}
 	if err := checkAddresses(s.cfg.Settings.Web.ListenAddress); err != nil {
@@ -243,8 +239,13 @@ func (s *Server) Close() {
 	s.traces.Close()
 }
 
-// Addr is the first address that the server listens on, host:port.
-func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+// Addr is the first address that the server listens on, host:port; empty where there is none.
+func (s *Server) Addr() string {
+	if len(s.listeners) == 0 {
+		return ""
+	}
+	return s.listeners[0].Addr().String()
+}
 
 // URL is the base of the server's HTTP API as seen from this machine.
 func (s *Server) URL() string {

@@ -101,7 +101,7 @@ func fetch(t *testing.T, method, url string) (int, string) {
 // quickSettings are settings for a test's server.
 func quickSettings() config.Settings {
 	s := config.Default()
-	s.Web.ListenAddress = config.Addresses{"127.0.0.1:0"}
+	s.Web.ListenAddress = config.List{"127.0.0.1:0"}
 	s.Cache.HostBytes = 1 << 20
 	s.Web.EnableLifecycle = true
 	return s
@@ -129,7 +129,7 @@ func TestServe(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	var log lines
 	set := quickSettings()
-	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", "127.0.0.1:0"}
+	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, l := range s.listeners {
 		code, body := fetch(t, "GET", "http://"+l.Addr().String()+"/api/v1/query?query=up&time=1")
@@ -207,12 +207,12 @@ func TestPortInUse(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	set := quickSettings()
-	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", l.Addr().String()}
+	set.Web.ListenAddress = config.List{"127.0.0.1:0", l.Addr().String()}
 	_, err = New(Config{Settings: set, Upstream: counting{}})
 	require.ErrorContains(t, err, l.Addr().String())
 	require.ErrorContains(t, err, "in use")
 	require.False(t, errors.As(err, new(config.UsageError)))
-	set.Web.ListenAddress = config.Addresses{"nonsense"}
+	set.Web.ListenAddress = config.List{"nonsense"}
 	_, err = New(Config{Settings: set, Upstream: counting{}})
 	require.ErrorAs(t, err, new(config.UsageError))
 }
@@ -394,7 +394,7 @@ func TestBasicAuthentication(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
 	require.NoError(t, err)
 	set := quickSettings()
-	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", "127.0.0.1:0"}
+	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	set.Web.ConfigFile = testfiles.Config(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}})
 	for _, l := range s.listeners {

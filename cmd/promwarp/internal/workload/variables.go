@@ -20,7 +20,7 @@ type variable struct {
 	Type     string          `json:"type"`
 	Query    json.RawMessage `json:"query"`
 	AllValue string          `json:"allValue"`
-	Current  current         `json:"current"`
+	Current  any             `json:"current"` // an object with a value, or the value alone
 }
 
 // anything is what a variable is filled with whose value is all there are, or not known.
@@ -51,11 +51,21 @@ func newFilling(list []variable, o Options) *filling {
 
 // value is what the dashboard was saved with, or a value that lets the variable match anything.
 func (v *variable) value(o Options) string {
-	var one string
+	saved := v.Current
+	if object, ok := saved.(map[string]any); ok {
+		saved = object["value"]
+	}
+	list, several := saved.([]any)
+	if !several {
+		list = []any{saved}
+	}
 	var many []string
-	if json.Unmarshal(v.Current.Value, &one) == nil && one != "" {
-		many = []string{one}
-	} else if json.Unmarshal(v.Current.Value, &many) != nil || len(many) == 0 {
+	for _, m := range list {
+		if text, ok := m.(string); ok && (text != "" || several) {
+			many = append(many, text)
+		}
+	}
+	if len(many) == 0 {
 		var query string
 		_ = json.Unmarshal(v.Query, &query) // of a newer kind it is an object
 		if first, _, _ := strings.Cut(query, ","); slices.Contains([]string{"interval", "custom", "constant", "textbox"}, v.Type) && first != "" {

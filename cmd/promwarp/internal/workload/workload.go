@@ -1,12 +1,13 @@
 // Package workload reads the queries of a file: lines of PromQL, lists in YAML, rules, or a Grafana
 // dashboard, whose variables it fills in.
 //
-// A file comes in, as bytes; out come queries in the file's order, each once, and notes on what was
-// filled in or left out. Start with Read.
+// A file comes in, as bytes; out come queries in the file's order (elements of a dashboard in that of
+// their names), each once, and notes on what was filled in or left out. Start with Read.
 package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,79 +125,94 @@ func readYAML(content []byte) (w Workload, err error) {
 	return w, nil
 }
 
-// dashboard is a Grafana dashboard, as far as queries go, or one as Grafana's API wraps it. Those
-// of the second schema have elements in place of panels.
+// dashboard is what a Grafana dashboard says of its variables, in the first schema or in the second, or as
+// Grafana's API wraps it.
 type dashboard struct {
 	Dashboard  *dashboard `json:"dashboard"`
 	Spec       *dashboard `json:"spec"`
-	Panels     []panel    `json:"panels"`
-	Rows       []panel    `json:"rows"` // of old ones
 	Templating struct {
 		List []variable `json:"list"`
 	} `json:"templating"`
-
-	Elements  map[string]element `json:"elements"`
-	Layout    json.RawMessage    `json:"layout"`
-	Variables []variableElement  `json:"variables"`
+	Variables []struct {
+		Kind string   `json:"kind"` // such as QueryVariable
+		Spec variable `json:"spec"`
+	} `json:"variables"`
 }
 
-// panel is a panel or a row of them.
-type panel struct {
-	Title   string   `json:"title"`
-	Panels  []panel  `json:"panels"`
-	Targets []target `json:"targets"`
-}
-
-// target is a query of a panel.
-type target struct {
-	Expr       string          `json:"expr"`
-	Instant    bool            `json:"instant"`
-	Hide       bool            `json:"hide"`
-	Datasource json.RawMessage `json:"datasource"`
-	source     string          // its kind, in the second schema
+// variables are those of either schema.
+func (d *dashboard) variables() []variable {
+	for d.Dashboard != nil || d.Spec != nil {
+		d = cmp.Or(d.Dashboard, d.Spec)
+	}
+	all := d.Templating.List
+	for _, v := range d.Variables {
+		v.Spec.Type = strings.Replace(strings.ToLower(strings.TrimSuffix(v.Kind, "Variable")), "text", "textbox", 1)
+		all = append(all, v.Spec)
+	}
+	return all
 }
 
 // readDashboard reads the queries of a dashboard that are PromQL, hidden ones left out.
 func readDashboard(content []byte, o Options) (w Workload, err error) {
 	var d dashboard
-	if err := json.Unmarshal(content, &d); err != nil {
+	var all any
+	if err := errors.Join(json.Unmarshal(content, &d), json.Unmarshal(content, &all)); err != nil {
 		return w, fmt.Errorf("it is no dashboard's JSON: %w", err)
 	}
-	if d.Dashboard != nil {
-		d = *d.Dashboard
-	}
-	if d.Spec != nil {
-		d = *d.Spec
-	}
-	w.Notes = d.classic()
-	f := newFilling(d.Templating.List, o)
-	var read func(p panel)
-	read = func(p panel) {
-		for _, t := range p.Targets {
-			if t.Expr == "" || t.Hide || !t.promQL() {
-				continue
-			}
-			expr, err := f.fill(t.Expr)
-			if err != nil {
-				w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", expr, p.Title, err))
-				continue
-			}
-			w.add(Query{Expr: expr, Instant: t.Instant, From: p.Title})
-		}
-		for _, inner := range p.Panels {
-			read(inner)
-		}
-	}
-	for _, p := range append(d.Panels, d.Rows...) {
-		read(p)
-	}
+	f := newFilling(d.variables(), o)
+	w.read(all, place{}, f)
 	w.Notes = append(f.notes(), w.Notes...)
 	return w, nil
 }
 
-// promQL says whether the target is not known to be of another kind of data source.
-func (t *target) promQL() bool {
-	source := struct{ Type string }{t.source}
-	_ = json.Unmarshal(t.Datasource, &source) // old ones are names
-	return source.Type == "" || source.Type == "prometheus"
+// place is where in a dashboard a query stands.
+type place struct {
+	title  string
+	source string // the kind of data source
+}
+
+// read reads the queries in part of a dashboard. Whatever has an expr is one, wherever a schema puts it.
+func (w *Workload) read(part any, in place, f *filling) {
+	if list, ok := part.([]any); ok {
+		for _, v := range list {
+			w.read(v, in, f)
+		}
+	}
+	m, _ := part.(map[string]any)
+	text := func(key string) string {
+		s, _ := m[key].(string)
+		return s
+	}
+	in.title = cmp.Or(text("title"), in.title)
+	if source, ok := m["datasource"].(map[string]any); ok { // old ones are names
+		in.source, _ = source["type"].(string)
+	}
+	// A query of the second schema says its kind beside its spec, in the first form as the kind itself.
+	if spec, ok := m["spec"].(map[string]any); ok && spec["expr"] != nil {
+		in.source = text("group")
+		if text("kind") != "DataQuery" {
+			in.source = cmp.Or(in.source, text("kind"))
+		}
+	}
+	if text("kind") == "LibraryPanel" {
+		spec, _ := m["spec"].(map[string]any)
+		w.Notes = append(w.Notes, fmt.Sprintf("left out: %q is a library's panel, whose queries are not in the file", spec["title"]))
+		return
+	}
+	if m["hide"] == true || m["hidden"] == true {
+		return
+	}
+	if expr := text("expr"); expr != "" && slices.Contains([]string{"", "prometheus", "datasource"}, in.source) {
+		filled, err := f.fill(expr)
+		if err != nil {
+			w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", filled, in.title, err))
+			return
+		}
+		w.add(Query{Expr: filled, Instant: m["instant"] == true, From: in.title})
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains([]string{"annotations", "templating", "variables"}, key) {
+			w.read(m[key], in, f)
+		}
+	}
 }

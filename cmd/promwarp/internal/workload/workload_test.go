@@ -74,9 +74,9 @@ func TestSecondSchema(t *testing.T) {
 			w, err := Read("v2.json", content, Options{Step: time.Minute, Scrape: 15 * time.Second})
 			require.NoError(t, err)
 			require.Equal(t, []Query{
-				{"topk(5, node_load1)", true, "Now"},
-				{`sum(rate(http_requests_total{code=~"5..",job=~"(a|b)"}[1h]))`, false, "Errors"},
 				{`sum by (job) (rate(http_requests_total{job=~"(a|b)"}[1m15s]))`, false, "Requests"},
+				{`sum(rate(http_requests_total{code=~"5..",job=~"(a|b)"}[1h]))`, false, "Errors"},
+				{"topk(5, node_load1)", true, "Now"},
 			}, w.Queries)
 			require.Equal(t, []string{
 				"$__rate_interval is 1m15s", "$job is (a|b)", "$n is 5", "$window is 1h",

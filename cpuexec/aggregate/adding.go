@@ -1,0 +1,242 @@
+package aggregate
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// This file defines the operators that add value to value: count and group, which do not look at
+// values, deviations, extremes, and the compensated sums.
+
+var (
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "count"},
+		adds: &adding{
+			n:     true,
+			first: func(a *cells, c int, _ float64) { a.n[c] = 1 },
+			next:  func(a *cells, c int, _ float64) { a.n[c]++ },
+			more: func(a *cells, from, to int, _ []float64) {
+				for c := from; c < to; c++ {
+					a.n[c]++
+				}
+			},
+			results: func(a *cells, c int, out []float64) { copy(out, a.n[c:]) },
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
+	})
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "group"},
+		adds: &adding{
+			first: func(*cells, int, float64) {},
+			next:  func(*cells, int, float64) {},
+			more:  func(*cells, int, int, []float64) {},
+			results: func(_ *cells, _ int, out []float64) {
+				for k := range out {
+					out[k] = 1
+				}
+			},
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Group"},
+	})
+)
+
+var (
+	_ = defineDeviation("stddev", "StdDev", true)
+	_ = defineDeviation("stdvar", "StdVar", false)
+)
+
+// defineDeviation defines the variance, or its square root. Of its cells val is the sum of
+// squared distances from the mean, comp the mean.
+func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
+	return define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: name},
+		adds: &adding{
+			val: true, comp: true, n: true,
+			first: func(a *cells, c int, f float64) {
+				a.val[c], a.comp[c], a.n[c] = 0, f, 1
+				if math.IsNaN(f) || math.IsInf(f, 0) {
+					a.val[c] = math.NaN()
+				}
+			},
+			next: func(a *cells, c int, f float64) {
+				a.n[c]++
+				delta := f - a.comp[c]
+				a.comp[c] += delta / a.n[c]
+				a.val[c] += float64(delta * (f - a.comp[c]))
+			},
+			more: (*cells).deviations,
+			results: func(a *cells, c int, out []float64) {
+				for k := range out {
+					if out[k] = a.val[c+k] / a.n[c+k]; root {
+						out[k] = math.Sqrt(out[k])
+					}
+				}
+			},
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+	})
+}
+
+// deviations adds values to the means and squared distances from them.
+func (a *cells) deviations(from, to int, in []float64) {
+	val, mean, n := a.val[from:to], a.comp[from:to], a.n[from:to]
+	val, mean, n = val[:len(in)], mean[:len(in)], n[:len(in)]
+	for k, f := range in {
+		n[k]++
+		delta := f - mean[k]
+		m := mean[k] + delta/n[k]
+		mean[k] = m
+		val[k] += float64(delta * (f - m))
+	}
+}
+
+var (
+	_ = defineExtreme("min", "Min", -1)
+	_ = defineExtreme("max", "Max", 1)
+)
+
+// defineExtreme defines max, or min when sign is -1: a value gives way to a larger one, and NaN
+// to anything.
+func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
+	return define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: name},
+		adds: &adding{
+			val:   true,
+			first: func(a *cells, c int, f float64) { a.val[c] = f },
+			next: func(a *cells, c int, f float64) {
+				if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
+					a.val[c] = f
+				}
+			},
+			more:    func(a *cells, from, to int, in []float64) { keepExtremes(a.val[from:to], in, sign) },
+			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+	})
+}
+
+// keepExtremes keeps what next does of each pair. A NaN gives way to anything.
+func keepExtremes(val, in []float64, sign float64) {
+	val = val[:len(in)]
+	for k, f := range in {
+		v, bits := val[k], math.Float64bits(val[k])
+		if v*sign < f*sign {
+			bits = math.Float64bits(f)
+		}
+		if v != v {
+			bits = math.Float64bits(f)
+		}
+		val[k] = math.Float64frombits(bits)
+	}
+}
+
+var (
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "sum"},
+		adds: &adding{
+			val: true, comp: true,
+			first: func(a *cells, c int, f float64) { a.val[c] = f },
+			next:  func(a *cells, c int, f float64) { a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c]) },
+			more:  (*cells).sums,
+			results: func(a *cells, c int, out []float64) {
+				val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
+				for k := range out {
+					out[k] = val[k] + comp[k]
+				}
+			},
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
+	})
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "avg"},
+		adds:          mean,
+		GPU:           abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
+	})
+)
+
+// mean is the arithmetic of avg.
+var mean = &adding{
+	val: true, comp: true, n: true,
+	first: func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
+	next:  (*cells).addToMean,
+	more:  (*cells).means,
+	results: func(a *cells, c int, out []float64) {
+		for k := range out {
+			if sum, comp := a.val[c+k], a.comp[c+k]; a.incr[c+k] {
+				out[k] = sum + comp
+			} else {
+				out[k] = float64(sum/a.n[c+k]) + float64(comp/a.n[c+k])
+			}
+		}
+	},
+}
+
+// addToMean adds a further value to a mean.
+func (a *cells) addToMean(c int, f float64) {
+	a.n[c]++
+	if !a.incr[c] {
+		val, comp := kahansum.Inc(f, a.val[c], a.comp[c])
+		if !math.IsInf(val, 0) {
+			a.val[c], a.comp[c] = val, comp
+			return
+		}
+		// The sum overflows: go on with a running mean, as Prometheus does.
+		a.incr[c] = true
+		a.running.Store(true)
+		a.val[c] /= a.n[c] - 1
+		a.comp[c] /= a.n[c] - 1
+	}
+	n := a.n[c]
+	q := (n - 1) / n
+	a.val[c], a.comp[c] = kahansum.Inc(f/n, q*a.val[c], q*a.comp[c])
+}
+
+// sums adds values to sums. The error of an addition, by Knuth's formula, is the
+// one that Neumaier's has (see twoSum); where the sum is infinite or NaN, so is
+// the error, and the value is added anew as Prometheus does.
+func (a *cells) sums(from, to int, in []float64) {
+	val, comp := a.val[from:to], a.comp[from:to]
+	for k := 0; k < len(in); {
+		k += exact.AddFinite(val[k:], comp[k:], in[k:])
+		for end := min(k+exact.Lanes, len(in)); k < end; k++ {
+			s, f := val[k], in[k]
+			t := s + f
+			b := t - s
+			e := (s - (t - b)) + (f - b)
+			if notFinite(e) {
+				val[k], comp[k] = kahansum.Inc(f, s, comp[k])
+				continue
+			}
+			val[k] = t
+			comp[k] += e
+		}
+	}
+}
+
+// means adds values to the sums and counts that means are made of.
+func (a *cells) means(from, to int, in []float64) {
+	val, comp, n := a.val[from:to], a.comp[from:to], a.n[from:to]
+	for k := 0; k < len(in); {
+		if !a.running.Load() {
+			added := exact.AddFinite(val[k:], comp[k:], in[k:])
+			for i := range added {
+				n[k+i]++
+			}
+			k += added
+		}
+		for end := min(k+exact.Lanes, len(in)); k < end; k++ {
+			a.addToMean(from+k, in[k])
+		}
+	}
+}
+
+// notFinite reports whether f is infinite or NaN.
+func notFinite(f float64) bool {
+	const exponent = 0x7ff << 52
+	return math.Float64bits(f)&exponent == exponent
+}

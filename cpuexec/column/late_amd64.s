@@ -1,0 +1,77 @@
+#include "textflag.h"
+
+// func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *[6]float64)
+TEXT ·sinceVector(SB), NOSPLIT, $0-48
+	MOVQ out+0(FP), DI
+	MOVQ to+8(FP), R8
+	MOVQ late+16(FP), SI
+	MOVQ n+24(FP), CX
+	MOVQ before+32(FP), R10
+	ADDQ R10, R10
+	SUBQ R10, SI
+	MOVQ c+40(FP), R10
+	VBROADCASTSD 0(R10), Y15
+	VBROADCASTSD 8(R10), Y14
+	VMOVUPD 16(R10), Y13
+	XORQ AX, AX
+
+loop:
+	MOVLQSX 0(R8)(AX*4), R11
+	MOVLQSX 4(R8)(AX*4), R12
+	MOVLQSX 8(R8)(AX*4), R13
+	MOVLQSX 12(R8)(AX*4), BX
+	VPXOR X0, X0, X0
+	VPINSRW $0, (SI)(R11*2), X0, X0
+	VPINSRW $2, (SI)(R12*2), X0, X0
+	VPINSRW $4, (SI)(R13*2), X0, X0
+	VPINSRW $6, (SI)(BX*2), X0, X0
+	VCVTDQ2PD X0, Y0
+	VCVTDQ2PD (R8)(AX*4), Y1
+	VMULPD Y15, Y1, Y1
+	VADDPD Y13, Y1, Y1
+	VADDPD Y0, Y1, Y1
+	VMOVUPD Y1, (DI)(AX*8)
+	VSUBPD Y14, Y13, Y13
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+	VZEROUPPER
+	RET
+
+// func apartVector(out *float64, to *int32, late *uint16, n int, every int64)
+TEXT ·apartVector(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), DI
+	MOVQ to+8(FP), R8
+	MOVQ late+16(FP), SI
+	MOVQ n+24(FP), CX
+	VPBROADCASTD every+32(FP), X15
+	MOVL $1000, AX
+	VMOVD AX, X14
+	VCVTDQ2PD X14, X14
+	VBROADCASTSD X14, Y14
+	XORQ AX, AX
+
+loop:
+	MOVLQSX 0(R8)(AX*4), R11
+	MOVLQSX 4(R8)(AX*4), R12
+	MOVLQSX 8(R8)(AX*4), R13
+	MOVLQSX 12(R8)(AX*4), BX
+	VMOVD -4(SI)(R11*2), X0
+	VPINSRD $1, -4(SI)(R12*2), X0, X0
+	VPINSRD $2, -4(SI)(R13*2), X0, X0
+	VPINSRD $3, -4(SI)(BX*2), X0, X0
+	VPSRLD $16, X0, X1
+	VPSLLD $16, X0, X0
+	VPSRLD $16, X0, X0
+	VPSUBD X0, X1, X1
+	VPADDD X15, X1, X1
+	VCVTDQ2PD X1, Y1
+	VDIVPD Y14, Y1, Y1
+	VMOVUPD Y1, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+	VZEROUPPER
+	RET

@@ -1,0 +1,154 @@
+package selection
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Request is how one request of a fetch to its source went.
+type Request struct {
+	MinT, MaxT  int64 // what was asked for, in ms since the epoch, both included
+	Sent, Ended time.Time
+	FirstByte   time.Time // of the answer's body; zero if none came
+	Bytes       int64     // of the answer's body, as it came
+	Series      int       // of the answer; none if the request failed
+	Samples     int64
+	Outcome     string // ok, or how it failed
+}
+
+type requestKey struct{}
+
+// OnRequest returns a context in which a fetch tells f of each of its requests that has ended. f is
+// called by several goroutines at once.
+func OnRequest(ctx context.Context, f func(Request)) context.Context {
+	return context.WithValue(ctx, requestKey{}, f)
+}
+
+// RequestEnded tells who made ctx of a request.
+func RequestEnded(ctx context.Context, r Request) {
+	if f, ok := ctx.Value(requestKey{}).(func(Request)); ok {
+		f(r)
+	}
+}
+
+// mostRequests is how many requests Requests lists.
+const mostRequests = 64
+
+// Requests lists requests that have ended, in the order in which they did. It is safe for concurrent
+// use.
+type Requests struct {
+	mu   sync.Mutex
+	all  []Request
+	more int // further ones
+}
+
+// Add adds one.
+func (r *Requests) Add(one Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.all) == mostRequests {
+		r.more++
+		return
+	}
+	r.all = append(r.all, one)
+}
+
+// List returns the first requests, and how many there were besides.
+func (r *Requests) List() (all []Request, more int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all, r.more
+}
+
+// Expectation is what is known beforehand of what a fetch will bring.
+type Expectation struct {
+	// Series are those that it brings, in label order, or those and others, or some
+	// of them: whoever makes its selection may use these labels instead of making
+	// equal ones.
+	Series []labels.Labels
+	// Samples is about how many samples a series has in the time range; 0 when that
+	// is not known. It is more only where everything known of the series lies in
+	// plain XOR chunks, so that nothing is lost with a source that sends times and
+	// values instead.
+	Samples int
+	// Signed reports of a series, by its place in Series, whether it has had values
+	// below 0 lately, or -0. Only of one that has, a sample of value 0 may be -0, which most
+	// sources send alike among times and values; then chunks are fetched. Nil means that
+	// any series may have had.
+	Signed func(series int) bool
+	// Ahead says that nobody waits for the fetch, so that its source is not to be asked
+	// for parts of it at once.
+	Ahead bool
+}
+
+type expectKey struct{}
+
+// Expect returns a context in which a fetch is expected to bring e.
+func Expect(ctx context.Context, e Expectation) context.Context {
+	return context.WithValue(ctx, expectKey{}, e)
+}
+
+// Expected returns what a fetch is expected to bring.
+func Expected(ctx context.Context) Expectation {
+	e, _ := ctx.Value(expectKey{}).(Expectation)
+	return e
+}
+
+// Part is a stretch of a fetch that has come before the rest. The fetch may still fail, or bring
+// the stretch again: SharesChunks says whether what was computed of the part holds of the whole.
+type Part struct {
+	Sel        *Selection
+	MinT, MaxT int64 // ms, both included: Sel has all samples between them
+}
+
+type partKey struct{}
+
+// OnPart returns a context in which a fetch that goes part by part tells f of each that has come.
+// f is called by several goroutines at once, and holds up the fetch. A nil f is told of none.
+func OnPart(ctx context.Context, f func(Part)) context.Context {
+	return context.WithValue(ctx, partKey{}, f)
+}
+
+// PartCame tells who made ctx of a part.
+func PartCame(ctx context.Context, p Part) {
+	if f, ok := ctx.Value(partKey{}).(func(Part)); ok && f != nil {
+		f(p)
+	}
+}
+
+// SharesChunks reports whether s and o have the very same series with chunks that overlap mint to
+// maxt (ms, both included), and of these the same chunks, byte for byte.
+func (s *Selection) SharesChunks(o *Selection, mint, maxt int64) bool {
+	j := 0
+	for i := range s.series {
+		cs := s.Overlapping(i, mint, maxt)
+		if len(cs) == 0 {
+			continue
+		}
+		var ds []Chunk
+		for ; j < len(o.series) && len(ds) == 0; j++ {
+			ds = o.Overlapping(j, mint, maxt)
+		}
+		if len(cs) != len(ds) || !labels.Equal(s.series[i], o.series[j-1]) {
+			return false
+		}
+		for k := range cs {
+			c, d := cs[k], ds[k]
+			same := s.Origin(c) == o.Origin(d) || bytes.Equal(s.Bytes(c), o.Bytes(d))
+			c.Slab, c.Off = d.Slab, d.Off
+			if !same || c != d {
+				return false
+			}
+		}
+	}
+	for ; j < len(o.series); j++ {
+		if len(o.Overlapping(j, mint, maxt)) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,238 @@
+package selection
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// Querier is what a storage.Querier may also be: one that hands out what a
+// selector matched without decoding it. Hints may be nil; the selection covers
+// at least their time range, or else the querier's. It may be asked from several
+// goroutines at once.
+type Querier interface {
+	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
+}
+
+// Ask is what one of several selectors is asked for. The hints may be nil.
+type Ask struct {
+	Ctx      context.Context // of who asks; fetches take what it says of the request
+	Hints    *storage.SelectHints
+	Matchers []*labels.Matcher
+}
+
+// Get waits until what a selector matches is there, as long as ctx lasts. It is called once, or
+// never.
+type Get func(ctx context.Context) (*Selection, annotations.Annotations, error)
+
+// Beginner is what a Querier may also be: one that begins to fetch for many selectors at once, in
+// fewer requests than one each. What is not got is given up when the querier is closed.
+type Beginner interface {
+	BeginChunks(asks []Ask) []Get
+}
+
+// Begin begins to fetch for selectors, or leaves it to each Get where q can do no better.
+func Begin(q Querier, asks []Ask) []Get {
+	if b, ok := q.(Beginner); ok {
+		return b.BeginChunks(asks)
+	}
+	gets := make([]Get, len(asks))
+	for i, a := range asks {
+		gets[i] = func(ctx context.Context) (*Selection, annotations.Annotations, error) {
+			return q.SelectChunks(ctx, a.Hints, a.Matchers...)
+		}
+	}
+	return gets
+}
+
+// FromChunkSeriesSet drains set into a selection. limit is the most chunk
+// bytes it may hold; 0 means no limit.
+func FromChunkSeriesSet(ctx context.Context, set storage.ChunkSeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
+	var it chunks.Iterator
+	return collect(ctx, set, limit, func(b *Builder) error {
+		series := set.At()
+		b.Series(series.Labels())
+		it = series.Iterator(it)
+		for it.Next() {
+			m := it.At()
+			if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
+				return err
+			}
+		}
+		return it.Err()
+	})
+}
+
+// FromSeriesSet drains set into a selection, encoding its samples into chunks.
+// A series whose samples are not in time order is an error. limit is the most
+// chunk bytes the selection may hold; 0 means no limit.
+func FromSeriesSet(ctx context.Context, set storage.SeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
+	var it chunkenc.Iterator
+	return collect(ctx, set, limit, func(b *Builder) error {
+		series := set.At()
+		b.Series(series.Labels())
+		it = series.Iterator(it)
+		return b.Samples(it)
+	})
+}
+
+// collect calls add for every series of set and returns what that built.
+func collect(ctx context.Context, set interface {
+	Next() bool
+	Err() error
+	Warnings() annotations.Annotations
+}, limit int64, add func(*Builder) error,
+) (*Selection, annotations.Annotations, error) {
+	b := NewBuilder(limit).Within(ctx)
+	for set.Next() {
+		if err := ctx.Err(); err != nil {
+			return nil, set.Warnings(), err
+		}
+		if err := add(b); err != nil {
+			return nil, set.Warnings(), err
+		}
+	}
+	if err := set.Err(); err != nil {
+		return nil, set.Warnings(), err
+	}
+	s, err := b.Finish()
+	return s, set.Warnings(), err
+}
+
+// Keeper is what a Querier may also be: one that keeps selections for later queries.
+type Keeper interface {
+	// Kept returns what is kept of a selector at this moment, of whatever times: nothing,
+	// or a selection of each source that keeps some. It fetches nothing and is no use of
+	// what is kept.
+	Kept(matchers ...*labels.Matcher) []*Selection
+}
+
+// Reader is what SeriesQuerier and ChunkQuerier make queriers of.
+type Reader interface {
+	storage.LabelQuerier
+	Querier
+	Keeper
+}
+
+// SeriesQuerier is a storage.Querier from Mint to Maxt (ms, both included).
+type SeriesQuerier struct {
+	Reader
+	Mint, Maxt int64
+}
+
+// Select implements storage.Querier. Series are always sorted. Nothing is selected before the
+// set's first Next.
+func (q *SeriesQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	mint, maxt := Bounds(hints, q.Mint, q.Maxt)
+	return LazySeriesSet(mint, maxt, func() (*Selection, annotations.Annotations, error) {
+		return q.SelectChunks(ctx, hints, matchers...)
+	})
+}
+
+// BeginChunks implements Beginner.
+func (q *SeriesQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
+
+// ChunkQuerier is a storage.ChunkQuerier from Mint to Maxt (ms, both included).
+type ChunkQuerier struct {
+	Reader
+	Mint, Maxt int64
+}
+
+// BeginChunks implements Beginner.
+func (q *ChunkQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
+
+// Select implements storage.ChunkQuerier as that of SeriesQuerier does storage.Querier.
+func (q *ChunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
+	mint, maxt := Bounds(hints, q.Mint, q.Maxt)
+	return &lazySet[storage.ChunkSeries]{open: func() openSet[storage.ChunkSeries] {
+		sel, ws, err := q.SelectChunks(ctx, hints, matchers...)
+		if err != nil {
+			return failedSet[storage.ChunkSeries]{err, ws}
+		}
+		return sel.ChunkSeriesSet(mint, maxt, ws)
+	}}
+}
+
+// Bounds is the time range that a selection is for, in ms, both included: that of
+// the hints, which may be nil, or else the querier's.
+func Bounds(hints *storage.SelectHints, mint, maxt int64) (int64, int64) {
+	if hints == nil || hints.Start == 0 && hints.End == 0 {
+		return mint, maxt
+	}
+	return hints.Start, hints.End
+}
+
+// LazySeriesSet returns the series set from mint to maxt (ms, both included) of
+// the selection that get returns. It is called at the set's first Next.
+func LazySeriesSet(mint, maxt int64, get func() (*Selection, annotations.Annotations, error)) storage.SeriesSet {
+	return &lazySet[storage.Series]{open: func() openSet[storage.Series] {
+		sel, ws, err := get()
+		if err != nil {
+			return failedSet[storage.Series]{err, ws}
+		}
+		return sel.SeriesSet(mint, maxt, ws)
+	}}
+}
+
+// openSet is a storage.SeriesSet or a storage.ChunkSeriesSet.
+type openSet[S any] interface {
+	Next() bool
+	At() S
+	Err() error
+	Warnings() annotations.Annotations
+}
+
+// lazySet opens a set at the first Next.
+type lazySet[S any] struct {
+	open func() openSet[S]
+	set  openSet[S]
+}
+
+func (l *lazySet[S]) Next() bool {
+	if l.set == nil {
+		l.set = l.open()
+	}
+	return l.set.Next()
+}
+
+func (l *lazySet[S]) At() S { return l.set.At() }
+
+func (l *lazySet[S]) Err() error {
+	if l.set == nil {
+		return nil
+	}
+	return l.set.Err()
+}
+
+func (l *lazySet[S]) Warnings() annotations.Annotations {
+	if l.set == nil {
+		return nil
+	}
+	return l.set.Warnings()
+}
+
+// failedSet is a set that could not be opened.
+type failedSet[S any] struct {
+	err error
+	ws  annotations.Annotations
+}
+
+func (failedSet[S]) Next() bool                          { return false }
+func (failedSet[S]) At() (s S)                           { return s }
+func (f failedSet[S]) Err() error                        { return f.err }
+func (f failedSet[S]) Warnings() annotations.Annotations { return f.ws }
+
+// Again is the error of a selector that can only be answered otherwise than those
+// before it in the same query were. The query is to be run again over Queryable,
+// over which all are answered alike.
+type Again struct {
+	Queryable storage.Queryable
+	Err       error // why
+}
+
+func (a *Again) Error() string { return a.Err.Error() }
+func (a *Again) Unwrap() error { return a.Err }
