@@ -10,10 +10,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -112,4 +114,96 @@ func Example() {
 	// mean 60 8
 	// rate:sum 0 4
 	// rate:sum 60 6
+}
+
+// TestGroupingEnds: a request that is given up while its series are grouped, by as many labels as one
+// may list, ends soon, and leaves nothing for the next one.
+func TestGroupingEnds(t *testing.T) {
+	const series, names = 50_000, 190
+	chunk := chunkenc.NewXORChunk()
+	a, err := chunk.Appender()
+	require.NoError(t, err)
+	a.Append(0, 0, 1)
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m", "a", "x", "b", "x", "c", "x", "d", "x", "e", fmt.Sprintf("%06d", i)))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, chunk.Bytes()))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	without := "a"
+	for i := range names {
+		without += fmt.Sprint(",l", i)
+	}
+	r, err := Parse(form("metric=m&start=0&end=1&every=1s&aggregates=max&without="+without), now, withExamples(t))
+	require.NoError(t, err)
+	p, err := NewPlan(r)
+	require.NoError(t, err)
+	run := func(ctx context.Context, sel *selection.Selection) (groups int, took time.Duration, err error) {
+		began := time.Now()
+		result, err := New(Options{}).Run(ctx, stored{sel}, p)
+		took = time.Since(began)
+		if err == nil {
+			groups = len(result.Series)
+			result.Release()
+		}
+		return groups, took, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, ended, err := run(ctx, sel)
+	require.ErrorContains(t, err, "query was canceled")
+	groups, whole, err := run(t.Context(), sel)
+	require.NoError(t, err)
+	require.Equal(t, series, groups)
+	require.Less(t, ended, whole/3)
+}
+
+// TestSelectorsTakeMemory: many selectors are charged for before any is read.
+func TestSelectorsTakeMemory(t *testing.T) {
+	pool := memory.New(memory.Options{Limit: 16 << 20, Wait: time.Millisecond})
+	for selectors, refused := range map[int]bool{300: false, 900: true} {
+		f := form("start=0&end=1&every=1s&aggregates=max")
+		for range selectors {
+			f.Add("match[]", "m")
+		}
+		r, err := Parse(f, now, withExamples(t))
+		require.NoError(t, err)
+		p, err := NewPlan(r)
+		require.NoError(t, err)
+		result, err := New(Options{Memory: pool}).Run(t.Context(), stored{selection.Empty()}, p)
+		if refused {
+			require.ErrorAs(t, err, new(*memory.TooLargeError))
+		} else {
+			require.NoError(t, err)
+			result.Release()
+		}
+		require.Zero(t, pool.Used())
+	}
+}
+
+// TestWholeRows: rows that have all buckets share one list of them, whoever has made them, and its
+// memory counts once; the rows of a series that has gaps share another.
+func TestWholeRows(t *testing.T) {
+	at := func(i string, ts ...int64) samples {
+		return samples{labels.FromStrings("__name__", "m", "i", i, "job", "a"+i[:1]), ts, make([]float64, len(ts))}
+	}
+	st := store(t, []samples{at("0", 0, 60_000, 120_000), at("1", 0, 120_000), at("2", 1000, 61_000, 121_000)})
+	for more, told := range map[string]int64{"": 2, "&by=job": 2, "&fill=null": 0, "&fill=prev&by=job": 0} {
+		pool := memory.New(memory.Options{Limit: 1 << 30})
+		p, err := planned(form("metric=m&start=0&end=180&every=1m&aggregates=count,max" + more))
+		require.NoError(t, err)
+		r, err := New(Options{Memory: pool}).Run(t.Context(), st, p)
+		require.NoError(t, err)
+		require.Len(t, r.Series, 3)
+		whole, gaps := r.Series[0].Rows, r.Series[1].Rows
+		require.Equal(t, []int32{0, 1, 2}, whole[0].Buckets)
+		require.Same(t, &whole[0].Buckets[0], &r.Series[2].Rows[1].Buckets[0], more)
+		require.Same(t, &gaps[0].Buckets[0], &gaps[1].Buckets[0], more)
+		require.Equal(t, told == 0, &whole[0].Buckets[0] == &gaps[0].Buckets[0], more)
+		require.Equal(t, p.bytes()+3*seriesBytes+6*rowBytes(0)+8*r.Values()+4*told, r.bytes(), more)
+		require.NotZero(t, pool.Used())
+		r.Release()
+		require.Zero(t, pool.Used(), more)
+	}
 }

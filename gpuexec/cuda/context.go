@@ -1,6 +1,10 @@
 package cuda
 
 import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -53,18 +57,6 @@ func (c *Context) Record(e Event, s Stream) error {
 	return c.call(callEventRecord, uintptr(e), uintptr(s))
 }
 
-// Reached reports whether the device has come to the event.
-func (c *Context) Reached(e Event) (bool, error) {
-	r := Result(int32(invoke(c.addr[callEventQuery], uintptr(e))))
-	switch r {
-	case success:
-		return true, nil
-	case notReady:
-		return false, nil
-	}
-	return false, c.fail(callEventQuery, r)
-}
-
 // WaitReached waits until the device has come to the event. The thread sleeps
 // meanwhile.
 func (c *Context) WaitReached(e Event) error { return c.call(callEventSynchronize, uintptr(e)) }
@@ -74,4 +66,143 @@ func (c *Context) Elapsed(from, to Event) (float64, error) {
 	var ms float32
 	err := c.call(callEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to))
 	return float64(ms), err
+}
+
+// hostBytes is what AllocHost took and FreeHost did not give back.
+var hostBytes atomic.Int64
+
+// HostBytes is the memory of the host, in bytes, that AllocHost took for all devices together.
+func HostBytes() int64 { return hostBytes.Load() }
+
+// Pointer is an address in a device's memory.
+type Pointer uint64
+
+// MemoryInfo returns the free and the total memory of the device in bytes.
+func (c *Context) MemoryInfo() (free, total uint64, err error) {
+	err = c.call(callMemGetInfo, uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
+	return free, total, err
+}
+
+// Alloc takes memory on the device. n must not be 0.
+func (c *Context) Alloc(n uint64) (p Pointer, err error) {
+	return p, c.call(callMemAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n))
+}
+
+// Free gives memory on the device back, once all work on it is done.
+func (c *Context) Free(p Pointer) error { return c.call(callMemFree, uintptr(p)) }
+
+// AllocHost takes page-locked memory on the host, which the garbage collector
+// does not know. n must not be 0.
+func (c *Context) AllocHost(n int) ([]byte, error) {
+	var p *byte
+	const portable = 1 // page-locked for all devices
+	if err := c.call(callMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n), portable); err != nil {
+		return nil, err
+	}
+	hostBytes.Add(int64(n))
+	return unsafe.Slice(p, n), nil
+}
+
+// FreeHost gives back what AllocHost took, all of it. Of a device that failed the driver gives it
+// back, so it counts as given back even on an error.
+func (c *Context) FreeHost(b []byte) error {
+	hostBytes.Add(-int64(cap(b)))
+	return c.call(callMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// RegisterHost page-locks memory of the host. It must stay where it is until
+// UnregisterHost.
+func (c *Context) RegisterHost(b []byte) error {
+	const portable = 1
+	return c.call(callMemHostRegister, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), portable)
+}
+
+// UnregisterHost ends what RegisterHost began.
+func (c *Context) UnregisterHost(b []byte) error {
+	return c.call(callMemHostUnregister, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// CopyIn copies from the host to the device. It returns before the copy is made
+// if the host's memory is page-locked, which must then be left alone until the
+// stream has come past the copy.
+func (c *Context) CopyIn(to Pointer, from []byte, s Stream) error {
+	return c.call(callMemcpyHtoD, uintptr(to), uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from)), uintptr(s))
+}
+
+// CopyOut copies from the device to the host, with the same condition.
+func (c *Context) CopyOut(to []byte, from Pointer, s Stream) error {
+	return c.call(callMemcpyDtoH, uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from), uintptr(len(to)), uintptr(s))
+}
+
+// Set sets n bytes of the device's memory to v.
+func (c *Context) Set(p Pointer, v byte, n uint64, s Stream) error {
+	return c.call(callMemset, uintptr(p), uintptr(v), uintptr(n), uintptr(s))
+}
+
+// Module is code loaded on a device.
+type Module uintptr
+
+// Function is a kernel of a module.
+type Function uintptr
+
+// The driver's numbers of the compiler's options.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
+
+// Load compiles PTX for the device, unless the driver has kept the result of an
+// earlier time, and loads it. If the PTX does not compile the error holds what
+// the compiler says.
+func (c *Context) Load(ptx []byte) (m Module, err error) {
+	source := append(bytes.Clone(ptx), 0)
+	log := make([]byte, 8<<10)
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&log[0])
+	options := [...]int32{jitErrorLog, jitErrorLogSize}
+	values := [...]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log) - 1)}
+	err = c.call(callModuleLoad, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&source[0])),
+		uintptr(len(options)), uintptr(unsafe.Pointer(&options)), uintptr(unsafe.Pointer(&values)))
+	if err == nil {
+		return m, nil
+	}
+	if said := bytes.TrimSpace([]byte(text(&log[0]))); len(said) > 0 {
+		err = fmt.Errorf("%w; its compiler says: %s", err, said)
+	}
+	return 0, err
+}
+
+// Unload gives a module back.
+func (c *Context) Unload(m Module) error { return c.call(callModuleUnload, uintptr(m)) }
+
+// Function finds a kernel by its name.
+func (c *Context) Function(m Module, name string) (f Function, err error) {
+	s := append([]byte(name), 0)
+	err = c.call(callModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&s[0])))
+	if err != nil {
+		return 0, fmt.Errorf("kernel %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// maxParams is the most parameters that a kernel of promwarp has.
+const maxParams = 24
+
+// Size counts threads in a block, or blocks in a grid.
+type Size struct{ X, Y uint32 }
+
+// Launch puts a kernel on a stream: grid blocks of block threads. Each parameter is in the
+// lowest bytes of its 64 bits. There must be as many as the kernel declares: package launch
+// sees to that.
+func (c *Context) Launch(f Function, grid, block Size, s Stream, params ...uint64) error {
+	if len(params) > maxParams {
+		return fmt.Errorf("a kernel with %d parameters: at most %d are possible", len(params), maxParams)
+	}
+	for i, p := range params {
+		c.values[i] = p
+		c.params[i] = unsafe.Pointer(&c.values[i])
+	}
+	return c.call(callLaunchKernel, uintptr(f), uintptr(grid.X), uintptr(max(grid.Y, 1)), 1,
+		uintptr(block.X), uintptr(max(block.Y, 1)), 1, 0, uintptr(s), uintptr(unsafe.Pointer(&c.params)), 0)
 }

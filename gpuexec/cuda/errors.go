@@ -3,6 +3,9 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"unsafe"
 )
 
@@ -16,7 +19,6 @@ const (
 	deviceUnavailable Result = 46
 	noDevice          Result = 100
 	operatingSystem   Result = 304
-	notReady          Result = 600
 	illegalAddress    Result = 700
 	launchFailed      Result = 719
 	notPermitted      Result = 800
@@ -75,4 +77,73 @@ func text(s *byte) string {
 		n++
 	}
 	return string(unsafe.Slice(s, n))
+}
+
+// Reason is why no device can be used.
+type Reason string
+
+const (
+	NotBuilt  Reason = "not built"
+	NoDriver  Reason = "no driver"
+	OldDriver Reason = "old driver"
+	NoDevice  Reason = "no device"
+	Forbidden Reason = "forbidden"
+)
+
+var errNotBuilt = errors.New("this program was built without GPU support, which it has on Linux (amd64, arm64) unless built with the tag nogpu")
+
+// Unavailable is the error of a machine whose devices, or one of them, cannot
+// be used. Its text says what to do about it.
+type Unavailable struct {
+	Reason Reason
+	Err    error
+}
+
+func (u *Unavailable) Error() string {
+	switch u.Reason {
+	case NotBuilt:
+		return u.Err.Error()
+	case NoDriver:
+		return fmt.Sprintf("no NVIDIA driver: %v; install NVIDIA's driver, and give a container access to it (docker run --gpus all)", u.Err)
+	case OldDriver:
+		return fmt.Sprintf("the NVIDIA driver is too old: %v; update it to version %s or later", u.Err, minRelease)
+	case NoDevice:
+		return fmt.Sprintf("the NVIDIA driver finds no GPU: %v; see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it", u.Err)
+	}
+	return fmt.Sprintf("the GPU may not be used: %v; run promwarp as a user that may open /dev/nvidia*, give a container the device (docker run --gpus all), and see with nvidia-smi -q -d COMPUTE whether another process has it to itself", u.Err)
+}
+
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// forbiddenFile looks for a device file that exists and may not be opened. The
+// driver itself reports such a device as missing.
+func forbiddenFile(pattern string, open func(path string) error) error {
+	paths, _ := filepath.Glob(pattern)
+	for _, p := range paths {
+		if err := open(p); errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+func openDevice(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// cannotStart says why cuInit failed.
+func cannotStart(err error, forbidden error) error {
+	switch {
+	case forbidden != nil:
+		return &Unavailable{Forbidden, fmt.Errorf("%w (%w)", forbidden, err)}
+	case errors.Is(err, noDevice):
+		return &Unavailable{NoDevice, err}
+	case errors.Is(err, notPermitted), errors.Is(err, operatingSystem):
+		return &Unavailable{Forbidden, err}
+	}
+	return fmt.Errorf("the NVIDIA driver does not start: %w; see whether nvidia-smi works", err)
 }

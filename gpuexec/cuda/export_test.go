@@ -1,7 +1,5 @@
 package cuda
 
-import ()
-
 var (
 	ForbiddenFile = forbiddenFile
 	CannotStart   = cannotStart

@@ -191,17 +191,6 @@ EXPORT int cuEventSynchronize(uint64_t h) {
   return e ? reach(*e) : kInvalidHandle;
 }
 
-// Says once that the event is not reached, and moves on to it.
-EXPORT int cuEventQuery(uint64_t h) {
-  ENTER(cuEventQuery);
-  NEED_CONTEXT;
-  Event* e = find_event(h);
-  if (!e) return kInvalidHandle;
-  if (!e->pending) return kSuccess;
-  int code = reach(*e);
-  return code ? code : kNotReady;
-}
-
 EXPORT int cuEventElapsedTime(float* ms, uint64_t from, uint64_t to) {
   ENTER(cuEventElapsedTime);
   NEED_CONTEXT;
