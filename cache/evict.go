@@ -190,36 +190,58 @@ func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 // shed drops spans of what is kept of e, and reports whether it did. What is
 // being changed at the moment cannot be cut, but be dropped as a whole.
 func (c *Cache) shed(e *entry, gone tile.Spans) bool {
-	free := e.merging.TryLock()
-	if free {
-		defer e.merging.Unlock()
+	if !e.merging.TryLock() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(tile.Without(e.covered, gone)) > 0 {
+			return false
+		}
+		c.metrics.evicted.add(c.empty(e))
+		c.metrics.evictions.add(1)
+		return true
 	}
+	defer e.merging.Unlock()
+	tiles, all := c.lose(e, gone)
+	c.metrics.evicted.add(tiles)
+	if all {
+		c.metrics.evictions.add(1)
+	}
+	return true
+}
+
+// empty drops all that is kept of e, and returns how many tiles that was. The cache's mutex must be
+// held.
+func (c *Cache) empty(e *entry) int64 {
+	n := e.covered.All().Tiles(c.tile)
+	c.set(e, nil, nil)
+	c.tidy(e)
+	return n
+}
+
+// lose drops spans of what is kept of e, all of it if the rest would take no less room. It returns
+// how many tiles that took, and whether it was all. e.merging must be held.
+func (c *Cache) lose(e *entry, gone tile.Spans) (tiles int64, all bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sel, had := e.sel, e.covered
-	if sel == nil {
-		return true
-	}
 	left := tile.Without(had, gone)
+	if sel == nil || slices.Equal(had, left) {
+		return 0, false
+	}
 	if len(left) > 0 {
-		if !free {
-			return false
-		}
 		c.mu.Unlock()
 		rest, err := c.restrict(sel, had, left)
 		c.mu.Lock()
 		if err == nil && !e.removed && sizeOf(e.key, rest, left) < e.bytes() {
 			rest.SetDiscard(func() { c.discard(e) })
 			c.set(e, rest, left)
-			c.metrics.evicted.add(had.All().Tiles(c.tile) - left.All().Tiles(c.tile))
-			return true
+			return had.All().Tiles(c.tile) - left.All().Tiles(c.tile), false
 		}
 	}
-	c.set(e, nil, nil)
-	c.tidy(e)
-	c.metrics.evictions.add(1)
-	c.metrics.evicted.add(had.All().Tiles(c.tile))
-	return true
+	if e.removed {
+		return 0, false
+	}
+	return c.empty(e), true
 }
 
 // restrict returns of sel, which covers covered, what left has of it, in slabs that

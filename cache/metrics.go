@@ -12,7 +12,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved *counter
 
 	seconds prometheus.Histogram
 }
@@ -53,7 +53,6 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		subsumed:   count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
 		prefetches: count("prefetches_total", "Requests to the upstream ahead of queries."),
 		prefetched: count("prefetched_bytes_total", "Bytes of encoded chunks and labels that they brought."),
-		corrected:  count("corrected_series_total", "Series of which the upstream had other samples when they were fetched again, as they had reached the greatest age, than were kept until then."),
 		restored:   &counter{},
 		saved:      &counter{},
 		unsaved:    &counter{},

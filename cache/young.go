@@ -2,9 +2,7 @@ package cache
 
 import (
 	"math"
-	"slices"
 
-	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/newest"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
@@ -61,26 +59,6 @@ func (c *Cache) keepYoung(f *flight) {
 	}
 	young := tile.Span{From: max(f.whole.From, f.moment.Settled.To), To: to}
 	f.has = f.has.Having(tile.Stretch{Span: young, At: at, Young: true})
-}
-
-// doubts reports whether f is not believed, as it has no series though its selector had samples then
-// or earlier, and else finds out for how long it is. Such a stretch is fetched at each look until it has been empty for the freshness window,
-// and is kept from then on for as long as it has been empty. So a selector that has ended costs a few
-// fetches in a day.
-func (c *Cache) doubts(f *flight) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, now := f.entry, c.now().UnixMilli()
-	had := e.sel != nil && tile.Extent(e.sel).From < f.old.To
-	if c.disk != nil {
-		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d disk.File) bool { return !d.Empty && d.Covered[0].From < f.old.To })
-	}
-	empty := had && f.sel.NumSeries() == 0 && !f.old.Empty()
-	lasted := e.empty.Found(f.old, empty, now)
-	if empty && c.maxAge > 0 {
-		f.has = tile.Coverage(nil).With(f.old, min(f.has[0].At, now-c.maxAge+lasted))
-	}
-	return empty && lasted < c.fresh
 }
 
 // expected is what a fetch of s is likely to bring of e's series. The cache's mutex
