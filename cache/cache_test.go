@@ -112,7 +112,7 @@ func TestExtremeRanges(t *testing.T) {
 			require.Len(t, query(t, c, -5, -5, "m")[`{__name__="m"}`], 1)
 			require.Empty(t, query(t, c, 5, 4, "m"))
 		}
-		require.Less(t, c.Stats().Misses, int64(1e7))
+		require.Less(t, c.totals().Misses, int64(1e7))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	require.False(t, cset.Next())
 	require.ErrorIs(t, cset.Err(), errUpstream)
 	require.Zero(t, c.Stats().Entries)
-	require.EqualValues(t, 2, c.Stats().Failures)
+	require.EqualValues(t, 2, c.totals().Failures)
 
 	fail = false
 	requireMinutely(t, query(t, c, 10*hour, 20*hour, "m"), 1, 10*hour, 20*hour)
@@ -180,7 +180,7 @@ func TestConcurrentMissesFetchOnce(t *testing.T) {
 				})
 			}
 			<-up.entered
-			require.Eventually(t, func() bool { return cache.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return cache.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
 			close(up.open)
 			wg.Wait()
 			require.Len(t, up.asked(), 1)
@@ -232,7 +232,7 @@ func TestCancellingOneWaiterLeavesTheOther(t *testing.T) {
 		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
 		second <- err
 	}()
-	require.Eventually(t, func() bool { return c.Stats().Shared == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.totals().Shared == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, context.Canceled)
 	close(up.open)
@@ -253,7 +253,7 @@ func TestCancellingTheLastWaiterEndsTheFetch(t *testing.T) {
 		}()
 	}
 	<-up.entered
-	require.Eventually(t, func() bool { return c.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	for range n {
 		require.ErrorIs(t, <-errs, context.Canceled)
@@ -291,7 +291,7 @@ func TestEviction(t *testing.T) {
 	require.Empty(t, up.asked())
 	query(t, c, 10*hour, 20*hour-1, "m3")
 	require.Len(t, up.asked(), 1)
-	require.EqualValues(t, 3, c.Stats().Evicted)
+	require.EqualValues(t, 3, c.totals().Evicted)
 	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
 	for _, i := range []int{0, 2, 3} {
 		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
@@ -421,7 +421,7 @@ func TestCorruptChunkIsFetchedAgain(t *testing.T) {
 		}
 		corrupt = false
 		requireMinutely(t, query(t, c, r.mint, r.maxt, "m"), 1, r.mint, r.maxt)
-		require.EqualValues(t, 2, c.Stats().Discards)
+		require.EqualValues(t, 2, c.totals().Discards)
 	}
 }
 
@@ -509,8 +509,8 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 	require.EqualValues(t, 3, warm.TilesHit.Load())
 	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
 
-	s := c.Stats()
-	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
+	s := c.totals()
+	require.Equal(t, totals{Stats: Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5}, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
 	c.Clear()
 	require.Zero(t, c.Stats().Tiles)
 	c.get(t.Context(), 91*hour, now, named("m"))

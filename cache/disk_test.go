@@ -98,7 +98,7 @@ func TestEvictedTilesComeFromDisk(t *testing.T) {
 	query(t, c, 10*hour, 20*hour-1, "m")
 	require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
 	query(t, c, 30*hour, 40*hour-1, "m")
-	require.Positive(t, c.Stats().Evicted)
+	require.Positive(t, c.totals().Evicted)
 	require.Eventually(t, func() bool {
 		return len(c.disk.Files(matching.Key(named("m")))) > 1 || c.disk.Stats().Bytes > limit
 	}, 10*time.Second, time.Millisecond)
@@ -154,23 +154,6 @@ func TestRestartForgets(t *testing.T) {
 	restart()
 	c.Clear()
 	require.Zero(t, c.disk.Stats().Bytes)
-}
-
-// A selector that had to make room in memory is read from disk.
-func TestEvictedToDisk(t *testing.T) {
-	up := newMinutely(t, 50)
-	path := t.TempDir()
-	c := onDisk(t, up, path, Options{HostBytes: 250_000})
-	for range 2 {
-		for i := range 4 {
-			name := fmt.Sprint("m", i)
-			requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 50, 80*hour, 90*hour-1)
-			require.Eventually(t, func() bool { return len(c.disk.Files(matching.Key(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
-		}
-	}
-	require.Positive(t, c.Stats().Evictions)
-	require.Len(t, up.asked(), 4)
-	require.LessOrEqual(t, c.Stats().Bytes, int64(250_000))
 }
 
 // A dashboard that moves on leaves few files.

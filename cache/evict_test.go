@@ -10,25 +10,6 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// BenchmarkMakeRoom makes room in a cache of many selectors that are worth more.
-func BenchmarkMakeRoom(b *testing.B) {
-	up := newMinutely(b, 1)
-	c, clock := ticking(b, up, 10<<20)
-	for i := range 10_000 {
-		for range 2 {
-			query(b, c, 20*hour, 22*hour-1, fmt.Sprint("m", i))
-		}
-		*clock += 1000
-	}
-	full := c.Stats()
-	b.Logf("%d of %d bytes, %d entries", full.Bytes, full.Limit, full.Entries)
-	i := 0
-	for b.Loop() {
-		i++
-		query(b, c, 20*hour, 22*hour-1, fmt.Sprint("new", i))
-	}
-}
-
 // ticking returns a cache with a limit whose clock moves when told.
 func ticking(t testing.TB, up Upstream, limit int64) (c *Cache, clock *int64) {
 	clock = new(int64)
@@ -61,7 +42,7 @@ func TestNotesTakeRoom(t *testing.T) {
 	for range 2 {
 		query(t, c, 10*hour, 20*hour-1, "m3")
 	}
-	require.Positive(t, c.Stats().Evicted, "without the note there is room for four")
+	require.Positive(t, c.totals().Evicted, "without the note there is room for four")
 	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
 	c.Clear()
 	require.Zero(t, c.Stats().Bytes)
@@ -98,7 +79,7 @@ func TestNotesGoWithWhatIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	selection.Note(noted.Notes(), "large", func() note { return note(one) })
 	query(t, c, 10*hour, 24*hour-1, "m0")
-	require.Zero(t, c.Stats().Evicted)
+	require.Zero(t, c.totals().Evicted)
 	require.Less(t, c.Stats().Bytes, 3*one)
 }
 
@@ -132,7 +113,7 @@ func TestScansPushOutNothing(t *testing.T) {
 			require.Empty(t, up.asked())
 		}
 	}
-	require.Positive(t, c.Stats().Refused)
+	require.Positive(t, c.totals().Refused)
 
 	// Days later nobody remembers.
 	*clock += 30 * hour
@@ -160,8 +141,8 @@ func TestMovingDashboard(t *testing.T) {
 		}
 		require.LessOrEqual(t, fetched, 5*hour)
 	}
-	require.Positive(t, c.Stats().Evicted)
-	require.Zero(t, c.Stats().Evictions)
+	require.Positive(t, c.totals().Evicted)
+	require.Zero(t, c.totals().Evictions)
 }
 
 // Of more than fits, asked for in turn, a part stays.
@@ -177,11 +158,11 @@ func TestMoreThanFits(t *testing.T) {
 	for range 20 {
 		round()
 	}
-	before := c.Stats()
+	before := c.totals()
 	for range 10 {
 		round()
 	}
-	after := c.Stats()
+	after := c.totals()
 	require.Greater(t, after.Hits-before.Hits, int64(10*8*5)*2/5, "two fifths of the tiles")
 	require.LessOrEqual(t, after.Bytes, after.Limit)
 }

@@ -64,7 +64,7 @@ func TestDrop(t *testing.T) {
 			got, err := c.Drop(test.mint, test.maxt, test.selectors...)
 			require.NoError(t, err)
 			require.Equal(t, test.want, got)
-			require.Equal(t, test.want.Tiles, c.Stats().Dropped)
+			require.Equal(t, test.want.Tiles, c.totals().Dropped)
 			require.Equal(t, 10-test.want.Tiles, c.Stats().Tiles)
 
 			// The second series is gone upstream, and here where it was dropped.
@@ -108,7 +108,7 @@ func TestDropDuringAFetch(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.Zero(t, c.Stats().Shared)
+	require.Zero(t, c.totals().Shared)
 	for _, call := range []int{1, 0} {
 		close(gates[call])
 		require.NoError(t, <-done[call])

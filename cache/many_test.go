@@ -60,9 +60,9 @@ func TestWiderOfMany(t *testing.T) {
 		ask(t, c, matchersIn(t, wide))
 		require.Contains(t, c.index.Wider(matchersIn(t, narrow), maxWider), c.entries[matching.Key(matchersIn(t, wide))])
 	}
-	before := c.Stats().Subsumed
+	before := c.totals().Subsumed
 	ask(t, c, matchersIn(t, `up{zone=~"new.*",i="000000"}`))
-	require.Equal(t, before+1, c.Stats().Subsumed)
+	require.Equal(t, before+1, c.totals().Subsumed)
 	ask(t, c, many(t, maxWider, `up{zone="%d"}`)...)
 	require.Len(t, c.index.Wider(matchersIn(t, `up{i="0"}`), maxWider), maxWider)
 }
@@ -111,35 +111,6 @@ func TestManyMakeRoom(t *testing.T) {
 	freed := c.Reclaim(held / 3) // more than a sample has
 	require.GreaterOrEqual(t, freed, held/3)
 	require.Less(t, freed, held/2)
-}
-
-// BenchmarkLook looks for wider selectors of one metric name of which the cache has 20 000.
-func BenchmarkLook(b *testing.B) {
-	c, _ := ticking(b, newConstant(b), 1<<40)
-	ask(b, c, many(b, 20_000, `up{target="%d"}`)...)
-	for _, s := range []string{`up{target="17"}`, `up{target="17",job="x"}`, `up{target=~"1.*"}`} {
-		b.Run(s, func(b *testing.B) {
-			e := &entry{matchers: matchersIn(b, s)}
-			for b.Loop() {
-				c.mu.Lock()
-				c.superset(e, tile.Spans{{From: 30 * hour, To: 32 * hour}}, c.moment())
-				c.mu.Unlock()
-			}
-		})
-	}
-	b.Run("lacks", func(b *testing.B) {
-		for b.Loop() {
-			c.lacks("i")
-		}
-	})
-	b.Run("leaving", func(b *testing.B) {
-		e := &entry{}
-		for b.Loop() {
-			c.mu.Lock()
-			c.leaving(e, selection.Empty(), nil, nil, now, 1<<12)
-			c.mu.Unlock()
-		}
-	})
 }
 
 // TestWalksLetGo: what goes over all entries lets others have the mutex in between.

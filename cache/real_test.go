@@ -156,7 +156,7 @@ func TestAgainstPrometheus(t *testing.T) {
 		seed, err = strconv.ParseUint(s, 10, 64)
 		require.NoError(t, err)
 	}
-	var sum Stats
+	var sum totals
 	var mu sync.Mutex
 	t.Run("runs", func(t *testing.T) {
 		for n := range uint64(runs) {
@@ -183,7 +183,7 @@ func TestAgainstPrometheus(t *testing.T) {
 	}
 }
 
-func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
+func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 	r := rand.New(rand.NewPCG(5, seed))
 	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
 	maxAge, retention := pick(0, 20*time.Minute, 2*time.Hour), pick(0, 0, 3*time.Hour)
@@ -229,7 +229,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	}
 	stop := func(c *Cache) {
 		require.NoError(t, c.Close())
-		s := c.Stats()
+		s := c.totals()
 		sum.Hits += s.Hits
 		sum.Subsumed += s.Subsumed
 		sum.Failures += s.Failures

@@ -25,7 +25,7 @@ func TestReclaim(t *testing.T) {
 	require.GreaterOrEqual(t, freed, 2*one+one/2)
 	require.Less(t, freed, 3*one)
 	require.Equal(t, before.Bytes-freed, c.Stats().Bytes)
-	require.Positive(t, c.Stats().Evicted)
+	require.Positive(t, c.totals().Evicted)
 	up.asked()
 	for _, name := range []string{"dashboard", "once5", "once4", "once3"} {
 		query(t, c, 10*hour, 20*hour-1, name)

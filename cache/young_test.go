@@ -40,7 +40,7 @@ func TestUntilNow(t *testing.T) {
 			got, _ := read(t, sel.SeriesSet(99*hour, end, nil))
 			requireMinutely(t, got, 3, 99*hour, end)
 		})
-		require.Eventually(t, func() bool { return c.Stats().Shared == shared && c.metrics.misses.value()+c.Stats().Shared > 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.totals().Shared == shared && c.metrics.misses.value()+c.totals().Shared > 0 }, 10*time.Second, time.Millisecond)
 	}
 	ask(begin-2*minute, 0)
 	<-up.entered

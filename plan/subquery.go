@@ -1,6 +1,8 @@
 package plan
 
-import "github.com/prometheus/prometheus/promql/parser/posrange"
+import (
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+)
 
 // Subwindow applies a window function to the steps of a subquery: its input is
 // evaluated on a grid of its own, and the points are the samples of the windows.
@@ -39,3 +41,45 @@ func (s *Subwindow) GridOf(input Node, g Grid) Grid {
 func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.DropsName() }
 
 func (s *Subwindow) String() string { return render(s.Text) }
+
+// Once evaluates its input at the first step alone and repeats what comes out at all
+// steps: an expression that does not depend on the step, as with @.
+type Once struct {
+	Input Node
+	Pos   posrange.PositionRange
+	Text  Text // the expression as Prometheus prints it
+}
+
+// Grid is the grid of the input when the node is on g.
+func (o *Once) Grid(g Grid) Grid {
+	g.Steps = min(g.Steps, 1)
+	return g
+}
+
+// Range implements Node.
+func (o *Once) Range() posrange.PositionRange { return o.Pos }
+
+// Inputs implements Node.
+func (o *Once) Inputs() []Node { return []Node{o.Input} }
+
+// DropsName implements Node.
+func (o *Once) DropsName() bool { return o.Input.DropsName() }
+
+func (o *Once) String() string { return render(o.Text) }
+
+// Nothing is the input of a subquery without steps: it has no series.
+type Nothing struct {
+	Pos  posrange.PositionRange
+	Text Text // the expression as Prometheus prints it
+}
+
+// Range implements Node.
+func (n *Nothing) Range() posrange.PositionRange { return n.Pos }
+
+// Inputs implements Node.
+func (n *Nothing) Inputs() []Node { return nil }
+
+// DropsName implements Node.
+func (n *Nothing) DropsName() bool { return false }
+
+func (n *Nothing) String() string { return render(n.Text) }

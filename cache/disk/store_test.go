@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -467,43 +466,6 @@ func TestFailure(t *testing.T) {
 		require.NoError(t, again.Close())
 		if d.left >= 0 {
 			return
-		}
-	}
-}
-
-// BenchmarkLoad opens a directory with 1 GB and reads all of it: 24 h of 72 000
-// series with a sample every 15 s, in chunks of 120.
-func BenchmarkLoad(b *testing.B) {
-	dir := b.TempDir()
-	s, _ := open(b, Options{Path: dir, Limit: 1 << 40})
-	r := rand.New(rand.NewPCG(1, 2))
-	sb := selection.NewBuilder(0)
-	var encoded [48][]byte
-	for i := range 72_000 {
-		sb.Series(labels.FromStrings("__name__", "http_requests_total", "instance", fmt.Sprintf("host-%d.example:9090", i/50), "path", fmt.Sprintf("/api/v1/%d", i%50)))
-		for k := range encoded {
-			from := int64(k) * 1_800_000
-			if encoded[k] == nil {
-				c := chunkenc.NewXORChunk()
-				app, err := c.Appender()
-				require.NoError(b, err)
-				for j := range int64(120) {
-					app.Append(0, from+j*15_000, float64(r.IntN(1000)))
-				}
-				encoded[k] = c.Bytes()
-			}
-			require.NoError(b, sb.Chunk(chunkenc.EncXOR, from, from+119*15_000, encoded[k]))
-		}
-	}
-	sel, err := sb.Finish()
-	require.NoError(b, err)
-	require.NoError(b, s.Put(b.Context(), "k", []Stretch{{0, 86_400_000, 0}}, sel, nil))
-	b.SetBytes(s.Stats().Bytes)
-	for b.Loop() {
-		require.NoError(b, s.Close())
-		s, _ = open(b, Options{Path: dir, Limit: 1 << 40})
-		if parts := loaded(b, s, "k"); parts[0].Selection.NumSamples() != sel.NumSamples() {
-			b.Fatal(len(parts))
 		}
 	}
 }
