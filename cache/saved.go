@@ -100,7 +100,10 @@ func (c *Cache) restore(f *flight) error {
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
 	case sel != nil && len(covered.All().Missing(f.whole)) == 0:
 		f.sel, f.has, f.restored = sel, covered, true
-		c.metrics.restored.add(covered.All().Tiles(c.tile))
+		tiles := covered.All().Tiles(c.tile)
+		c.metrics.restored.add(tiles)
+		c.metrics.hits.add(tiles)
+		f.stats.TilesHit.Add(tiles)
 	}
 	return nil
 }

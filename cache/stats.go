@@ -50,9 +50,12 @@ func WithStats(ctx context.Context, s *QueryStats) context.Context {
 	return context.WithValue(ctx, statsKey{}, s)
 }
 
+// statsFrom returns what collects for ctx, which may be nobody's.
 func statsFrom(ctx context.Context) *QueryStats {
-	s, _ := ctx.Value(statsKey{}).(*QueryStats)
-	return s
+	if s, ok := ctx.Value(statsKey{}).(*QueryStats); ok {
+		return s
+	}
+	return &QueryStats{}
 }
 
 // Requests returns the requests to the upstream that the query started and that have ended, in the
