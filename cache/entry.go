@@ -178,7 +178,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		covered = covered.Having(s)
 	}
 	sel = sel.WithMemos(covered.Until(c.tile))
-	kept, err := c.put(e, sel, covered, tile.Spans{fresh}, worth)
+	kept, err := c.put(newcomer{e, sel, covered, tile.Spans{fresh}, worth})
 	if err != nil {
 		return err
 	}

@@ -16,29 +16,38 @@ import (
 // wellUsed is the share of a slab that is in use after parts of an entry have left.
 const wellUsed = 7. / 8
 
-// put gives e the content sel, which covers covered, if there is room for it or
-// others that are worth less make room. Parts of e's own may leave, too, but for
-// fresh, which is what it is done for and what has the given worth. It reports
-// whether e has fresh. e.merging must be held, c.mu not.
-func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth int64) (bool, error) {
+// newcomer is what is to be the content of an entry.
+type newcomer struct {
+	entry   *entry
+	sel     *selection.Selection
+	covered tile.Coverage // of sel
+	fresh   tile.Spans    // what it is done for
+	worth   int64         // of that
+}
+
+// put gives n's entry its content, if there is room for it or others that are worth less make room.
+// Parts of the content may leave, too, but for what is fresh. It reports whether the entry has that.
+// The entry's merging must be held, c.mu not.
+func (c *Cache) put(n newcomer) (bool, error) {
 	c.adding.Lock() // for what makes room for one must not be taken by another
 	defer c.adding.Unlock()
+	e := n.entry
 	for {
 		c.mu.Lock()
 		if e.removed {
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + sizeOf(e.key, sel, covered) + noted(sel) - e.bytes() - c.limit
+		over := c.held() + n.bytes() - e.bytes() - c.limit
 		if over <= 0 {
-			if sel != e.sel {
-				sel.SetDiscard(func() { c.discard(e) })
+			if n.sel != e.sel {
+				n.sel.SetDiscard(func() { c.discard(e) })
 			}
-			c.set(e, sel, covered)
+			c.set(e, n.sel, n.covered)
 			c.mu.Unlock()
 			return true, nil
 		}
-		leave := c.leaving(e, sel, covered, fresh, worth, over)
+		leave := c.leaving(&n, over)
 		c.mu.Unlock()
 		shed := false
 		for _, v := range leave {
@@ -46,18 +55,52 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 				shed = c.shed(v.entry, v.spans) || shed
 				continue
 			}
-			left := tile.Without(covered, v.spans)
-			rest, err := c.restrict(sel, covered, left)
+			left := tile.Without(n.covered, v.spans)
+			rest, err := c.restrict(n.sel, n.covered, left)
 			if err != nil {
 				return false, err
 			}
-			sel, covered, shed = rest, left, true
+			n.sel, n.covered, shed = rest, left, true
 			c.metrics.evicted.add(v.spans.Tiles(c.tile))
 		}
 		if !shed {
 			return false, nil
 		}
 	}
+}
+
+// bytes is the memory that n's entry is to hold, with notes.
+func (n *newcomer) bytes() int64 { return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel) }
+
+// mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
+// that gives way in part: memory is short meanwhile.
+const mostCopied = 4
+
+// Reclaim evicts about so many bytes of what is kept, what is worth least first, and returns
+// by how many bytes the cache has shrunk. Of selectors that a running query holds something
+// of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
+// or read from disk, when it is asked for again.
+func (c *Cache) Reclaim(bytes int64) (freed int64) {
+	c.adding.Lock() // so that nothing takes the room meanwhile
+	defer c.adding.Unlock()
+	before := c.Stats().Bytes
+	for shed := true; shed && freed < bytes; freed = before - c.Stats().Bytes {
+		shed = false
+		c.mu.Lock()
+		leave := c.leaving(nil, bytes-freed)
+		for i, d := range leave {
+			all := d.entry.covered.All()
+			share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
+			if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
+				leave[i].spans = all
+			}
+		}
+		c.mu.Unlock()
+		for _, d := range leave {
+			shed = c.shed(d.entry, d.spans) || shed
+		}
+	}
+	return max(0, freed)
 }
 
 // departure is what is to leave of an entry.
@@ -74,34 +117,36 @@ type candidate struct {
 	tiles   float64 // of all that its entry covers
 }
 
-// leaving chooses what leaves so that a newcomer with the given worth finds about
-// over bytes more, the least worth first; nothing if that is not to be had. Of the
-// newcomer itself, which is to be e's content, all but fresh may leave as of
-// others. The cache's mutex must be held.
-func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth, over int64) []departure {
+// leaving chooses what leaves so that a newcomer finds about over bytes more, the least worth first;
+// nothing if that is not to be had. Of the newcomer itself all but what is fresh may leave as of
+// others. Without a newcomer, nil, memory is to be free: what is held would not be. The cache's mutex
+// must be held.
+func (c *Cache) leaving(n *newcomer, over int64) []departure {
 	now := c.now().UnixMilli()
 	var found []candidate
-	add := func(v *entry, covered tile.Coverage, bytes int64) {
+	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Spans) {
 		tiles := covered.All().Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
-		worths := v.worths(covered)
-		if v == e {
-			worths = tile.Without(worths, fresh)
-		}
-		for _, k := range worths {
-			if tile.Gives(k.At, worth, now) {
+		for _, k := range tile.Without(v.worths(covered), fresh) {
+			if n == nil || tile.Gives(k.At, n.worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
 		}
 	}
-	add(e, covered, sizeOf(e.key, sel, covered)+noted(sel))
+	// Of a sample leaves its share; more, so that it is not done every time.
+	share := min(1, maxSample/float64(max(1, len(c.entries))))
+	want := min(float64(over), float64(max(over, c.limit/64))*share)
+	if n != nil {
+		add(n.entry, n.covered, n.bytes(), n.fresh)
+		want = float64(over+c.limit/64) * share
+	}
 	for v := range c.sample(maxSample) {
-		if v != e {
-			add(v, v.covered, v.bytes())
+		if n == nil && len(v.held) == 0 || n != nil && v != n.entry {
+			add(v, v.covered, v.bytes(), nil)
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.limit/64)*c.sampled()) // more, so that it is not done every time
-	if lacks > float64(c.limit/64)*c.sampled() {
+	out, lacks := c.choose(found, want)
+	if n != nil && lacks > float64(c.limit/64)*share {
 		return nil
 	}
 	return out
@@ -143,10 +188,6 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 		}
 	}
 }
-
-// sampled is the share of all entries that are in a sample for what leaves, 1 for all. This share
-// of what is to leave is chosen in each sample, so that what is worth most in one stays.
-func (c *Cache) sampled() float64 { return min(1, maxSample/float64(max(1, len(c.entries)))) }
 
 // choose takes of found, the least worth first, what comes to want bytes, and returns how
 // many bytes that lacks.
@@ -258,52 +299,4 @@ func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) 
 		return nil, err
 	}
 	return rest, nil
-}
-
-// mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
-// that gives way in part: memory is short meanwhile.
-const mostCopied = 4
-
-// Reclaim evicts about so many bytes of what is kept, what is worth least first, and returns
-// by how many bytes the cache has shrunk. Of selectors that a running query holds something
-// of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
-// or read from disk, when it is asked for again.
-func (c *Cache) Reclaim(bytes int64) (freed int64) {
-	c.adding.Lock() // so that nothing takes the room meanwhile
-	defer c.adding.Unlock()
-	before := c.Stats().Bytes
-	for shed := true; shed && freed < bytes; freed = before - c.Stats().Bytes {
-		shed = false
-		for _, d := range c.givingWay(bytes - freed) {
-			shed = c.shed(d.entry, d.spans) || shed
-		}
-	}
-	return max(0, freed)
-}
-
-// givingWay chooses what leaves for so many bytes.
-func (c *Cache) givingWay(bytes int64) []departure {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var found []candidate
-	for e := range c.sample(maxSample) {
-		if len(e.held) > 0 {
-			continue
-		}
-		tiles := e.covered.All().Tiles(c.tile)
-		perTile := float64(e.bytes()) / float64(max(1, tiles))
-		for _, k := range e.used.WorthIn(e.covered.All()) {
-			found = append(found, candidate{k, e, perTile, float64(tiles)})
-		}
-	}
-	// Of a sample leaves its share; Reclaim asks for the rest again.
-	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.limit/64))*c.sampled()))
-	for i, d := range out {
-		all := d.entry.covered.All()
-		share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
-		if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
-			out[i].spans = all
-		}
-	}
-	return out
 }
