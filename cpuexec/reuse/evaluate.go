@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/results"
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -86,27 +85,11 @@ func (l *Leaf) Fits(q *operator.Query, sel *selection.Selection) bool {
 	for _, n := range l.Maps {
 		constants = max(constants, 1+l.Window.Func.Param.Count()+n.(*plan.Map).Scalars)
 	}
-	rest := q.Held + constants*(g.Steps+1) + sel.NumSeries()
 	results := 1 // held at once
 	if len(l.Maps) > 0 {
 		results = 2
 	}
-	if q.MayHold(rest + results*sel.NumSeries()*g.Steps + int(sel.NumSamples())) {
-		return true
-	}
-	mint, maxt := l.Window.Reads(g)
-	width, _ := l.Window.Reach()
-	points, most := 0, 0
-	for i := range sel.NumSeries() {
-		cs := sel.Overlapping(i, mint, maxt)
-		if len(cs) == 0 {
-			continue
-		}
-		from, to := max(cs[0].MinT, mint), min(cs[len(cs)-1].MaxT, maxt)
-		points += int(min((to-from+width)/g.Interval+1, int64(g.Steps)))
-		most = max(most, int(column.CountSamples(cs)))
-	}
-	return q.MayHold(rest + results*points + most)
+	return q.MayHold(q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps) + int(sel.NumSamples()))
 }
 
 // known are stretches of a query's steps at which the values are known.
