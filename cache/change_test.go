@@ -19,6 +19,7 @@ type changing struct {
 	*model
 	maxAge time.Duration
 	clock  atomic.Int64 // now, for the cache's goroutines
+	exact  bool         // whether nothing changes, so that answers are what the upstream has
 	states []state      // the past ones, oldest first
 	drops  []dropped
 }
@@ -110,8 +111,8 @@ func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms
 	// allowed reports whether the sample of a series at ts may be as s says, a
 	// zero s standing for none.
 	allowed := func(name string, ts int64, s sample) bool {
-		if is[name][ts] == s {
-			return true
+		if is[name][ts] == s || m.exact {
+			return is[name][ts] == s
 		}
 		since := ts + m.fresh
 		if m.maxAge > 0 {

@@ -3,25 +3,20 @@ package cache
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/selection"
 )
 
 // model drives a TSDB that is written to as time goes by.
@@ -33,10 +28,7 @@ type model struct {
 	fresh int64   // ms
 	late  bool    // whether samples come out of order within fresh
 	last  []int64 // by series, time of its last sample
-	whole bool    // whether the upstream returns whole chunks
-
-	order bool         // whether there are no histograms, and some series are behind, all their samples as late
-	short atomic.Int64 // fetches of less than the freshness window before now
+	order bool    // whether there are no histograms, and some series are behind, all their samples as late
 }
 
 const modelStart = 1000 * hour
@@ -123,20 +115,6 @@ func (m *model) write(app storage.Appender, i int, ts int64) {
 	require.NoError(m.t, err)
 }
 
-// Fetch implements Upstream.
-func (m *model) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	if mint > m.now-m.fresh && maxt >= m.now {
-		m.short.Add(1)
-	}
-	q, err := m.db.ChunkQuerier(mint, maxt)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer q.Close()
-	hints := &storage.SelectHints{Start: mint, End: maxt, DisableTrimming: m.whole}
-	return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, matchers...), 0)
-}
-
 func (m *model) direct(mint, maxt int64, matchers []*labels.Matcher) (map[string][]sample, []string) {
 	q, err := m.db.Querier(mint, maxt)
 	require.NoError(m.t, err)
@@ -151,92 +129,6 @@ func (m *model) selector() []*labels.Matcher {
 		{labels.MustNewMatcher(labels.MatchEqual, "parity", "1"), labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "m2")},
 	}
 	return pool[m.r.IntN(len(pool))]
-}
-
-func TestAgainstTSDB(t *testing.T) {
-	type variant struct {
-		whole, late bool
-		limit       int64
-		recheck     time.Duration
-	}
-	for n, v := range []variant{
-		{}, {whole: true}, {late: true}, {whole: true, late: true}, {limit: 150_000}, {limit: -1},
-		{recheck: 5 * time.Minute}, {whole: true, recheck: 10 * time.Minute}, {limit: 150_000, recheck: 5 * time.Minute},
-	} {
-		t.Run(fmt.Sprintf("%+v", v), func(t *testing.T) {
-			t.Parallel()
-			m := &model{
-				t: t, r: rand.New(rand.NewPCG(7, uint64(n))), now: modelStart, fresh: (10 * time.Minute).Milliseconds(),
-				last: make([]int64, 20), whole: v.whole, late: v.late, order: v.recheck > 0,
-			}
-			m.db = teststorage.New(t, func(o *tsdb.Options) {
-				if v.late {
-					o.OutOfOrderTimeWindow = m.fresh
-				}
-			})
-			for i := range m.last {
-				m.last[i] = modelStart + m.r.Int64N(15_000)
-			}
-			tile := []time.Duration{time.Hour, 2 * time.Hour, 37 * time.Minute}[n%3]
-			limit := v.limit
-			if limit == 0 {
-				limit = DefaultHostBytes
-			}
-			c := New(m, Options{HostBytes: limit, Tile: tile, Recheck: v.recheck, Now: func() time.Time { return time.UnixMilli(m.now) }})
-			m.advance(5 * hour)
-			for step := range 60 {
-				m.advance(m.r.Int64N(hour / []int64{5, 60}[m.r.IntN(2)]))
-				prefetched(t, c, step)
-				var mint, maxt int64
-				switch m.r.IntN(4) {
-				case 0: // a dashboard
-					mint, maxt = m.now-6*hour, m.now
-				case 1: // a rule
-					mint, maxt = m.now-300_000, m.now
-				case 2: // a look back
-					mint = modelStart + m.r.Int64N(m.now-modelStart)
-					maxt = mint + m.r.Int64N(m.now-mint+1)
-				case 3: // beyond both ends
-					mint, maxt = modelStart-hour, m.now+hour
-				}
-				ms := m.selector()
-				want, wantOrder := m.direct(mint, maxt, ms)
-				q, err := c.Querier(mint, maxt)
-				require.NoError(t, err)
-				got, gotOrder := read(t, q.Select(t.Context(), true, nil, ms...))
-				require.Equal(t, wantOrder, gotOrder, "step %d", step)
-				for name := range want {
-					if !slices.Equal(want[name], got[name]) {
-						require.Equal(t, want[name], got[name], "step %d, series %s, %d to %d ms, now %d", step, name, mint, maxt, m.now)
-					}
-				}
-				require.NoError(t, q.Close())
-				landed(t, c)
-
-				// Asked again, the kept part comes from memory.
-				if limit != DefaultHostBytes {
-					require.LessOrEqual(t, c.Stats().Bytes, max(limit, 0))
-					continue
-				}
-				var qs QueryStats
-				sel, _, err := c.get(WithStats(t.Context(), &qs), mint, maxt, ms)
-				require.NoError(t, err)
-				require.Zero(t, qs.TilesFetched.Load())
-				wantFetches := int64(0)
-				if maxt >= c.moment().Settled.To {
-					wantFetches = 1
-				}
-				if !m.order { // and nothing young is kept
-					require.Equal(t, wantFetches, qs.Fetches.Load())
-				}
-				require.LessOrEqual(t, qs.Fetches.Load(), wantFetches)
-				again, _ := read(t, sel.SeriesSet(mint, maxt, nil))
-				require.True(t, maps.EqualFunc(want, again, slices.Equal[[]sample]))
-				landed(t, c)
-			}
-			t.Logf("%d short fetches, %+v", m.short.Load(), c.Stats())
-		})
-	}
 }
 
 // TestConcurrently runs random queries from many goroutines, some of them cancelled, through a cache
