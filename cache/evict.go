@@ -134,7 +134,7 @@ func (c *Cache) leaving(n *newcomer, over int64) []departure {
 		}
 	}
 	// Of a sample leaves its share; more, so that it is not done every time.
-	share := min(1, maxSample/float64(max(1, len(c.entries))))
+	share := min(1, maxSample/float64(max(1, c.kept)))
 	want := min(float64(over), float64(max(over, c.limit/64))*share)
 	if n != nil {
 		add(n.entry, n.covered, n.bytes(), n.fresh)
@@ -176,13 +176,16 @@ func (c *Cache) all() iter.Seq[*entry] {
 	}
 }
 
-// sample returns the entries that hold something among at most so many, from a random one on.
+// sample returns entries that hold something, at most so many, from a random one on.
 // The cache's mutex must be held.
 func (c *Cache) sample(most int) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		left := most
 		for _, e := range c.entries {
-			if left--; left < 0 || e.sel != nil && !yield(e) {
+			if e.sel == nil {
+				continue
+			}
+			if left--; left < 0 || !yield(e) {
 				return
 			}
 		}
