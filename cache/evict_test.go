@@ -346,6 +346,7 @@ func TestManyMakeRoom(t *testing.T) {
 		e.merging.Lock()
 		defer e.merging.Unlock()
 		fresh := tile.Span{From: 20 * hour, To: 22 * hour}
+		e.used = e.used.With(fresh, worth)
 		kept, err := c.put(newcomer{e, large, tile.Coverage(nil).With(fresh, *clock), tile.Spans{fresh}, worth})
 		require.NoError(t, err)
 		return kept, e
