@@ -153,9 +153,7 @@ func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, an
 	arrived := progress.Of(ctx).Fetch()
 	err := c.await(ctx, l.flights)
 	arrived()
-	if qs := statsFrom(ctx); qs != nil {
-		qs.FetchNanos.Add(int64(time.Since(start)))
-	}
+	statsFrom(ctx).FetchNanos.Add(int64(time.Since(start)))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -112,7 +112,7 @@ func TestExtremeRanges(t *testing.T) {
 			require.Len(t, query(t, c, -5, -5, "m")[`{__name__="m"}`], 1)
 			require.Empty(t, query(t, c, 5, 4, "m"))
 		}
-		require.Less(t, c.Stats().Misses, int64(1e7))
+		require.Less(t, c.totals().Misses, int64(1e7))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	require.False(t, cset.Next())
 	require.ErrorIs(t, cset.Err(), errUpstream)
 	require.Zero(t, c.Stats().Entries)
-	require.EqualValues(t, 2, c.Stats().Failures)
+	require.EqualValues(t, 2, c.totals().Failures)
 
 	fail = false
 	requireMinutely(t, query(t, c, 10*hour, 20*hour, "m"), 1, 10*hour, 20*hour)
@@ -180,7 +180,7 @@ func TestConcurrentMissesFetchOnce(t *testing.T) {
 				})
 			}
 			<-up.entered
-			require.Eventually(t, func() bool { return cache.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return cache.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
 			close(up.open)
 			wg.Wait()
 			require.Len(t, up.asked(), 1)
@@ -232,7 +232,7 @@ func TestCancellingOneWaiterLeavesTheOther(t *testing.T) {
 		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
 		second <- err
 	}()
-	require.Eventually(t, func() bool { return c.Stats().Shared == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.totals().Shared == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, context.Canceled)
 	close(up.open)
@@ -253,7 +253,7 @@ func TestCancellingTheLastWaiterEndsTheFetch(t *testing.T) {
 		}()
 	}
 	<-up.entered
-	require.Eventually(t, func() bool { return c.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	for range n {
 		require.ErrorIs(t, <-errs, context.Canceled)
@@ -291,7 +291,7 @@ func TestEviction(t *testing.T) {
 	require.Empty(t, up.asked())
 	query(t, c, 10*hour, 20*hour-1, "m3")
 	require.Len(t, up.asked(), 1)
-	require.EqualValues(t, 3, c.Stats().Evicted)
+	require.EqualValues(t, 3, c.totals().Evicted)
 	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
 	for _, i := range []int{0, 2, 3} {
 		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
@@ -421,7 +421,7 @@ func TestCorruptChunkIsFetchedAgain(t *testing.T) {
 		}
 		corrupt = false
 		requireMinutely(t, query(t, c, r.mint, r.maxt, "m"), 1, r.mint, r.maxt)
-		require.EqualValues(t, 2, c.Stats().Discards)
+		require.EqualValues(t, 2, c.totals().Discards)
 	}
 }
 
@@ -509,8 +509,8 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 	require.EqualValues(t, 3, warm.TilesHit.Load())
 	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
 
-	s := c.Stats()
-	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
+	s := c.totals()
+	require.Equal(t, totals{Stats: Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5}, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
 	c.Clear()
 	require.Zero(t, c.Stats().Tiles)
 	c.get(t.Context(), 91*hour, now, named("m"))
@@ -525,4 +525,52 @@ promwarp_cache_tile_hits_total 3
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+// TestContents: what is kept of each selector is listed with its stretches, in memory and in files;
+// after a restart what is in files alone.
+func TestContents(t *testing.T) {
+	path, up := t.TempDir(), newMinutely(t, 3)
+	c := onDisk(t, up, path, Options{})
+	query(t, c, 70*hour, 75*hour, "m")
+	query(t, c, 80*hour, 82*hour, "m")
+	query(t, c, 80*hour, 81*hour, "other")
+	got := c.Contents(10, func(*selection.Selection) float64 { return 0.5 })
+	require.Equal(t, []any{2, testTile.Milliseconds(), horizon}, []any{got.Count, got.Tile, got.Settled})
+	require.Equal(t, c.Stats().Bytes, got.Bytes)
+	require.Len(t, got.Selectors, 2)
+	m := got.Selectors[0]
+	require.Equal(t, "m", m.Text)
+	require.Equal(t, 3, m.Series)
+	require.Equal(t, [][2]int64{{70 * hour, 76 * hour}, {80 * hour, 84 * hour}}, m.Memory)
+	require.EqualValues(t, 3*10*60, m.Samples)
+	require.Positive(t, m.DeviceBytes)
+	require.Less(t, m.DeviceBytes, m.Bytes)
+	require.Equal(t, "other", got.Selectors[1].Text)
+	require.Greater(t, m.Bytes, got.Selectors[1].Bytes)
+	require.Len(t, c.Contents(1, nil).Selectors, 1)
+	require.Equal(t, 2, c.Contents(1, nil).Count)
+	require.NoError(t, c.Close())
+
+	c = onDisk(t, up, path, Options{})
+	got = c.Contents(10, nil)
+	require.Equal(t, 2, got.Count)
+	require.Equal(t, got.DiskBytes, got.Selectors[0].DiskBytes+got.Selectors[1].DiskBytes)
+	require.Equal(t, m.Memory, got.Selectors[0].Disk)
+	require.Zero(t, got.Selectors[0].Bytes)
+	require.Nil(t, got.Selectors[0].Memory)
+}
+
+// TestSamplesSelected: what a query selects is counted in the statistics that its context carries.
+func TestSamplesSelected(t *testing.T) {
+	c := New(newMinutely(t, 3), Options{Tile: testTile, Now: at(now), HostBytes: DefaultHostBytes})
+	for range 2 { // fetched, then from memory
+		q, err := c.Querier(70*hour, 72*hour-1)
+		require.NoError(t, err)
+		var qs QueryStats
+		_, _, err = q.(selection.Querier).SelectChunks(WithStats(t.Context(), &qs), nil, named("m")...)
+		require.NoError(t, err)
+		require.EqualValues(t, 3*120, qs.Samples.Load())
+		require.NoError(t, q.Close())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -98,7 +99,7 @@ func TestEvictedTilesComeFromDisk(t *testing.T) {
 	query(t, c, 10*hour, 20*hour-1, "m")
 	require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
 	query(t, c, 30*hour, 40*hour-1, "m")
-	require.Positive(t, c.Stats().Evicted)
+	require.Positive(t, c.totals().Evicted)
 	require.Eventually(t, func() bool {
 		return len(c.disk.Files(matching.Key(named("m")))) > 1 || c.disk.Stats().Bytes > limit
 	}, 10*time.Second, time.Millisecond)
@@ -154,23 +155,6 @@ func TestRestartForgets(t *testing.T) {
 	restart()
 	c.Clear()
 	require.Zero(t, c.disk.Stats().Bytes)
-}
-
-// A selector that had to make room in memory is read from disk.
-func TestEvictedToDisk(t *testing.T) {
-	up := newMinutely(t, 50)
-	path := t.TempDir()
-	c := onDisk(t, up, path, Options{HostBytes: 250_000})
-	for range 2 {
-		for i := range 4 {
-			name := fmt.Sprint("m", i)
-			requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 50, 80*hour, 90*hour-1)
-			require.Eventually(t, func() bool { return len(c.disk.Files(matching.Key(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
-		}
-	}
-	require.Positive(t, c.Stats().Evictions)
-	require.Len(t, up.asked(), 4)
-	require.LessOrEqual(t, c.Stats().Bytes, int64(250_000))
 }
 
 // A dashboard that moves on leaves few files.
@@ -477,4 +461,133 @@ func TestDropAfterFailedRemoval(t *testing.T) {
 	defer func() { _ = again.Close() }()
 	query(t, again, 80*hour, 85*hour-1, "m")
 	require.NotEmpty(t, up.asked(), "nothing of it came back")
+}
+
+// hanging is a directory in which operations wait.
+type hanging struct {
+	disk.Directory
+	created chan struct{} // gets one element for each file that is created; nil for none
+	create  chan struct{} // Create waits until it is closed
+	read    chan struct{} // Open waits until it is closed; nil does not
+	opened  atomic.Int64  // how often Open waited
+}
+
+func (h *hanging) Create(name string) (io.WriteCloser, error) {
+	if h.create != nil {
+		h.created <- struct{}{}
+		<-h.create
+	}
+	return h.Directory.Create(name)
+}
+
+func (h *hanging) Open(name string) (disk.ReadAtCloser, int64, error) {
+	if h.read != nil {
+		h.opened.Add(1)
+		<-h.read
+	}
+	return h.Directory.Open(name)
+}
+
+// cacheIn returns a cache with files in d.
+func cacheIn(t *testing.T, up Upstream, d disk.Directory, grace time.Duration) *Cache {
+	store, err := disk.Open(disk.Options{Limit: 1 << 30, Files: d})
+	require.NoError(t, err)
+	return New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Disk: store, saveGrace: grace})
+}
+
+// TestCloseWritesTheRest: what is still to be written when the cache is closed is, if there is time.
+func TestCloseWritesTheRest(t *testing.T) {
+	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+	c := cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	for i := range 10 {
+		query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
+	}
+	landed(t, c)
+	<-d.created // it is at the first file
+	closed := make(chan error)
+	go func() { closed <- c.Close() }()
+	close(d.create)
+	require.NoError(t, <-closed)
+	require.Equal(t, 10, c.disk.Stats().Files)
+	require.Zero(t, c.saver.Left())
+}
+
+// TestWritingEnds: a write whose time is up leaves no file.
+func TestWritingEnds(t *testing.T) {
+	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+	c := cacheIn(t, newMinutely(t, 3), d, time.Nanosecond)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	<-d.created
+	ctx, cancel := context.WithCancel(t.Context())
+	entry := c.entries[matching.Key(named("m"))]
+	var wrote bool
+	var all sync.WaitGroup
+	all.Go(func() { wrote, _ = c.write(ctx, entry.key) })
+	cancel()
+	close(d.create)
+	all.Wait()
+	require.False(t, wrote)
+	require.NoError(t, c.Close())
+	require.LessOrEqual(t, c.disk.Stats().Files, 1, "the saver's own")
+}
+
+// TestSlowDiskHoldsUpNoQuery: a query that waits for what is read from disk leaves when its
+// time is up, even if the disk hangs. What the read was for is read by the next.
+func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
+	path := t.TempDir()
+	up := newMinutely(t, 3)
+	c := cacheIn(t, up, disk.OS(path), time.Hour)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	require.NoError(t, c.Close())
+	up.asked()
+
+	d := &hanging{Directory: disk.OS(path)}
+	c = cacheIn(t, up, d, time.Hour)
+	d.read = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, _, err := c.get(ctx, 80*hour, 82*hour-1, named("m")); err != context.Canceled {
+				t.Error(err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	all.Wait() // although the disk hangs
+	close(d.read)
+	landed(t, c)
+	requireMinutely(t, query(t, c, 80*hour, 82*hour-1, "m"), 3, 80*hour, 82*hour-1)
+	require.Empty(t, up.asked())
+	require.NoError(t, c.Close())
+}
+
+// TestLoadEnds: reading files ends with its context, and removes none.
+func TestLoadEnds(t *testing.T) {
+	path := t.TempDir()
+	c := cacheIn(t, newMinutely(t, 3), disk.OS(path), time.Hour)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	require.NoError(t, c.Close())
+
+	d := &hanging{Directory: disk.OS(path)}
+	c = cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	d.read = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	loaded := make(chan error)
+	go func() {
+		key := matching.Key(named("m"))
+		_, err := c.disk.Load(ctx, key, c.disk.Files(key)[0].Seq, 80*hour, 82*hour)
+		loaded <- err
+	}()
+	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	close(d.read)
+	require.ErrorIs(t, <-loaded, context.Canceled)
+	require.Zero(t, c.disk.Stats().Bad)
+	require.Equal(t, 1, c.disk.Stats().Files)
+	require.NoError(t, c.Close())
 }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -33,11 +32,9 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 	c.files.Lock()
 	defer c.files.Unlock()
 	for _, e := range c.affected(s, selectors) {
-		n, err := c.dropFrom(e, s)
-		if err != nil {
-			// It cannot be cut, so all of it goes.
-			c.discard(e)
-		}
+		e.merging.Lock()
+		n, _ := c.lose(e, tile.Spans{s})
+		e.merging.Unlock()
 		if n > 0 {
 			d.Selectors++
 			d.Tiles += n
@@ -93,37 +90,4 @@ func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 		}
 	}
 	return out
-}
-
-// dropFrom drops s from what is kept of e and returns the number of tiles that
-// this took.
-func (c *Cache) dropFrom(e *entry, s tile.Span) (int64, error) {
-	e.merging.Lock()
-	defer e.merging.Unlock()
-	c.mu.Lock()
-	sel, had := e.sel, e.covered
-	c.mu.Unlock()
-	left := had.Without(s)
-	n := had.All().Tiles(c.tile) - left.All().Tiles(c.tile)
-	if sel == nil || slices.Equal(had, left) {
-		return 0, nil
-	}
-	if len(left) > 0 {
-		rest, err := tile.Restrict(context.Background(), sel, had.All(), left.All())
-		if err != nil {
-			return n, err
-		}
-		sel = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
-		// What was cut takes room, too.
-		if kept, err := c.put(e, sel, left, left.All(), math.MaxInt64); kept || err != nil {
-			return n, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !e.removed {
-		c.set(e, nil, nil)
-		c.tidy(e)
-	}
-	return n, nil
 }

@@ -2,14 +2,12 @@ package cache
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/cache/changed"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -28,7 +26,7 @@ type entry struct {
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
 	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
-	empty    changed.Empty        // what fetches found empty
+	empty    emptiness            // what fetches found empty
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
 	parent *entry // of a wider selector which content was taken from; nil for none
@@ -180,7 +178,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		covered = covered.Having(s)
 	}
 	sel = sel.WithMemos(covered.Until(c.tile))
-	kept, err := c.put(e, sel, covered, tile.Spans{fresh}, worth)
+	kept, err := c.put(newcomer{e, sel, covered, tile.Spans{fresh}, worth})
 	if err != nil {
 		return err
 	}
@@ -190,12 +188,6 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	}
 	if !f.restored {
 		c.saver.Save(e.key)
-	}
-	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored {
-		if n, first := changed.Samples(base, brought, old); n > 0 {
-			c.metrics.corrected.add(int64(n))
-			c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
-		}
 	}
 	return nil
 }

@@ -16,29 +16,38 @@ import (
 // wellUsed is the share of a slab that is in use after parts of an entry have left.
 const wellUsed = 7. / 8
 
-// put gives e the content sel, which covers covered, if there is room for it or
-// others that are worth less make room. Parts of e's own may leave, too, but for
-// fresh, which is what it is done for and what has the given worth. It reports
-// whether e has fresh. e.merging must be held, c.mu not.
-func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth int64) (bool, error) {
+// newcomer is what is to be the content of an entry.
+type newcomer struct {
+	entry   *entry
+	sel     *selection.Selection
+	covered tile.Coverage // of sel
+	fresh   tile.Spans    // what it is done for
+	worth   int64         // of that
+}
+
+// put gives n's entry its content, if there is room for it or others that are worth less make room.
+// Parts of the content may leave, too, but for what is fresh. It reports whether the entry has that.
+// The entry's merging must be held, c.mu not.
+func (c *Cache) put(n newcomer) (bool, error) {
 	c.adding.Lock() // for what makes room for one must not be taken by another
 	defer c.adding.Unlock()
+	e := n.entry
 	for {
 		c.mu.Lock()
 		if e.removed {
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + sizeOf(e.key, sel, covered) + noted(sel) - e.bytes() - c.limit
+		over := c.held() + n.bytes() - e.bytes() - c.limit
 		if over <= 0 {
-			if sel != e.sel {
-				sel.SetDiscard(func() { c.discard(e) })
+			if n.sel != e.sel {
+				n.sel.SetDiscard(func() { c.discard(e) })
 			}
-			c.set(e, sel, covered)
+			c.set(e, n.sel, n.covered)
 			c.mu.Unlock()
 			return true, nil
 		}
-		leave := c.leaving(e, sel, covered, fresh, worth, over)
+		leave := c.leaving(&n, over)
 		c.mu.Unlock()
 		shed := false
 		for _, v := range leave {
@@ -46,18 +55,52 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 				shed = c.shed(v.entry, v.spans) || shed
 				continue
 			}
-			left := tile.Without(covered, v.spans)
-			rest, err := c.restrict(sel, covered, left)
+			left := tile.Without(n.covered, v.spans)
+			rest, err := c.restrict(n.sel, n.covered, left)
 			if err != nil {
 				return false, err
 			}
-			sel, covered, shed = rest, left, true
+			n.sel, n.covered, shed = rest, left, true
 			c.metrics.evicted.add(v.spans.Tiles(c.tile))
 		}
 		if !shed {
 			return false, nil
 		}
 	}
+}
+
+// bytes is the memory that n's entry is to hold, with notes.
+func (n *newcomer) bytes() int64 { return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel) }
+
+// mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
+// that gives way in part: memory is short meanwhile.
+const mostCopied = 4
+
+// Reclaim evicts about so many bytes of what is kept, what is worth least first, and returns
+// by how many bytes the cache has shrunk. Of selectors that a running query holds something
+// of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
+// or read from disk, when it is asked for again.
+func (c *Cache) Reclaim(bytes int64) (freed int64) {
+	c.adding.Lock() // so that nothing takes the room meanwhile
+	defer c.adding.Unlock()
+	before := c.Stats().Bytes
+	for shed := true; shed && freed < bytes; freed = before - c.Stats().Bytes {
+		shed = false
+		c.mu.Lock()
+		leave := c.leaving(nil, bytes-freed)
+		for i, d := range leave {
+			all := d.entry.covered.All()
+			share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
+			if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
+				leave[i].spans = all
+			}
+		}
+		c.mu.Unlock()
+		for _, d := range leave {
+			shed = c.shed(d.entry, d.spans) || shed
+		}
+	}
+	return max(0, freed)
 }
 
 // departure is what is to leave of an entry.
@@ -74,34 +117,36 @@ type candidate struct {
 	tiles   float64 // of all that its entry covers
 }
 
-// leaving chooses what leaves so that a newcomer with the given worth finds about
-// over bytes more, the least worth first; nothing if that is not to be had. Of the
-// newcomer itself, which is to be e's content, all but fresh may leave as of
-// others. The cache's mutex must be held.
-func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth, over int64) []departure {
+// leaving chooses what leaves so that a newcomer finds about over bytes more, the least worth first;
+// nothing if that is not to be had. Of the newcomer itself all but what is fresh may leave as of
+// others. Without a newcomer, nil, memory is to be free: what is held would not be. The cache's mutex
+// must be held.
+func (c *Cache) leaving(n *newcomer, over int64) []departure {
 	now := c.now().UnixMilli()
 	var found []candidate
-	add := func(v *entry, covered tile.Coverage, bytes int64) {
+	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Spans) {
 		tiles := covered.All().Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
-		worths := v.worths(covered)
-		if v == e {
-			worths = tile.Without(worths, fresh)
-		}
-		for _, k := range worths {
-			if tile.Gives(k.At, worth, now) {
+		for _, k := range tile.Without(v.worths(covered), fresh) {
+			if n == nil || tile.Gives(k.At, n.worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
 		}
 	}
-	add(e, covered, sizeOf(e.key, sel, covered)+noted(sel))
+	// Of a sample leaves its share; more, so that it is not done every time.
+	share := min(1, maxSample/float64(max(1, c.kept)))
+	want := min(float64(over), float64(max(over, c.limit/64))*share)
+	if n != nil {
+		add(n.entry, n.covered, n.bytes(), n.fresh)
+		want = float64(over+c.limit/64) * share
+	}
 	for v := range c.sample(maxSample) {
-		if v != e {
-			add(v, v.covered, v.bytes())
+		if n == nil && len(v.held) == 0 || n != nil && v != n.entry {
+			add(v, v.covered, v.bytes(), nil)
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.limit/64)*c.sampled()) // more, so that it is not done every time
-	if lacks > float64(c.limit/64)*c.sampled() {
+	out, lacks := c.choose(found, want)
+	if n != nil && lacks > float64(c.limit/64)*share {
 		return nil
 	}
 	return out
@@ -131,22 +176,21 @@ func (c *Cache) all() iter.Seq[*entry] {
 	}
 }
 
-// sample returns the entries that hold something among at most so many, from a random one on.
+// sample returns entries that hold something, at most so many, from a random one on.
 // The cache's mutex must be held.
 func (c *Cache) sample(most int) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		left := most
 		for _, e := range c.entries {
-			if left--; left < 0 || e.sel != nil && !yield(e) {
+			if e.sel == nil {
+				continue
+			}
+			if left--; left < 0 || !yield(e) {
 				return
 			}
 		}
 	}
 }
-
-// sampled is the share of all entries that are in a sample for what leaves, 1 for all. This share
-// of what is to leave is chosen in each sample, so that what is worth most in one stays.
-func (c *Cache) sampled() float64 { return min(1, maxSample/float64(max(1, len(c.entries)))) }
 
 // choose takes of found, the least worth first, what comes to want bytes, and returns how
 // many bytes that lacks.
@@ -190,36 +234,58 @@ func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 // shed drops spans of what is kept of e, and reports whether it did. What is
 // being changed at the moment cannot be cut, but be dropped as a whole.
 func (c *Cache) shed(e *entry, gone tile.Spans) bool {
-	free := e.merging.TryLock()
-	if free {
-		defer e.merging.Unlock()
+	if !e.merging.TryLock() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(tile.Without(e.covered, gone)) > 0 {
+			return false
+		}
+		c.metrics.evicted.add(c.empty(e))
+		c.metrics.evictions.add(1)
+		return true
 	}
+	defer e.merging.Unlock()
+	tiles, all := c.lose(e, gone)
+	c.metrics.evicted.add(tiles)
+	if all {
+		c.metrics.evictions.add(1)
+	}
+	return true
+}
+
+// empty drops all that is kept of e, and returns how many tiles that was. The cache's mutex must be
+// held.
+func (c *Cache) empty(e *entry) int64 {
+	n := e.covered.All().Tiles(c.tile)
+	c.set(e, nil, nil)
+	c.tidy(e)
+	return n
+}
+
+// lose drops spans of what is kept of e, all of it if the rest would take no less room. It returns
+// how many tiles that took, and whether it was all. e.merging must be held.
+func (c *Cache) lose(e *entry, gone tile.Spans) (tiles int64, all bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sel, had := e.sel, e.covered
-	if sel == nil {
-		return true
-	}
 	left := tile.Without(had, gone)
+	if sel == nil || slices.Equal(had, left) {
+		return 0, false
+	}
 	if len(left) > 0 {
-		if !free {
-			return false
-		}
 		c.mu.Unlock()
 		rest, err := c.restrict(sel, had, left)
 		c.mu.Lock()
 		if err == nil && !e.removed && sizeOf(e.key, rest, left) < e.bytes() {
 			rest.SetDiscard(func() { c.discard(e) })
 			c.set(e, rest, left)
-			c.metrics.evicted.add(had.All().Tiles(c.tile) - left.All().Tiles(c.tile))
-			return true
+			return had.All().Tiles(c.tile) - left.All().Tiles(c.tile), false
 		}
 	}
-	c.set(e, nil, nil)
-	c.tidy(e)
-	c.metrics.evictions.add(1)
-	c.metrics.evicted.add(had.All().Tiles(c.tile))
-	return true
+	if e.removed {
+		return 0, false
+	}
+	return c.empty(e), true
 }
 
 // restrict returns of sel, which covers covered, what left has of it, in slabs that

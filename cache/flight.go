@@ -28,7 +28,7 @@ type flight struct {
 	superset *superset   // what is kept of a wider selector that covers whole; nil if there is none
 	ahead    bool        // whether it was started for no query
 	end      int64       // of the query which it was started for
-	stats    *QueryStats // of that query, or nil
+	stats    *QueryStats // of that query
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -72,9 +72,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
 	x := c.expected(e, f.whole)
 	x.Ahead = f.ahead
 	f.ctx = selection.Expect(f.ctx, x)
-	if f.stats != nil {
-		f.ctx = selection.OnRequest(f.ctx, f.stats.requests.Add)
-	}
+	f.ctx = selection.OnRequest(f.ctx, f.stats.requests.Add)
 	c.flying.Add(1)
 	return f
 }
@@ -164,20 +162,16 @@ func (c *Cache) bring(f *flight) (err error) {
 	if err = f.ctx.Err(); err != nil {
 		return err
 	}
-	if f.files || f.superset != nil { // it was not counted as a fetch
-		tiles := tile.Spans{f.whole}.Tiles(c.tile)
+	if !f.ahead {
+		tiles := tile.Spans{f.old}.Tiles(c.tile)
 		c.metrics.misses.add(tiles)
-		if f.stats != nil {
-			f.stats.TilesFetched.Add(tiles)
-			f.stats.Fetches.Add(1)
-		}
+		f.stats.TilesFetched.Add(tiles)
+		f.stats.Fetches.Add(1)
 	}
 	if f.sel, f.ws, err = c.fetch(f); err != nil {
 		return err
 	}
-	if f.stats != nil {
-		f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
-	}
+	f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
 	} else {
@@ -221,9 +215,7 @@ func (c *Cache) subsume(f *flight) bool {
 	f.sel, f.has = sel, f.superset.has
 	tiles := tile.Spans{f.whole}.Tiles(c.tile)
 	c.metrics.subsumed.add(tiles)
-	if f.stats != nil {
-		f.stats.TilesSubsumed.Add(tiles)
-	}
+	f.stats.TilesSubsumed.Add(tiles)
 	c.mu.Lock()
 	f.entry.parent = f.superset.entry // if it is corrupt, so is that
 	c.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -252,4 +253,31 @@ func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 	defer c.release(l)
 	c.launch(l.starts)
 	return c.result(ctx, l)
+}
+
+// totals are what a cache holds and has done since it was made.
+type totals struct {
+	Stats
+	Hits, Misses, Subsumed, Fetches, Shared, Fetched, Failures int64
+	Evictions, Evicted, Refused, Discards, Dropped, Restored   int64
+}
+
+func (c *Cache) totals() totals {
+	m := c.metrics
+	s := totals{Stats: c.Stats()}
+	for to, from := range map[*int64]counter{
+		&s.Hits: m.hits, &s.Misses: m.misses, &s.Subsumed: m.subsumed, &s.Fetches: m.fetches, &s.Shared: m.shared,
+		&s.Fetched: m.bytes, &s.Failures: m.failures, &s.Evictions: m.evictions, &s.Evicted: m.evicted,
+		&s.Refused: m.refused, &s.Discards: m.discards, &s.Dropped: m.dropped, &s.Restored: m.restored,
+	} {
+		*to = from.value()
+	}
+	return s
+}
+
+func (c counter) value() int64 {
+	if c.Counter == nil {
+		return 0
+	}
+	return int64(testutil.ToFloat64(c))
 }

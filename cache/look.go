@@ -80,7 +80,7 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 	}
 
 	// Join what is under way.
-	shared := 0
+	shared, lacked := 0, missing.Tiles(c.tile)
 	for _, f := range e.flights {
 		rest := missing.Without(f.old)
 		helps, was, old := !slices.Equal(rest, missing), tail, ancient
@@ -101,20 +101,18 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 		}
 	}
 
+	lacked -= missing.Tiles(c.tile)
+
 	// Take what is on disk, and what a wider selector has.
-	missed := missing.Tiles(c.tile)
 	for _, s := range c.onDisk(e, missing) {
 		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, files: true}))
 		missing = missing.Without(s)
 	}
-	restored := missed - missing.Tiles(c.tile)
-	subsumed := int64(0)
 	if from, has := c.superset(e, missing, m); from != nil {
 		for _, s := range has.All() {
 			w := &superset{from, from.sel, has.Within(s, m.Oldest)}
 			l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, superset: w}))
 			missing = missing.Without(s)
-			subsumed += tile.Spans{s}.Tiles(c.tile)
 		}
 	}
 
@@ -122,8 +120,7 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 	if c.recheck > 0 && !tail.Empty() {
 		tail.To = max(tail.To, m.Now+1) // what is young then answers queries that end later, too
 	}
-	missing = missing.With(ancient).With(tail)
-	for _, s := range missing {
+	for _, s := range missing.With(ancient).With(tail) {
 		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m}))
 	}
 	l.flights = append(l.flights, l.starts...)
@@ -131,14 +128,13 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 		l.sel = selection.Empty()
 	}
 
-	c.metrics.hits.add(hit + restored)
-	c.metrics.misses.add(tile.Spans{old}.Tiles(c.tile) - hit - restored - subsumed)
+	// What flights bring counts once they have it.
+	c.metrics.hits.add(hit)
+	c.metrics.misses.add(lacked)
 	c.metrics.shared.add(int64(shared))
-	if qs := statsFrom(ctx); qs != nil {
-		qs.TilesHit.Add(hit + restored)
-		qs.TilesFetched.Add(tile.Spans{old}.Tiles(c.tile) - hit - restored - subsumed)
-		qs.Fetches.Add(int64(len(missing)))
-		qs.SharedFetches.Add(int64(shared))
-	}
+	qs := statsFrom(ctx)
+	qs.TilesHit.Add(hit)
+	qs.TilesFetched.Add(lacked)
+	qs.SharedFetches.Add(int64(shared))
 	return l
 }

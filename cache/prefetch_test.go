@@ -193,3 +193,39 @@ func TestPrefetchWholeTiles(t *testing.T) {
 		require.Equal(t, []request{{99*hour + hour*2/3, 100*hour - 1}, {100 * hour, 100*hour + hour/3 - 1}, {100*hour + hour/3, 100*hour + hour*2/3 - 1}}, up.asked())
 	})
 }
+
+// TestCloseEndsPrefetching: what is being fetched ahead ends at once when the cache is closed,
+// however long the upstream takes.
+func TestCloseEndsPrefetching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newMinutely(t, 3)
+		var hangs atomic.Bool
+		var inside atomic.Int64
+		up := &fake{fetch: func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+			if hangs.Load() {
+				inside.Add(1)
+				defer inside.Add(-1)
+				<-ctx.Done()
+				return nil, nil, ctx.Err()
+			}
+			return inner.fetch(ctx, mint, maxt)
+		}}
+		start := time.Now()
+		c := New(up, Options{
+			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
+			Prefetch: Budget{Requests: 1},
+		})
+		for range 5 {
+			end := c.now().UnixMilli()
+			query(t, c, end-6*hour, end, "m")
+			time.Sleep(5 * time.Minute)
+		}
+		hangs.Store(true)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, inside.Load())
+		closing := time.Now()
+		require.NoError(t, c.Close())
+		require.Zero(t, time.Since(closing))
+		require.Zero(t, inside.Load())
+	})
+}

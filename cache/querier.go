@@ -76,8 +76,8 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		starts = append(starts, l.starts...)
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 			sel, ws, err := r.c.result(ctx, l)
-			if qs := statsFrom(ctx); qs != nil && err == nil {
-				qs.Samples.Add(sel.SamplesAbout(mint, maxt))
+			if err == nil {
+				statsFrom(ctx).Samples.Add(sel.SamplesAbout(mint, maxt))
 			}
 			return sel, ws, err
 		}

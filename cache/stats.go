@@ -4,41 +4,28 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Stats is a snapshot of what the cache holds and has done since it was made.
+// Stats is what the cache holds at a moment.
 type Stats struct {
-	Bytes     int64 // memory held, in bytes
-	Limit     int64 // most memory held, in bytes
-	Entries   int   // selectors of which something is kept
-	Tiles     int64 // tiles kept, those of all selectors added up
-	Hits      int64 // tiles answered from memory
-	Misses    int64 // tiles that were not there
-	Subsumed  int64 // tiles answered from those of a wider selector
-	Fetches   int64 // requests to the upstream that have ended
-	Shared    int64 // times a query was answered by a request that another had started
-	Fetched   int64 // bytes of encoded chunks and labels that requests brought
-	Failures  int64 // requests to the upstream that failed
-	Evictions int64 // entries emptied to stay within the limit
-	Evicted   int64 // tiles dropped to stay within the limit
-	Refused   int64 // tiles fetched and not kept, as all that is kept is worth more
-	Discards  int64 // entries dropped because a chunk was corrupt
-	Dropped   int64 // tiles dropped by Drop
-	Restored  int64 // tiles read from disk
+	Bytes   int64 // memory held, in bytes
+	Limit   int64 // most memory held, in bytes
+	Entries int   // selectors of which something is kept
+	Tiles   int64 // tiles kept, those of all selectors added up
 }
 
 // Stats returns the state of the cache.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
-	s := Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
-	c.mu.Unlock()
-	m := c.metrics
-	s.Hits, s.Misses, s.Subsumed = m.hits.value(), m.misses.value(), m.subsumed.value()
-	s.Fetches, s.Shared, s.Fetched, s.Failures = m.fetches.value(), m.shared.value(), m.bytes.value(), m.failures.value()
-	s.Evictions, s.Evicted, s.Refused = m.evictions.value(), m.evicted.value(), m.refused.value()
-	s.Discards, s.Dropped, s.Restored = m.discards.value(), m.dropped.value(), m.restored.value()
-	return s
+	defer c.mu.Unlock()
+	return Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 }
 
 // QueryStats collects what the cache did for one query. Fields are added to,
@@ -63,11 +50,121 @@ func WithStats(ctx context.Context, s *QueryStats) context.Context {
 	return context.WithValue(ctx, statsKey{}, s)
 }
 
+// statsFrom returns what collects for ctx, which may be nobody's.
 func statsFrom(ctx context.Context) *QueryStats {
-	s, _ := ctx.Value(statsKey{}).(*QueryStats)
-	return s
+	if s, ok := ctx.Value(statsKey{}).(*QueryStats); ok {
+		return s
+	}
+	return &QueryStats{}
 }
 
 // Requests returns the requests to the upstream that the query started and that have ended, in the
 // order in which they did, and how many there were besides.
 func (s *QueryStats) Requests() (all []selection.Request, more int) { return s.requests.List() }
+
+// Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
+// 1, of a selection's chunks that are on a device; it may be nil.
+func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) contents.Contents {
+	s, m := c.Stats(), c.moment()
+	out := contents.Contents{Tile: c.tile, Settled: m.Settled.To, Bytes: s.Bytes, Limit: s.Limit}
+	byKey, selections := map[string]*contents.Selector{}, map[*entry]*selection.Selection{}
+	for e := range c.all() {
+		if e.sel != nil {
+			selections[e] = e.sel
+			byKey[e.key] = &contents.Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
+		}
+	}
+	for e, sel := range selections { // without the mutex
+		s := byKey[e.key]
+		s.Text, s.Series, s.Samples = matching.Text(e.matchers), sel.NumSeries(), sel.NumSamples()
+		if onDevice != nil {
+			s.DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
+		}
+	}
+	if c.disk != nil {
+		d := c.disk.Stats()
+		out.DiskBytes, out.DiskLimit = d.Bytes, d.Limit
+		for _, key := range c.disk.Keys() {
+			if byKey[key] == nil {
+				ms, _ := matching.Parse(key) // without an error, since Key has made it
+				byKey[key] = &contents.Selector{Text: matching.Text(ms)}
+			}
+			byKey[key].AddFiles(c.disk.Files(key))
+		}
+	}
+	out.List(byKey, most)
+	return out
+}
+
+// metrics are the cache's counters.
+type metrics struct {
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved counter
+
+	seconds prometheus.Histogram
+}
+
+// counter counts by whole numbers.
+type counter struct{ prometheus.Counter }
+
+func (c counter) add(n int64) { c.Add(float64(max(n, 0))) }
+
+func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
+	auto := instrument.With(r)
+	count := func(name, help string) counter { return counter{auto.Counter("promwarp_cache_"+name, help)} }
+	gauge := func(name, help string, f func(Stats) float64) {
+		auto.GaugeOf("promwarp_cache_"+name, help, func() float64 { return f(c.Stats()) })
+	}
+	m := &metrics{
+		hits:       count("tile_hits_total", "Tiles answered from memory."),
+		misses:     count("tile_misses_total", "Tiles that were asked for and not in memory."),
+		fetches:    count("fetches_total", "Requests to the upstream."),
+		shared:     count("shared_fetches_total", "Times a query was answered by a request that another query had started."),
+		bytes:      count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
+		failures:   count("fetch_failures_total", "Requests to the upstream that failed."),
+		evictions:  count("evictions_total", "Selectors dropped to stay within the limit."),
+		evicted:    count("evicted_tiles_total", "Tiles dropped to stay within the limit."),
+		refused:    count("refused_tiles_total", "Tiles that were fetched and not kept, as all that is kept is worth more."),
+		discards:   count("discards_total", "Selectors dropped because a chunk was corrupt."),
+		dropped:    count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
+		subsumed:   count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
+		prefetches: count("prefetches_total", "Requests to the upstream ahead of queries."),
+		prefetched: count("prefetched_bytes_total", "Bytes of encoded chunks and labels that they brought."),
+		seconds: auto.NewHistogram(prometheus.HistogramOpts{
+			Name:    "promwarp_cache_fetch_duration_seconds",
+			Help:    "Duration of requests to the upstream.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
+		}),
+	}
+	gauge("bytes", "Memory held, in bytes.", func(s Stats) float64 { return float64(s.Bytes) })
+	gauge("limit_bytes", "Most memory held, in bytes.", func(s Stats) float64 { return float64(s.Limit) })
+	gauge("entries", "Selectors of which something is held.", func(s Stats) float64 { return float64(s.Entries) })
+	gauge("tiles", "Tiles held, those of all selectors added up.", func(s Stats) float64 { return float64(s.Tiles) })
+	return m
+}
+
+// registerDisk registers the metrics of a cache with a disk.
+func registerDisk(r prometheus.Registerer, c *Cache) {
+	auto := instrument.With(r)
+	counted := func(name, help string) counter { return counter{auto.Counter("promwarp_cache_disk_"+name, help)} }
+	c.metrics.restored = counted("restored_tiles_total", "Tiles read from disk.")
+	c.metrics.saved = counted("written_bytes_total", "Bytes of encoded chunks and labels written to disk.")
+	c.metrics.unsaved = counted("write_failures_total", "Writes to disk that failed.")
+	gauge := func(name, help string, f func(disk.Stats) int64) {
+		auto.GaugeOf("promwarp_cache_disk_"+name, help, func() float64 { return float64(f(c.disk.Stats())) })
+	}
+	gauge("bytes", "Size of all files, in bytes.", func(s disk.Stats) int64 { return s.Bytes })
+	gauge("limit_bytes", "Most bytes of files.", func(s disk.Stats) int64 { return s.Limit })
+	gauge("files", "Files.", func(s disk.Stats) int64 { return int64(s.Files) })
+	gauge("entries", "Selectors of which there are files.", func(s disk.Stats) int64 { return int64(s.Selectors) })
+	auto.GaugeOf("promwarp_cache_disk_failing", "Whether the last write failed, so that samples are kept in memory only.", func() float64 {
+		if c.saver.Failing() {
+			return 1
+		}
+		return 0
+	})
+	count := func(name, help string, f func(disk.Stats) int64) {
+		auto.CounterOf("promwarp_cache_disk_"+name, help, func() float64 { return float64(f(c.disk.Stats())) })
+	}
+	count("evictions_total", "Files removed to stay within the limit.", func(s disk.Stats) int64 { return s.Evicted })
+	count("bad_files_total", "Files removed because they were damaged.", func(s disk.Stats) int64 { return s.Bad })
+}

@@ -182,7 +182,7 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 					got := ask(c, narrow)
 					alone, _ := clocked(t, up, Options{})
 					require.Equal(t, ask(alone, narrow), got, "%s after %s, %v", narrow, wide, external)
-					subsumed += c.Stats().Subsumed
+					subsumed += c.totals().Subsumed
 				}
 			}
 			require.Positive(t, subsumed)
@@ -218,7 +218,7 @@ func TestSubsumedNotWithoutAnswerer(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 2, up.asked)
-	require.Zero(t, c.Stats().Subsumed)
+	require.Zero(t, c.totals().Subsumed)
 }
 
 // What is corrupt of a wide selector is dropped when it shows in a narrow one.

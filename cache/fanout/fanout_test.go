@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -27,7 +26,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // labels. It fails with err if that is set.
 type source struct {
 	value   float64
-	names   []string
 	err     error
 	block   bool // until the context ends
 	fetches int
@@ -57,14 +55,6 @@ func (s *source) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher) (*s
 	}
 	sel, err := b.Finish()
 	return sel, nil, err
-}
-
-func (s *source) LabelValues(context.Context, int64, int64, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return s.names, nil, s.err
-}
-
-func (s *source) LabelNames(context.Context, int64, int64, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return s.names, nil, s.err
 }
 
 func up(name string, s *source, optional bool) Upstream {
@@ -148,28 +138,6 @@ func TestCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestLabels(t *testing.T) {
-	a, b, bad := &source{names: []string{"a", "c", "d"}}, &source{names: []string{"b", "c"}}, &source{err: errors.New("broken")}
-	f := New(nil, up("a", a, false), up("b", b, false), up("bad", bad, true))
-	q, err := f.ChunkQuerier(0, 1)
-	require.NoError(t, err)
-	defer q.Close()
-	got, ws, err := q.LabelNames(t.Context(), nil)
-	require.NoError(t, err)
-	require.Len(t, ws, 1)
-	require.Equal(t, []string{"a", "b", "c", "d"}, got)
-	got, _, err = q.LabelValues(t.Context(), "x", &storage.LabelHints{Limit: 2})
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, got)
-
-	q, err = f.ChunkQuerier(0, 1)
-	require.NoError(t, err)
-	defer q.Close()
-	b.err = errors.New("broken")
-	_, _, err = q.LabelValues(t.Context(), "x", nil)
-	require.ErrorIs(t, err, b.err)
-}
-
 func TestStatsByUpstream(t *testing.T) {
 	f := New(nil, up("good", &source{}, false), up("bad", &source{err: errors.New("broken")}, true))
 	var s QueryStats
@@ -220,19 +188,14 @@ func TestCorruptChunks(t *testing.T) {
 	require.Equal(t, 2, b.fetches)
 }
 
-// panicking is an upstream with a bug.
-type panicking struct{ storage.LabelQuerier }
-
 // A panic while an upstream is asked is its failure.
 func TestPanicIsAFailure(t *testing.T) {
 	f := New(nil, up("a", &source{value: 1}, true), up("b", &source{value: 2}, true))
 	q, err := f.Querier(0, 10_000)
 	require.NoError(t, err)
 	defer q.Close()
-	answers := q.(*selection.SeriesQuerier).Reader.(*reader).ask(t.Context(), func(_ context.Context, in storage.LabelQuerier) answer {
-		_, _, _ = panicking{}.LabelNames(t.Context(), nil) // of nothing
-		return answer{}
-	})
+	bug := []selection.Get{func(context.Context) (*selection.Selection, annotations.Annotations, error) { panic("a bug") }}
+	answers := q.(*selection.SeriesQuerier).Reader.(*reader).wait(t.Context(), [][]selection.Get{bug, bug}, 0)
 	require.Len(t, answers, 2)
 	for _, a := range answers {
 		var p *rescue.Panic

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -58,7 +59,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	r.mu.Lock()
 	without := slices.Clone(r.without)
 	r.mu.Unlock()
-	begun := map[storage.LabelQuerier][]selection.Get{} // by upstream
+	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of those that are left out
 	for u, q := range r.in {
 		if without[u] != nil {
 			continue
@@ -68,15 +69,12 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 			// A part of one upstream's is none of what all have.
 			own[i].Ctx = r.statsOf(selection.OnPart(own[i].Ctx, nil), u)
 		}
-		begun[q] = selection.Begin(q.(selection.Querier), own)
+		begun[u] = selection.Begin(q.(selection.Querier), own)
 	}
 	gets := make([]selection.Get, len(asks))
 	for i := range asks {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
-			return r.merged(ctx, r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
-				a.sel, a.ws, a.err = begun[q][i](ctx)
-				return a
-			}))
+			return r.merged(ctx, r.wait(ctx, begun, i))
 		}
 	}
 	return gets
@@ -84,13 +82,9 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 
 // merged is what the answers of all upstreams come to.
 func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
-	kept, ws, err := r.accept(ctx, answers)
+	parts, ws, err := r.accept(ctx, answers)
 	if err != nil {
 		return nil, ws, err
-	}
-	parts := make([]*selection.Selection, len(kept))
-	for i, a := range kept {
-		parts[i] = a.sel
 	}
 	discard := func() {
 		for _, p := range parts {
@@ -110,38 +104,14 @@ func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selec
 	return sel, ws, nil
 }
 
-// LabelValues implements storage.LabelQuerier.
-func (r *reader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return r.list(ctx, hints, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
-		a.list, a.ws, a.err = q.LabelValues(ctx, name, hints, matchers...)
-		return a
-	})
+// LabelValues implements storage.LabelQuerier. Several upstreams are asked for lists over HTTP.
+func (r *reader) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
 }
 
-// LabelNames implements storage.LabelQuerier.
-func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return r.list(ctx, hints, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
-		a.list, a.ws, a.err = q.LabelNames(ctx, hints, matchers...)
-		return a
-	})
-}
-
-// list returns the union of what all upstreams list, sorted.
-func (r *reader) list(ctx context.Context, hints *storage.LabelHints, ask func(context.Context, storage.LabelQuerier) answer) ([]string, annotations.Annotations, error) {
-	kept, ws, err := r.accept(ctx, r.ask(ctx, ask))
-	if err != nil {
-		return nil, ws, err
-	}
-	var all []string
-	for _, a := range kept {
-		all = append(all, a.list...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if hints != nil && hints.Limit > 0 && len(all) > hints.Limit {
-		all = all[:hints.Limit]
-	}
-	return all, ws, nil
+// LabelNames implements storage.LabelQuerier, as LabelValues.
+func (r *reader) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
 }
 
 // Close implements storage.LabelQuerier.

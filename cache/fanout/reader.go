@@ -39,39 +39,42 @@ func (f *Fanout) reader(open func(Cache) (storage.LabelQuerier, error)) (*reader
 
 // answer is what one upstream answered.
 type answer struct {
-	sel  *selection.Selection
-	list []string
-	ws   annotations.Annotations
-	err  error
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
 }
 
-// ask asks all upstreams at once but those that are left out. When one fails
+// wait waits for what all upstreams but those that are left out have for ask i. When one fails
 // without which there is no answer, the others are not waited for.
-func (r *reader) ask(ctx context.Context, ask func(context.Context, storage.LabelQuerier) answer) []answer {
-	r.mu.Lock()
-	without := slices.Clone(r.without)
-	r.mu.Unlock()
+func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []answer {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make([]answer, len(r.in))
 	var wg sync.WaitGroup
-	for i, q := range r.in {
-		if without[i] != nil {
+	for u, gets := range begun {
+		if gets == nil || r.leftOut(u) {
 			continue
 		}
-		ctx := r.statsOf(ctx, i)
+		ctx, a := r.statsOf(ctx, u), &answers[u]
 		wg.Go(func() {
-			err := rescue.Do(func() error { answers[i] = ask(ctx, q); return nil })
-			if err != nil {
-				answers[i].err = err
-			}
-			if answers[i].err != nil && !r.optional(ctx, i) {
+			err := rescue.Do(func() (err error) {
+				a.sel, a.ws, err = gets[i](ctx)
+				return err
+			})
+			if a.err = err; err != nil && !r.optional(ctx, u) {
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
 	return answers
+}
+
+// leftOut reports whether answers are without upstream u.
+func (r *reader) leftOut(u int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.without[u] != nil
 }
 
 // statsOf is ctx with the statistics of upstream i.
@@ -87,9 +90,9 @@ func (r *reader) optional(ctx context.Context, i int) bool {
 	return r.f.ups[i].Optional && !isWhole(ctx)
 }
 
-// accept returns the answers that count, and warnings, among them those for the
+// accept returns the selections that count, and warnings, among them those for the
 // upstreams that are left out.
-func (r *reader) accept(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
+func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +102,7 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]answer, annota
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ws annotations.Annotations
-	kept := make([]answer, 0, len(answers))
+	var kept []*selection.Selection
 	changed := error(nil)
 	for i, a := range answers {
 		if r.without[i] == nil && a.err != nil {
@@ -117,8 +120,8 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]answer, annota
 			continue
 		}
 		ws.Merge(a.ws)
-		kept = append(kept, a)
-		r.used[i] = r.used[i] || len(a.list) > 0 || a.sel != nil && a.sel.NumSeries() > 0
+		kept = append(kept, a.sel)
+		r.used[i] = r.used[i] || a.sel.NumSeries() > 0
 	}
 	if changed != nil {
 		return nil, ws, &selection.Again{Queryable: r.f.leave(r.without), Err: changed}

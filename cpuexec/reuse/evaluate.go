@@ -1,8 +1,9 @@
 package reuse
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/cache/results"
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -84,25 +85,125 @@ func (l *Leaf) Fits(q *operator.Query, sel *selection.Selection) bool {
 	for _, n := range l.Maps {
 		constants = max(constants, 1+l.Window.Func.Param.Count()+n.(*plan.Map).Scalars)
 	}
-	rest := q.Held + constants*(g.Steps+1) + sel.NumSeries()
 	results := 1 // held at once
 	if len(l.Maps) > 0 {
 		results = 2
 	}
-	if q.MayHold(rest + results*sel.NumSeries()*g.Steps + int(sel.NumSamples())) {
-		return true
+	return q.MayHold(q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps) + int(sel.NumSamples()))
+}
+
+// known are stretches of a query's steps at which the values are known.
+//
+//	steps      0         10        20        30
+//	ranges     |---------)    |----)   |------
+//	evaluated           |-----)   |----)          each from the step before on
+type known struct {
+	steps  int     // of the query
+	ranges []place // in order, none overlapping another
+	count  int     // steps of all
+}
+
+// place is where a stretch of values lies: the first of them is at step at of the query.
+type place struct {
+	results.StepRange
+	at int
+}
+
+func (p place) end() int { return p.at + p.To - p.From }
+
+// add adds steps from to to of values, the end excluded, as those from step at of the query on,
+// unless some of them are known. How many samples of the first are new must be known, but where it
+// is the query's first.
+func (k *known) add(from, to, at int, v *results.Values) {
+	p := place{results.StepRange{Values: v, From: from, To: to}, at}
+	i, _ := slices.BinarySearchFunc(k.ranges, p, func(a, b place) int { return a.at - b.at })
+	if from >= to || i > 0 && k.ranges[i-1].end() > at || i < len(k.ranges) && k.ranges[i].at < p.end() {
+		return
 	}
-	mint, maxt := l.Window.Reads(g)
-	width, _ := l.Window.Reach()
-	points, most := 0, 0
-	for i := range sel.NumSeries() {
-		cs := sel.Overlapping(i, mint, maxt)
-		if len(cs) == 0 {
-			continue
+	k.ranges = slices.Insert(k.ranges, i, p)
+	k.count += to - from
+}
+
+// complete evaluates the other steps, and returns the values at all.
+func (k *known) complete(q *operator.Query, evaluate Evaluate) (*results.Values, error) {
+	if k.count == 0 {
+		return evaluate(0, k.steps)
+	}
+	var ranges []results.StepRange
+	at, evaluated := 0, int64(0) // bytes
+	between := func(to int) error {
+		if at == to {
+			return nil
 		}
-		from, to := max(cs[0].MinT, mint), min(cs[len(cs)-1].MaxT, maxt)
-		points += int(min((to-from+width)/g.Interval+1, int64(g.Steps)))
-		most = max(most, int(column.CountSamples(cs)))
+		// From one step earlier on, to know which samples are new at the first.
+		from := max(at-1, 0)
+		v, err := evaluate(from, to)
+		if err != nil {
+			return err
+		}
+		evaluated += operator.RowsBytes(v.Rows)
+		ranges = append(ranges, results.StepRange{Values: v, From: at - from, To: to - from})
+		return nil
 	}
-	return q.MayHold(rest + results*points + most)
+	for _, p := range k.ranges {
+		if err := between(p.at); err != nil {
+			return nil, err
+		}
+		ranges = append(ranges, p.StepRange)
+		at = p.end()
+	}
+	if err := between(k.steps); err != nil {
+		return nil, err
+	}
+	v := results.Join(ranges...)
+	q.Charge(operator.RowsBytes(v.Rows) - evaluated)
+	return v, q.Done()
+}
+
+// Ahead is what a leaf came to over a part of what it reads, before the rest had come.
+type Ahead struct {
+	Values     *results.Values
+	Took       *plan.Matrix // what that took
+	at         int          // step of the query of the first of the values
+	first      int          // the first of them to be used
+	part       *selection.Selection
+	mint, maxt int64 // what is read of it, ms, both included
+}
+
+// The least that is evaluated ahead: so many steps, and so many times as long as one of them reads.
+// The steps that read beyond a part are evaluated later, over all series.
+const (
+	leastAhead = 4
+	leastParts = 8
+)
+
+// Within returns the steps of g, from from to to, the end excluded, to evaluate over a part: those
+// that read nothing else, or none if they are too few.
+func (l *Leaf) Within(g plan.Grid, p selection.Part) (from, to int) {
+	r := l.reach()
+	if r.Width > (p.MaxT-p.MinT)/leastParts {
+		return 0, 0
+	}
+	from, to = r.Settled(g, &selection.Provenance{Settled: []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}})
+	if to-from <= leastAhead {
+		return 0, 0
+	}
+	return from, to
+}
+
+// Keep makes what v, the values at the steps from from on of a query, came to over a part, which
+// took is about, into memory of its own.
+func (l *Leaf) Keep(v *results.Values, from int, p selection.Part, took *plan.Matrix) Ahead {
+	a := Ahead{at: from, part: p.Sel, Took: took}
+	if from > 0 {
+		a.first = 1 // which samples are new at the first is not known
+	}
+	a.Values = results.Join(results.StepRange{Values: v, To: v.Grid.Steps})
+	a.mint, a.maxt = l.Window.Reads(v.Grid)
+	return a
+}
+
+// HoldsOf reports whether the values are those over all of sel: it has the very same chunks.
+func (a *Ahead) HoldsOf(sel *selection.Selection) bool {
+	return sel.SharesChunks(a.part, a.mint, a.maxt)
 }

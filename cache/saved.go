@@ -2,14 +2,66 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
+	"time"
 
+	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
+
+const (
+	saveRetry = 30 * time.Second
+	saveGrace = time.Second // for what is still to be written when the cache is closed
+)
+
+// newSaver returns what writes to the disk of c.
+func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver {
+	return saving.New(saving.Options{
+		Write: c.write, Drop: c.disk.Drop, Retry: retry, Grace: grace,
+		Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
+	})
+}
+
+// write writes what is kept of a selector and not on disk yet, and reports whether there
+// was anything. When ctx ends there was not.
+func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
+	c.files.RLock()
+	defer c.files.RUnlock()
+	c.mu.Lock()
+	e := c.entries[key]
+	if e == nil || e.sel == nil {
+		c.mu.Unlock()
+		return false, nil // evicted meanwhile
+	}
+	sel, covered := e.sel, e.covered
+	c.mu.Unlock()
+	// What is young is not worth a file.
+	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(key))
+	if len(plan.Spans) == 0 {
+		return false, nil
+	}
+	part, err := tile.Restrict(ctx, sel, covered.All(), plan.Spans)
+	if err != nil {
+		return false, nil // a corrupt chunk; reading it has dropped the entry
+	}
+	if plan.Merge(part.PayloadBytes()) {
+		if part, err = tile.Restrict(ctx, sel, covered.All(), plan.Spans); err != nil {
+			return false, nil
+		}
+	}
+	switch err = c.disk.Put(ctx, key, plan.Stretches(), part, plan.Replaces); {
+	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
+		return false, nil
+	case err == nil:
+		c.metrics.saved.add(part.PayloadBytes())
+	}
+	return true, err
+}
 
 // onDisk lists what of the missing stretches files have. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
@@ -48,7 +100,10 @@ func (c *Cache) restore(f *flight) error {
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
 	case sel != nil && len(covered.All().Missing(f.whole)) == 0:
 		f.sel, f.has, f.restored = sel, covered, true
-		c.metrics.restored.add(covered.All().Tiles(c.tile))
+		tiles := covered.All().Tiles(c.tile)
+		c.metrics.restored.add(tiles)
+		c.metrics.hits.add(tiles)
+		f.stats.TilesHit.Add(tiles)
 	}
 	return nil
 }
