@@ -98,7 +98,7 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 
 // metrics are the cache's counters.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected counter
 
 	seconds prometheus.Histogram
 }
@@ -129,6 +129,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		subsumed:   count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
 		prefetches: count("prefetches_total", "Requests to the upstream ahead of queries."),
 		prefetched: count("prefetched_bytes_total", "Bytes of encoded chunks and labels that they brought."),
+		corrected:  count("corrected_series_total", "Series of which the upstream had other samples when they were fetched again, as they had reached the greatest age, than were kept until then."),
 		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "promwarp_cache_fetch_duration_seconds",
 			Help:    "Duration of requests to the upstream.",
