@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/engine"
 )
 
 // manySeries are enough for answers that are streamed.
@@ -72,7 +74,10 @@ func TestSameBytesAsPrometheus(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Queryable = newStorage(t, manySeries()) })
 	here := httptest.NewServer(a)
 	defer here.Close()
-	there := httptest.NewServer(handlerOf(a.prometheusAPI(a.described())))
+	plain := handlerOf(a.prometheusAPI(a.described()))
+	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		plain.ServeHTTP(w, r.WithContext(engine.WithStatistics(r.Context()))) // Prometheus's engine always counts
+	}))
 	defer there.Close()
 
 	streamed := 0
