@@ -207,8 +207,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type sample = selectiontest.Sample
 
 var (
-	current, drain     = selectiontest.Current, selectiontest.Drain
-	encodings          = selectiontest.Encodings
+	drain              = selectiontest.Drain
 	encode, rising     = selectiontest.Encode, selectiontest.Rising
 	timesBetween, name = selectiontest.TimesBetween, selectiontest.Name
 )

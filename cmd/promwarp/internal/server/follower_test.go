@@ -429,7 +429,7 @@ func TestSeveralUpstreams(t *testing.T) {
 	require.Equal(t, 2, left())
 	proxies = proxies[:1]
 	configure("warn")
-	s, stop = start()
+	s, _ = start()
 	require.Zero(t, left())
 	code, body = get(query)
 	require.Equal(t, 200, code)

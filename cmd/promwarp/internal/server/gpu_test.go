@@ -28,8 +28,8 @@ func TestServeOnGPU(t *testing.T) {
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for start := range 2 {
 		s, stop := runServer(t, cfg)
-		body := answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true&stats=all", `"value":[1,"1"]`, `"totalQueryableSamplesPerStep":[[1,1]]`)
-		_, body = fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1")
+		answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true&stats=all", `"value":[1,"1"]`, `"totalQueryableSamplesPerStep":[[1,1]]`)
+		_, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1")
 		require.Contains(t, body, `"value":[1,"1"]`)
 		_, body = fetch(t, "GET", s.URL()+"/metrics")
 		require.Contains(t, body, "promwarp_gpu_jobs_total{gpu=")
@@ -81,7 +81,7 @@ func TestServeWithoutGPU(t *testing.T) {
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	s, stop := runServer(t, cfg)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "no GPU is used") }, 5*time.Second, time.Millisecond)
-	body := answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu", "not evaluated on a GPU: sum(up): no NVIDIA driver: libnothing.so.1")
+	answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu", "not evaluated on a GPU: sum(up): no NVIDIA driver: libnothing.so.1")
 	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true")
 	require.Equal(t, 422, code)
 	require.Contains(t, body, "executor=gpu with strict=true")

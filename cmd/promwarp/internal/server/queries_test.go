@@ -51,7 +51,7 @@ func TestQueryLog(t *testing.T) {
 	require.NoError(t, stop())
 
 	set.Log.Queries, set.Log.SlowQueries = false, model.Duration(time.Nanosecond)
-	s, stop = runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s, _ = runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Regexp(t, `level=WARN msg="slow query" .*plan="cpu +sum\(rate\(x\[5m\]\)\) `, ask("sum(rate(x[5m]))"))
 }
 

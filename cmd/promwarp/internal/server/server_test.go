@@ -138,7 +138,7 @@ func TestServe(t *testing.T) {
 	for _, m := range []string{"promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines", "promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries"} {
 		require.Contains(t, body, m)
 	}
-	body = answers(t, s, "/api/v1/status/flags", `"query.timeout":"2m"`)
+	answers(t, s, "/api/v1/status/flags", `"query.timeout":"2m"`)
 	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 404, code)
 	require.NoError(t, stop())
@@ -228,8 +228,8 @@ func TestServeDataDirectory(t *testing.T) {
 	set := quickSettings()
 	set.TSDB.Path = testfiles.DataDirectory(t)
 	s, _ := runServer(t, Config{Settings: set})
-	body := answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
-	body = answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
+	answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
+	answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
 	code, body := fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
 	require.Equal(t, 200, code, body)
 	var r struct{ Data []map[string]string }
@@ -245,8 +245,8 @@ func TestServeUpstream(t *testing.T) {
 	set = quickSettings()
 	set.Upstream.URL = first.URL()
 	second, stopSecond := runServer(t, Config{Settings: set})
-	body := answers(t, second, "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600", `[600,"0.05"]`)
-	body = answers(t, second, "/api/v1/labels", `["__name__","i"]`)
+	answers(t, second, "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600", `[600,"0.05"]`)
+	answers(t, second, "/api/v1/labels", `["__name__","i"]`)
 	require.NoError(t, stopFirst())
 	code, body := fetch(t, "GET", second.URL()+"/api/v1/labels")
 	require.Equal(t, 502, code)
@@ -455,7 +455,7 @@ func TestCachePath(t *testing.T) {
 	require.Contains(t, metrics, "promwarp_cache_disk_files 1\n")
 	require.NoError(t, stop())
 
-	s, stop = runServer(t, Config{Settings: set, Upstream: up})
+	s, _ = runServer(t, Config{Settings: set, Upstream: up})
 	ask(s)
 	require.Len(t, up.at, 1)
 }
