@@ -191,9 +191,12 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		c.saver.Save(e.key)
 	}
 	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
-		if n, first := changedSamples(base, brought, old); n > 0 {
-			c.metrics.corrected.add(int64(n))
-			c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
+		f.replaced = func() {
+			defer c.rescue(func(error) {})
+			if n, first := changedSamples(base, brought, old); n > 0 {
+				c.metrics.corrected.add(int64(n))
+				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
+			}
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 // wellUsed is the share of a slab that is in use after parts of an entry have left.
 const wellUsed = 7. / 8
 
-// newcomer is what is to be the content of an entry.
+// newcomer is the new content of an entry.
 type newcomer struct {
 	entry   *entry
 	sel     *selection.Selection
@@ -72,12 +72,12 @@ func (c *Cache) put(n newcomer) (bool, error) {
 // bytes is the memory that n's entry is to hold, with notes.
 func (n *newcomer) bytes() int64 { return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel) }
 
-// mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
-// that gives way in part: memory is short meanwhile.
+// mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is
+// short: the limit divided by it.
 const mostCopied = 4
 
-// Reclaim evicts about so many bytes of what is kept, what is worth least first, and returns
-// by how many bytes the cache has shrunk. Of selectors that a running query holds something
+// Reclaim evicts about the given number of bytes, those of least worth first, and returns by how many
+// bytes the cache has shrunk. Of selectors that a running query holds something
 // of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
 // or read from disk, when it is asked for again.
 func (c *Cache) Reclaim(bytes int64) (freed int64) {
@@ -176,7 +176,7 @@ func (c *Cache) all() iter.Seq[*entry] {
 	}
 }
 
-// sample returns entries that hold something, at most so many, from a random one on.
+// sample returns at most most entries that hold something, from a random one on.
 // The cache's mutex must be held.
 func (c *Cache) sample(most int) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {

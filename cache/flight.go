@@ -43,6 +43,7 @@ type flight struct {
 	err      error
 	has      tile.Coverage // what of it is to be kept
 	restored bool          // whether it is from files
+	replaced func()        // compares what was kept with what has taken its place; nil if that is nothing
 }
 
 // kept is what of f is kept.
@@ -118,11 +119,14 @@ func (c *Cache) flyTogether(up Together, flights []*flight) {
 	}
 }
 
-// fly fetches and keeps what f is for. What is newer than all that is settled is kept once queries
-// have it, which need not wait for that.
+// fly fetches and keeps what f is for. Queries that have it do not wait until what is newer than all
+// that is settled is kept, nor until samples that were replaced have been compared.
 func (c *Cache) fly(f *flight) {
 	defer c.flying.Add(-1)
 	c.land(f)
+	if f.replaced != nil {
+		f.replaced()
+	}
 	if f.err == nil && len(f.has) > 0 && c.narrow(f) {
 		c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
 	}

@@ -122,8 +122,8 @@ func (d *writeDeadline) bound(t time.Time) {
 	d.written()
 }
 
-// leasedBody is a request's body that takes memory as it is read: whoever reads it keeps
-// it, and some more for what it makes of it.
+// leasedBody is a request's body that takes memory as it is read: for the bytes, which the reader
+// keeps, and for what the reader makes of them.
 type leasedBody struct {
 	io.ReadCloser
 	ctx      context.Context
