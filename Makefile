@@ -19,7 +19,7 @@ ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|Test
 # A test that fails is run again, twice at most, and named as one that did: a machine that
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
-AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
+AGAIN     := --format pkgname-and-test-fails --hide-summary skipped --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
 # make lint vets all that is tested; go test would do so again for each way that it compiles in.
 UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
@@ -200,6 +200,7 @@ lint:           ## formatting, vet and staticcheck
 	cd e2e && $(GO) vet $(VET) -tags clients,answers ./...
 	cd bench && $(GO) vet $(VET) ./...
 	cd deploy && $(GO) vet $(VET) ./...
+	@for d in e2e bench; do (cd $$d && $(GO) list -deps tool >/dev/null) || { echo "$$d/go.sum lacks what its tools need: run go mod tidy there"; exit 1; }; done
 	$(GO) run $(STATICCHECK) ./...
 
 fmt:            ## format
