@@ -190,7 +190,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	if !f.restored {
 		c.saver.Save(e.key)
 	}
-	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
+	if old := had.Old().Within(f.settled, math.MinInt64).All(); len(old) > 0 && !f.restored && f.wider == nil {
 		f.replaced = func() {
 			defer c.rescue(func(error) {})
 			if n, first := changedSamples(base, brought, old); n > 0 {
