@@ -49,16 +49,6 @@ func retainMany(t testing.TB, h *Set, n int) []*entry {
 	return all
 }
 
-// BenchmarkSizeBytes is what a query pays that looks at memory 20 ms after another one.
-func BenchmarkSizeBytes(b *testing.B) {
-	h := NewSet(1 << 30)
-	all := retainMany(b, h, 10_000)
-	for b.Loop() {
-		h.SizeBytes()
-	}
-	runtime.KeepAlive(all)
-}
-
 // TestFirstUse: what is used for the first time takes free memory and nobody's place, and is the
 // first to make room for what is used again.
 func TestFirstUse(t *testing.T) {

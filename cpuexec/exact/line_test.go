@@ -30,17 +30,3 @@ func momentBits(m moments) (b [8]uint64) {
 	}
 	return b
 }
-
-func BenchmarkMoments(b *testing.B) {
-	ts, vs := make([]int64, 60), make([]float64, 60)
-	for k := range ts {
-		ts[k], vs[k] = int64(k)*15_000, float64(k*k%17)*4096
-	}
-	for name, f := range map[string]func([]int64, []float64, int64) moments{"one by one": eachMoment, "at once": finiteMoments} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f(ts, vs, 0)
-			}
-		})
-	}
-}

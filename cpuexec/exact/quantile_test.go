@@ -34,26 +34,3 @@ func TestQuantileOf(t *testing.T) {
 		exacttest.RequireSame(t, []float64{want}, []float64{innerQuantile(q, vs)}, fmt.Sprint(q, " of ", vs))
 	}
 }
-
-func BenchmarkQuantileOf(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{27, 250} {
-		lists := make([][]float64, 1000)
-		for i := range lists {
-			lists[i] = make([]float64, n)
-			for k := range lists[i] {
-				lists[i][k] = r.NormFloat64()
-			}
-		}
-		for _, q := range []float64{0.5, 0.9} {
-			b.Run(fmt.Sprint(q, " of ", n), func(b *testing.B) {
-				scratch, i := make([]float64, n), 0
-				for b.Loop() {
-					copy(scratch, lists[i%len(lists)])
-					innerQuantile(q, scratch)
-					i++
-				}
-			})
-		}
-	}
-}

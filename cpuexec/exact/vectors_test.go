@@ -73,23 +73,3 @@ func TestAddFinite(t *testing.T) {
 	}
 	require.True(t, !hasVectors || all > 100_000 && stopped > 200, "%d, %d", all, stopped)
 }
-
-// BenchmarkVectors measures what is done several at once, where the processor can, on 1440 each.
-// GODEBUG=cpu.avx2=off has the plain forms.
-func BenchmarkVectors(b *testing.B) {
-	const n = 1440
-	units, ts, vs := make([]uint32, n), make([]int64, n), make([]float64, n)
-	for k := range units {
-		units[k], ts[k], vs[k] = uint32(7*k), int64(k)*15_000, float64(k*k%17)
-	}
-	b.Run("range", func(b *testing.B) {
-		for b.Loop() {
-			Range(units)
-		}
-	})
-	b.Run("moments", func(b *testing.B) {
-		for b.Loop() {
-			finiteMoments(ts, vs, 0)
-		}
-	})
-}

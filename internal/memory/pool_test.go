@@ -143,15 +143,6 @@ func TestManyLeases(t *testing.T) {
 	require.Positive(t, count(&refused))
 }
 
-func BenchmarkGrow(b *testing.B) {
-	l := New(Options{Limit: 1 << 40}).Lease(Evaluation)
-	for b.Loop() {
-		if l.Grow(b.Context(), 1000) != nil {
-			b.Fatal("refused")
-		}
-	}
-}
-
 // TestSmallLeases: when large leases hold all the memory, small ones have a reserve, and only
 // as long as they are small.
 func TestSmallLeases(t *testing.T) {

@@ -263,25 +263,6 @@ func TestMeasure(t *testing.T) {
 	require.Zero(t, l.count("measured what the GPU and the cores do"))
 }
 
-// BenchmarkMeasure is what measuring adds to a start.
-func BenchmarkMeasure(b *testing.B) {
-	cudatest.Control(b)
-	cpu := cpuexec.New(cpuexec.Options{})
-	s, err := device.Open(device.Options{
-		Require: true, MemoryFraction: 0.5, Library: cudatest.Library(b), CPU: cpu,
-		Opened: func(ctx context.Context, d device.Opened) error {
-			for b.Loop() {
-				c, err := measure(ctx, d.Executor, cpu)
-				require.NoError(b, err)
-				b.Logf("%+v", c)
-			}
-			return nil
-		},
-	})
-	require.NoError(b, err)
-	s.Close()
-}
-
 // TestReport: the devices are listed with their memory and what is on them, and the crossover comes
 // from the constants: the cores win what is small, the GPU what is large, later where it must copy.
 func TestReport(t *testing.T) {
