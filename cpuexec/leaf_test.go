@@ -4,16 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -137,4 +149,340 @@ func TestLentRows(t *testing.T) {
 		_, _ = countedBy(t, func(consume func(Rows) error) (string, error) { return "", consume(x) })
 	})
 	require.Equal(t, 1, released, "a panic")
+}
+
+// TestByGroup: answers, statistics and errors are the same whether groups are left to
+// cores or batches are added by all of them.
+func TestByGroup(t *testing.T) {
+	const series, samples = 60, 600
+	b := selection.NewBuilder(0)
+	for s := range series {
+		b.Series(labels.FromStrings("__name__", "m", "few", fmt.Sprint(s%4), "s", fmt.Sprintf("%02d", s)))
+		partOf(b, t, s, s*7, samples)
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	require.Greater(t, int(sel.NumSamples()), operator.InlineSamples)
+	grid := plan.NewGrid(0, samples*15_000, 60_000)
+	for _, f := range aggregate.Functions() {
+		op, name := &f.AggregateFunc, f.Name
+		if !op.Adds() {
+			continue
+		}
+		for _, most := range []int{0, 1000} { // samples
+			var want string
+			for _, workers := range []int{1, 2, 4, 16} {
+				x := New(Options{Workers: workers})
+				m, err := x.Run(t.Context(), Job{
+					Node: &plan.Aggregate{
+						Func: op, Grouping: []string{"few"},
+						Input: &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("last_over_time")},
+					},
+					Grid: grid, MaxSamples: most,
+					Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+						return sel, nil, nil
+					},
+				})
+				got := fmt.Sprint(err)
+				if most > 0 {
+					require.ErrorIs(t, err, promql.ErrTooManySamples("query execution"))
+				} else {
+					require.NoError(t, err)
+					got = fmt.Sprint(m.Peak, m.SamplesAtStep, m.NewSamplesAtStep)
+					for _, row := range m.Rows {
+						got += fmt.Sprint(row.Labels, row.Runs)
+						for _, v := range row.Values {
+							got += fmt.Sprintf(" %x", math.Float64bits(v))
+						}
+					}
+					require.Len(t, m.Rows, 4)
+					m.Release()
+				}
+				if workers == 1 {
+					want = got
+				}
+				require.Equal(t, want, got, "%s by %d", name, workers)
+			}
+		}
+	}
+}
+
+// TestGroupsSize: groups say how much memory they take, as notes on a selection.
+func TestGroupsSize(t *testing.T) {
+	const series, perGroup = 6000, 3
+	at := func(i int) labels.Labels {
+		return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup))
+	}
+	g := operator.Group(t.Context(), &plan.Aggregate{Grouping: []string{"instance"}}, series, at)
+	require.Len(t, g.Labels, series/perGroup)
+	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
+	require.EqualValues(t, want, g.SizeBytes())
+	require.EqualValues(t, 4*series, oneGroup(make([]int32, series)).SizeBytes())
+
+	notes := selection.Empty().Notes()
+	before := notes.SizeBytes()
+	selection.Note(notes, groupsKey{by: "instance"}, func() operator.Groups { return g })
+	require.Greater(t, notes.SizeBytes()-before, int64(want))
+}
+
+// TestTold: whoever looks at a query is told of every sample that a window function was evaluated over.
+func TestTold(t *testing.T) {
+	const samples = 600
+	b := selection.NewBuilder(0)
+	for i, s := range []int{2, 8, 10} { // without gaps and stale markers
+		b.Series(labels.FromStrings("__name__", "m", "s", fmt.Sprint(i)))
+		partOf(b, t, s, 0, samples)
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	var told progress.Request
+	_, err = New(Options{Workers: 2}).Run(progress.With(t.Context(), &told), Job{
+		Node: &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("sum_over_time")},
+		Grid: plan.NewGrid(0, samples*15_000, 60_000),
+		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+			return sel, nil, nil
+		},
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 3*samples, told.Evaluated())
+}
+
+// TestChainsLetGo: in a deep chain of operators no more memory is alive than is charged,
+// whenever a leaf is fetched.
+func TestChainsLetGo(t *testing.T) {
+	const series, steps, levels = 50, 1000, 150
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%02d", i)))
+		var ts []int64
+		var vs []float64
+		for k := range 100 {
+			ts, vs = append(ts, int64(k)*600_000), append(vs, float64(i+k%7))
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+
+	leaf := func() plan.Node {
+		return &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("last_over_time"), Width: 600_000, Origin: plan.Origin{Text: "last_over_time(m)"}}
+	}
+	matching := &parser.VectorMatching{Card: parser.CardManyToMany}
+	either := func(n plan.Node) plan.Node {
+		return &plan.Set{Op: plan.Or, LHS: n, RHS: leaf(), Matching: matching, Origin: plan.Origin{Text: "or"}}
+	}
+	for name, level := range map[string]func(plan.Node) plan.Node{
+		"set": either,
+		"sum": func(n plan.Node) plan.Node {
+			return either(&plan.Aggregate{Func: aggregate.Named("sum"), Input: n, Grouping: []string{"i"}, Origin: plan.Origin{Text: "sum"}})
+		},
+		"quantile": func(n plan.Node) plan.Node {
+			return either(&plan.Aggregate{Func: aggregate.Named("quantile"), Param: 0.5, Input: n, Grouping: []string{"i"}, Origin: plan.Origin{Text: "quantile"}})
+		},
+		"binary": func(n plan.Node) plan.Node {
+			return &plan.Binary{Func: vector.Named("+"), LHS: n, RHS: leaf(), Matching: &parser.VectorMatching{Card: parser.CardOneToOne}, Origin: plan.Origin{Text: "+"}}
+		},
+		"merged": func(n plan.Node) plan.Node {
+			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Merges: true, Origin: plan.Origin{Text: "abs"}})
+		},
+		"step map": func(n plan.Node) plan.Node {
+			return either(&plan.StepMap{Func: vector.Named("round"), Operands: []plan.Node{n, &plan.Time{}}, Origin: plan.Origin{Text: "round"}})
+		},
+		"absent": func(n plan.Node) plan.Node {
+			return either(&plan.Absent{Input: n, Origin: plan.Origin{Text: "absent"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := leaf()
+			for range levels {
+				n = level(n)
+			}
+			pool := memory.New(memory.Options{Limit: 1 << 40})
+			lease := pool.Lease(memory.Evaluation)
+			defer lease.Release()
+			fetches, before := 0, uint64(0)
+			live := func() uint64 {
+				runtime.GC()
+				runtime.GC() // what pools held, too
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			m, err := New(Options{Workers: 1}).Run(t.Context(), Job{
+				Node: n, Grid: plan.Grid{Start: 600_000, Interval: 60_000, Steps: steps},
+				Budget: operator.NewBudget(t.Context(), 0, lease),
+				Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+					fetches++
+					switch {
+					case fetches == 2:
+						before = live()
+					case fetches%50 == 0:
+						require.Less(t, int64(live()-before), pool.Used()+4<<20, "at level %d", fetches)
+					}
+					return sel, nil, nil
+				},
+			})
+			require.NoError(t, err)
+			require.Equal(t, levels+1, fetches)
+			m.Release()
+		})
+	}
+}
+
+// part of a series: samples [lo, hi) of a longer one, 15 s apart.
+func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
+	const perChunk = 20
+	for from := lo; from < hi; {
+		to := min(from-from%perChunk+perChunk, hi)
+		var ts, sts []int64
+		var vs []float64
+		for k := from; k < to; k++ {
+			r := rand.New(rand.NewPCG(uint64(series), uint64(k)))
+			v := float64(k%50) * r.Float64()
+			if series%3 == 1 {
+				v = math.Floor(v) // may be packed
+			}
+			if series%3 == 0 && r.IntN(20) == 0 {
+				v = math.Float64frombits(value.StaleNaN)
+			}
+			if series%4 == 1 && r.IntN(5) == 0 && k > from {
+				continue // a gap
+			}
+			ts, vs = append(ts, int64(k)*15_000+int64(series%2)), append(vs, v)
+			sts = append(sts, startOf(series, k, ts[len(ts)-1]))
+		}
+		e := chunkenc.EncXOR
+		if series%2 == 0 {
+			e = chunkenc.EncXOR2
+		}
+		require.NoError(t, b.Chunk(e, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, e, sts, ts, vs)))
+		from = to
+	}
+}
+
+// startOf is the start timestamp of sample k, at ts, of a series: that of a counter, of
+// a delta, one that is there only in some stretches, or none.
+func startOf(series, k int, ts int64) int64 {
+	switch {
+	case series%6 == 0:
+		return int64(k/70)*70*15_000 - 7
+	case series%6 == 2:
+		return ts - 15_000
+	case series%6 == 4 && k/90%2 == 0:
+		return ts - int64(k%13)*4000
+	}
+	return 0
+}
+
+func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for s := range 12 {
+		b.Series(labels.FromStrings("__name__", "m", "s", fmt.Sprintf("%02d", s)))
+		partOf(b, t, s, lo, hi)
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	return sel
+}
+
+// TestDecodedColumns: answers from decoded columns are those from chunks,
+// whatever part of a series is decoded, and the columns stay within their limit.
+func TestDecodedColumns(t *testing.T) {
+	const all = 600
+	kept := seriesUpTo(t, 0, all).WithMemos(math.MaxInt64)
+	var funcs []*plan.WindowFunc
+	for _, f := range window.Functions() {
+		funcs = append(funcs, &f.WindowFunc)
+	}
+	for _, limit := range []int64{1 << 20, 30_000, 80_000} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			cold, hot := New(Options{Workers: 2}), New(Options{Workers: 2, DecodedBytes: limit})
+			r := rand.New(rand.NewPCG(uint64(limit), 5))
+			var fromColumns, decoded int64
+			for range 150 {
+				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Param: 0.5, Trend: 0.5}
+				w.Func = funcs[r.IntN(len(funcs))]
+				if w.Func == window.Interpolated {
+					w.Extension = plan.Extension{Modifier: plan.Smoothed, After: w.Width}
+				} else if n := len(w.Func.Modifiers); n > 0 && r.IntN(2) == 0 {
+					w.Extension = plan.NewExtension(w.Func.Modifiers[r.IntN(n)], 300_000)
+				}
+				start := int64(r.IntN(all)) * 15_000
+				grid := plan.NewGrid(start, start+int64(r.IntN(all*15_000)), int64(10+r.IntN(100))*1000)
+				sel := kept
+				switch mint, maxt := w.Reads(grid); r.IntN(3) {
+				case 0:
+					sel = kept.Slice(mint, maxt)
+				case 1: // what is kept ends somewhere, and the newest was fetched anew
+					at := r.IntN(all-2) + 1
+					head, err := kept.Cut(context.Background(), math.MinInt64, int64(at)*15_000-1)
+					require.NoError(t, err)
+					if r.IntN(2) == 0 {
+						head = head.WithMemos(int64(at) * 15_000)
+					}
+					sel, err = selection.Join(context.Background(), head, seriesUpTo(t, at, all))
+					require.NoError(t, err)
+				}
+				job := Job{Node: w, Grid: grid, StartTimestamps: r.IntN(3) > 0, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+					return sel, nil, nil
+				}}
+				want, err := cold.Run(t.Context(), job)
+				require.NoError(t, err)
+				require.Zero(t, want.Work.Kept)
+				for range 2 {
+					got, err := hot.Run(t.Context(), job)
+					require.NoError(t, err)
+					require.Equal(t, bitsOf(want.Rows), bitsOf(got.Rows), "%s over %d steps", w.Func.Name, grid.Steps)
+					require.Equal(t, said(want), said(got), "%s over %d steps", w.Func.Name, grid.Steps)
+					require.Equal(t, want.SamplesAtStep, got.SamplesAtStep)
+					require.Equal(t, want.NewSamplesAtStep, got.NewSamplesAtStep)
+					require.Equal(t, want.Peak, got.Peak)
+					fromColumns += got.Work.Kept
+					decoded += got.Work.Samples
+				}
+				require.LessOrEqual(t, hot.DecodedBytes(), limit)
+			}
+			t.Logf("%d samples from columns, %d decoded, %d bytes kept", fromColumns, decoded, hot.DecodedBytes())
+			require.Greater(t, fromColumns, decoded/200)
+		})
+	}
+}
+
+// said is what a matrix has to say.
+func said(m *plan.Matrix) []string {
+	warnings, infos := m.Annotations.AsStrings("q", 0, 0)
+	slices.Sort(warnings)
+	slices.Sort(infos)
+	return append(warnings, infos...)
+}
+
+// TestDecodedColumnsGo: columns go with the selection that they belong to.
+func TestDecodedColumnsGo(t *testing.T) {
+	x := New(Options{DecodedBytes: 1 << 20})
+	func() {
+		sel := seriesUpTo(t, 0, 200).WithMemos(math.MaxInt64)
+		w := &plan.Window{Scan: &plan.Scan{}, Func: window.Last, Width: 300_000}
+		_, err := x.Run(t.Context(), Job{Node: w, Grid: plan.NewGrid(0, 3_000_000, 60_000), Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+			return sel, nil, nil
+		}})
+		require.NoError(t, err)
+		require.Greater(t, x.DecodedBytes(), int64(12*200*8))
+		runtime.KeepAlive(sel)
+	}()
+	runtime.GC()
+	runtime.GC()
+	require.Zero(t, x.DecodedBytes())
+}
+
+// bitsOf renders rows so that NaNs compare by their bits.
+func bitsOf(rows []plan.Row) []string {
+	var out []string
+	for _, r := range rows {
+		s := fmt.Sprint(r.Labels, r.Runs)
+		for _, v := range r.Values {
+			s += fmt.Sprintf(" %x", math.Float64bits(v))
+		}
+		out = append(out, s)
+	}
+	return out
 }
