@@ -171,7 +171,7 @@ func shadowQuery(i int) string {
 // shadowSettles waits until no comparison runs or waits.
 func shadowSettles(t *testing.T, url string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return figure(t, url, "promwarp_compare_running") == 0 }, 2*time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return figure(t, url, "promwarp_compare_running") == 0 }, 5*time.Minute, 100*time.Millisecond)
 }
 
 // crowd asks n queries at once and returns the codes of their answers, 0 for none.
