@@ -44,7 +44,7 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 	if mint > maxt || ctx.Err() != nil {
 		return &lookup{}
 	}
-	w := want{tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}, m, c.tile, c.recheck > 0}
+	w := c.wants(m, mint, maxt)
 	key := matching.Key(matchers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,13 +82,7 @@ func (e *entry) wanted(w want) {
 // join finds out what l needs, and has it join the flights that bring something of that. The cache's
 // mutex must be held.
 func (c *Cache) join(l *lookup, w want) (parts []part) {
-	e := l.entry
-	s := state{
-		usable:  e.covered.Usable(w.at).All(),
-		flights: slices.Clone(e.flights),
-		onDisk:  func(missing tile.Spans) tile.Spans { return c.onDisk(e, missing) },
-		inWider: func(missing tile.Spans) (*entry, tile.Coverage) { return c.superset(e, missing, w.at) },
-	}
+	s := c.state(l.entry, w.at)
 	// A flight that its last query leaves meanwhile is as if it were not there.
 	gone := func(p part) bool {
 		if p.flight == nil || slices.Contains(l.flights, p.flight) {
@@ -108,6 +102,21 @@ func (c *Cache) join(l *lookup, w want) (parts []part) {
 		}
 		s.flights = slices.DeleteFunc(s.flights, func(f *flight) bool { return f == parts[i].flight })
 	}
+}
+
+// state is what there is of e. The cache's mutex must be held, while it is used, too.
+func (c *Cache) state(e *entry, m tile.Moment) state {
+	return state{
+		usable:  e.covered.Usable(m).All(),
+		flights: slices.Clone(e.flights),
+		onDisk:  func(missing tile.Spans) tile.Spans { return c.onDisk(e, missing) },
+		inWider: func(missing tile.Spans) (*entry, tile.Coverage) { return c.superset(e, missing, m) },
+	}
+}
+
+// wants is what a query of the times mint to maxt (ms, both included) wants at m.
+func (c *Cache) wants(m tile.Moment, mint, maxt int64) want {
+	return want{tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}, m, c.tile, c.recheck > 0}
 }
 
 // count counts tiles that are there, and those that queries share; what flights bring counts once they

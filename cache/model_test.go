@@ -194,7 +194,7 @@ type changing struct {
 	maxAge time.Duration
 	clock  atomic.Int64 // now, for the cache's goroutines
 	exact  bool         // whether nothing changes, so that answers are what the upstream has
-	states []snapshot      // the past ones, oldest first
+	states []snapshot   // the past ones, oldest first
 	drops  []dropped
 }
 

@@ -36,8 +36,8 @@ type state struct {
 type part struct {
 	tile.Span
 	from   source
-	flight *flight       // which brings it already; nil for none
-	wider  *superset     // of which selector, if it comes from a wider one
+	flight *flight   // which brings it already; nil for none
+	wider  *superset // of which selector, if it comes from a wider one
 }
 
 // need says where what a query wants comes from: a part for each stretch, the kept ones first. It also
