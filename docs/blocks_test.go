@@ -46,7 +46,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	require.Greater(t, found[markdown.Shell], 20)
-	require.Greater(t, found[markdown.YAML], 8)
+	require.Greater(t, found[markdown.YAML], 4)
 	require.Positive(t, found[markdown.JSON])
 	require.Positive(t, found[markdown.PromQL])
 }
