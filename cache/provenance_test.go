@@ -18,6 +18,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -301,7 +302,7 @@ func TestCorrect(t *testing.T) {
 		{"there was a series too many", 4, 30, right, 1, `i=\"3\"} at 1970-01-04T08:00:00Z: it was 7800 and is nothing`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var log lines
+			var log testlog.Log
 			first := true
 			up := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
 				if first {
@@ -321,8 +322,8 @@ func TestCorrect(t *testing.T) {
 			landed(t, c)
 			require.Len(t, got, 3)
 			require.Equal(t, test.counted, c.metrics.corrected.value())
-			require.Equal(t, int(min(test.counted, 1)), log.count("other samples"))
-			require.Equal(t, int(min(test.counted, 1)), log.count(test.says)*int(min(test.counted, 1)), &log.buf)
+			require.Equal(t, int(min(test.counted, 1)), log.Count("other samples"))
+			require.Equal(t, int(min(test.counted, 1)), log.Count(test.says)*int(min(test.counted, 1)), &log)
 			*clock += 7 * hour
 			query(t, c, 80*hour, 84*hour-1, "m")
 			landed(t, c)

@@ -32,14 +32,14 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // TestQueryLog: each query has a line if that is asked for, and a slow one has its plan.
 func TestQueryLog(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Cache.Path = t.TempDir()
 	s, stop := runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -99,7 +99,7 @@ func TestMetrics(t *testing.T) {
 // TestCompare: what any door evaluates is compared, one whose answer is another than the upstream's is
 // found, a reload changes how much, and a server that stops leaves nothing behind.
 func TestCompare(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Compare.Fraction = 1
 	set.Query.LookbackDelta = config.AutoDuration(time.Hour)
@@ -244,7 +244,7 @@ func TestTrace(t *testing.T) {
 	t.Cleanup(between.Close)
 	set := quickSettings()
 	set.Upstream.URL = between.URL
-	var log testfiles.Log
+	var log testlog.Log
 	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 
 	require.Equal(t, clientTrace, askTraced(t, s, "/api/v1/query?time=1000&query=x"))
@@ -315,7 +315,7 @@ func TestTracesAreSent(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	next := set
 	next.Tracing = promconfig.TracingConfig{

@@ -33,6 +33,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -124,7 +125,7 @@ func runServer(t *testing.T, cfg Config) (s *Server, stop func() error) {
 }
 
 func TestServe(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -176,7 +177,7 @@ func TestDraining(t *testing.T) {
 }
 
 func TestDrainingIsBounded(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	set.Web.ShutdownTimeout = model.Duration(50 * time.Millisecond)
@@ -270,7 +271,7 @@ func TestReload(t *testing.T) {
 	f := givenFlags(t, "--config.file="+file)
 	set, err := f.Load()
 	require.NoError(t, err)
-	var log testfiles.Log
+	var log testlog.Log
 	s, _ := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
 	ask := func() {
