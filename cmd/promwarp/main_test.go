@@ -42,6 +42,13 @@ func TestExecute(t *testing.T) {
 	stderr.Reset()
 	require.Equal(t, exitUsage, execute(context.Background(), []string{"serve", "--cache.host-bytes=much"}, &stderr))
 	require.Contains(t, stderr.String(), "--cache.host-bytes")
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	stderr.Reset()
+	addr := taken.Listener.Addr().String()
+	require.Equal(t, exitError, execute(context.Background(), []string{"serve", "--web.listen-address=" + addr, "--upstream.url=http://127.0.0.1:9"}, &stderr))
+	require.Contains(t, stderr.String(), addr)
+	require.Contains(t, stderr.String(), "in use")
 }
 
 func TestWhen(t *testing.T) {
