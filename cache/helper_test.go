@@ -24,6 +24,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,16 +72,9 @@ func minutely(t testing.TB, n int, mint, maxt int64) *selection.Selection {
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i)))
 		for from := tile.Floor(mint+step-1, step); from <= maxt; {
-			end := min(tile.Floor(from, hour)+hour-1, maxt)
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
-			last := from
-			for ts := from; ts <= end; ts += step {
-				app.Append(0, ts, float64(ts))
-				last = ts
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()))
+			times := selectiontest.TimesBetween(from, min(tile.Floor(from, hour)+hour-1, maxt), step)
+			last := times[len(times)-1]
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, selectiontest.Encode(t, chunkenc.EncXOR, times, func(ts int64) float64 { return float64(ts) })))
 			from = last + step
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // revisionsAt lists the revisions of the tiles at the given hours, as an answer for
@@ -262,14 +263,9 @@ func written(t *testing.T, n int, mint, maxt int64, perChunk int, value func(ser
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)))
 		for from := mint; from <= maxt; from += int64(perChunk) * minute {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
 			last := min(from+int64(perChunk-1)*minute, maxt)
-			for at := from; at <= last; at += minute {
-				app.Append(0, at, value(i, at))
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last/minute*minute, c.Bytes()))
+			data := selectiontest.Encode(t, chunkenc.EncXOR, selectiontest.TimesBetween(from, last, minute), func(at int64) float64 { return value(i, at) })
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last/minute*minute, data))
 		}
 	}
 	sel, err := b.Finish()

@@ -22,7 +22,6 @@ import (
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
@@ -35,6 +34,7 @@ import (
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // TestQueryLog: each query has a line if that is asked for, and a slow one has its plan.
@@ -159,20 +159,13 @@ func (bulky) Fetch(_ context.Context, mint, maxt int64, matchers []*labels.Match
 	const step = 15_000
 	for i := range 100 {
 		b.Series(labels.FromStrings("__name__", matchers[0].Value, "i", fmt.Sprintf("%03d", i)))
-		for ts := (mint + step - 1) / step * step; ts <= maxt; {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			if err != nil {
-				return nil, nil, err
-			}
-			from, last := ts, ts
-			for ; ts <= maxt && c.NumSamples() < 120; ts += step {
-				app.Append(0, ts, r.NormFloat64())
-				last = ts
-			}
-			if err := b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()); err != nil {
-				return nil, nil, err
-			}
+		var values []float64
+		times := selectiontest.TimesBetween((mint+step-1)/step*step, maxt, step)
+		for range times {
+			values = append(values, r.NormFloat64())
+		}
+		if err := b.Floats(times, values); err != nil {
+			return nil, nil, err
 		}
 	}
 	s, err := b.Finish()

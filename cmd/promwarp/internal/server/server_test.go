@@ -23,7 +23,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -54,15 +53,9 @@ func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Match
 			return nil, nil, ctx.Err()
 		}
 	}
-	var chunk chunkenc.Chunk = chunkenc.NewXORChunk()
-	app, err := chunk.Appender()
-	if err != nil {
-		return nil, nil, err
-	}
-	app.Append(0, 1000, 1)
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "up"))
-	if err := b.Chunk(chunk.Encoding(), 1000, 1000, chunk.Bytes()); err != nil {
+	if err := b.Floats([]int64{1000}, []float64{1}); err != nil {
 		return nil, nil, err
 	}
 	s, err := b.Finish()
