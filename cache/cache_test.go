@@ -441,10 +441,10 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 		require.Len(t, got, 90)
 		for _, s := range got {
 			want := 0.0
-			if s.t >= horizon {
+			if s.T >= horizon {
 				want = float64(i + 1)
 			}
-			require.Equal(t, math.Float64bits(want), s.v)
+			require.Equal(t, math.Float64bits(want), s.V)
 		}
 	}
 	e := c.entries[matching.Key(named("m"))]

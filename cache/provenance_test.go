@@ -219,9 +219,9 @@ func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint,
 			h := fnv.New64a()
 			for _, name := range names {
 				ss := got[name]
-				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.t - t) })
+				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.T - t) })
 				for _, s := range ss[lo:] {
-					if s.t >= from+length {
+					if s.T >= from+length {
 						break
 					}
 					fmt.Fprint(h, name, s)
