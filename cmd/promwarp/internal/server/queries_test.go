@@ -23,6 +23,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -140,6 +141,23 @@ func TestCompare(t *testing.T) {
 
 	next.Compare.Fraction = 1
 	require.NoError(t, s.Reload())
+	var crowd sync.WaitGroup
+	for i := range 50 {
+		crowd.Go(func() {
+			resp, err := client.Get(s.URL() + "/api/v1/query?time=3600&" + q + fmt.Sprint("%2B", i))
+			if assert.NoError(t, err) {
+				assert.Equal(t, 200, resp.StatusCode)
+				resp.Body.Close()
+			}
+		})
+	}
+	crowd.Wait()
+	require.Eventually(t, func() bool { return s.canary.Pending() == 0 }, time.Minute, time.Millisecond)
+	_, page = fetch(t, "GET", s.URL()+"/metrics")
+	require.Greater(t, same(), 5)
+	require.Contains(t, page, `promwarp_memory_bytes{part="evaluation"} 0`)
+	require.NotContains(t, page, `promwarp_compare_skipped_total{reason="failed"}`)
+	require.NotContains(t, page, `promwarp_compare_queries_total{verdict="different"} 1`)
 	for range 3 {
 		code, _ := fetch(t, "GET", s.URL()+"/api/v1/query_range?start=0&end=86400&step=15&"+q)
 		require.Equal(t, 200, code)
