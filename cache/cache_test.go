@@ -17,6 +17,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // At now, with the default tile and freshness, the horizon is at 100h.
@@ -90,12 +91,7 @@ func TestChunkQuerier(t *testing.T) {
 func TestExtremeRanges(t *testing.T) {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	ch := chunkenc.NewXORChunk()
-	app, err := ch.Appender()
-	require.NoError(t, err)
-	app.Append(0, -5, 1)
-	app.Append(0, 7, 2)
-	require.NoError(t, b.Chunk(chunkenc.EncXOR, -5, 7, ch.Bytes()))
+	require.NoError(t, b.Floats([]int64{-5, 7}, []float64{1, 2}))
 	sel, err := b.Finish()
 	require.NoError(t, err)
 	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
@@ -219,16 +215,9 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 		calls++
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("__name__", "m"))
-		ch := chunkenc.NewXORChunk()
-		app, err := ch.Appender()
-		require.NoError(t, err)
-		for ts := horizon - hour; ts < horizon; ts += 60_000 {
-			app.Append(0, ts, 0)
-		}
-		for ts := horizon; ts < horizon+hour/2; ts += 60_000 {
-			app.Append(0, ts, calls)
-		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, horizon-hour, horizon+hour/2-60_000, ch.Bytes()))
+		times := selectiontest.TimesBetween(horizon-hour, horizon+hour/2-60_000, 60_000)
+		value := func(ts int64) float64 { return map[bool]float64{true: calls}[ts >= horizon] }
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, times[0], times[len(times)-1], selectiontest.Encode(t, chunkenc.EncXOR, times, value)))
 		s, err := b.Finish()
 		return s, nil, err
 	}}
@@ -238,10 +227,10 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 		require.Len(t, got, 90)
 		for _, s := range got {
 			want := 0.0
-			if s.t >= horizon {
+			if s.T >= horizon {
 				want = float64(i + 1)
 			}
-			require.Equal(t, math.Float64bits(want), s.v)
+			require.Equal(t, math.Float64bits(want), s.V)
 		}
 	}
 	e := c.entries[matching.Key(named("m"))]

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 // onDisk opens a cache with a disk at path. It is closed when the test ends, if
@@ -102,30 +102,12 @@ func TestFilesAreMerged(t *testing.T) {
 	require.Empty(t, up.asked())
 }
 
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) count(s string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), s)
-}
-
 // A disk that cannot be written to degrades to memory, is said once, and is
 // used again when it can be.
 func TestDiskFails(t *testing.T) {
 	up := newMinutely(t, 2)
 	path := filepath.Join(t.TempDir(), "cache")
-	var log lines
+	var log testlog.Log
 	o := Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), saveRetry: time.Millisecond}
 	c := onDisk(t, up, path, o)
 	require.NoError(t, os.RemoveAll(path))
@@ -138,10 +120,10 @@ func TestDiskFails(t *testing.T) {
 		require.Empty(t, up.asked(), "it is in memory")
 	}
 	require.Eventually(t, func() bool { return c.metrics.unsaved.value() > 5 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 1, log.count("Cannot write to cache.path"))
+	require.Equal(t, 1, log.Count("Cannot write to cache.path"))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 3 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 1, log.count("Writing to cache.path works again"))
+	require.Equal(t, 1, log.Count("Writing to cache.path works again"))
 	require.NoError(t, c.Close())
 	c = onDisk(t, up, path, o)
 	for i := range 3 {

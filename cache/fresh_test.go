@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // clocked is a cache whose clock a test moves.
@@ -81,14 +81,9 @@ const minute = hour / 60 // ms
 
 // histograms is a selection of one series of them.
 func histograms(t *testing.T) *selection.Selection {
-	k := chunkenc.NewHistogramChunk()
-	app, err := k.Appender()
-	require.NoError(t, err)
-	_, _, _, err = app.AppendHistogram(nil, 0, 4000, tsdbutil.GenerateTestHistogram(1), false)
-	require.NoError(t, err)
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	require.NoError(t, b.Chunk(chunkenc.EncHistogram, 4000, 4000, k.Bytes()))
+	require.NoError(t, b.Chunk(chunkenc.EncHistogram, 4000, 4000, selectiontest.Encode(t, chunkenc.EncHistogram, []int64{4000}, selectiontest.Rising)))
 	sel, err := b.Finish()
 	require.NoError(t, err)
 	return sel

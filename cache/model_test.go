@@ -230,7 +230,7 @@ func byTime(answer map[string][]sample) map[string]map[int64]sample {
 	for name, ss := range answer {
 		out[name] = map[int64]sample{}
 		for _, s := range ss {
-			out[name][s.t] = s
+			out[name][s.T] = s
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // Selectors that are asked for again and again with the newest samples are kept
@@ -259,15 +260,6 @@ func BenchmarkMoved(b *testing.B) {
 // apart: as of Prometheus's head.
 func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
 	sb := selection.NewBuilder(0)
-	chunk := func(from, to int64) []byte {
-		c := chunkenc.NewXORChunk()
-		app, err := c.Appender()
-		require.NoError(b, err)
-		for ts := from; ts < to; ts += 15_000 {
-			app.Append(0, ts, float64(ts/15_000%1000))
-		}
-		return c.Bytes()
-	}
 	const long = 1_800_000
 	encoded := map[int64][]byte{}
 	for i := range n {
@@ -275,7 +267,7 @@ func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
 		for from := mint; from < maxt; from += long {
 			to := min(from+long, maxt)
 			if encoded[from] == nil {
-				encoded[from] = chunk(from, to)
+				encoded[from] = selectiontest.Encode(b, chunkenc.EncXOR, selectiontest.TimesBetween(from, to-1, 15_000), func(ts int64) float64 { return float64(ts / 15_000 % 1000) })
 			}
 			require.NoError(b, sb.Chunk(chunkenc.EncXOR, from, to-15_000, encoded[from]))
 		}

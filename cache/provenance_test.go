@@ -18,7 +18,9 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // revisionsAt lists the revisions of the tiles at the given hours, as an answer for
@@ -217,9 +219,9 @@ func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint,
 			h := fnv.New64a()
 			for _, name := range names {
 				ss := got[name]
-				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.t - t) })
+				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.T - t) })
 				for _, s := range ss[lo:] {
-					if s.t >= from+length {
+					if s.T >= from+length {
 						break
 					}
 					fmt.Fprint(h, name, s)
@@ -261,14 +263,9 @@ func written(t *testing.T, n int, mint, maxt int64, perChunk int, value func(ser
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)))
 		for from := mint; from <= maxt; from += int64(perChunk) * minute {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
 			last := min(from+int64(perChunk-1)*minute, maxt)
-			for at := from; at <= last; at += minute {
-				app.Append(0, at, value(i, at))
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last/minute*minute, c.Bytes()))
+			data := selectiontest.Encode(t, chunkenc.EncXOR, selectiontest.TimesBetween(from, last, minute), func(at int64) float64 { return value(i, at) })
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last/minute*minute, data))
 		}
 	}
 	sel, err := b.Finish()
@@ -301,7 +298,7 @@ func TestCorrect(t *testing.T) {
 		{"there was a series too many", 4, 30, right, 1, `i=\"3\"} at 1970-01-04T08:00:00Z: it was 7800 and is nothing`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var log lines
+			var log testlog.Log
 			first := true
 			up := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
 				if first {
@@ -321,8 +318,8 @@ func TestCorrect(t *testing.T) {
 			landed(t, c)
 			require.Len(t, got, 3)
 			require.Equal(t, test.counted, c.metrics.corrected.value())
-			require.Equal(t, int(min(test.counted, 1)), log.count("other samples"))
-			require.Equal(t, int(min(test.counted, 1)), log.count(test.says)*int(min(test.counted, 1)), &log.buf)
+			require.Equal(t, int(min(test.counted, 1)), log.Count("other samples"))
+			require.Equal(t, int(min(test.counted, 1)), log.Count(test.says)*int(min(test.counted, 1)), &log)
 			*clock += 7 * hour
 			query(t, c, 80*hour, 84*hour-1, "m")
 			landed(t, c)

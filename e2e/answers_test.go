@@ -163,6 +163,26 @@ func valuesOf(t *testing.T, a answer) map[string][]point {
 	return out
 }
 
+// clientCall is a call of the client library.
+type clientCall func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error)
+
+func warned[T any](v T, w promapi.Warnings, err error) (any, promapi.Warnings, error) {
+	return v, w, err
+}
+
+// plain calls a method that has no warnings.
+func plain[T any](method func(promapi.API, context.Context) (T, error)) clientCall {
+	return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
+		v, err := method(c, ctx)
+		return v, nil, err
+	}
+}
+
+// of is plain for a method with an argument.
+func of[A, T any](method func(promapi.API, context.Context, A) (T, error), arg A) clientCall {
+	return plain(func(c promapi.API, ctx context.Context) (T, error) { return method(c, ctx, arg) })
+}
+
 // Every call of Prometheus's own client library gives with promwarp what it gives with
 // the Prometheus behind it: the same values, the same warnings, the same errors.
 func TestClientLibrary(t *testing.T) {
@@ -175,23 +195,34 @@ func TestClientLibrary(t *testing.T) {
 	theirs, ours := connect(b.url), connect(b.promwarp.url)
 	start, end := b.grid.start, b.grid.end
 	r := promapi.Range{Start: start, End: end, Step: 90 * time.Second}
-	type call func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error)
-	plain := func(v any, err error) (any, promapi.Warnings, error) { return v, nil, err }
-	only := func(err error) (any, promapi.Warnings, error) { return nil, nil, err }
-	query := func(q string, opts ...promapi.Option) call {
+	query := func(q string, opts ...promapi.Option) clientCall {
 		return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.Query(ctx, q, end, opts...)
-			return v, w, err
+			return warned(c.Query(ctx, q, end, opts...))
 		}
 	}
-	queryRange := func(q string, opts ...promapi.Option) call {
+	queryRange := func(q string, opts ...promapi.Option) clientCall {
 		return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.QueryRange(ctx, q, r, opts...)
-			return v, w, err
+			return warned(c.QueryRange(ctx, q, r, opts...))
 		}
 	}
+	series := func(matches []string, opts ...promapi.Option) clientCall {
+		return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
+			return warned(c.Series(ctx, matches, start, end, opts...))
+		}
+	}
+	names := func(matches []string, opts ...promapi.Option) clientCall {
+		return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
+			return warned(c.LabelNames(ctx, matches, start, end, opts...))
+		}
+	}
+	values := func(label string, matches []string, start, end time.Time, opts ...promapi.Option) clientCall {
+		return func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
+			return warned(c.LabelValues(ctx, label, matches, start, end, opts...))
+		}
+	}
+	const closed = "promwarp has no admin API to switch on"
 	for name, c := range map[string]struct {
-		call call
+		call clientCall
 		// fails says that it is an error, and why promwarp's has words of its own.
 		fails, words string
 		// own says why the answer is promwarp's own.
@@ -215,86 +246,43 @@ func TestClientLibrary(t *testing.T) {
 		"range":                           {call: queryRange(`sum by (job) (rate(http_requests_total[5m]))`)},
 		"range with all options":          {call: queryRange(`up`, promapi.WithLimit(1), promapi.WithTimeout(time.Minute), promapi.WithLookbackDelta(time.Minute), promapi.WithStats(promapi.AllStatsValue)), warns: true},
 		"range that is of the wrong type": {call: queryRange(`up[5m]`), fails: "bad_data"},
-		"series": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.Series(ctx, []string{"up", `{__name__=~"http_.*_total"}`}, start, end)
-			return v, w, err
-		}},
-		"series with a limit": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.Series(ctx, []string{"up"}, start, end, promapi.WithLimit(2))
-			return v, w, err
-		}, warns: true},
-		"series of nothing": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.Series(ctx, nil, start, end)
-			return v, w, err
-		}, fails: "bad_data"},
-		"label names": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.LabelNames(ctx, nil, start, end)
-			return v, w, err
-		}},
-		"label names of some": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.LabelNames(ctx, []string{"up"}, start, end, promapi.WithLimit(1))
-			return v, w, err
-		}, warns: true},
-		"label values": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.LabelValues(ctx, "job", nil, time.Time{}, time.Time{})
-			return v, w, err
-		}},
-		"label values of some": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			v, w, err := c.LabelValues(ctx, "__name__", []string{`{job="shop"}`}, start, time.Now(), promapi.WithLimit(100))
-			return v, w, err
-		}},
-		"exemplars": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.QueryExemplars(ctx, "shop_orders_total", time.Unix(1_600_000_000, 0), end))
-		}},
-		"targets": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) { return plain(c.Targets(ctx)) }},
-		"targets metadata": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.TargetsMetadata(ctx, `{job="shop"}`, "shop_wait_seconds", "1"))
-		}},
-		"metadata": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Metadata(ctx, "shop_wait_seconds", "1"))
-		}},
-		"rules": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Rules(ctx, nil))
-		}},
-		"some rules": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Rules(ctx, []string{`{severity="page"}`}))
-		}},
-		"alerts": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) { return plain(c.Alerts(ctx)) }},
-		"alertmanagers": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.AlertManagers(ctx))
-		}},
-		"TSDB": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.TSDB(ctx, promapi.WithLimit(3)))
-		}},
-		"TSDB blocks": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.TSDBBlocks(ctx))
-		}},
-		"WAL replay": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.WalReplay(ctx))
-		}},
-		"format query": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.FormatQuery(ctx, "sum(up)by(job)"))
-		}},
-		"format nonsense": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.FormatQuery(ctx, "sum("))
-		}, fails: "bad_data"},
-		"config": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) { return plain(c.Config(ctx)) }, own: "it is promwarp's configuration"},
-		"flags":  {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) { return plain(c.Flags(ctx)) }, own: "they are promwarp's flags"},
-		"build": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Buildinfo(ctx))
-		}, own: "it is promwarp's build"},
-		"runtime": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Runtimeinfo(ctx))
-		}, own: "it is about promwarp's process"},
-		"snapshot": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return plain(c.Snapshot(ctx, true))
-		}, fails: "server_error", words: "promwarp has no admin API to switch on"},
-		"delete series": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return only(c.DeleteSeries(ctx, []string{"up"}, start, end))
-		}, fails: "server_error", words: "promwarp has no admin API to switch on"},
-		"clean tombstones": {call: func(ctx context.Context, c promapi.API) (any, promapi.Warnings, error) {
-			return only(c.CleanTombstones(ctx))
-		}, fails: "server_error", words: "promwarp has no admin API to switch on"},
+		"series":                          {call: series([]string{"up", `{__name__=~"http_.*_total"}`})},
+		"series with a limit":             {call: series([]string{"up"}, promapi.WithLimit(2)), warns: true},
+		"series of nothing":               {call: series(nil), fails: "bad_data"},
+		"label names":                     {call: names(nil)},
+		"label names of some":             {call: names([]string{"up"}, promapi.WithLimit(1)), warns: true},
+		"label values":                    {call: values("job", nil, time.Time{}, time.Time{})},
+		"label values of some":            {call: values("__name__", []string{`{job="shop"}`}, start, time.Now(), promapi.WithLimit(100))},
+		"exemplars": {call: plain(func(c promapi.API, ctx context.Context) ([]promapi.ExemplarQueryResult, error) {
+			return c.QueryExemplars(ctx, "shop_orders_total", time.Unix(1_600_000_000, 0), end)
+		})},
+		"targets": {call: plain(promapi.API.Targets)},
+		"targets metadata": {call: plain(func(c promapi.API, ctx context.Context) ([]promapi.MetricMetadata, error) {
+			return c.TargetsMetadata(ctx, `{job="shop"}`, "shop_wait_seconds", "1")
+		})},
+		"metadata": {call: plain(func(c promapi.API, ctx context.Context) (map[string][]promapi.Metadata, error) {
+			return c.Metadata(ctx, "shop_wait_seconds", "1")
+		})},
+		"rules":         {call: of(promapi.API.Rules, nil)},
+		"some rules":    {call: of(promapi.API.Rules, []string{`{severity="page"}`})},
+		"alerts":        {call: plain(promapi.API.Alerts)},
+		"alertmanagers": {call: plain(promapi.API.AlertManagers)},
+		"TSDB": {call: plain(func(c promapi.API, ctx context.Context) (promapi.TSDBResult, error) {
+			return c.TSDB(ctx, promapi.WithLimit(3))
+		})},
+		"TSDB blocks":     {call: plain(promapi.API.TSDBBlocks)},
+		"WAL replay":      {call: plain(promapi.API.WalReplay)},
+		"format query":    {call: of(promapi.API.FormatQuery, "sum(up)by(job)")},
+		"format nonsense": {call: of(promapi.API.FormatQuery, "sum("), fails: "bad_data"},
+		"config":          {call: plain(promapi.API.Config), own: "it is promwarp's configuration"},
+		"flags":           {call: plain(promapi.API.Flags), own: "they are promwarp's flags"},
+		"build":           {call: plain(promapi.API.Buildinfo), own: "it is promwarp's build"},
+		"runtime":         {call: plain(promapi.API.Runtimeinfo), own: "it is about promwarp's process"},
+		"snapshot":        {call: of(promapi.API.Snapshot, true), fails: "server_error", words: closed},
+		"delete series": {call: plain(func(c promapi.API, ctx context.Context) (any, error) {
+			return nil, c.DeleteSeries(ctx, []string{"up"}, start, end)
+		}), fails: "server_error", words: closed},
+		"clean tombstones": {call: plain(func(c promapi.API, ctx context.Context) (any, error) { return nil, c.CleanTombstones(ctx) }), fails: "server_error", words: closed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, wantWarnings, wantErr := c.call(t.Context(), theirs)

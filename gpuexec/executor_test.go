@@ -30,6 +30,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // randomSelection makes series of samples of all kinds: counters with resets,
@@ -62,7 +63,7 @@ func randomSelection(t testing.TB, r *rand.Rand, series int) *selection.Selectio
 			if r.IntN(4) < seconds {
 				require.NoError(t, b.Chunk(chunkenc.EncXOR2, ts[0], ts[n-1], encode2(t, r, ts, vs)))
 			} else {
-				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], encode(t, ts, vs)))
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 			}
 		}
 	}
@@ -391,28 +392,14 @@ func (b *bench) free(ps ...cuda.Pointer) {
 	}
 }
 
-// encode makes an XOR chunk.
-func encode(t testing.TB, ts []int64, vs []float64) []byte {
-	c := chunkenc.NewXORChunk()
-	app, err := c.Appender()
-	require.NoError(t, err)
-	for i := range ts {
-		app.Append(0, ts[i], vs[i])
-	}
-	return c.Bytes()
-}
-
 // encode2 makes an XOR2 chunk, with start timestamps or without.
 func encode2(t testing.TB, r *rand.Rand, ts []int64, vs []float64) []byte {
-	c := chunkenc.NewXOR2Chunk()
-	app, err := c.Appender()
-	require.NoError(t, err)
-	start, from := int64(0), r.IntN(3)*r.IntN(40)
+	starts, start, from := make([]int64, len(ts)), int64(0), r.IntN(3)*r.IntN(40)
 	for i := range ts {
 		if from > 0 && i >= from && r.IntN(3) == 0 {
 			start = ts[i] - r.Int64N(1<<uint(1+r.IntN(40)))
 		}
-		app.Append(start, ts[i], vs[i])
+		starts[i] = start
 	}
-	return c.Bytes()
+	return selectiontest.Chunk(t, chunkenc.EncXOR2, starts, ts, vs)
 }

@@ -147,7 +147,7 @@ func bigSelection(t *testing.T) *selection.Selection {
 	for i := range ts {
 		ts[i], vs[i] = int64(i+1)*1000, r.Float64()
 	}
-	data := encode(t, ts, vs)
+	data := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 	for i := range 100 {
 		b.Series(labels.FromStrings("i", fmt.Sprintf("%03d", i)))
 		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], data))
@@ -211,7 +211,7 @@ func TestCorruptChunk(t *testing.T) {
 				for k := range ts {
 					ts[k], vs[k] = int64(p*50+k)*15_000+1_000_000, r.Float64()
 				}
-				data := encode(t, ts, vs)
+				data := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 				if i == bad && p == 1 {
 					data = data[:len(data)-20]
 				}
@@ -302,7 +302,7 @@ func TestCorruptAlike(t *testing.T) {
 	for range rounds {
 		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(40))
 		minT, maxT := ts[0], ts[len(ts)-1]
-		for enc, good := range map[chunkenc.Encoding][]byte{chunkenc.EncXOR: encode(t, ts, vs), chunkenc.EncXOR2: encode2(t, r, ts, vs)} {
+		for enc, good := range map[chunkenc.Encoding][]byte{chunkenc.EncXOR: selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs), chunkenc.EncXOR2: encode2(t, r, ts, vs)} {
 			check(enc, minT, maxT, good)
 			check(enc, minT+1, maxT+1, good)
 			check(enc, minT-1, max(minT-1, maxT-1), good)
@@ -351,7 +351,7 @@ func TestWideChunks(t *testing.T) {
 				at += every + r.Int64N(1000)
 				ts[k], vs[k] = at, r.Float64()
 			}
-			enc, data := chunkenc.EncXOR, encode(t, ts, vs)
+			enc, data := chunkenc.EncXOR, selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 			if r.IntN(2) == 0 {
 				enc, data = chunkenc.EncXOR2, encode2(t, r, ts, vs)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // fuseUpTo has fused kernels take windows of so many chunks.
@@ -99,7 +100,7 @@ func TestFusedResets(t *testing.T) {
 							vs[k] = r.Float64() / 1e3
 						}
 					}
-					data := encode(t, ts, vs)
+					data := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 					if enc == chunkenc.EncXOR2 {
 						data = encode2(t, r, ts, vs)
 					}
@@ -161,7 +162,7 @@ func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
 				}
 				ts[k], vs[k] = at, f(r, from+k)
 			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], encode(t, ts, vs)))
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 		}
 	}
 	s, err := b.Finish()
@@ -207,13 +208,8 @@ func TestSuitsStarts(t *testing.T) {
 	over := func(start int64) *selection.Selection {
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("__name__", "m_total"))
-		c := chunkenc.NewXOR2Chunk()
-		app, err := c.Appender()
-		require.NoError(t, err)
-		for i := range int64(20) {
-			app.Append(start, i*15_000, float64(i))
-		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR2, 0, 19*15_000, c.Bytes()))
+		times, starts := selectiontest.TimesBetween(0, 19*15_000, 15_000), slices.Repeat([]int64{start}, 20)
+		require.NoError(t, b.Chunk(chunkenc.EncXOR2, 0, 19*15_000, selectiontest.Chunk(t, chunkenc.EncXOR2, starts, times, make([]float64, 20))))
 		s, err := b.Finish()
 		require.NoError(t, err)
 		return s

@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -133,14 +132,10 @@ func Example() {
 // may list, ends soon, and leaves nothing for the next one.
 func TestGroupingEnds(t *testing.T) {
 	const series, names = 50_000, 190
-	chunk := chunkenc.NewXORChunk()
-	a, err := chunk.Appender()
-	require.NoError(t, err)
-	a.Append(0, 0, 1)
 	b := selection.NewBuilder(0)
 	for i := range series {
 		b.Series(labels.FromStrings("__name__", "m", "a", "x", "b", "x", "c", "x", "d", "x", "e", fmt.Sprintf("%06d", i)))
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, chunk.Bytes()))
+		require.NoError(t, b.Floats([]int64{0}, []float64{1}))
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)

@@ -428,13 +428,7 @@ func TestSamplesAbout(t *testing.T) {
 	for i := range 100 {
 		b.Series(labels.FromStrings("i", string(rune('a'+i))))
 		for from := range int64(3) {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
-			for k := range int64(10) {
-				app.Append(0, 100*from+k, 1)
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, 100*from, 100*from+9, c.Bytes()))
+			add(t, b, chunkenc.EncXOR, timesBetween(100*from, 100*from+9, 1), rising)
 		}
 	}
 	s, err := b.Finish()

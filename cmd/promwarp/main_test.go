@@ -29,6 +29,7 @@ import (
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 func TestExecute(t *testing.T) {
@@ -41,6 +42,13 @@ func TestExecute(t *testing.T) {
 	stderr.Reset()
 	require.Equal(t, exitUsage, execute(context.Background(), []string{"serve", "--cache.host-bytes=much"}, &stderr))
 	require.Contains(t, stderr.String(), "--cache.host-bytes")
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	stderr.Reset()
+	addr := taken.Listener.Addr().String()
+	require.Equal(t, exitError, execute(context.Background(), []string{"serve", "--web.listen-address=" + addr, "--upstream.url=http://127.0.0.1:9"}, &stderr))
+	require.Contains(t, stderr.String(), addr)
+	require.Contains(t, stderr.String(), "in use")
 }
 
 func TestWhen(t *testing.T) {
@@ -198,7 +206,7 @@ func leavesNothing(t *testing.T) {
 
 func TestDemoOnce(t *testing.T) {
 	leavesNothing(t)
-	var stdout, stderr testfiles.Log
+	var stdout, stderr testlog.Log
 	data := filepath.Join(t.TempDir(), "data")
 	o := demoOptions{once: true, series: 300, hours: 3, listen: "127.0.0.1:0", data: data}
 	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
@@ -208,7 +216,7 @@ func TestDemoOnce(t *testing.T) {
 	t.Logf("\n%s", stdout.String())
 
 	// The data is kept and used again.
-	stdout, stderr = testfiles.Log{}, testfiles.Log{}
+	stdout, stderr = testlog.Log{}, testlog.Log{}
 	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
 	require.Equal(t, len(demoQueries), strings.Count(stdout.String(), "  same  "), stdout.String())
 	require.NotContains(t, stderr.String(), "generated")
@@ -216,7 +224,7 @@ func TestDemoOnce(t *testing.T) {
 
 func TestDemoServes(t *testing.T) {
 	leavesNothing(t)
-	var stdout, stderr testfiles.Log
+	var stdout, stderr testlog.Log
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

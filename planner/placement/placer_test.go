@@ -1,13 +1,10 @@
 package placement
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +17,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -37,27 +35,9 @@ var constants = Constants{
 	Link:   10e9,
 }
 
-// log is a log that tests read.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *log) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // open opens a Placer for a test, on as many devices of the host driver.
-func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.Host, *log) {
-	h, l := cudatest.Control(t), &log{}
+func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.Host, *testlog.Log) {
+	h, l := cudatest.Control(t), &testlog.Log{}
 	h.Configure(fmt.Sprintf("devices=%d", devices))
 	o := Options{
 		Options: device.Options{
@@ -163,7 +143,7 @@ func TestOneFails(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, failed)
-	require.Equal(t, 1, l.count("a GPU failed"))
+	require.Equal(t, 1, l.Count("a GPU failed"))
 	jobs, err := testutil.GatherAndCount(reg, "promwarp_gpu_jobs_total")
 	require.NoError(t, err)
 	require.Equal(t, 1, jobs)
@@ -190,7 +170,7 @@ func TestEnded(t *testing.T) {
 	var query *cpuexec.QueryError
 	require.ErrorAs(t, err, &query)
 	require.Empty(t, o.Declined)
-	require.Zero(t, l.count("a GPU failed"))
+	require.Zero(t, l.Count("a GPU failed"))
 	require.Equal(t, 0, computedBy(t, p, leafOf(t, t.Context(), 10, "m")))
 }
 
@@ -254,18 +234,18 @@ func TestSize(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	file := t.TempDir() + "/constants.json"
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
-	opened := func() (*Placer, *log) {
+	opened := func() (*Placer, *testlog.Log) {
 		p, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
 		return p, l
 	}
 	p, l := opened()
 	first := p.Constants()
 	require.True(t, first.sound(), "%+v", first)
-	require.Equal(t, 1, l.count("is of no use and is measured again"))
-	require.Equal(t, 1, l.count("measured what the GPU and the cores do"))
+	require.Equal(t, 1, l.Count("is of no use and is measured again"))
+	require.Equal(t, 1, l.Count("measured what the GPU and the cores do"))
 	p, l = opened()
 	require.Equal(t, first, p.Constants())
-	require.Zero(t, l.count("measured what the GPU and the cores do"))
+	require.Zero(t, l.Count("measured what the GPU and the cores do"))
 }
 
 // TestReport: the devices are listed with their memory and what is on them, and the crossover comes

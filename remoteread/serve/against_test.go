@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // randomRequest returns a request of some queries, and the range of each.
@@ -368,18 +369,9 @@ func TestEncodingsByReader(t *testing.T) {
 			}
 		}
 		for _, e := range encodings {
-			require.Equal(t, contains(want, e), got[e], "%s: %s", userAgent, e)
+			require.Equal(t, slices.Contains(want, e), got[e], "%s: %s", userAgent, e)
 		}
 	}
-}
-
-func contains(es []chunkenc.Encoding, e chunkenc.Encoding) bool {
-	for _, x := range es {
-		if x == e {
-			return true
-		}
-	}
-	return false
 }
 
 // holding makes a selection of series with a chunk of the given samples each; the value
@@ -389,13 +381,8 @@ func holding(t testing.TB, all map[string][]int64) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for l, ts := range all {
 		b.Series(parsed(l))
-		c := chunkenc.NewXORChunk()
-		app, err := c.Appender()
-		require.NoError(t, err)
-		for _, at := range ts {
-			app.Append(0, at, float64(at))
-		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], c.Bytes()))
+		data := selectiontest.Encode(t, chunkenc.EncXOR, ts, func(at int64) float64 { return float64(at) })
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], data))
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)

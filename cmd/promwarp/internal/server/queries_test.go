@@ -22,8 +22,8 @@ import (
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -32,14 +32,15 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // TestQueryLog: each query has a line if that is asked for, and a slow one has its plan.
 func TestQueryLog(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Cache.Path = t.TempDir()
 	s, stop := runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -99,7 +100,7 @@ func TestMetrics(t *testing.T) {
 // TestCompare: what any door evaluates is compared, one whose answer is another than the upstream's is
 // found, a reload changes how much, and a server that stops leaves nothing behind.
 func TestCompare(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Compare.Fraction = 1
 	set.Query.LookbackDelta = config.AutoDuration(time.Hour)
@@ -140,6 +141,23 @@ func TestCompare(t *testing.T) {
 
 	next.Compare.Fraction = 1
 	require.NoError(t, s.Reload())
+	var crowd sync.WaitGroup
+	for i := range 50 {
+		crowd.Go(func() {
+			resp, err := client.Get(s.URL() + "/api/v1/query?time=3600&" + q + fmt.Sprint("%2B", i))
+			if assert.NoError(t, err) {
+				assert.Equal(t, 200, resp.StatusCode)
+				resp.Body.Close()
+			}
+		})
+	}
+	crowd.Wait()
+	require.Eventually(t, func() bool { return s.canary.Pending() == 0 }, time.Minute, time.Millisecond)
+	_, page = fetch(t, "GET", s.URL()+"/metrics")
+	require.Greater(t, same(), 5)
+	require.Contains(t, page, `promwarp_memory_bytes{part="evaluation"} 0`)
+	require.NotContains(t, page, `promwarp_compare_skipped_total{reason="failed"}`)
+	require.NotContains(t, page, `promwarp_compare_queries_total{verdict="different"} 1`)
 	for range 3 {
 		code, _ := fetch(t, "GET", s.URL()+"/api/v1/query_range?start=0&end=86400&step=15&"+q)
 		require.Equal(t, 200, code)
@@ -159,20 +177,13 @@ func (bulky) Fetch(_ context.Context, mint, maxt int64, matchers []*labels.Match
 	const step = 15_000
 	for i := range 100 {
 		b.Series(labels.FromStrings("__name__", matchers[0].Value, "i", fmt.Sprintf("%03d", i)))
-		for ts := (mint + step - 1) / step * step; ts <= maxt; {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			if err != nil {
-				return nil, nil, err
-			}
-			from, last := ts, ts
-			for ; ts <= maxt && c.NumSamples() < 120; ts += step {
-				app.Append(0, ts, r.NormFloat64())
-				last = ts
-			}
-			if err := b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()); err != nil {
-				return nil, nil, err
-			}
+		var values []float64
+		times := selectiontest.TimesBetween((mint+step-1)/step*step, maxt, step)
+		for range times {
+			values = append(values, r.NormFloat64())
+		}
+		if err := b.Floats(times, values); err != nil {
+			return nil, nil, err
 		}
 	}
 	s, err := b.Finish()
@@ -244,7 +255,7 @@ func TestTrace(t *testing.T) {
 	t.Cleanup(between.Close)
 	set := quickSettings()
 	set.Upstream.URL = between.URL
-	var log testfiles.Log
+	var log testlog.Log
 	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 
 	require.Equal(t, clientTrace, askTraced(t, s, "/api/v1/query?time=1000&query=x"))
@@ -315,7 +326,7 @@ func TestTracesAreSent(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	next := set
 	next.Tracing = promconfig.TracingConfig{

@@ -18,11 +18,12 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 // TestWhichSourceCounts: where the command line and the file say what to read from, the log says which counts.
 func TestWhichSourceCounts(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--upstream.url=127.0.0.1:1", "--config.file="+testfiles.Config(t, "remote_read: [{url: 'http://127.0.0.1:2'}]"))
 	s, err := New(Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			up.Start()
 			defer up.Close()
 			host := strings.TrimPrefix(up.URL, "http://")
-			var log testfiles.Log
+			var log testlog.Log
 			set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--upstream.external-labels=none", "--config.file="+testfiles.Config(t, `
 remote_read:
 - url: http://me:hidden-password@`+host+`/api/v1/read?token=hidden-token
@@ -164,7 +165,7 @@ func TestSecretsInSettingsThatAreWrong(t *testing.T) {
 func TestServeOnGPU(t *testing.T) {
 	h := cudatest.Control(t)
 	h.Configure("devices=2,memory=1073741824")
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.EnableFeature = config.List{"promql-per-step-stats"}
 	set.GPU = config.GPUSettings{Mode: config.GPURequire, MemoryFraction: 0.05, Library: cudatest.Library(t), Constants: filepath.Join(t.TempDir(), "c", "constants.json")}
@@ -218,7 +219,7 @@ func counted(t *testing.T, page, series string) int {
 // TestServeWithoutGPU: without a driver a server runs unless a GPU is required, and
 // says why it uses none.
 func TestServeWithoutGPU(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.GPU.Library = "libnothing.so.1"
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
