@@ -21,7 +21,7 @@ var (
 	// there is none, and so never answers a time before 1970.
 	_ = define(each("ts_of_last_over_time", abi.ByEnds, "NewestTime", func(w *Window) (float64, bool) {
 		return max(0, w.secondsAt(len(w.Times)-1)), true
-	}))
+	}).notBefore1970())
 	_ = define(each("ts_of_min_over_time", abi.ByStatistic, "TimeOfMin", func(w *Window) (float64, bool) { return w.timeOf(-1), true }))
 	_ = define(each("ts_of_max_over_time", abi.ByStatistic, "TimeOfMax", func(w *Window) (float64, bool) { return w.timeOf(1), true }))
 )
@@ -33,6 +33,11 @@ func each(name string, kernel abi.Kernel, policy string, plain func(w *Window) (
 
 func (f *Function) keepsName() *Function {
 	f.KeepsName = true
+	return f
+}
+
+func (f *Function) notBefore1970() *Function {
+	f.NotBefore1970 = true
 	return f
 }
 

@@ -27,7 +27,7 @@ func defineExtreme(name string, sign float64, policy string) *plan.WindowFunc {
 			s.indices = extremes(s.in.Values, &s.bounds, sign, s.indices, s.out)
 			return s.fr.counts.Points, true
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
 	})
 }
 

@@ -29,6 +29,7 @@ func defineRate(f plan.WindowFunc, kind difference, policy string) *plan.WindowF
 		Fast:       func(s *Evaluator) (int, bool) { return s.extrapolated(kind, s.resetsOf(kind)), true },
 		Extended:   func(s *Evaluator, e *edges) { e.differences(s, kind) },
 		Reads:      Ends,
+		PerSecond:  kind == counterRate,
 		GPU:        abi.Policy{Kernel: abi.ByRate, Name: policy},
 	}
 	if f.StartTime {

@@ -46,6 +46,10 @@ func (k Kernel) Strategies() []Strategy { return strategies[k] }
 type Policy struct {
 	Kernel Kernel
 	Name   string // among the functions of the kernel
+	// Second says which of a kernel's two functions it is, where kernels are told by a flag: those
+	// by order and by rank.
+	Second bool
+	Pane   int // bytes that window_panes keeps of a pane, twice
 }
 
 // Number is what the kernel is told. The definitions of functions are in packages above this
