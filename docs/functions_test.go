@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -102,6 +103,18 @@ such a function has a second row, which takes its place with `+"`exact=bits`"+`.
 	say("%s", "\n## Functions and operators of one value\n\n| function | bits | constants | kernels |\n| --- | --- | ---: | --- |\n")
 	for _, f := range vector.Functions() {
 		say("| %s | %s | %d | %s |\n", linked(t, "cpuexec/vector", f.Name), bits(f.Exactness), f.Args, policy(f.GPU, f.NoGPU))
+	}
+	say("%s", "\n## Functions of classic histograms\n\n| function | constants before the input | results |\n| --- | ---: | --- |\n")
+	for _, f := range histogram.Functions() {
+		results := "one"
+		if f.Many {
+			results = "one for each constant behind the input"
+		}
+		say("| %s | %d | %s |\n", linked(t, "cpuexec/histogram", f.Name), f.Args, results)
+	}
+	say("%s", "\n## Functions that are nodes of their own\n\n| function | node of a plan |\n| --- | --- |\n")
+	for _, c := range vector.Calls() {
+		say("| `%s` | `%T` |\n", c.Name, c.Node)
 	}
 	return out.String()
 }

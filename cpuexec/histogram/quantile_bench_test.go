@@ -37,7 +37,7 @@ func BenchmarkHistogramQuantile(b *testing.B) {
 			})
 		}
 	}
-	n := &plan.Histogram{Func: plan.Histograms["histogram_quantile"], Args: []float64{0.5}}
+	n := &plan.Histogram{Func: Named("histogram_quantile"), Args: []float64{0.5}}
 	for b.Loop() {
 		var s Evaluator
 		for _, h := range Group(n, in, false, func(err error) { b.Fatal(err) }) {
