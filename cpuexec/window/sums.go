@@ -17,6 +17,7 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return exact.Sum(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(false) },
 		Reads:      Integers,
+		Sees:       Total,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Sum", Pane: abi.TotalBytes},
 	})
 	_ = define(&Function{
@@ -24,6 +25,7 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true) },
 		Reads:      Integers,
+		Sees:       Average,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg", Pane: abi.TotalBytes},
 	})
 )
