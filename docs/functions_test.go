@@ -17,6 +17,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
+	resampled "github.com/promwarp/promwarp/resample/aggregate"
 )
 
 var update = flag.Bool("update", false, "write functions.md anew")
@@ -55,6 +56,9 @@ func TestSides(t *testing.T) {
 	}
 	for _, f := range vector.Functions() {
 		gpu(f.Name, f.GPU, f.NoGPU)
+	}
+	for _, d := range resampled.Definitions {
+		gpu(d.Name, d.GPU, d.NoGPU)
 	}
 }
 
@@ -115,6 +119,10 @@ such a function has a second row, which takes its place with `+"`exact=bits`"+`.
 	say("%s", "\n## Functions that are nodes of their own\n\n| function | node of a plan |\n| --- | --- |\n")
 	for _, c := range vector.Calls() {
 		say("| `%s` | `%T` |\n", c.Name, c.Node)
+	}
+	say("%s", "\n## Aggregates of resample requests\n\n| aggregate | parts of a state that it reads | kernels |\n| --- | --- | --- |\n")
+	for _, d := range resampled.Definitions {
+		say("| [`%s`](../resample/aggregate/definitions.go) | %s | %s |\n", d.Name, strings.Join(resampled.PartNames(d.Reads), ", "), policy(d.GPU, d.NoGPU))
 	}
 	return out.String()
 }

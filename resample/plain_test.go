@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // sample is a sample of a bucket in the plain implementation, in the order of series.
@@ -40,6 +42,12 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 			hi = v
 		}
 	}
+	first, last := byTime[0], byTime[0]
+	for _, s := range byTime {
+		if s.t > last.t {
+			last = s
+		}
+	}
 	switch name {
 	case "count":
 		return float64(len(vs))
@@ -58,14 +66,8 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 	case "std":
 		return math.Sqrt(plainVariance(vs))
 	case "first":
-		return byTime[0].v
+		return first.v
 	case "last":
-		last := byTime[0]
-		for _, s := range byTime {
-			if s.t > last.t {
-				last = s
-			}
-		}
 		return last.v
 	case "median":
 		return exact.Quantile(0.5, vs)
@@ -85,7 +87,7 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 	case "time_weighted_mean":
 		return exactMean(in)
 	}
-	panic(name)
+	panic("plainAggregate lacks " + name)
 }
 
 // plainVariance is the population variance without rounding errors, which Prometheus's own has where
@@ -278,6 +280,26 @@ func TestPlain(t *testing.T) {
 		got, err := New(Options{Workers: 1 + r.IntN(4)}).Run(t.Context(), st, p)
 		require.NoError(t, err, text)
 		compareRows(t, p, want, rows(got), fmt.Sprintf("seed %d: %s", seed, text))
+	}
+}
+
+// TestEveryAggregate is TestPlain of each aggregate alone, by its name.
+func TestEveryAggregate(t *testing.T) {
+	for _, name := range (aggregate.Library{}).Names() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range some(9) {
+				r := rand.New(rand.NewPCG(seed, 4))
+				text := strings.Replace(randomRequest(r), everyAggregate, name+",rate:"+name, 1)
+				p, err := planned(form(text))
+				require.NoError(t, err, text)
+				series := randomSeries(r, p.Start, p.End, p.Grouping == nil)
+				st := store(t, series)
+				want := plain(p, series)
+				got, err := New(Options{Workers: 2}).Run(t.Context(), st, p)
+				require.NoError(t, err, text)
+				compareRows(t, p, want, rows(got), fmt.Sprintf("seed %d: %s", seed, text))
+			}
+		})
 	}
 }
 

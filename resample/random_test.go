@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // randomSeries are series with gaps, samples that repeat, are stale, NaN or infinite.
@@ -57,9 +59,13 @@ func randomSeries(r *rand.Rand, start, end int64, huge bool) (all []samples) {
 	return all
 }
 
+// everyAggregate is all aggregates, of samples and of differences between them.
+var everyAggregate = func() string {
+	names := aggregate.Library{}.Names()
+	return strings.Join(names, ",") + ",0pct,99.9pct,rate:" + strings.Join(names, ",rate:")
+}()
+
 var (
-	everyAggregate = "count,sum,mean,min,max,range,std,var,first,last,time_weighted_mean,median,95pct,0pct,99.9pct,nunique," +
-		"rate:count,rate:sum,rate:mean,rate:max,rate:median,rate:std,rate:last,rate:time_weighted_mean"
 	groupings    = []string{"", "", "&by=job", "&without=i", "&by=", "&by=job&reaggregate=sum", "&reaggregate=median", "&reaggregate=mean&by=job", "&reaggregate=std", "&reaggregate=max&without=job"}
 	fillingForms = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	layoutForms  = []string{"every=1m", "every=7s", "every=5m&closed=right", "every=1m&period=150s", "every=1m&period=150s&closed=right", "every=1m&period=20s&label=right", "every=90s&offset=13s&origin=1111.5",
