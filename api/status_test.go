@@ -48,7 +48,7 @@ func TestGPUStatus(t *testing.T) {
 	_, got := getJSON(t, a, "/api/v1/status/gpus")
 	require.JSONEq(t, `{"reason":"of a test","devices":null}`, string(got.Data))
 	_, got = getJSON(t, newTestAPI(t, nil), "/api/v1/status/gpus")
-	require.JSONEq(t, `{"reason":"no GPU is to be used (--gpu=off)","devices":[]}`, string(got.Data))
+	require.JSONEq(t, `{"reason":"no GPU is to be used (--gpu.mode=off)","devices":[]}`, string(got.Data))
 }
 
 // hanging is an engine whose instant queries do nothing until they are cancelled.

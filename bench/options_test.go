@@ -72,7 +72,7 @@ func TestDocs(t *testing.T) {
 		_, err := finish(args...)
 		require.ErrorIs(t, err, os.ErrNotExist, "it would be written")
 	}
-	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-flags", "--gpu=off"}, {"-rounds", "1"}, {"-only", "promwarp"}, {"-stages", "first"}} {
+	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-flags", "--gpu.mode=off"}, {"-rounds", "1"}, {"-only", "promwarp"}, {"-stages", "first"}} {
 		said, err := finish(args...)
 		require.NoError(t, err)
 		require.Contains(t, said, "none.md stays as it is, because of -")

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/json"
+	"maps"
 	"os/exec"
 	"path"
 	"regexp"
@@ -76,8 +77,8 @@ var (
 	folded     = regexp.MustCompile(`\\\n\s*`)
 )
 
-// TestFlags: flags that pages give to promwarp are on the man page, which is made from the program, and
-// targets of make are in the Makefile.
+// TestFlags: flags that pages give to promwarp are on the man page or are hidden settings, both of which
+// are made from the program, and targets of make are in the Makefile.
 func TestFlags(t *testing.T) {
 	names := func(re *regexp.Regexp, text string) map[string]bool {
 		all := map[string]bool{"help": true, "version": true}
@@ -87,6 +88,8 @@ func TestFlags(t *testing.T) {
 		return all
 	}
 	flags := names(flagRow, strings.ReplaceAll(read(t, root, "deploy/man/promwarp.1"), `\-`, "-"))
+	_, hidden, _ := strings.Cut(pages(t)["docs/configuration.md"], "\n## Settings that --help leaves out\n")
+	maps.Copy(flags, names(flagName, hidden))
 	targets := names(target, read(t, root, "Makefile"))
 	flagsFound, targetsFound := 0, 0
 	check := func(file string, line int, code string) {

@@ -97,7 +97,12 @@ func missing(t *testing.T, dir string, args []string) (all []string) {
 	var patterns, names []string
 	for k, a := range args {
 		if p := strings.Trim(a, "'"); k > 0 && (args[k-1] == "-run" || args[k-1] == "-bench") && !strings.EqualFold(p, "xxx") {
-			patterns = append(patterns, strings.Split(p, "|")...)
+			for p := range strings.SplitSeq(p, "|") {
+				if args[k-1] == "-bench" {
+					p = "(?m)^Benchmark.*" + p
+				}
+				patterns = append(patterns, p)
+			}
 		} else if strings.HasPrefix(a, ".") {
 			in := testsIn(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
 			if names = append(names, in...); in == nil {

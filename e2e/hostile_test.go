@@ -84,7 +84,7 @@ func hostileQueries() []hostileQuery {
 func attacked(t *testing.T, up *fixture, more ...string) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu=off", "--memory.limit=2GiB", "--web.read-timeout=3s", "--web.write-timeout=3s", "--query.timeout=20s")
+	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", "--memory.limit=2GiB", "--web.read-timeout=3s", "--web.write-timeout=3s", "--query.timeout=20s")
 	pw := runServer(t, "promwarp", addr, promwarpBin, append(args, more...)...)
 	before := gauge(t, pw, "go_goroutines")
 	t.Cleanup(func() {

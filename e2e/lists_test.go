@@ -239,7 +239,7 @@ func gauge(t require.TestingT, pw *process, name string) float64 {
 func listServer(t *testing.T, up *fixture) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu=off", fmt.Sprintf("--memory.limit=%d", listLimit), "--query.timeout="+listTimeout.String())
+	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", fmt.Sprintf("--memory.limit=%d", listLimit), "--query.timeout="+listTimeout.String())
 	return runServer(t, "promwarp", addr, promwarpBin, args...)
 }
 

@@ -50,7 +50,7 @@ func newRestarts(t *testing.T, end time.Time, hours int) *restarts {
 func (r *restarts) start(t *testing.T, dir string) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	return runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, r.up.url), "--gpu=off", "--cache.path="+dir)...)
+	return runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, r.up.url), "--gpu.mode=off", "--cache.path="+dir)...)
 }
 
 // right requires the right answers.

@@ -261,7 +261,7 @@ func heavyRequests(g grid) []givenUp {
 func TestGivenUp(t *testing.T) {
 	up := upstream(t)
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu=off", "--web.enable-admin-api", "--query.max-samples=1000000000", "--storage.remote.read-sample-limit=0")
+	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", "--web.enable-admin-api", "--query.max-samples=1000000000", "--storage.remote.read-sample-limit=0")
 	pw := runServer(t, "promwarp", addr, promwarpBin, args...)
 	ask(t, pw.url, rangePath, up.grid.rangeForm(`count({__name__=~".+"})`))
 	for _, h := range heavyRequests(up.grid) {

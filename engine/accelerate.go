@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	reasonNoGPUs  = "no GPU is to be used (--gpu=off)"
+	reasonNoGPUs  = "no GPU is to be used (--gpu.mode=off)"
 	reasonForesee = "a GPU or the cores evaluate it, whichever is expected to be faster with the samples it reads"
 )
 

@@ -120,6 +120,9 @@ func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]bool)
 	}
 	var also []string
 	for _, f := range c.Flags {
+		if f.Hidden {
+			continue
+		}
 		if serves[f.Name] && c.FullCommand != "serve" {
 			also = append(also, `\fB`+roff("--"+f.Name)+`\fR`)
 			continue

@@ -53,7 +53,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	}
 	r.Process, err = programs.StartReady("promwarp", *promwarpBin, func(addr string) []string {
 		all := []string{
-			"serve", "--gpu=off", "--upstream.url=" + r.prometheus.URL, "--web.listen-address=" + addr,
+			"serve", "--gpu.mode=off", "--upstream.url=" + r.prometheus.URL, "--web.listen-address=" + addr,
 			"--memory.limit=" + strconv.Itoa(limit), "--query.timeout=30s",
 			"--web.max-connections=2000", "--web.read-timeout=15s", "--web.write-timeout=15s",
 		}

@@ -146,7 +146,7 @@ const (
 func (p *Placer) Report() (r Report) {
 	r.Devices = []device.State{}
 	if p == nil {
-		r.Reason = "no GPU is to be used (--gpu=off)"
+		r.Reason = "no GPU is to be used (--gpu.mode=off)"
 		return r
 	}
 	all, none := p.devices.Devices()

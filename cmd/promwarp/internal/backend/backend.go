@@ -381,7 +381,7 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 		ConstantsFile: s.Constants,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("no GPU, which --gpu=require asks for: %w", err)
+		return nil, fmt.Errorf("no GPU, which --gpu.mode=require asks for: %w", err)
 	}
 	return gpus, nil
 }

@@ -79,6 +79,9 @@ func faults(text []byte, err error) []string {
 		if f.name != "" {
 			line += f.name + ": "
 		}
+		if instead, is := gone[f.name]; is {
+			f.reason = "there is no such setting any more: " + instead
+		}
 		line += f.reason
 		for _, e := range expected {
 			if e.wrong.MatchString(f.reason) {

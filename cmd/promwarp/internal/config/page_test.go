@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/rulefmt"
@@ -22,10 +23,12 @@ import (
 	"github.com/promwarp/promwarp/docs/markdown"
 )
 
-// What the page says before settings, before keys of entries, and at its end.
+// What the page says before settings, before hidden ones, before keys of entries, and at its end.
 var (
 	//go:embed testdata/head.md
 	configurationHead string
+	//go:embed testdata/hidden.md
+	hiddenHead string
 	//go:embed testdata/entries.md
 	entriesHead string
 	//go:embed testdata/environment.md
@@ -33,6 +36,24 @@ var (
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+// mostDocumented is the number of flags that help and pages describe at most.
+const mostDocumented = 45
+
+// TestDocumented bounds what one has to read before one can choose.
+func TestDocumented(t *testing.T) {
+	app := kingpin.New("test", "")
+	command := app.Command("serve", "")
+	new(Flags).Add(command, true)
+	documented := 0
+	for _, f := range command.Model().Flags {
+		if !f.Hidden {
+			documented++
+		}
+	}
+	require.LessOrEqual(t, documented, mostDocumented)
+	require.Greater(t, documented, mostDocumented/2)
+}
 
 // TestConfigurationPage holds docs/configuration.md against the flags and the settings.
 func TestConfigurationPage(t *testing.T) {
@@ -72,7 +93,6 @@ var kinds = map[string]string{
 }
 
 func configurationPage(t *testing.T) string {
-	t.Setenv("XDG_CACHE_HOME", "/cache") // gpu.constants is in it
 	var out strings.Builder
 	say := func(f string, args ...any) { fmt.Fprintf(&out, f, args...) }
 	code := func(text string) string {
@@ -82,13 +102,17 @@ func configurationPage(t *testing.T) string {
 		return "`" + text + "`"
 	}
 	begin := func(title string) {
-		say("\n### %s\n\n| flag | key | holds | default | a reload | |\n| --- | --- | --- | --- | --- | --- |\n", title)
+		say("\n### %s\n\n| flag | holds | default | a reload | |\n| --- | --- | --- | --- | --- |\n", title)
 	}
 	say("%s", configurationHead)
-	begin("The file")
-	say("| `--config.file` |  | path |  |  | %s |\n", fileHelp)
-	settings, title, sections := Default(), "", map[string]bool{}
+	begin(table[0].title)
+	say("| `--config.file` | path |  |  | %s |\n", fileHelp)
+	settings, title, sections, hidden := Default(), table[0].title, map[string]bool{}, map[string][]string{}
 	for _, row := range table {
+		if row.isHidden() {
+			hidden[row.title] = append(hidden[row.title], "`--"+row.flag+"`")
+			continue
+		}
 		if row.title != title {
 			title = row.title
 			begin(title)
@@ -111,9 +135,16 @@ func configurationPage(t *testing.T) string {
 		case initial == "false":
 			initial = "no"
 		default:
-			initial = code(strings.NewReplacer("/cache/", "…/", "0B", "0").Replace(initial))
+			initial = code(initial)
 		}
-		say("| `--%s` | `%s` | %s | %s | %s | %s |\n", row.flag, row.key, kind, initial, row.reload, help)
+		say("| `--%s` | %s | %s | %s | %s |\n", row.flag, kind, initial, row.reload, help)
+	}
+	say("%s", hiddenHead)
+	for _, row := range table {
+		if flags := hidden[row.title]; flags != nil {
+			say("| %s | %s |\n", row.title, strings.Join(flags, ", "))
+			delete(hidden, row.title)
+		}
 	}
 
 	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")

@@ -79,7 +79,7 @@ func TestTable(t *testing.T) {
 			}
 			given := load(t, argument)
 			require.Equal(t, text, given.Values()[row.flag])
-			file := testfiles.Config(t, strings.Replace(row.key, ".", ":\n  ", 1)+": "+text)
+			file := testfiles.Config(t, nested(row.key)+": "+text)
 			read := load(t, "--config.file="+file)
 			if row.isPath() {
 				require.Equal(t, filepath.Join(filepath.Dir(file), text), row.text(&read))
@@ -101,16 +101,50 @@ func TestTable(t *testing.T) {
 		require.Contains(t, defaults.Values(), flag, "errors name it")
 	}
 	require.Equal(t, []int64{remoteread.DefaultMaxBytes, remoteread.DefaultMaxFrameBytes, serve.DefaultFrameBytes, api.DefaultMaxBodyBytes},
-		[]int64{int64(defaults.Upstream.MaxBytes), int64(defaults.Upstream.MaxFrameBytes), int64(defaults.Storage.ReadMaxBytesInFrame), int64(defaults.Web.MaxBodyBytes)})
+		[]int64{int64(defaults.Upstream.MaxBytes), int64(defaults.Upstream.MaxFrameBytes), int64(defaults.Storage.Remote.ReadMaxBytesInFrame), int64(defaults.Web.MaxBodyBytes)})
 	require.Equal(t, []time.Duration{cache.DefaultFresh, cache.DefaultRecheck, cache.DefaultMaxAge, api.DefaultWriteTimeout, defaultLookback},
 		[]time.Duration{time.Duration(defaults.Cache.Fresh), time.Duration(defaults.Cache.Recheck), time.Duration(defaults.Cache.MaxAge), time.Duration(defaults.Web.WriteTimeout), time.Duration(defaults.Readers.Lookback)})
 	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
-	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.ReadSampleLimit, defaults.Storage.ReadConcurrentLimit, defaults.Storage.ReadMaxQueries})
+	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
 	require.Equal(t, device.Library, defaults.GPU.Library)
 	for _, words := range []string{"auto", "as-is", "xor"} {
 		_, err := serve.ParseChunks(words)
 		require.NoError(t, err)
 	}
+}
+
+// nested is a key with dots as those of mappings in mappings.
+func nested(key string) (text string) {
+	for depth, name := range strings.Split(key, ".") {
+		if depth > 0 {
+			text += ":\n" + strings.Repeat("  ", depth)
+		}
+		text += name
+	}
+	return text
+}
+
+// TestGone: keys and flags that there were are errors that say what to do.
+func TestGone(t *testing.T) {
+	defaults := Default()
+	for key, instead := range gone {
+		require.NotContains(t, defaults.Values(), strings.ReplaceAll(key, "_", "-"))
+		if now, renamed := strings.CutPrefix(instead, "write "); renamed {
+			require.Contains(t, defaults.Values(), strings.ReplaceAll(now, "_", "-"), key)
+		}
+		_, err := readSettings(testfiles.Config(t, nested(key)+": 1"))
+		require.ErrorContains(t, err, "line 2: "+key+": there is no such setting any more: "+instead)
+	}
+	for flag, want := range map[string]string{
+		"--cache.prefetch-concurrency":       "one such request is made at a time",
+		"--storage.remote.read-share-window": "rule_query_offset of the reader saves more",
+	} {
+		app := kingpin.New("test", "")
+		new(Flags).Add(app, true)
+		_, err := app.Parse([]string{flag, "2"})
+		require.EqualError(t, err, "there is no "+flag+" any more: "+want)
+	}
+	require.Equal(t, GPUOff, load(t, "--gpu=off").GPU.Mode)
 }
 
 const fullFile = `
@@ -128,7 +162,7 @@ cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, path: kept, fresh: 1h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   enable_pprof: true
-storage: {remote_read_sample_limit: 1}
+storage: {remote: {read_sample_limit: 1}}
 `
 
 // onlySource is the one source that s names.
@@ -153,13 +187,13 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "http://p:9090/api/v1/read", src.Remote.URL.String())
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
 	var o api.Options
-	s.Storage.Apply(&o)
+	s.Storage.Remote.Apply(&o)
 	require.Equal(t, api.Options{ReadSamples: 1, ReadFrameBytes: 1 << 20, ReadQueries: 1000, ReadChunks: "auto"}, o)
 
 	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
 	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
 	require.False(t, s.Web.EnablePprof)
-	s.Storage.Apply(&o)
+	s.Storage.Remote.Apply(&o)
 	require.Equal(t, -1, o.ReadSamples, "no limit")
 	src, err = onlySource(&s)
 	require.NoError(t, err)
@@ -226,9 +260,8 @@ func TestSettingsErrors(t *testing.T) {
 		"part of other kind":  {file: "aggregates: [{name: a, state: [1]}]\n", want: []string{"line 1", "mapping"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
-		"setting is gone":     {file: "storage: {remote_read_share_window: 5s}\n", want: []string{"remote_read_share_window"}},
-		"read chunks":         {file: "upstream: {url: http://p}\nstorage: {remote_read_chunks: all}\n", want: []string{"storage.remote_read_chunks is all and must be one of auto, as-is, xor"}},
-		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},
+		"read chunks":         {file: "upstream: {url: http://p}\nstorage: {remote: {read_chunks: all}}\n", want: []string{"storage.remote.read_chunks is all and must be one of auto, as-is, xor"}},
+		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors.origin"}},
 		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
 	} {
@@ -410,7 +443,7 @@ func FuzzSettings(f *testing.F) {
 		"aggregates: [{name: a, state: {s: 0}, add: {s: s + }, merge: {s: a.s}, result: s}]", "aggregates: [null, {}, {state: 1}]",
 		"remote_read: [null]", "remote_read: [{url: 'http://p/api/v1/read', on_failure: warn}]", "remote_read: [{url: \"%\"}]",
 		"web: {listen_address: {a: 1}}", "- 1", "upstream: {url: 1, url: 2}", "memory: {limit: 99999999999GiB}", "gpu: {devices: [x]}",
-		"enable_feature: [a]", "storage: {remote_read_chunks: all}", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
+		"enable_feature: [a]", "storage: {remote: {read_chunks: all}}", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -486,7 +519,7 @@ cache:
   fresh: 5m
   disk_bytes: [1]
 web: {listen_address: {a: 1}, enable_pprof: perhaps}
-storage: {remote_read_max_queries: 1}
+storage: {remote_read_max_queries: 1, remote: {read_max_queries: 1}}
 aggregates:
   - {name: a, combine: {s: 0}, state: [1]}
 tracing: {endpoint: "localhost:4317", sampling_fraction: some}
@@ -511,6 +544,7 @@ line 17: cache.host_bytes: not a size in bytes: "much"; write one such as 4GiB o
 line 19: cache.disk_bytes: a list does not fit here, where a value of type size, such as 4GiB, belongs
 line 20: web.listen_address: a mapping does not fit here, where a value of type list belongs
 line 20: web.enable_pprof: 'perhaps' does not fit here, where a value of type true or false belongs
+line 21: storage.remote_read_max_queries: there is no such setting any more: write storage.remote.read_max_queries
 line 23: aggregates: entry 1: combine: unknown key "combine"
 line 23: aggregates: entry 1: state: a list does not fit here, where a value of type mapping belongs
 line 24: tracing.sampling_fraction: 'some' does not fit here, where a value of type number belongs

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 // setting is a row of the table: a field of Settings that has a flag, with what its tags say.
 type setting struct {
 	reflect.StructField
-	key, flag           string // in the file, and on the command line without its dashes
+	key, flag           string // in the file, and on the command line without the dashes before it
 	title, reload, only string // those of what the field is in, unless it has its own
 	path                []int  // to the field
 }
@@ -35,7 +36,7 @@ func rows(of reflect.Type, above setting) (all []setting) {
 		if name != "" {
 			row.key = strings.TrimPrefix(above.key+"."+name, ".")
 		}
-		row.flag = cmp.Or(row.Tag.Get("flag"), strings.ReplaceAll(row.key, "_", "-"))
+		row.flag = strings.ReplaceAll(row.key, "_", "-")
 		row.title = cmp.Or(row.Tag.Get("title"), above.title)
 		row.reload = cmp.Or(row.Tag.Get("reload"), above.reload, "at once")
 		row.only = cmp.Or(row.Tag.Get("only"), above.only)
@@ -48,6 +49,9 @@ func rows(of reflect.Type, above setting) (all []setting) {
 	}
 	return all
 }
+
+// isHidden reports whether help leaves the setting out.
+func (row *setting) isHidden() bool { return row.Tag.Get("hidden") == "yes" }
 
 // isPath reports whether the setting is a path.
 func (row *setting) isPath() bool {
@@ -188,9 +192,37 @@ type Flagger interface {
 	Flag(name, help string) *kingpin.FlagClause
 }
 
+// gone are keys that older versions had, and by them flags, with what to do: those to be written otherwise
+// are "write" and the other key.
+var gone = map[string]string{
+	"cache.prefetch_concurrency":              "one such request is made at a time",
+	"compare.concurrency":                     "one query is compared at a time",
+	"storage.remote_read_chunks":              "write storage.remote.read_chunks",
+	"storage.remote_read_concurrent_limit":    "write storage.remote.read_concurrent_limit",
+	"storage.remote_read_max_bytes_in_frame":  "write storage.remote.read_max_bytes_in_frame",
+	"storage.remote_read_max_queries":         "write storage.remote.read_max_queries",
+	"storage.remote_read_sample_limit":        "write storage.remote.read_sample_limit",
+	"storage.remote_read_share_window":        "rule_query_offset of the reader saves more",
+	"storage.remote_read_stream_sample_limit": "write storage.remote.read_stream_sample_limit",
+	"web.config_file":                         "write web.config.file",
+	"web.cors_origin":                         "write web.cors.origin",
+}
+
 // Add declares the flags: those of a server, or those that other commands have as well.
 func (f *Flags) Add(to Flagger, server bool) {
 	to.Flag("config.file", fileHelp).PlaceHolder("FILE").StringVar(&f.File)
+	if server {
+		to.Flag("help-hidden", "Show the settings that --help leaves out, whose defaults should do, and end.").PreAction(showHidden).Bool()
+	}
+	for key, instead := range gone {
+		if strings.HasPrefix(instead, "write ") {
+			continue // the flag is there
+		}
+		flag := strings.NewReplacer("remote_", "remote.", "_", "-").Replace(key)
+		to.Flag(flag, "").Hidden().PreAction(func(*kingpin.ParseContext) error {
+			return fmt.Errorf("there is no --%s any more: %s", flag, instead)
+		}).String()
+	}
 	for _, row := range table {
 		if row.only == "serve" && !server {
 			continue
@@ -199,8 +231,26 @@ func (f *Flags) Add(to Flagger, server bool) {
 		if row.key == "log.level" && f.Quiet {
 			shown = quietLevel
 		}
-		to.Flag(row.flag, row.Tag.Get("help")).PlaceHolder(shown).SetValue(&flagValue{setting: row, flags: f})
+		flag := to.Flag(row.flag, row.Tag.Get("help")).PlaceHolder(shown)
+		flag.SetValue(&flagValue{setting: row, flags: f})
+		if row.isHidden() {
+			flag.Hidden()
+		}
+		if row.key == "gpu.mode" { // as it was called
+			to.Flag("gpu", row.Tag.Get("help")).Hidden().SetValue(&flagValue{setting: row, flags: f})
+		}
 	}
+}
+
+// showHidden prints what settings --help leaves out, and ends the program.
+func showHidden(*kingpin.ParseContext) error {
+	for _, row := range table {
+		if row.isHidden() {
+			fmt.Printf("  --%s=%s\n      %s\n", row.flag, cmp.Or(row.Tag.Get("default"), row.Tag.Get("as")), row.Tag.Get("help"))
+		}
+	}
+	os.Exit(0)
+	return nil
 }
 
 // flagValue is a kingpin.Value that notes how to apply what it was given. It has no default of its own,

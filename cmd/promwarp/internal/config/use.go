@@ -90,7 +90,7 @@ func (s *Settings) Library() (l aggregate.Library, err error) {
 }
 
 // Apply gives the settings to the doors, where 0 is a default instead of no limit.
-func (s *storageSettings) Apply(o *api.Options) {
+func (s *remoteSettings) Apply(o *api.Options) {
 	limit := func(n int) int {
 		if n == 0 {
 			return -1
@@ -114,9 +114,9 @@ func (s *webSettings) Apply(o *api.Options) {
 
 // OriginRegexp is the regular expression that a browser's origin must match.
 func (s *webSettings) OriginRegexp() (*regexp.Regexp, error) {
-	re, err := regexp.Compile("^(?s:" + s.CORSOrigin + ")$")
+	re, err := regexp.Compile("^(?s:" + s.CORS.Origin + ")$")
 	if err != nil {
-		return nil, fmt.Errorf("web.cors_origin: %w", err)
+		return nil, fmt.Errorf("web.cors.origin: %w", err)
 	}
 	return re, nil
 }

@@ -231,7 +231,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
 	})
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
-	set.Storage.Apply(&o)
+	set.Storage.Remote.Apply(&o)
 	set.Web.Apply(&o)
 	if set.Web.EnableAdminAPI {
 		o.Dropper, o.Cancel = g.reads.All, true

@@ -106,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	if err := errors.Join(s.validate(cfg.Settings), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
-	if file := cfg.Settings.Web.ConfigFile; file != "" {
+	if file := cfg.Settings.Web.Config.File; file != "" {
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
@@ -311,12 +311,12 @@ func checkAddresses(all []string) (wrong error) {
 
 // checkWebFile checks the file that turns on TLS or authentication.
 func checkWebFile(set config.Settings) error {
-	file := set.Web.ConfigFile
+	file := set.Web.Config.File
 	if file == "" {
 		return nil
 	}
 	if err := web.Validate(file); err != nil {
-		return fmt.Errorf("web.config_file %s: %w", file, err)
+		return fmt.Errorf("web.config.file %s: %w", file, err)
 	}
 	return nil
 }
@@ -356,7 +356,7 @@ func (q queues) busy() bool {
 func (q queues) set(s config.Settings) {
 	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
 	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
-	q.reads.Set(s.Query.QueueLimits(s.Storage.ReadConcurrentLimit))
+	q.reads.Set(s.Query.QueueLimits(s.Storage.Remote.ReadConcurrentLimit))
 }
 
 // headerTimeout is the longest that the header of a request takes to arrive.
@@ -428,7 +428,7 @@ func (s *Server) servers() []*http.Server {
 // serve serves until the servers are shut down.
 func (s *Server) serve(servers []*http.Server) error {
 	var g errgroup.Group
-	flags := &web.FlagConfig{WebConfigFile: &s.cfg.Settings.Web.ConfigFile}
+	flags := &web.FlagConfig{WebConfigFile: &s.cfg.Settings.Web.Config.File}
 	for i, l := range s.listeners {
 		g.Go(func() error {
 			err := web.Serve(s.connections.limit(l), servers[i], flags, s.logger)

@@ -213,9 +213,9 @@ func TestBadSources(t *testing.T) {
 
 	set = quickSettings()
 	set.Upstream.URL = "http://p"
-	set.Web.ConfigFile = testfiles.Config(t, "tls: yes\n")
+	set.Web.Config.File = testfiles.Config(t, "tls: yes\n")
 	_, err = New(Config{Settings: set})
-	require.ErrorContains(t, err, set.Web.ConfigFile)
+	require.ErrorContains(t, err, set.Web.Config.File)
 }
 
 func TestServeDataDirectory(t *testing.T) {
@@ -365,7 +365,7 @@ func TestBasicAuthentication(t *testing.T) {
 	require.NoError(t, err)
 	set := quickSettings()
 	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
-	set.Web.ConfigFile = testfiles.Config(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
+	set.Web.Config.File = testfiles.Config(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}})
 	for _, l := range s.listeners {
 		for password, want := range map[string]int{"right": 200, "wrong": 401} {
@@ -375,7 +375,7 @@ func TestBasicAuthentication(t *testing.T) {
 	}
 	require.NoError(t, stop())
 	require.Equal(t, "https", schemeOf(testfiles.Config(t, "tls_server_config: {cert_file: c, key_file: k}\n")))
-	require.Equal(t, "http", schemeOf(set.Web.ConfigFile))
+	require.Equal(t, "http", schemeOf(set.Web.Config.File))
 }
 
 func TestStatusConfigHidesSecrets(t *testing.T) {
@@ -521,7 +521,7 @@ func (eleven) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selectio
 // The limits of remote read hold in a server, and its metrics count what they refuse.
 func TestServeRemoteRead(t *testing.T) {
 	set := quickSettings()
-	set.Storage.ReadSampleLimit, set.Storage.ReadMaxQueries = 10, 1
+	set.Storage.Remote.ReadSampleLimit, set.Storage.Remote.ReadMaxQueries = 10, 1
 	s, _ := runServer(t, Config{Settings: set, Upstream: eleven{}})
 	defer http.DefaultClient.CloseIdleConnections()
 	ask := func(queries int, types ...prompb.ReadRequest_ResponseType) (int, string, []byte) {

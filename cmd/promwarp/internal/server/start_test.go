@@ -234,12 +234,12 @@ func TestServeWithoutGPU(t *testing.T) {
 	cfg.Settings.GPU.Mode = config.GPUOff
 	s, stop = runServer(t, cfg)
 	_, body = fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu")
-	require.Contains(t, body, "no GPU is to be used (--gpu=off)")
+	require.Contains(t, body, "no GPU is to be used (--gpu.mode=off)")
 	require.NoError(t, stop())
 
 	cfg.Settings.GPU.Mode = config.GPURequire
 	_, err := New(cfg)
-	require.ErrorContains(t, err, "no GPU, which --gpu=require asks for: no NVIDIA driver: libnothing.so.1")
+	require.ErrorContains(t, err, "no GPU, which --gpu.mode=require asks for: no NVIDIA driver: libnothing.so.1")
 	h := cudatest.Control(t)
 	cfg.Settings.GPU.Library, cfg.Settings.GPU.Devices = cudatest.Library(t), config.List{"0", "3"}
 	_, err = New(cfg)
