@@ -177,26 +177,6 @@ func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
 	require.Empty(t, up.asked())
 }
 
-// Nothing is fetched ahead before a tile is complete.
-func TestPrefetchWholeTiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up := newMinutely(t, 1)
-		begin := time.Now()
-		c := New(up, Options{
-			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Prefetch: Budget{Requests: 1},
-			Now: func() time.Time { return time.UnixMilli(100 * hour).Add(time.Since(begin)) },
-		})
-		defer func() { require.NoError(t, c.Close()) }()
-		for range 5 {
-			query(t, c, 97*hour, c.now().UnixMilli(), "m")
-			time.Sleep(time.Minute)
-		}
-		up.asked()
-		time.Sleep(time.Hour)
-		require.Equal(t, []request{{99*hour + hour*2/3, 100*hour - 1}, {100 * hour, 100*hour + hour/3 - 1}, {100*hour + hour/3, 100*hour + hour*2/3 - 1}}, up.asked())
-	})
-}
-
 // TestCloseEndsPrefetching: what is being fetched ahead ends at once when the cache is closed,
 // however long the upstream takes.
 func TestCloseEndsPrefetching(t *testing.T) {

@@ -66,7 +66,7 @@ func TestSlowClients(t *testing.T) {
 		{"dripping bodies", 100, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nquery=", "u", noAnswer},
 		{"dripping headers", 100, "GET /metrics HTTP/1.1\r\nX-A: ", "u", noAnswer},
 		{"silent connections", 2000, "", "", func(net.Conn) bool { return false }},
-		{"stalled readers", 30, "GET /api/v1/query_range?" + large + " HTTP/1.1\r\nHost: x\r\n\r\n", "", established},
+		{"stalled readers", 12, "GET /api/v1/query_range?" + large + " HTTP/1.1\r\nHost: x\r\n\r\n", "", established},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel() // they wait

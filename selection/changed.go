@@ -1,4 +1,4 @@
-package cache
+package selection
 
 import (
 	"fmt"
@@ -8,14 +8,12 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
-	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/selection"
 )
 
-// changedSamples compares samples that were kept with what a fetch of the same spans has brought in their
-// place. It returns the number of series in which they differ, and where the first of them does.
-func changedSamples(was, is *selection.Selection, spans tile.Spans) (series int, first string) {
+// Changed compares samples that were kept with what a fetch has brought in their place, between pairs of
+// times (ms, the second not included). It returns the number of series in which they differ, and where the
+// first of them does.
+func Changed(was, is *Selection, spans [][2]int64) (series int, first string) {
 	for i, k := 0, 0; i < was.NumSeries() || k < is.NumSeries(); {
 		order := 0 // of the next series in was, beside that in is
 		switch {
@@ -49,22 +47,22 @@ func changedSamples(was, is *selection.Selection, spans tile.Spans) (series int,
 
 // ofSeries is one series of a selection; number -1 is none.
 type ofSeries struct {
-	*selection.Selection
+	*Selection
 	number int
 }
 
 // in returns the chunks of the series that have something of s.
-func (o ofSeries) in(s tile.Span) []selection.Chunk {
+func (o ofSeries) in(s [2]int64) []Chunk {
 	if o.number < 0 {
 		return nil
 	}
-	return o.Overlapping(o.number, s.From, s.To-1)
+	return o.Overlapping(o.number, s[0], s[1]-1)
 }
 
 // difference says where had and has, the same series, differ in s; nothing if they do not.
-func difference(had, has ofSeries, s tile.Span) string {
+func difference(had, has ofSeries, s [2]int64) string {
 	a, b := had.in(s), has.in(s)
-	if slices.EqualFunc(a, b, func(x, y selection.Chunk) bool {
+	if slices.EqualFunc(a, b, func(x, y Chunk) bool {
 		return x.Enc == y.Enc && slices.Equal(had.Bytes(x), has.Bytes(y))
 	}) {
 		return ""
@@ -72,10 +70,10 @@ func difference(had, has ofSeries, s tile.Span) string {
 	x, y := chunkenc.NewNopIterator(), chunkenc.NewNopIterator()
 	series := has
 	if len(a) > 0 {
-		x, series = had.Decode(had.number, a, s.From, s.To-1, nil), had
+		x, series = had.Decode(had.number, a, s[0], s[1]-1, nil), had
 	}
 	if len(b) > 0 {
-		y = has.Decode(has.number, b, s.From, s.To-1, nil)
+		y = has.Decode(has.number, b, s[0], s[1]-1, nil)
 	}
 	for {
 		p, q := x.Next(), y.Next()
