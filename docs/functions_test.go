@@ -13,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
+	resampled "github.com/promwarp/promwarp/resample/aggregate"
 )
 
 var update = flag.Bool("update", false, "write functions.md anew")
@@ -55,6 +57,9 @@ func TestSides(t *testing.T) {
 	}
 	for _, f := range vector.Functions() {
 		gpu(f.Name, f.GPU, f.NoGPU)
+	}
+	for _, d := range resampled.Definitions {
+		gpu(d.Name, d.GPU, d.NoGPU)
 	}
 }
 
@@ -113,6 +118,22 @@ such a function has a second row, which takes its place with `+"`exact=bits`"+`.
 	}
 	for _, kind := range kinds {
 		say("| %s | %s |\n", strings.Join(of[kind], ", "), kind)
+	}
+	say("%s", "\n## Functions of classic histograms\n\n| function | constants before the input | results |\n| --- | ---: | --- |\n")
+	for _, f := range histogram.Functions() {
+		results := "one"
+		if f.Many {
+			results = "one for each constant behind the input"
+		}
+		say("| %s | %d | %s |\n", linked(t, "cpuexec/histogram", f.Name), f.Args, results)
+	}
+	say("%s", "\n## Functions that are nodes of their own\n\n| function | node of a plan |\n| --- | --- |\n")
+	for _, c := range vector.Calls() {
+		say("| `%s` | `%T` |\n", c.Name, c.Node)
+	}
+	say("%s", "\n## Aggregates of resample requests\n\n| aggregate | parts of a state that it reads | kernels |\n| --- | --- | --- |\n")
+	for _, d := range resampled.Definitions {
+		say("| [`%s`](../resample/aggregate/definitions.go) | %s | %s |\n", d.Name, strings.Join(resampled.PartNames(d.Reads), ", "), policy(d.GPU, d.NoGPU))
 	}
 	return out.String()
 }

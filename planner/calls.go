@@ -16,17 +16,17 @@ import (
 )
 
 // absent compiles absent and absent_over_time.
-func (w *walker) absent(e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
 	known, ok := absentLabels(e.Args[0])
 	if !ok {
 		return nil, e.Func.Name + " with matchers of one label whose order decides is evaluated by Prometheus's engine"
 	}
-	a := &plan.Absent{Labels: known, OverTime: e.Func.Name == "absent_over_time", Origin: w.origin(e)}
+	a := &plan.Absent{Labels: known, OverTime: f != nil, Origin: w.origin(e)}
 	sc.selectorRefused = ""
 	var reason string
 	if a.OverTime {
 		// The reason is the call's own, there being no expression in between.
-		a.Input, reason = w.window(window.Present, e, sc)
+		a.Input, reason = w.window(f, e, sc)
 	} else if a.Input, reason = w.compile(e.Args[0], sc); a.Input == nil {
 		reason = stays(reason)
 	}
@@ -80,7 +80,7 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (pla
 		Func: f, ArgPos: w.pos(e.Args[0]), InputPos: w.pos(e.Args[f.Args]), Origin: w.origin(e),
 		Merges: w.merges(e.PosRange),
 	}
-	if f.Name == "histogram_quantiles" {
+	if f.Many {
 		h.Label = e.Args[1].(*parser.StringLiteral).Val
 		switch h.Label {
 		case "":
@@ -237,7 +237,7 @@ func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
 	case *parser.SubqueryExpr:
 		in = append(in[:len(in):len(in)], e)
 	case *parser.Call:
-		if e.Func.Name == "info" {
+		if _, ok := vector.Called(e.Func.Name).Node.(*plan.Info); ok {
 			return rs.visit(e.Args[0], in)
 		}
 	}
@@ -252,7 +252,7 @@ func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
 }
 
 // relabel compiles label_replace and label_join.
-func (w *walker) relabel(e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) relabel(pattern int, e *parser.Call, sc scope) (plan.Node, string) {
 	args, ok := literals(e.Args[1:])
 	if !ok {
 		return nil, reasonNotLiteral(e)
@@ -261,8 +261,8 @@ func (w *walker) relabel(e *parser.Call, sc scope) (plan.Node, string) {
 		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Origin: w.origin(e)}, ""
 	}
 	const wrongSource, wrongLabel = "invalid source label name in ", "invalid destination label name in "
-	r := &plan.Relabel{Name: e.Func.Name, Label: args[0], Origin: w.origin(e), Merges: w.merges(e.PosRange)}
-	if e.Func.Name == "label_replace" {
+	r := &plan.Relabel{Label: args[0], Origin: w.origin(e), Merges: w.merges(e.PosRange)}
+	if pattern > 0 {
 		r.Template, r.Source = args[1], args[2:3]
 		var err error
 		if r.Regexp, err = regexp.Compile("^(?s:" + args[3] + ")$"); err != nil {
@@ -324,11 +324,7 @@ func reasonNotLiteral(e *parser.Call) string {
 // timestamp compiles timestamp and start_timestamp of a bare selector, which read the
 // samples' own times; of anything else timestamp is the time of the step. Neither
 // function cares whether the selector is anchored or smoothed.
-func (w *walker) timestamp(e *parser.Call, sc scope) (plan.Node, string) {
-	f := window.Timestamp
-	if e.Func.Name == window.StartTimestamp.Name {
-		f = window.StartTimestamp
-	}
+func (w *walker) timestamp(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
 	v, ok := e.Args[0].(*parser.VectorSelector)
 	switch {
 	case !ok && f == window.Timestamp:

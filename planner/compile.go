@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -63,7 +64,7 @@ func (w *walker) vectorNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
 		}
-		return w.mapped(&plan.Map{Func: vector.Named("neg"), Origin: w.origin(e)}, e.Expr, sc)
+		return w.mapped(&plan.Map{Func: vector.Negate, Origin: w.origin(e)}, e.Expr, sc)
 	}
 	return nil, "it is not on an executor yet"
 }
@@ -102,39 +103,35 @@ func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) (plan.Node, st
 }
 
 func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
-	switch e.Func.Name {
-	case "scalar", "time", "pi":
-		return nil, reasonScalar
-	case "vector":
-		return w.vector(e, sc)
-	}
 	if f := vector.Named(e.Func.Name); f != nil {
 		if len(e.Args) == 0 {
 			return &plan.Date{Func: f, Origin: w.origin(e)}, ""
 		}
 		return w.mapCall(f, e, sc)
 	}
-	if f, ok := plan.Histograms[e.Func.Name]; ok {
+	if f := histogram.Named(e.Func.Name); f != nil {
 		return w.histogram(f, e, sc)
 	}
-	switch e.Func.Name {
-	case "absent", "absent_over_time":
-		return w.absent(e, sc)
-	case "timestamp", "start_timestamp":
-		return w.timestamp(e, sc)
-	case "label_replace", "label_join":
-		return w.relabel(e, sc)
-	case "info":
-		return w.info(e, sc)
+	if f := window.Named(e.Func.Name); f != nil {
+		return w.window(f, e, sc)
 	}
-	if plan.Sorts[e.Func.Name] {
-		return w.sort(e, sc)
-	}
-	f := window.Named(e.Func.Name)
-	if f == nil {
+	switch c := vector.Called(e.Func.Name); c.Node.(type) {
+	case nil:
 		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
+	case *plan.Absent:
+		return w.absent(c.Window, e, sc)
+	case *plan.Window:
+		return w.timestamp(c.Window, e, sc)
+	case *plan.Relabel:
+		return w.relabel(c.Pattern, e, sc)
+	case *plan.Info:
+		return w.info(e, sc)
+	case *plan.Sort:
+		return w.sort(e, sc)
+	case *plan.Vector:
+		return w.vector(e, sc)
 	}
-	return w.window(f, e, sc)
+	return nil, reasonScalar
 }
 
 // window compiles a function of a range selector or a subquery.
@@ -372,7 +369,7 @@ func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		if in == nil || e.Op == parser.ADD {
 			return in, reason
 		}
-		return &plan.Map{Func: vector.Named("neg"), Input: in, Origin: w.origin(e)}, ""
+		return &plan.Map{Func: vector.Negate, Input: in, Origin: w.origin(e)}, ""
 	case *parser.BinaryExpr:
 		f := vector.Named(e.Op.String())
 		if f == nil {
@@ -380,19 +377,18 @@ func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		}
 		return w.scalarOp(f, e.LHS, e.RHS, e, sc)
 	case *parser.Call:
-		switch e.Func.Name {
-		case "time":
+		switch n := vector.Called(e.Func.Name).Node.(type) {
+		case *plan.Time:
 			return &plan.Time{Origin: w.origin(e)}, ""
-		case "scalar":
+		case *plan.ScalarOp:
+			return w.scalarOp(n.Func, e.Args[0], e.Args[1], e, sc)
+		case *plan.Scalar:
 			sc.forgetNames(true)
 			in, reason := w.compile(e.Args[0], sc)
 			if in == nil {
 				return nil, stays(reason)
 			}
 			return &plan.Scalar{Input: in, Origin: w.origin(e)}, ""
-		}
-		if f, ok := vector.ScalarFuncs[e.Func.Name]; ok {
-			return w.scalarOp(f, e.Args[0], e.Args[1], e, sc)
 		}
 	}
 	if pos := w.pos(expr); pos.End-pos.Start > maxReasonText {
@@ -538,7 +534,7 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) (plan.Node, string
 	}
 	slices.Sort(a.Grouping)
 	sc.selectorRefused = ""
-	sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
+	sc.labels = sc.labels || f.Labels
 	if !a.Func.Keeps && !groupsByName(a) {
 		// Grouping without some labels removes names, but neither types nor units.
 		sc.leavesTypes = a.Without && (!sc.anyName || sc.leavesTypes)
@@ -559,7 +555,7 @@ func groupsByName(a *plan.Aggregate) bool {
 // parameter puts the operator's parameter, if it has one, into a, or says why
 // that cannot be.
 func (w *walker) parameter(a *plan.Aggregate, e *parser.AggregateExpr, sc scope) string {
-	if e.Op == parser.COUNT_VALUES {
+	if a.Func.Labels {
 		name, ok := e.Param.(*parser.StringLiteral)
 		if !ok {
 			return "count_values with a label name in parentheses is not on an executor yet"

@@ -7,7 +7,6 @@ package planner
 
 import (
 	"context"
-	"math"
 	"strings"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -197,7 +198,8 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 		if e.Param != nil {
 			down(&e.Param, sc)
 		}
-		sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
+		f := aggregate.Named(e.Op.String())
+		sc.labels = sc.labels || f != nil && f.Labels
 		down(&e.Expr, sc)
 	case *parser.StepInvariantExpr:
 		if sc.outer == 0 {
@@ -209,11 +211,12 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 	case *parser.SubqueryExpr:
 		down(&e.Expr, w.subquery(e, sc))
 	case *parser.Call:
-		switch e.Func.Name {
-		case "info":
+		c := vector.Called(e.Func.Name)
+		if _, ok := c.Node.(*plan.Info); ok {
 			w.insideInfo(d, e, sc)
 			return
-		case "absent", "timestamp", "start_timestamp", "absent_over_time":
+		}
+		if c.ReadsSelector {
 			sc.selectorRefused = e.Func.Name + "() reads the selector itself"
 		}
 		if w.losesMetadata(e) {
@@ -367,9 +370,11 @@ func (f *facts) ofNode(e parser.Expr, below [2]*facts) {
 	case *parser.VectorSelector:
 		f.selects = true
 	case *parser.Call:
-		f.constant, f.isConstant = math.Pi, e.Func.Name == "pi"
+		if n, ok := vector.Called(e.Func.Name).Node.(*plan.Number); ok {
+			f.constant, f.isConstant = n.Value, true
+		}
 		f.metadata = f.metadata || setsMetadata(e)
-		f.histogram = f.histogram || plan.Histograms[e.Func.Name] != nil
+		f.histogram = f.histogram || histogram.Named(e.Func.Name) != nil
 	}
 	f.pos, f.typ = e.PositionRange(), e.Type()
 }
@@ -397,10 +402,10 @@ func (w *walker) constant(e parser.Expr) (float64, bool) {
 
 // setsMetadata reports whether a function sets a type or unit.
 func setsMetadata(call *parser.Call) bool {
-	switch call.Func.Name {
-	case "info":
+	switch vector.Called(call.Func.Name).Node.(type) {
+	case *plan.Info:
 		return true
-	case "label_replace", "label_join":
+	case *plan.Relabel:
 		label, ok := literals(call.Args[1:2])
 		return !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // sample is a sample of a bucket in the plain implementation, in the order of series.
@@ -44,6 +45,12 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 			hi = v
 		}
 	}
+	first, last := byTime[0], byTime[0]
+	for _, s := range byTime {
+		if s.t > last.t {
+			last = s
+		}
+	}
 	switch name {
 	case "count":
 		return float64(len(vs))
@@ -62,14 +69,8 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 	case "std":
 		return math.Sqrt(plainVariance(vs))
 	case "first":
-		return byTime[0].v
+		return first.v
 	case "last":
-		last := byTime[0]
-		for _, s := range byTime {
-			if s.t > last.t {
-				last = s
-			}
-		}
 		return last.v
 	case "median":
 		return exact.Quantile(0.5, vs)
@@ -89,7 +90,7 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 	case "time_weighted_mean":
 		return exactMean(in)
 	}
-	panic(name)
+	panic("plainAggregate lacks " + name)
 }
 
 // plainVariance is the population variance without rounding errors, which Prometheus's own has where
@@ -285,6 +286,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestEveryAggregate is TestPlain of each aggregate alone, by its name.
+func TestEveryAggregate(t *testing.T) {
+	for _, name := range (aggregate.Library{}).Names() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range some(9) {
+				r := rand.New(rand.NewPCG(seed, 4))
+				text := strings.Replace(randomRequest(r), everyAggregate, name+",rate:"+name, 1)
+				p, err := planned(form(text))
+				require.NoError(t, err, text)
+				series := randomSeries(r, p.Start, p.End, p.Grouping == nil)
+				st := store(t, series)
+				want := plain(p, series)
+				got, err := New(Options{Workers: 2}).Run(t.Context(), st, p)
+				require.NoError(t, err, text)
+				compareRows(t, p, want, rows(got), fmt.Sprintf("seed %d: %s", seed, text))
+			}
+		})
+	}
+}
+
 func compareRows(t *testing.T, p *Plan, want, got map[string][][]point, about string) {
 	require.Equal(t, len(want), len(got), about)
 	for name, rows := range want {
@@ -389,9 +410,13 @@ func randomSeries(r *rand.Rand, start, end int64, huge bool) (all []samples) {
 	return all
 }
 
+// everyAggregate is all aggregates, of samples and of differences between them.
+var everyAggregate = func() string {
+	names := aggregate.Library{}.Names()
+	return strings.Join(names, ",") + ",0pct,99.9pct,rate:" + strings.Join(names, ",rate:")
+}()
+
 var (
-	everyAggregate = "count,sum,mean,min,max,range,std,var,first,last,time_weighted_mean,median,95pct,0pct,99.9pct,nunique," +
-		"rate:count,rate:sum,rate:mean,rate:max,rate:median,rate:std,rate:last,rate:time_weighted_mean"
 	groupings    = []string{"", "", "&by=job", "&without=i", "&by=", "&by=job&reaggregate=sum", "&reaggregate=median", "&reaggregate=mean&by=job", "&reaggregate=std", "&reaggregate=max&without=job"}
 	fillingForms = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	layoutForms  = []string{"every=1m", "every=7s", "every=5m&closed=right", "every=1m&period=150s", "every=1m&period=150s&closed=right", "every=1m&period=20s&label=right", "every=90s&offset=13s&origin=1111.5",

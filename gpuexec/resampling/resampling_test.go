@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ var (
 	fillings  = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	sets      = []string{
 		"count", "sum,mean", "median,95pct,0pct,100pct,33.3pct,99pct", "nunique,median", "count,max,median,rate:median,rate:99.9pct", "min,max,range", "first,last", "std,var", "time_weighted_mean", "mean", "rate:sum,rate:max",
-		"count,sum,mean,min,max,range,std,var,first,last,time_weighted_mean,rate:count,rate:sum,rate:mean,rate:min,rate:std,rate:first,rate:time_weighted_mean",
+		strings.Join(aggregate.Library{}.Names(), ","), "rate:" + strings.Join(aggregate.Library{}.Names(), ",rate:"),
 	}
 )
 
@@ -100,6 +101,21 @@ func TestRandom(t *testing.T) {
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)
 	}
+}
+
+// TestEveryAggregate compares each aggregate alone, of series and of groups, with the cores.
+func TestEveryAggregate(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 256 << 20})
+	sel := random(t, rand.New(rand.NewPCG(3, 4)), 40, 0, 36_000_000)
+	for _, name := range (aggregate.Library{}).Names() {
+		t.Run(name, func(t *testing.T) {
+			for _, grouping := range groupings {
+				form := someHours + name + ",rate:" + name + grouping
+				check(t, a, synthetic.Storage{Selection: sel}, form, form)
+			}
+		})
+	}
+	require.Zero(t, a.declined)
 }
 
 // free is how many buffers for rows wait to be lent.
