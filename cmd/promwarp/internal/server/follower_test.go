@@ -103,12 +103,9 @@ func TestFollowsUpstream(t *testing.T) {
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
 	require.Contains(t, answerOf(t, s, `count by (cluster) (x{cluster!="eu"})`), `"metric":{},"value":[1800,"2"]`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
-	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
-	require.Contains(t, body, `"query.lookback-delta":"7m"`)
-	_, body = fetch(t, "GET", s.URL()+"/-/ready")
-	require.Contains(t, body, `external labels {cluster="eu"}, evaluation interval 15s, lookback delta 7m0s, features none, version 3.15.0`)
-	_, body = fetch(t, "GET", s.URL()+"/explain?query=x&time=1800")
-	require.Contains(t, body, `evaluation interval 15s`)
+	answers(t, s, "/api/v1/status/flags", `"query.lookback-delta":"7m"`)
+	answers(t, s, "/-/ready", `external labels {cluster="eu"}, evaluation interval 15s, lookback delta 7m0s, features none, version 3.15.0`)
+	answers(t, s, "/explain?query=x&time=1800", `evaluation interval 15s`)
 
 	// A fetch notices another configuration, the next look at everything other features.
 	up.set(labels.FromStrings("room", "5"), "30s", "promql-experimental-functions")
@@ -135,8 +132,7 @@ func TestGivenSettingsWin(t *testing.T) {
 	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"4"`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
-	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
-	require.Contains(t, body, `"query.lookback-delta":"1m"`)
+	answers(t, s, "/api/v1/status/flags", `"query.lookback-delta":"1m"`)
 }
 
 // TestUpstreamComesLater: a server that starts before its upstream follows it once it is
@@ -349,28 +345,17 @@ func TestSeveralUpstreams(t *testing.T) {
 	// Down from the start: partial, and said so by every door.
 	proxies[1].down.Store(true)
 	for _, path := range []string{query, query + "&executor=prometheus", query + "&executor=cpu&strict=true", "/query?query=sum(m)&time=600"} {
-		code, body := get(path)
-		require.Equal(t, 200, code, body)
-		require.Contains(t, body, warning)
+		answers(t, s, path, warning)
 	}
-	code, body := get("/api/v1/label/i/values")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `"data":["0","1"]`)
-	require.Contains(t, body, "without anything of the upstream up1")
-	code, body = get("/explain?analyze=true&format=text&query=sum(m)&time=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, "upstream  up0: ")
-	require.Contains(t, body, "upstream  up1: ")
-	require.Contains(t, body, "  -- "+warning)
-	_, body = get("/metrics")
-	require.Contains(t, body, `promwarp_partial_selections_total{upstream="up0"} 0`)
-	require.Contains(t, body, `promwarp_partial_selections_total{upstream="up1"} 5`)
+	answers(t, s, "/api/v1/label/i/values", `"data":["0","1"]`, "without anything of the upstream up1")
+	answers(t, s, "/explain?analyze=true&format=text&query=sum(m)&time=600", "upstream  up0: ", "upstream  up1: ", "  -- "+warning)
+	answers(t, s, "/metrics", `promwarp_partial_selections_total{upstream="up0"} 0`, `promwarp_partial_selections_total{upstream="up1"} 5`)
 
 	// Remote read has no warnings.
 	reader := quickSettings()
 	reader.Upstream.URL = s.URL()
 	third, stopThird := runServer(t, Config{Settings: reader})
-	code, body = fetch(t, "GET", third.URL()+query)
+	code, body := fetch(t, "GET", third.URL()+query)
 	require.Equal(t, 502, code, body)
 	require.Contains(t, body, "down for a test")
 
@@ -381,18 +366,14 @@ func TestSeveralUpstreams(t *testing.T) {
 		require.NotContains(t, body, "warnings")
 	}
 	require.NoError(t, stopThird())
-	code, body = get("/explain?analyze=true&query=sum(rate(m[5m]))&start=600&end=1200&step=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `"upstreams":[{"name":"up0","cache":{"tiles_kept":`)
+	body = answers(t, s, "/explain?analyze=true&query=sum(rate(m[5m]))&start=600&end=1200&step=600", `"upstreams":[{"name":"up0","cache":{"tiles_kept":`)
 	require.NotContains(t, body, "failure")
 
 	// A restart finds both on disk; a reload that changes on_failure keeps both.
 	require.NoError(t, stop())
 	s, stop = start()
 	before := proxies[0].reads.Load() + proxies[1].reads.Load()
-	code, body = get(query)
-	require.Equal(t, 200, code)
-	require.NotContains(t, body, "warnings")
+	require.NotContains(t, answers(t, s, query), "warnings")
 	stores := s.current.Load().reads.Stores
 	configure("error")
 	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
@@ -400,8 +381,7 @@ func TestSeveralUpstreams(t *testing.T) {
 	require.Equal(t, stores, s.current.Load().reads.Stores)
 	_, _ = get(query)
 	require.Equal(t, before, proxies[0].reads.Load()+proxies[1].reads.Load())
-	_, body = get("/metrics")
-	require.Contains(t, body, `promwarp_cache_disk_files{upstream="up1"} `)
+	answers(t, s, "/metrics", `promwarp_cache_disk_files{upstream="up1"} `)
 
 	// Dropped, it must be asked again, and now it is needed.
 	code, body = fetch(t, "POST", s.URL()+"/api/v1/admin/cache/drop?all=true")
@@ -432,7 +412,5 @@ func TestSeveralUpstreams(t *testing.T) {
 	configure("warn")
 	s, _ = start()
 	require.Zero(t, left())
-	code, body = get(query)
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `[600,"0.05"]`)
+	answers(t, s, query, `[600,"0.05"]`)
 }

@@ -127,13 +127,10 @@ func TestServe(t *testing.T) {
 		require.Equal(t, 200, code)
 		require.Contains(t, body, `"value":[1,"1"]`)
 	}
-	code, body := fetch(t, "GET", s.URL()+"/metrics")
-	require.Equal(t, 200, code)
-	for _, m := range []string{"promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines", "promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries"} {
-		require.Contains(t, body, m)
-	}
+	answers(t, s, "/metrics", "promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines",
+		"promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries")
 	answers(t, s, "/api/v1/status/flags", `"query.timeout":"2m"`)
-	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
+	code, _ := fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 404, code)
 	require.NoError(t, stop())
 	require.Contains(t, log.String(), s.URL()+"/api/v1/read")
@@ -224,8 +221,7 @@ func TestServeDataDirectory(t *testing.T) {
 	s, _ := runServer(t, Config{Settings: set})
 	answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
 	answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
-	code, body := fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
-	require.Equal(t, 200, code, body)
+	body := answers(t, s, "/api/v1/series?match[]=m")
 	var r struct{ Data []map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	require.Len(t, r.Data, 2)
@@ -267,9 +263,7 @@ func TestReload(t *testing.T) {
 	var log testlog.Log
 	s, _ := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
-	ask := func() {
-		answers(t, s, "/query?query=sum(m)&time=600", `[600,"30"]`)
-	}
+	ask := func() { answers(t, s, "/query?query=sum(m)&time=600", `[600,"30"]`) }
 	reload := func(want int) string {
 		code, body := fetch(t, "POST", s.URL()+"/-/reload")
 		require.Equal(t, want, code, body)
@@ -315,8 +309,7 @@ func TestReload(t *testing.T) {
 		require.Contains(t, reload(500), want)
 		require.Same(t, good, s.current.Load())
 		ask()
-		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
-		require.Contains(t, metrics, "promwarp_config_last_reload_successful 0")
+		answers(t, s, "/metrics", "promwarp_config_last_reload_successful 0")
 	}
 	require.Contains(t, log.String(), "the running one stays")
 
@@ -403,10 +396,7 @@ func TestAdminAPI(t *testing.T) {
 		set.Web.EnableAdminAPI = enabled
 		up := counting{at: make(chan struct{}, 10)}
 		s, stop := runServer(t, Config{Settings: set, Upstream: up})
-		ask := func() {
-			code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
-			require.Equal(t, 200, code, body)
-		}
+		ask := func() { answers(t, s, "/api/v1/query?query=up&time=1") }
 		ask()
 		ask()
 		require.Len(t, up.at, 1)
@@ -428,9 +418,7 @@ func TestCachePath(t *testing.T) {
 	set := quickSettings()
 	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
 	up := counting{at: make(chan struct{}, 10)}
-	ask := func(s *Server) {
-		answers(t, s, "/api/v1/query?query=up&time=1", `[1,"1"]`)
-	}
+	ask := func(s *Server) { answers(t, s, "/api/v1/query?query=up&time=1", `[1,"1"]`) }
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) { return set, nil }})
 	ask(s)
 	require.Len(t, up.at, 1)
@@ -445,8 +433,7 @@ func TestCachePath(t *testing.T) {
 	require.Equal(t, 200, code, body)
 	ask(s)
 	require.Len(t, up.at, 1)
-	_, metrics := fetch(t, "GET", s.URL()+"/metrics")
-	require.Contains(t, metrics, "promwarp_cache_disk_files 1\n")
+	answers(t, s, "/metrics", "promwarp_cache_disk_files 1\n")
 	require.NoError(t, stop())
 
 	s, _ = runServer(t, Config{Settings: set, Upstream: up})
@@ -479,12 +466,8 @@ func TestClientDoors(t *testing.T) {
 	set.Query.LookbackDelta = config.AutoDuration(100 * 365 * 24 * time.Hour) // back to the sample's time
 	s, _ := runServer(t, Config{Settings: set, Upstream: counting{}})
 
-	code, body := fetch(t, "GET", s.URL()+"/federate?match[]=up")
-	require.Equal(t, 200, code)
-	require.Equal(t, "# TYPE up untyped\nup{instance=\"\"} 1 1000\n", body)
-
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/features")
-	require.Equal(t, 200, code)
+	require.Equal(t, "# TYPE up untyped\nup{instance=\"\"} 1 1000\n", answers(t, s, "/federate?match[]=up"))
+	body := answers(t, s, "/api/v1/features")
 	var got struct{ Data map[string]map[string]bool }
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.True(t, got.Data["promql"]["at_modifier"])
@@ -549,13 +532,8 @@ func TestServeRemoteRead(t *testing.T) {
 	require.Equal(t, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse", typ)
 	require.NotEmpty(t, body)
 
-	_, text := fetch(t, "GET", s.URL()+"/metrics")
-	for _, m := range []string{
+	answers(t, s, "/metrics",
 		`promwarp_read_requests_total{form="samples",outcome="refused"} 1`, `promwarp_read_requests_total{form="none",outcome="refused"} 1`,
-		`promwarp_read_requests_total{form="chunks",outcome="ok"} 1`, "promwarp_read_series_total 1", "prometheus_remote_read_handler_queries 0",
-	} {
-		require.Contains(t, text, m)
-	}
-	_, text = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
-	require.Contains(t, text, `"storage.remote.read-sample-limit":"10"`)
+		`promwarp_read_requests_total{form="chunks",outcome="ok"} 1`, "promwarp_read_series_total 1", "prometheus_remote_read_handler_queries 0")
+	answers(t, s, "/api/v1/status/flags", `"storage.remote.read-sample-limit":"10"`)
 }
