@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -216,6 +217,28 @@ func TestExecutor(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, mixed, quantiles/2, "uncertain quantiles")
+}
+
+// TestBefore1970: times of samples from before 1970, which Prometheus's engine answers as they are, or as 0.
+func TestBefore1970(t *testing.T) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m", "job", "a", "instance", "i"))
+	for at := int64(-600_000); at < 600_000; at += 15_000 {
+		require.NoError(t, b.Floats([]int64{at}, []float64{float64(at % 7)}))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	x, cpu := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Slots: 3}), cpuexec.New(cpuexec.Options{})
+	for _, f := range testFunctions {
+		if strings.HasPrefix(f, "ts_of") || f == "timestamp" {
+			job := jobOver(aggregation("max", f, 60_000, 0, nil, []string{"job"}, false), plan.Grid{Start: -500_000, Interval: 60_000, Steps: 16}, sel)
+			want, err := cpu.Run(t.Context(), job)
+			require.NoError(t, err)
+			got, err := x.Run(t.Context(), job)
+			require.NoError(t, err)
+			same(t, want, got, true, f)
+		}
+	}
 }
 
 // bitsOf is the bits of a sum. Which NaN comes of an operation is the

@@ -84,22 +84,10 @@ func suitsData(l *cpuexec.Leaf) string {
 		return "samples with start timestamps are not on the GPU yet"
 	case window.Of(l.Window.Func).GPU.Kernel == abi.ByOrder && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
-	case window.Of(l.Window.Func).NotBefore1970 && steps(l).Start < l.Window.Width && startsBefore1970(l):
-		return "the newest time of samples from before 1970 is not on the GPU"
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}
 	return ""
-}
-
-// startsBefore1970 reports whether there are samples from before 1970.
-func startsBefore1970(l *cpuexec.Leaf) bool {
-	for i := range l.Selection.NumSeries() {
-		if cs := l.Selection.Chunks(i); len(cs) > 0 && cs[0].MinT < 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // inWindow is the number of samples that a window of a leaf holds, by the average

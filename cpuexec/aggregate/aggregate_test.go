@@ -176,7 +176,7 @@ func BenchmarkRanker(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
-						s := newSelector(node, constant(node.Param), q, in)
+						s := Of(node.Func).selector(node, constant(node.Param), q, in)
 						l := &operator.Loop{Query: q, Out: s, N: n, Fill: func(_, i int, out dense.Row, c *dense.Counts) error {
 							copy(out.Values, vals[i])
 							for w := range out.Present {

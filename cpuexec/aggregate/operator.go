@@ -111,10 +111,10 @@ func (s *Sum) FirstSeries(rows []plan.Row) [][]int32 { return s.adder.FirstSerie
 func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
 	var s Selector = Nothing{}
 	var notes []error
-	none, fails := p.Check(n, func(note error) { notes = append(notes, note) })
+	none, fails := Of(n.Func).check(&p, n, func(note error) { notes = append(notes, note) })
 	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
 		if !none && fails == nil {
-			s = newSelector(n, p, q, in)
+			s = Of(n.Func).selector(n, p, q, in)
 		}
 		return s
 	})
@@ -168,11 +168,6 @@ type Selector interface {
 	// single step group by group in the order of Prometheus's heaps. The memory of the sink is
 	// counted no longer.
 	Rows(q *operator.Query) []plan.Row
-}
-
-// newSelector makes the sink of n.
-func newSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
-	return Of(n.Func).selector(n, p, q, in)
 }
 
 // Nothing is the sink that keeps no series.
@@ -254,14 +249,7 @@ func varying(values []float64) Parameter {
 // so many: a little less than the largest int64, which is no float.
 const mostSeries = 1<<63 - 1<<10
 
-// Check says what Prometheus's engine does about the parameter of an operator that
-// keeps some of its input's series, before it looks at these: whether it keeps none
-// at any step, or fails. note gets what it warns of once it has evaluated the input.
-func (p *Parameter) Check(n *plan.Aggregate, note func(error)) (none bool, err error) {
-	return Of(n.Func).check(p, n, note)
-}
-
-// checkCount is Check for a number of series.
+// checkCount is check for a number of series.
 func (p *Parameter) checkCount(*plan.Aggregate, func(error)) (none bool, err error) {
 	switch {
 	case p.high < 1:
@@ -276,7 +264,7 @@ func (p *Parameter) checkCount(*plan.Aggregate, func(error)) (none bool, err err
 	return false, nil
 }
 
-// checkRatio is Check for a share of the series.
+// checkRatio is check for a share of the series.
 func (p *Parameter) checkRatio(n *plan.Aggregate, note func(error)) (none bool, err error) {
 	switch {
 	case p.high == 0 && p.low == 0:
@@ -317,7 +305,10 @@ type Function struct {
 
 	adds     *adding                                                                               // of operators that add value to value
 	selector func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector // of those that keep series
-	check    func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
+	// check says what Prometheus's engine does about the parameter of one that keeps series, before it
+	// looks at these: whether it keeps none at any step, or fails. note gets what it warns of once it
+	// has evaluated the input.
+	check func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
 
 	// Again says whether a remote reader that aggregates gets the same from what was aggregated.
 	Again Again

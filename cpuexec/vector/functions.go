@@ -16,58 +16,42 @@ import (
 const noGPUMath = "Go's function has no twin with the same bits there"
 
 var (
-	_ = define(&Function{
-		MapFunc:    plan.MapFunc{Name: "+", Args: 1},
-		arithmetic: func(a, b float64) float64 { return a + b },
-		loop: func(out, lhs, rhs []float64) {
-			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-			for k := range out {
-				out[k] = lhs[k] + rhs[k]
-			}
-		},
-		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Add"},
-		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "Add"},
+	_ = defineArithmetic("+", "Add", "Add", func(a, b float64) float64 { return a + b }, func(out, lhs, rhs []float64) {
+		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+		for k := range out {
+			out[k] = lhs[k] + rhs[k]
+		}
 	})
-	_ = define(&Function{
-		MapFunc:    plan.MapFunc{Name: "-", Args: 1},
-		arithmetic: func(a, b float64) float64 { return a - b },
-		loop: func(out, lhs, rhs []float64) {
-			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-			for k := range out {
-				out[k] = lhs[k] - rhs[k]
-			}
-		},
-		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Subtract"},
-		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "SubtractFrom"},
+	_ = defineArithmetic("-", "Subtract", "SubtractFrom", func(a, b float64) float64 { return a - b }, func(out, lhs, rhs []float64) {
+		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+		for k := range out {
+			out[k] = lhs[k] - rhs[k]
+		}
 	})
-	_ = define(&Function{
-		MapFunc:    plan.MapFunc{Name: "*", Args: 1},
-		arithmetic: func(a, b float64) float64 { return a * b },
-		loop: func(out, lhs, rhs []float64) {
-			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-			for k := range out {
-				out[k] = lhs[k] * rhs[k]
-			}
-		},
-		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Multiply"},
-		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "Multiply"},
+	_ = defineArithmetic("*", "Multiply", "Multiply", func(a, b float64) float64 { return a * b }, func(out, lhs, rhs []float64) {
+		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+		for k := range out {
+			out[k] = lhs[k] * rhs[k]
+		}
 	})
-	_ = define(&Function{
-		MapFunc:    plan.MapFunc{Name: "/", Args: 1},
-		arithmetic: func(a, b float64) float64 { return a / b },
-		loop: func(out, lhs, rhs []float64) {
-			lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-			for k := range out {
-				out[k] = lhs[k] / rhs[k]
-			}
-		},
-		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Divide"},
-		Swapped: abi.Policy{Kernel: abi.ByMap, Name: "DivideInto"},
+	_ = defineArithmetic("/", "Divide", "DivideInto", func(a, b float64) float64 { return a / b }, func(out, lhs, rhs []float64) {
+		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
+		for k := range out {
+			out[k] = lhs[k] / rhs[k]
+		}
 	})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "%", Args: 1}, arithmetic: math.Mod, NoGPU: noGPUMath})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "^", Args: 1}, arithmetic: math.Pow, NoGPU: noGPUMath})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: math.Atan2, NoGPU: noGPUMath})
 )
+
+// defineArithmetic defines an operator: swapped is what it is for kernels with its sides swapped.
+func defineArithmetic(name, policy, swapped string, f func(a, b float64) float64, loop func(out, lhs, rhs []float64)) *plan.MapFunc {
+	return define(&Function{
+		MapFunc: plan.MapFunc{Name: name, Args: 1}, arithmetic: f, loop: loop,
+		GPU: abi.Policy{Kernel: abi.ByMap, Name: policy}, Swapped: abi.Policy{Kernel: abi.ByMap, Name: swapped},
+	})
+}
 
 var (
 	_ = defineComparison("==", "==", "Equal", "Equal", func(a, b float64) bool { return a == b }, dense.Equal)

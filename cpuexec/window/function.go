@@ -30,8 +30,6 @@ type Function struct {
 	Sees Sees
 	// PerSecond says that what is found of a window is divided by its seconds.
 	PerSecond bool
-	// NotBefore1970 says that a time before 1970 is answered as 0, which kernels do not know.
-	NotBefore1970 bool
 
 	// Ordinary reports whether parameters are such that Prometheus's engine neither warns of
 	// them nor refuses them; nil stands for all. Outside is what others are, in words.

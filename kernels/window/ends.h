@@ -12,8 +12,8 @@ DEVICE double value_of_ends(Ends kind, const E& e, u32 n) {
     case kInstant:
     case kNewest: return e.newest();
     case kOldest: return e.oldest();
-    case kInstantTime:
-    case kNewestTime: return seconds_of(e.newest_time());
+    case kInstantTime: return seconds_of(e.newest_time());
+    case kNewestTime: return e.newest_time() < 0 ? 0 : seconds_of(e.newest_time());
     case kOldestTime: return seconds_of(e.oldest_time());
     case kNumber: return n;
     case kPresent:
