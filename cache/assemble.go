@@ -17,14 +17,14 @@ func (c *Cache) assemble(ctx context.Context, l *lookup) (*selection.Selection, 
 	for _, f := range l.flights {
 		ws.Merge(f.ws) // into a map of its own; those of flights are shared
 	}
-	if !l.more {
+	if l.kept.From <= l.want.From && l.kept.To >= l.want.To {
 		// What is kept has chunks that later queries get, too.
 		if sel, covered, ok := c.covering(l.entry, l.kept, l.moment); ok {
 			return covered.From(l.entry.key, sel), ws, nil
 		}
 	}
 	for _, f := range l.flights {
-		if f.whole.From <= l.want.From && f.whole.To >= l.want.To {
+		if f.From <= l.want.From && f.To >= l.want.To {
 			return f.has.From(l.entry.key, f.sel), ws, nil
 		}
 	}
@@ -58,7 +58,7 @@ func (l *lookup) join(ctx context.Context) (sel *selection.Selection, own bool, 
 		inputs = append(inputs, tile.Input{From: l.covered[0].From, Sel: base})
 	}
 	for _, f := range l.flights {
-		inputs = append(inputs, tile.Input{From: f.whole.From, Sel: f.sel})
+		inputs = append(inputs, tile.Input{From: f.From, Sel: f.sel})
 	}
 	if sel, err = tile.Join(ctx, inputs); err != nil {
 		return nil, false, err
@@ -70,7 +70,7 @@ func (l *lookup) join(ctx context.Context) (sel *selection.Selection, own bool, 
 func (l *lookup) left() tile.Coverage {
 	left := l.covered.Usable(l.moment)
 	for _, f := range l.flights {
-		left = left.Without(f.whole)
+		left = left.Without(f.Span)
 	}
 	return left
 }

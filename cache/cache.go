@@ -189,13 +189,13 @@ func (c *Cache) fetch(f *flight) (sel *selection.Selection, ws annotations.Annot
 		}
 	}()
 	if sel = f.came; sel == nil {
-		sel, ws, err = c.up.Fetch(f.ctx, f.whole.From, f.whole.To-1, f.entry.matchers)
+		sel, ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.entry.matchers)
 	}
 	if err != nil {
 		return nil, ws, err
 	}
 	if sel == nil {
-		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.whole.From, f.whole.To-1)
+		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
 	}
 	c.metrics.bytes.add(sel.PayloadBytes())
 	// The upstream may hand out one selection more than once.

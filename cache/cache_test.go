@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // At now, with the default tile and freshness, the horizon is at 100h.
@@ -92,12 +91,7 @@ func TestChunkQuerier(t *testing.T) {
 func TestExtremeRanges(t *testing.T) {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	ch := chunkenc.NewXORChunk()
-	app, err := ch.Appender()
-	require.NoError(t, err)
-	app.Append(0, -5, 1)
-	app.Append(0, 7, 2)
-	require.NoError(t, b.Chunk(chunkenc.EncXOR, -5, 7, ch.Bytes()))
+	require.NoError(t, b.Floats([]int64{-5, 7}, []float64{1, 2}))
 	sel, err := b.Finish()
 	require.NoError(t, err)
 	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
@@ -116,33 +110,6 @@ func TestExtremeRanges(t *testing.T) {
 	}
 }
 
-func TestFailureLeavesNothing(t *testing.T) {
-	fail := true
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		if fail {
-			return nil, nil, errUpstream
-		}
-		return minutely(t, 1, mint, maxt), nil, nil
-	}
-	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	q, err := c.Querier(10*hour, 20*hour)
-	require.NoError(t, err)
-	set := q.Select(t.Context(), false, nil, named("m")...)
-	require.False(t, set.Next())
-	require.ErrorIs(t, set.Err(), errUpstream)
-	cq, err := c.ChunkQuerier(10*hour, 20*hour)
-	require.NoError(t, err)
-	cset := cq.Select(t.Context(), false, nil, named("m")...)
-	require.False(t, cset.Next())
-	require.ErrorIs(t, cset.Err(), errUpstream)
-	require.Zero(t, c.Stats().Entries)
-	require.EqualValues(t, 2, c.totals().Failures)
-
-	fail = false
-	requireMinutely(t, query(t, c, 10*hour, 20*hour, "m"), 1, 10*hour, 20*hour)
-}
-
 func TestPanicInUpstreamIsAnError(t *testing.T) {
 	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
 		panic("boom")
@@ -156,172 +123,6 @@ func TestPanicInUpstreamIsAnError(t *testing.T) {
 	}
 	_, _, err = c.get(t.Context(), 0, hour, named("m"))
 	require.ErrorContains(t, err, "neither")
-}
-
-func TestConcurrentMissesFetchOnce(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		mint, maxt int64
-	}{{"old", 91 * hour, 95 * hour}, {"old and tail", 91 * hour, now}, {"tail", now - hour/2, now}} {
-		t.Run(c.name, func(t *testing.T) {
-			up := newGate(newMinutely(t, 3))
-			cache := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-			const n = 64
-			var wg sync.WaitGroup
-			for range n {
-				wg.Go(func() {
-					sel, _, err := cache.get(t.Context(), c.mint, c.maxt, named("m"))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					got, _ := read(t, sel.SeriesSet(c.mint, c.maxt, nil))
-					requireMinutely(t, got, 3, c.mint, c.maxt)
-				})
-			}
-			<-up.entered
-			require.Eventually(t, func() bool { return cache.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
-			close(up.open)
-			wg.Wait()
-			require.Len(t, up.asked(), 1)
-		})
-	}
-}
-
-func TestOverlappingMissesShareTiles(t *testing.T) {
-	up := newGate(newMinutely(t, 2))
-	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	var wg sync.WaitGroup
-	ask := func(mint, maxt int64) {
-		wg.Go(func() {
-			sel, _, err := c.get(t.Context(), mint, maxt, named("m"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			got, _ := read(t, sel.SeriesSet(mint, maxt, nil))
-			requireMinutely(t, got, 2, mint, maxt)
-		})
-		<-up.entered
-	}
-	ask(80*hour, 90*hour-1)
-	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
-	ask(84*hour, 95*hour)
-	require.Equal(t, []request{{90 * hour, 96*hour - 1}}, up.asked())
-	ask(84*hour, now)
-	require.Equal(t, []request{{96 * hour, now}}, up.asked())
-	ask(84*hour, now+1)
-	require.Equal(t, []request{{horizon, now + 1}}, up.asked(), "tails are shared only with queries for the same end")
-	close(up.open)
-	wg.Wait()
-	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 2, 80*hour, horizon-1)
-	require.Empty(t, up.asked())
-}
-
-func TestCancellingOneWaiterLeavesTheOther(t *testing.T) {
-	up := newGate(newMinutely(t, 1))
-	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, _, err := c.get(ctx, 80*hour, 90*hour, named("m"))
-		first <- err
-	}()
-	<-up.entered
-	go func() {
-		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
-		second <- err
-	}()
-	require.Eventually(t, func() bool { return c.totals().Shared == 1 }, 10*time.Second, time.Millisecond)
-	cancel()
-	require.ErrorIs(t, <-first, context.Canceled)
-	close(up.open)
-	require.NoError(t, <-second)
-	require.Len(t, up.asked(), 1)
-}
-
-func TestCancellingTheLastWaiterEndsTheFetch(t *testing.T) {
-	up := newGate(newMinutely(t, 1))
-	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	const n = 3
-	ctx, cancel := context.WithCancel(t.Context())
-	errs := make(chan error, n)
-	for range n {
-		go func() {
-			_, _, err := c.get(ctx, 80*hour, now, named("m"))
-			errs <- err
-		}()
-	}
-	<-up.entered
-	require.Eventually(t, func() bool { return c.totals().Shared == n-1 }, 10*time.Second, time.Millisecond)
-	cancel()
-	for range n {
-		require.ErrorIs(t, <-errs, context.Canceled)
-	}
-	require.Zero(t, up.inside.Load(), "the fetch has ended when the last query returns")
-	require.Zero(t, c.Stats().Entries)
-
-	// The next one starts anew.
-	close(up.open)
-	requireMinutely(t, query(t, c, 80*hour, now, "m"), 1, 80*hour, now)
-
-	// A context that has ended already fetches nothing.
-	up.asked()
-	_, _, err := c.get(ctx, 10*hour, 20*hour, named("m"))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, up.asked())
-}
-
-func TestEviction(t *testing.T) {
-	up := newMinutely(t, 10)
-	var one int64
-	{
-		c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-		query(t, c, 10*hour, 20*hour-1, "m0")
-		one = c.Stats().Bytes
-	}
-	c := New(up, Options{HostBytes: 3*one + one/2, Tile: testTile, Now: at(now)})
-	for i := range 3 {
-		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
-	}
-	require.Equal(t, 3, c.Stats().Entries)
-	up.asked()
-	query(t, c, 10*hour, 20*hour-1, "m0")
-	query(t, c, 10*hour, 20*hour-1, "m2") // now m1 is worth least
-	require.Empty(t, up.asked())
-	query(t, c, 10*hour, 20*hour-1, "m3")
-	require.Len(t, up.asked(), 1)
-	require.EqualValues(t, 3, c.totals().Evicted)
-	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
-	for _, i := range []int{0, 2, 3} {
-		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
-		require.Empty(t, up.asked(), "m%d", i)
-	}
-	requireMinutely(t, query(t, c, 10*hour, 20*hour-1, "m1"), 10, 10*hour, 20*hour-1)
-	require.Equal(t, []request{{10 * hour, 16*hour - 1}}, up.asked(), "its latest two tiles stayed")
-}
-
-func TestTooLargeIsServedNotKept(t *testing.T) {
-	up := newMinutely(t, 10)
-	c := New(up, Options{HostBytes: 40_000, Tile: testTile, Now: at(now)})
-	requireMinutely(t, query(t, c, 10*hour, 12*hour-1, "m"), 10, 10*hour, 12*hour-1)
-	require.Equal(t, 1, c.Stats().Entries)
-
-	requireMinutely(t, query(t, c, 20*hour, 60*hour-1, "m"), 10, 20*hour, 60*hour-1)
-	require.LessOrEqual(t, c.Stats().Bytes, int64(40_000))
-	up.asked()
-	requireMinutely(t, query(t, c, 10*hour, 12*hour-1, "m"), 10, 10*hour, 12*hour-1)
-	require.Empty(t, up.asked(), "what was kept before is not lost to it")
-
-	// A stretch that fits alone but not together with the rest replaces it once it
-	// is worth more.
-	for range 5 {
-		requireMinutely(t, query(t, c, 14*hour, 16*hour-1, "m"), 10, 14*hour, 16*hour-1)
-		require.LessOrEqual(t, c.Stats().Bytes, int64(40_000))
-	}
-	up.asked()
-	query(t, c, 14*hour, 16*hour-1, "m")
-	require.Empty(t, up.asked())
 }
 
 func TestManyEmptySelectorsAreBounded(t *testing.T) {
@@ -360,25 +161,6 @@ func TestAccounting(t *testing.T) {
 		require.Equal(t, n, c.Stats().Entries)
 		require.LessOrEqual(t, sum, c.limit)
 	}
-}
-
-func TestClearDuringAFetch(t *testing.T) {
-	up := newGate(newMinutely(t, 1))
-	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
-		done <- err
-	}()
-	<-up.entered
-	c.Clear()
-	close(up.open)
-	require.NoError(t, <-done)
-	require.Zero(t, c.Stats().Bytes)
-	require.Empty(t, c.entries)
-	up.asked()
-	query(t, c, 80*hour, 90*hour, "m")
-	require.Len(t, up.asked(), 1)
 }
 
 // corruptWhile is an upstream whose chunks are corrupt as long as that is so.
@@ -433,16 +215,9 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 		calls++
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("__name__", "m"))
-		ch := chunkenc.NewXORChunk()
-		app, err := ch.Appender()
-		require.NoError(t, err)
-		for ts := horizon - hour; ts < horizon; ts += 60_000 {
-			app.Append(0, ts, 0)
-		}
-		for ts := horizon; ts < horizon+hour/2; ts += 60_000 {
-			app.Append(0, ts, calls)
-		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, horizon-hour, horizon+hour/2-60_000, ch.Bytes()))
+		times := selectiontest.TimesBetween(horizon-hour, horizon+hour/2-60_000, 60_000)
+		value := func(ts int64) float64 { return map[bool]float64{true: calls}[ts >= horizon] }
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, times[0], times[len(times)-1], selectiontest.Encode(t, chunkenc.EncXOR, times, value)))
 		s, err := b.Finish()
 		return s, nil, err
 	}}
@@ -452,10 +227,10 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 		require.Len(t, got, 90)
 		for _, s := range got {
 			want := 0.0
-			if s.t >= horizon {
+			if s.T >= horizon {
 				want = float64(i + 1)
 			}
-			require.Equal(t, math.Float64bits(want), s.v)
+			require.Equal(t, math.Float64bits(want), s.V)
 		}
 	}
 	e := c.entries[matching.Key(named("m"))]

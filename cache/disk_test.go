@@ -1,12 +1,10 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,15 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
-	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 // onDisk opens a cache with a disk at path. It is closed when the test ends, if
@@ -48,33 +43,21 @@ func onDisk(t testing.TB, up Upstream, path string, o Options) *Cache {
 	return c
 }
 
-func TestRestart(t *testing.T) {
+// What a cache says of its disk.
+func TestDiskMetrics(t *testing.T) {
 	path := t.TempDir()
 	up := newMinutely(t, 3)
 	c := onDisk(t, up, path, Options{})
-	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now)
-	requireMinutely(t, query(t, c, 70*hour, 75*hour, "m"), 3, 70*hour, 75*hour)
+	query(t, c, 80*hour, now, "m")
 	query(t, c, 80*hour, 82*hour, "other")
-	up.asked()
-	tiles := c.Stats().Tiles
 	require.NoError(t, c.Close())
-	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now) // still answers
-	up.asked()
-
+	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now) // it still answers
 	reg := prometheus.NewPedanticRegistry()
 	c = onDisk(t, up, path, Options{Registerer: reg})
-	require.Zero(t, c.Stats().Tiles)
 	var qs QueryStats
 	_, _, err := c.get(WithStats(t.Context(), &qs), 80*hour, horizon-1, named("m"))
 	require.NoError(t, err)
 	require.EqualValues(t, 10, qs.TilesHit.Load())
-	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 3, 80*hour, horizon-1)
-	requireMinutely(t, query(t, c, 70*hour, 76*hour-1, "m"), 3, 70*hour, 76*hour-1)
-	require.Empty(t, up.asked())
-	requireMinutely(t, query(t, c, 70*hour, now, "m"), 3, 70*hour, now)
-	require.Equal(t, []request{{76 * hour, 80*hour - 1}, {horizon, now}}, sorted(up.asked()))
-	require.Equal(t, tiles+2-2, c.Stats().Tiles, "what was not asked for is not read")
-
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -87,74 +70,8 @@ promwarp_cache_disk_failing 0
 promwarp_cache_disk_entries 2
 # HELP promwarp_cache_disk_restored_tiles_total Tiles read from disk.
 # TYPE promwarp_cache_disk_restored_tiles_total counter
-promwarp_cache_disk_restored_tiles_total 13
+promwarp_cache_disk_restored_tiles_total 10
 `), "promwarp_cache_disk_failing", "promwarp_cache_disk_entries", "promwarp_cache_disk_restored_tiles_total"))
-}
-
-// What had to leave memory is read from disk again, tile by tile.
-func TestEvictedTilesComeFromDisk(t *testing.T) {
-	up := newMinutely(t, 10)
-	limit := sizeOfOne(t, 10) * 3 / 2
-	c := onDisk(t, up, t.TempDir(), Options{HostBytes: limit})
-	query(t, c, 10*hour, 20*hour-1, "m")
-	require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
-	query(t, c, 30*hour, 40*hour-1, "m")
-	require.Positive(t, c.totals().Evicted)
-	require.Eventually(t, func() bool {
-		return len(c.disk.Files(matching.Key(named("m")))) > 1 || c.disk.Stats().Bytes > limit
-	}, 10*time.Second, time.Millisecond)
-	up.asked()
-	for range 3 {
-		requireMinutely(t, query(t, c, 10*hour, 20*hour-1, "m"), 10, 10*hour, 20*hour-1)
-		requireMinutely(t, query(t, c, 30*hour, 40*hour-1, "m"), 10, 30*hour, 40*hour-1)
-	}
-	require.Empty(t, up.asked())
-	require.LessOrEqual(t, c.Stats().Bytes, limit)
-}
-
-// What is too old, or was dropped, does not come back with a restart.
-func TestRestartForgets(t *testing.T) {
-	series := 2
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, series, mint, maxt), nil, nil
-	}
-	path := t.TempDir()
-	var clock atomic.Int64
-	clock.Store(now)
-	o := Options{MaxAge: 6 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock.Load()) }}
-	c := onDisk(t, up, path, o)
-	restart := func() {
-		require.NoError(t, c.Close())
-		c = onDisk(t, up, path, o)
-		up.asked()
-	}
-	query(t, c, 80*hour, 90*hour-1, "m")
-	query(t, c, 80*hour, 90*hour-1, "other")
-	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 2 }, 10*time.Second, time.Millisecond)
-	series = 1
-	_, err := c.Drop(84*hour, 85*hour, named("m"))
-	require.NoError(t, err)
-	for _, f := range c.disk.Files(matching.Key(named("m"))) { // what is left may be there again
-		dropped := saving.CoverageOf(f.Covered).Within(tile.Span{From: 84 * hour, To: 86 * hour}, math.MinInt64)
-		require.Empty(t, dropped, "it is gone when Drop returns")
-	}
-	restart()
-	got := query(t, c, 80*hour, 90*hour-1, "m")
-	require.Equal(t, []request{{84 * hour, 86*hour - 1}}, up.asked(), "what was left was written again")
-	require.Len(t, got[`{__name__="m", i="000001"}`], 480)
-	restart()
-	_, err = c.Drop(84*hour, 85*hour, named("other")) // of which nothing is in memory
-	require.NoError(t, err)
-	query(t, c, 80*hour, 90*hour-1, "other")
-	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
-	restart()
-	clock.Add(7 * hour)
-	requireMinutely(t, query(t, c, 80*hour, 90*hour-1, "m"), 1, 80*hour, 90*hour-1)
-	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
-	restart()
-	c.Clear()
-	require.Zero(t, c.disk.Stats().Bytes)
 }
 
 // A dashboard that moves on leaves few files.
@@ -185,30 +102,12 @@ func TestFilesAreMerged(t *testing.T) {
 	require.Empty(t, up.asked())
 }
 
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) count(s string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), s)
-}
-
 // A disk that cannot be written to degrades to memory, is said once, and is
 // used again when it can be.
 func TestDiskFails(t *testing.T) {
 	up := newMinutely(t, 2)
 	path := filepath.Join(t.TempDir(), "cache")
-	var log lines
+	var log testlog.Log
 	o := Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), saveRetry: time.Millisecond}
 	c := onDisk(t, up, path, o)
 	require.NoError(t, os.RemoveAll(path))
@@ -221,10 +120,10 @@ func TestDiskFails(t *testing.T) {
 		require.Empty(t, up.asked(), "it is in memory")
 	}
 	require.Eventually(t, func() bool { return c.metrics.unsaved.value() > 5 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 1, log.count("Cannot write to cache.path"))
+	require.Equal(t, 1, log.Count("Cannot write to cache.path"))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 3 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 1, log.count("Writing to cache.path works again"))
+	require.Equal(t, 1, log.Count("Writing to cache.path works again"))
 	require.NoError(t, c.Close())
 	c = onDisk(t, up, path, o)
 	for i := range 3 {
@@ -391,37 +290,6 @@ func TestRestorePart(t *testing.T) {
 	requireMinutely(t, query(t, c, 0, 90*hour-1, "m"), 300, 0, 90*hour-1)
 	require.Empty(t, up.asked())
 	require.Less(t, c.Stats().Bytes, whole*5/4)
-}
-
-// Queries that come while the disk is read wait for it, or for their context.
-func TestRestoreIsShared(t *testing.T) {
-	up := newMinutely(t, 200)
-	path := t.TempDir()
-	c := onDisk(t, up, path, Options{})
-	query(t, c, 40*hour, 90*hour-1, "m")
-	require.NoError(t, c.Close())
-	up.asked()
-	for range 10 {
-		c := onDisk(t, up, path, Options{})
-		var wg sync.WaitGroup
-		for i := range 16 {
-			wg.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				if i%4 == 0 {
-					cancel()
-				}
-				sel, _, err := c.get(ctx, 40*hour, 90*hour-1, named("m"))
-				if i%4 != 0 && (err != nil || sel.NumSeries() != 200) {
-					t.Error(err)
-				}
-				cancel()
-			})
-		}
-		wg.Wait()
-		require.Empty(t, up.asked())
-		require.EqualValues(t, 25, c.metrics.restored.value())
-		require.NoError(t, c.Close())
-	}
 }
 
 // A drop fails as long as there are files that should have gone before: what is in

@@ -83,7 +83,7 @@ func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 		}
 		out = append(out, e)
 		for _, f := range slices.Clone(e.flights) {
-			if f.whole.From < s.To && s.From < f.whole.To {
+			if f.From < s.To && s.From < f.To {
 				f.void = true
 				f.leaveEntry()
 			}

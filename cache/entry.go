@@ -190,10 +190,10 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	if !f.restored {
 		c.saver.Save(e.key)
 	}
-	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
+	if old := had.Old().Within(f.settled, math.MinInt64).All(); len(old) > 0 && !f.restored && f.wider == nil {
 		f.replaced = func() {
 			defer c.rescue(func(error) {})
-			if n, first := changedSamples(base, brought, old); n > 0 {
+			if n, first := selection.Changed(base, brought, old.Pairs()); n > 0 {
 				c.metrics.corrected.add(int64(n))
 				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
 			}

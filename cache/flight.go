@@ -20,15 +20,13 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	entry    *entry
-	whole    tile.Span   // what is fetched
-	old      tile.Span   // the tiles of it that are to be kept
-	moment   tile.Moment // when it started
-	files    bool        // whether whole is on disk
-	superset *superset   // what is kept of a wider selector that covers whole; nil if there is none
-	ahead    bool        // whether it was started for no query
-	end      int64       // of the query which it was started for
-	stats    *QueryStats // of that query
+	part                // what it brings, and from where
+	entry   *entry      // of the selector
+	settled tile.Span   // the tiles of it that are to be kept
+	moment  tile.Moment // when it started
+	ahead   bool        // whether it was started for no query
+	end     int64       // of the query which it was started for
+	stats   *QueryStats // of that query
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -67,10 +65,10 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
 	f.entry, f.stats, f.done = e, statsFrom(ctx), make(chan struct{})
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.waiters.Store(1)
-	f.old = tile.Span{From: max(f.whole.From, f.moment.Settled.From), To: min(f.whole.To, f.moment.Settled.To)}
-	f.has = tile.Coverage(nil).With(f.old, c.fetchedAt())
+	f.settled = tile.Span{From: max(f.From, f.moment.Settled.From), To: min(f.To, f.moment.Settled.To)}
+	f.has = tile.Coverage(nil).With(f.settled, c.fetchedAt())
 	e.flights = append(e.flights, f)
-	x := c.expected(e, f.whole)
+	x := c.expected(e, f.Span)
 	x.Ahead = f.ahead
 	f.ctx = selection.Expect(f.ctx, x)
 	f.ctx = selection.OnRequest(f.ctx, f.stats.requests.Add)
@@ -83,8 +81,8 @@ func (c *Cache) launch(flights []*flight) {
 	up, ok := c.up.(Together)
 	same := map[tile.Span][]*flight{}
 	for _, f := range flights {
-		if ok && len(flights) > 1 && !f.files && f.superset == nil {
-			same[f.whole] = append(same[f.whole], f)
+		if ok && len(flights) > 1 && f.from == fromUpstream {
+			same[f.Span] = append(same[f.Span], f)
 		} else {
 			go c.fly(f)
 		}
@@ -101,7 +99,7 @@ func (c *Cache) flyTogether(up Together, flights []*flight) {
 		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.entry.matchers}
 	}
 	flown := make([]bool, len(flights))
-	s := flights[0].whole
+	s := flights[0].Span
 	err := rescue.Do(func() error {
 		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
 			flown[i], flights[i].came = true, sel
@@ -133,7 +131,7 @@ func (c *Cache) fly(f *flight) {
 }
 
 // narrow reports whether f is of nothing but what is newer than what is young already.
-func (c *Cache) narrow(f *flight) bool { return f.whole.From > f.moment.Now-c.fresh }
+func (c *Cache) narrow(f *flight) bool { return f.From > f.moment.Now-c.fresh }
 
 // land fetches what f is for. Queries see its tiles either under way or kept, never neither.
 func (c *Cache) land(f *flight) {
@@ -167,7 +165,7 @@ func (c *Cache) bring(f *flight) (err error) {
 		return err
 	}
 	if !f.ahead {
-		tiles := tile.Spans{f.old}.Tiles(c.tile)
+		tiles := tile.Spans{f.settled}.Tiles(c.tile)
 		c.metrics.misses.add(tiles)
 		f.stats.TilesFetched.Add(tiles)
 		f.stats.Fetches.Add(1)
@@ -204,24 +202,24 @@ func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
 // subsume answers f from the wider selector that it has, if it has one and that
 // is certain to be right.
 func (c *Cache) subsume(f *flight) bool {
-	if f.superset == nil {
+	if f.wider == nil {
 		return false
 	}
-	sel, ok := matching.Narrowed(f.superset.sel, f.entry.matchers, f.superset.entry.matchers, c.lacks)
+	sel, ok := matching.Narrowed(f.wider.sel, f.entry.matchers, f.wider.entry.matchers, c.lacks)
 	if !ok {
 		return false
 	}
 	// Exactly, for beside it there may be what is too old.
-	sel, err := sel.Slice(f.whole.From, f.whole.To-1).Cut(f.ctx, f.whole.From, f.whole.To-1)
+	sel, err := sel.Slice(f.From, f.To-1).Cut(f.ctx, f.From, f.To-1)
 	if err != nil {
 		return false
 	}
-	f.sel, f.has = sel, f.superset.has
-	tiles := tile.Spans{f.whole}.Tiles(c.tile)
+	f.sel, f.has = sel, f.wider.has
+	tiles := tile.Spans{f.Span}.Tiles(c.tile)
 	c.metrics.subsumed.add(tiles)
 	f.stats.TilesSubsumed.Add(tiles)
 	c.mu.Lock()
-	f.entry.parent = f.superset.entry // if it is corrupt, so is that
+	f.entry.parent = f.wider.entry // if it is corrupt, so is that
 	c.mu.Unlock()
 	return true
 }
@@ -277,7 +275,7 @@ func (c *Cache) leave(ctx context.Context, flights []*flight) {
 	}
 	c.mu.Unlock()
 	for _, f := range ended {
-		if !f.files && ctx.Err() != context.DeadlineExceeded {
+		if f.from != fromDisk && ctx.Err() != context.DeadlineExceeded {
 			<-f.done
 		}
 	}

@@ -2,19 +2,15 @@ package cache
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -24,6 +20,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,16 +68,9 @@ func minutely(t testing.TB, n int, mint, maxt int64) *selection.Selection {
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i)))
 		for from := tile.Floor(mint+step-1, step); from <= maxt; {
-			end := min(tile.Floor(from, hour)+hour-1, maxt)
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
-			last := from
-			for ts := from; ts <= end; ts += step {
-				app.Append(0, ts, float64(ts))
-				last = ts
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()))
+			times := selectiontest.TimesBetween(from, min(tile.Floor(from, hour)+hour-1, maxt), step)
+			last := times[len(times)-1]
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, selectiontest.Encode(t, chunkenc.EncXOR, times, func(ts int64) float64 { return float64(ts) })))
 			from = last + step
 		}
 	}
@@ -100,23 +90,7 @@ func named(name string) []*labels.Matcher {
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", name)}
 }
 
-// sample is one sample in a form that can be compared: histograms without their
-// counter reset hint, which depends on where chunks are cut.
-type sample struct {
-	t int64
-	v uint64
-	h uint64 // of a histogram, a hash of it
-}
-
-func hash(h *histogram.FloatHistogram) uint64 {
-	f := fnv.New64a()
-	b := fmt.Appendf(nil, "%d %x %x %x %v %v ", h.Schema, h.ZeroThreshold, h.Count, h.Sum, h.PositiveSpans, h.NegativeSpans)
-	for _, v := range slices.Concat([]float64{h.ZeroCount}, h.PositiveBuckets, h.NegativeBuckets) {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	f.Write(b)
-	return f.Sum64()
-}
+type sample = selectiontest.Sample
 
 // read drains a set into samples by series. Series without samples are left
 // out.
@@ -137,14 +111,7 @@ func drain(set storage.SeriesSet) (map[string][]sample, []string, error) {
 		it = s.Iterator(it)
 		var ss []sample
 		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
-			switch v {
-			case chunkenc.ValFloat:
-				ts, f := it.At()
-				ss = append(ss, sample{t: ts, v: math.Float64bits(f)})
-			default:
-				ts, h := it.AtFloatHistogram(nil)
-				ss = append(ss, sample{t: ts, h: hash(h)})
-			}
+			ss = append(ss, selectiontest.Current(it, v))
 		}
 		if err := it.Err(); err != nil {
 			return nil, nil, err
@@ -192,7 +159,7 @@ func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt in
 	for name, ss := range got {
 		require.Len(t, ss, want, "samples of %s", name)
 		for i, s := range ss {
-			if ts := tile.Floor(mint+59_999, 60_000) + int64(i)*60_000; s != (sample{t: ts, v: math.Float64bits(float64(ts))}) {
+			if ts := tile.Floor(mint+59_999, 60_000) + int64(i)*60_000; s != (sample{T: ts, V: math.Float64bits(float64(ts))}) {
 				t.Fatalf("%s has %+v at %d ms", name, s, ts)
 			}
 		}

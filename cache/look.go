@@ -20,7 +20,6 @@ type lookup struct {
 	covered tile.Coverage        // what sel covers
 	moment  tile.Moment
 	kept    tile.Span // what was asked for that is kept or is to be kept: it is not evicted until release
-	more    bool      // whether something that is not kept was asked for, too
 	flights []*flight
 	starts  []*flight // those of flights that are to be launched
 	got     bool      // whether its flights are waited for; see reader.Close
@@ -45,96 +44,99 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 	if mint > maxt || ctx.Err() != nil {
 		return &lookup{}
 	}
-	want := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
+	w := c.wants(m, mint, maxt)
 	key := matching.Key(matchers)
-	ancient, rest := want.Split(m.Settled.From)
-	old, tail := rest.Split(m.Settled.To)
-	old, _ = old.Widen(c.tile).Split(m.Settled.To)
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.use(key, matchers)
-	asked := tile.Span{From: want.From, To: min(want.To, m.Now+1)}.Widen(c.tile) // with what is going to be kept
-	e.used = e.used.Used(asked, m.Now)
-	if !tail.Empty() {
-		e.tail, e.looked = tile.UsedAgain(e.tail, m.Now), m.Now
-	}
-	usable := e.covered.Usable(m).All()
-	missing := usable.Missing(old)
-	hit := tile.Spans{old}.Tiles(c.tile) - missing.Tiles(c.tile)
-	kept := old
-	if kept.Empty() {
-		kept = tile.Span{From: tail.From, To: tail.From}
-	}
-	switch young := usable.Missing(tail); {
-	case tail.Empty():
-	case len(young) == 0:
-		kept.To, tail = tail.To, tile.Span{}
-	default:
-		kept.To = max(kept.To, young[0].From)
-		tail.From = young[0].From
-	}
-	l := &lookup{want: want, entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
-	if !kept.Empty() {
+	e.wanted(w)
+	l := &lookup{want: w.Span, entry: e, sel: e.sel, covered: e.covered, moment: m}
+	parts := c.join(l, w)
+	if !l.kept.Empty() {
 		e.held = append(e.held, l)
 	}
-
-	// Join what is under way.
-	shared, lacked := 0, missing.Tiles(c.tile)
-	for _, f := range e.flights {
-		rest := missing.Without(f.old)
-		helps, was, old := !slices.Equal(rest, missing), tail, ancient
-		// A flight may be of another moment; its youngest stretch is only shared with
-		// queries for the very same end, or for one before it began.
-		if !tail.Empty() && (f.end == want.To || f.moment.Now >= want.To) && f.whole.To >= tail.To && f.whole.From <= tail.From {
-			tail, helps = tile.Span{}, true
+	joined := len(l.flights)
+	for _, p := range parts {
+		if p.flight == nil && p.from != fromKept {
+			f := &flight{part: p, end: w.To, moment: m}
+			l.starts = append(l.starts, c.start(ctx, e, f))
 		}
-		if !ancient.Empty() && f.whole.From <= ancient.From && f.whole.To >= ancient.To {
-			ancient, helps = tile.Span{}, true
-		}
-		if helps && f.join() {
-			missing = rest
-			shared++
-			l.flights = append(l.flights, f)
-		} else {
-			tail, ancient = was, old
-		}
-	}
-
-	lacked -= missing.Tiles(c.tile)
-
-	// Take what is on disk, and what a wider selector has.
-	for _, s := range c.onDisk(e, missing) {
-		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, files: true}))
-		missing = missing.Without(s)
-	}
-	if from, has := c.superset(e, missing, m); from != nil {
-		for _, s := range has.All() {
-			w := &superset{from, from.sel, has.Within(s, m.Oldest)}
-			l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, superset: w}))
-			missing = missing.Without(s)
-		}
-	}
-
-	// Start what is not; what is not kept together with the tiles beside it.
-	if c.recheck > 0 && !tail.Empty() {
-		tail.To = max(tail.To, m.Now+1) // what is young then answers queries that end later, too
-	}
-	for _, s := range missing.With(ancient).With(tail) {
-		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m}))
 	}
 	l.flights = append(l.flights, l.starts...)
 	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()
 	}
-
-	// What flights bring counts once they have it.
-	c.metrics.hits.add(hit)
-	c.metrics.misses.add(lacked)
-	c.metrics.shared.add(int64(shared))
-	qs := statsFrom(ctx)
-	qs.TilesHit.Add(hit)
-	qs.TilesFetched.Add(lacked)
-	qs.SharedFetches.Add(int64(shared))
+	c.count(statsFrom(ctx), m, parts, int64(joined))
 	return l
+}
+
+// wanted notes that a query wants something of e. The cache's mutex must be held.
+func (e *entry) wanted(w want) {
+	all := tile.Span{From: w.From, To: min(w.To, w.at.Now+1)}.Widen(w.tile) // with what is going to be kept
+	e.used = e.used.Used(all, w.at.Now)
+	if w.To > w.at.Settled.To {
+		e.tail, e.looked = tile.UsedAgain(e.tail, w.at.Now), w.at.Now
+	}
+}
+
+// join finds out what l needs, and has it join the flights that bring something of that. The cache's
+// mutex must be held.
+func (c *Cache) join(l *lookup, w want) (parts []part) {
+	s := c.state(l.entry, w.at)
+	// A flight that its last query leaves meanwhile is as if it were not there.
+	gone := func(p part) bool {
+		if p.flight == nil || slices.Contains(l.flights, p.flight) {
+			return false
+		}
+		if !p.flight.join() {
+			return true
+		}
+		l.flights = append(l.flights, p.flight)
+		return false
+	}
+	for {
+		parts, l.kept = need(w, s)
+		i := slices.IndexFunc(parts, gone)
+		if i < 0 {
+			return parts
+		}
+		s.flights = slices.DeleteFunc(s.flights, func(f *flight) bool { return f == parts[i].flight })
+	}
+}
+
+// state is what there is of e. The cache's mutex must be held, while it is used, too.
+func (c *Cache) state(e *entry, m tile.Moment) state {
+	return state{
+		usable:  e.covered.Usable(m).All(),
+		flights: slices.Clone(e.flights),
+		onDisk:  func(missing tile.Spans) tile.Spans { return c.onDisk(e, missing) },
+		inWider: func(missing tile.Spans) (*entry, tile.Coverage) { return c.superset(e, missing, m) },
+	}
+}
+
+// wants is what a query of the times mint to maxt (ms, both included) wants at m.
+func (c *Cache) wants(m tile.Moment, mint, maxt int64) want {
+	return want{tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}, m, c.tile, c.recheck > 0}
+}
+
+// count counts tiles that are there, and those that queries share; what flights bring counts once they
+// have it.
+func (c *Cache) count(qs *QueryStats, m tile.Moment, parts []part, shared int64) {
+	var hits, misses int64
+	for _, p := range parts {
+		settled, _ := p.Split(m.Settled.To)
+		_, settled = settled.Split(m.Settled.From)
+		switch tiles := (tile.Spans{settled}).Tiles(c.tile); {
+		case p.from == fromKept:
+			hits += tiles
+		case p.flight != nil:
+			misses += tiles
+		}
+	}
+	c.metrics.hits.add(hits)
+	c.metrics.misses.add(misses)
+	c.metrics.shared.add(shared)
+	qs.TilesHit.Add(hits)
+	qs.TilesFetched.Add(misses)
+	qs.SharedFetches.Add(shared)
 }

@@ -194,12 +194,12 @@ type changing struct {
 	maxAge time.Duration
 	clock  atomic.Int64 // now, for the cache's goroutines
 	exact  bool         // whether nothing changes, so that answers are what the upstream has
-	states []state      // the past ones, oldest first
+	states []snapshot   // the past ones, oldest first
 	drops  []dropped
 }
 
-// state is everything that the upstream had until a time (ms).
-type state struct {
+// snapshot is everything that the upstream had until a time (ms).
+type snapshot struct {
 	until  int64
 	series map[string]map[int64]sample
 }
@@ -230,7 +230,7 @@ func byTime(answer map[string][]sample) map[string]map[int64]sample {
 	for name, ss := range answer {
 		out[name] = map[int64]sample{}
 		for _, s := range ss {
-			out[name][s.t] = s
+			out[name][s.T] = s
 		}
 	}
 	return out
@@ -247,7 +247,7 @@ func (m *changing) pass(c *Cache, d int64) {
 
 // note remembers the present state.
 func (m *changing) note() {
-	m.states = append(m.states, state{m.now, m.direct(math.MinInt64, math.MaxInt64, everything())})
+	m.states = append(m.states, snapshot{m.now, m.direct(math.MinInt64, math.MaxInt64, everything())})
 }
 
 // change deletes or backfills something older than the freshness window.

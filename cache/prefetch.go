@@ -166,7 +166,7 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 		return 0, nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()})
+	f := c.start(ctx, e, &flight{part: part{Span: s, from: fromUpstream}, ahead: true, moment: c.moment()})
 	c.mu.Unlock()
 	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {

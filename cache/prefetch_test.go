@@ -8,10 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // Selectors that are asked for again and again with the newest samples are kept
@@ -174,26 +177,6 @@ func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
 	require.Empty(t, up.asked())
 }
 
-// Nothing is fetched ahead before a tile is complete.
-func TestPrefetchWholeTiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up := newMinutely(t, 1)
-		begin := time.Now()
-		c := New(up, Options{
-			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Prefetch: Budget{Requests: 1},
-			Now: func() time.Time { return time.UnixMilli(100 * hour).Add(time.Since(begin)) },
-		})
-		defer func() { require.NoError(t, c.Close()) }()
-		for range 5 {
-			query(t, c, 97*hour, c.now().UnixMilli(), "m")
-			time.Sleep(time.Minute)
-		}
-		up.asked()
-		time.Sleep(time.Hour)
-		require.Equal(t, []request{{99*hour + hour*2/3, 100*hour - 1}, {100 * hour, 100*hour + hour/3 - 1}, {100*hour + hour/3, 100*hour + hour*2/3 - 1}}, up.asked())
-	})
-}
-
 // TestCloseEndsPrefetching: what is being fetched ahead ends at once when the cache is closed,
 // however long the upstream takes.
 func TestCloseEndsPrefetching(t *testing.T) {
@@ -228,4 +211,68 @@ func TestCloseEndsPrefetching(t *testing.T) {
 		require.Zero(t, time.Since(closing))
 		require.Zero(t, inside.Load())
 	})
+}
+
+// BenchmarkMoved looks at a day of 3200 series that ends now, again and again, a minute
+// after the look before. What the look takes without the fetch, and what is kept behind
+// its back, are told apart.
+func BenchmarkMoved(b *testing.B) {
+	const begin = 1000 * hour
+	all := dense(b, 3200, begin-25*hour, begin+24*hour)
+	var now, fetching atomic.Int64
+	up := forgetful(func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		start := time.Now()
+		defer func() { fetching.Add(time.Since(start).Nanoseconds()) }()
+		sel, err := all.Slice(mint, maxt).Cut(context.Background(), mint, min(maxt, now.Load()))
+		if err != nil {
+			return nil, nil, err
+		}
+		return sel.Compact(2), nil, nil // as from a remote read, which shares nothing
+	})
+	now.Store(begin)
+	c := New(up, Options{
+		HostBytes: 1 << 40, Recheck: DefaultRecheck, Now: func() time.Time { return time.UnixMilli(now.Load()) },
+	})
+	var looking, keeping time.Duration
+	look := func() {
+		start := time.Now()
+		_, _, err := c.get(b.Context(), now.Load()-24*hour, now.Load(), named("http_requests_total"))
+		require.NoError(b, err)
+		looking += time.Since(start)
+		start = time.Now()
+		landed(b, c)
+		keeping += time.Since(start)
+	}
+	look()
+	looking, keeping = 0, 0
+	fetching.Store(0)
+	for b.Loop() {
+		if now.Add(60_000) >= begin+24*hour {
+			b.Fatal("there are no more samples")
+		}
+		look()
+	}
+	b.ReportMetric(float64(int64(looking)-fetching.Load())/float64(b.N), "look-ns/op")
+	b.ReportMetric(float64(keeping)/float64(b.N), "keep-ns/op")
+}
+
+// dense makes n series with a chunk every 1800 s, each of 120 samples 15 s
+// apart: as of Prometheus's head.
+func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
+	sb := selection.NewBuilder(0)
+	const long = 1_800_000
+	encoded := map[int64][]byte{}
+	for i := range n {
+		sb.Series(labels.FromStrings("__name__", "http_requests_total", "instance", string(rune('a'+i%26))+"-host.example:9090", "code", "200", "i", string(rune(0x4e00+i))))
+		for from := mint; from < maxt; from += long {
+			to := min(from+long, maxt)
+			if encoded[from] == nil {
+				encoded[from] = selectiontest.Encode(b, chunkenc.EncXOR, selectiontest.TimesBetween(from, to-1, 15_000), func(ts int64) float64 { return float64(ts / 15_000 % 1000) })
+			}
+			require.NoError(b, sb.Chunk(chunkenc.EncXOR, from, to-15_000, encoded[from]))
+		}
+	}
+	s, err := sb.Finish()
+	require.NoError(b, err)
+	return s
 }

@@ -84,12 +84,12 @@ func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
 // restore answers f from files, if they have all of it. It fails if there is no memory for it, or
 // no query waits any more.
 func (c *Cache) restore(f *flight) error {
-	if !f.files {
+	if f.from != fromDisk {
 		return nil
 	}
 	c.files.RLock()
 	defer c.files.RUnlock()
-	sel, covered, err := c.read(f.ctx, f.entry.key, f.whole)
+	sel, covered, err := c.read(f.ctx, f.entry.key, f.Span)
 	switch {
 	case f.ctx.Err() != nil:
 		return f.ctx.Err()
@@ -98,7 +98,7 @@ func (c *Cache) restore(f *flight) error {
 	case err != nil:
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
-	case sel != nil && len(covered.All().Missing(f.whole)) == 0:
+	case sel != nil && len(covered.All().Missing(f.Span)) == 0:
 		f.sel, f.has, f.restored = sel, covered, true
 		tiles := covered.All().Tiles(c.tile)
 		c.metrics.restored.add(tiles)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func matchersIn(t testing.TB, selector string) []*labels.Matcher {
@@ -57,13 +58,8 @@ func (m *answering) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Matc
 			}
 		}
 		b.Series(add.Labels())
-		c := chunkenc.NewXORChunk()
-		app, err := c.Appender()
-		require.NoError(m.t, err)
-		for ts := mint; ts <= maxt; ts += 600_000 {
-			app.Append(0, ts, float64(ts))
-		}
-		require.NoError(m.t, b.Chunk(chunkenc.EncXOR, mint, maxt, c.Bytes()))
+		data := selectiontest.Encode(m.t, chunkenc.EncXOR, selectiontest.TimesBetween(mint, maxt, 600_000), func(ts int64) float64 { return float64(ts) })
+		require.NoError(m.t, b.Chunk(chunkenc.EncXOR, mint, maxt, data))
 	}
 	s, err := b.Finish()
 	return s, nil, err

@@ -37,29 +37,29 @@ const pause = 10
 // as young.
 func (c *Cache) keepYoung(f *flight) {
 	at := f.moment.Now
-	if c.recheck == 0 || f.whole.To <= f.moment.Settled.To {
+	if c.recheck == 0 || f.To <= f.moment.Settled.To {
 		return
 	}
-	alive, until := at-c.fresh, min(f.whole.To, at-c.fresh/latest)
+	alive, until := at-c.fresh, min(f.To, at-c.fresh/latest)
 	before := selection.Empty()
 	if c.narrow(f) {
 		c.mu.Lock()
 		sel, usable := f.entry.sel, f.entry.covered.Usable(f.moment)
 		c.mu.Unlock()
-		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.whole.From})) > 0 {
+		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.From})) > 0 {
 			return // it is not known which series there are
 		}
 		// A series that was behind by then and has got no sample since is not behind but
 		// pauses.
-		if last := usable.Within(tile.Span{From: f.whole.From - 1, To: f.whole.From}, math.MinInt64); at-last[0].At < c.fresh/pause {
+		if last := usable.Within(tile.Span{From: f.From - 1, To: f.From}, math.MinInt64); at-last[0].At < c.fresh/pause {
 			before = sel
 		}
 	}
 	to, ok := newest.Complete(before, f.sel, alive, until)
-	if !ok || c.narrow(f) && to < f.whole.From+c.fresh/worthKeeping {
+	if !ok || c.narrow(f) && to < f.From+c.fresh/worthKeeping {
 		return
 	}
-	young := tile.Span{From: max(f.whole.From, f.moment.Settled.To), To: to}
+	young := tile.Span{From: max(f.From, f.moment.Settled.To), To: to}
 	f.has = f.has.Having(tile.Stretch{Span: young, At: at, Young: true})
 }
 
@@ -108,14 +108,14 @@ func (c *Cache) doubts(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := f.entry, c.now().UnixMilli()
-	had := e.sel != nil && tile.Extent(e.sel).From < f.old.To
+	had := e.sel != nil && tile.Extent(e.sel).From < f.settled.To
 	if c.disk != nil {
-		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d disk.File) bool { return !d.Empty && d.Covered[0].From < f.old.To })
+		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d disk.File) bool { return !d.Empty && d.Covered[0].From < f.settled.To })
 	}
-	empty := had && f.sel.NumSeries() == 0 && !f.old.Empty()
-	lasted := e.empty.found(f.old, empty, now)
+	empty := had && f.sel.NumSeries() == 0 && !f.settled.Empty()
+	lasted := e.empty.found(f.settled, empty, now)
 	if empty && c.maxAge > 0 {
-		f.has = tile.Coverage(nil).With(f.old, min(f.has[0].At, now-c.maxAge+lasted))
+		f.has = tile.Coverage(nil).With(f.settled, min(f.has[0].At, now-c.maxAge+lasted))
 	}
 	return empty && lasted < c.fresh
 }

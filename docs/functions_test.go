@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
+	resampled "github.com/promwarp/promwarp/resample/aggregate"
 )
 
 var update = flag.Bool("update", false, "write functions.md anew")
@@ -54,6 +57,9 @@ func TestSides(t *testing.T) {
 	}
 	for _, f := range vector.Functions() {
 		gpu(f.Name, f.GPU, f.NoGPU)
+	}
+	for _, d := range resampled.Definitions {
+		gpu(d.Name, d.GPU, d.NoGPU)
 	}
 }
 
@@ -99,9 +105,35 @@ such a function has a second row, which takes its place with `+"`exact=bits`"+`.
 		}
 		say("| %s | %s | %s | %s |\n", linked(t, "cpuexec/aggregate", f.Name), bits(f.Exactness), result, policy(f.GPU, f.NoGPU))
 	}
-	say("%s", "\n## Functions and operators of one value\n\n| function | bits | constants | kernels |\n| --- | --- | ---: | --- |\n")
+	say("%s", "\n## Functions and operators of one value\n\n| functions | defined in | bits | constants | kernels |\n| --- | --- | --- | ---: | --- |\n")
+	var kinds []string // what rows say of their functions
+	of := map[string][]string{}
 	for _, f := range vector.Functions() {
-		say("| %s | %s | %d | %s |\n", linked(t, "cpuexec/vector", f.Name), bits(f.Exactness), f.Args, policy(f.GPU, f.NoGPU))
+		file := defining(t, "cpuexec/vector", f.Name)
+		kind := fmt.Sprintf("[%s](%s) | %s | %d | %s", path.Base(file), file, bits(f.Exactness), f.Args, policy(f.GPU, f.NoGPU))
+		if of[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		of[kind] = append(of[kind], "`"+f.Name+"`")
+	}
+	for _, kind := range kinds {
+		say("| %s | %s |\n", strings.Join(of[kind], ", "), kind)
+	}
+	say("%s", "\n## Functions of classic histograms\n\n| function | constants before the input | results |\n| --- | ---: | --- |\n")
+	for _, f := range histogram.Functions() {
+		results := "one"
+		if f.Many {
+			results = "one for each constant behind the input"
+		}
+		say("| %s | %d | %s |\n", linked(t, "cpuexec/histogram", f.Name), f.Args, results)
+	}
+	say("%s", "\n## Functions that are nodes of their own\n\n| function | node of a plan |\n| --- | --- |\n")
+	for _, c := range vector.Calls() {
+		say("| `%s` | `%T` |\n", c.Name, c.Node)
+	}
+	say("%s", "\n## Aggregates of resample requests\n\n| aggregate | parts of a state that it reads | kernels |\n| --- | --- | --- |\n")
+	for _, d := range resampled.Definitions {
+		say("| [`%s`](../resample/aggregate/definitions.go) | %s | %s |\n", d.Name, strings.Join(resampled.PartNames(d.Reads), ", "), policy(d.GPU, d.NoGPU))
 	}
 	return out.String()
 }
@@ -145,18 +177,23 @@ func onGPU(p abi.Policy, reason string) string {
 	return policy(p, reason) + " | " + strings.Join(words, ", ")
 }
 
-// linked is the name of a function, linked to the one file of a room that has it.
+// linked is the name of a function, linked to the file that defines it.
 func linked(t *testing.T, room, name string) string {
+	return fmt.Sprintf("[`%s`](%s)", name, defining(t, room, name))
+}
+
+// defining is the one file of a room that names a function.
+func defining(t *testing.T, room, name string) string {
 	files, err := filepath.Glob(filepath.Join(root, room, "*.go"))
 	require.NoError(t, err)
-	var defining []string
+	var naming []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		if !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), `"`+name+`"`) {
-			defining = append(defining, file)
+			naming = append(naming, file)
 		}
 	}
-	require.Len(t, defining, 1, "files of %s that name %s", room, name)
-	return fmt.Sprintf("[`%s`](%s)", name, filepath.ToSlash(defining[0]))
+	require.Len(t, naming, 1, "files of %s that name %s", room, name)
+	return filepath.ToSlash(naming[0])
 }

@@ -311,71 +311,25 @@ func TestUpstreamDiesWhileAnswering(t *testing.T) {
 	}
 }
 
-func TestPortInUse(t *testing.T) {
-	taken := httptest.NewServer(http.NotFoundHandler())
-	defer taken.Close()
-	addr := strings.TrimPrefix(taken.URL, "http://")
-	pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, "http://127.0.0.1:9")...)
-	require.NoError(t, err)
-	defer pw.kill()
-	require.Equal(t, 1, pw.wait(t, 20*time.Second), pw.log.tail())
-	require.Contains(t, pw.log.String(), "in use")
-	require.Contains(t, pw.log.String(), addr)
-}
-
-// A query in flight when the program is told to end is answered.
-func TestTermFinishesQueries(t *testing.T) {
-	g := smallGrid(1)
-	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 1), "")
-	proxy := newProxy(t, up.url)
-	pw := promwarp(t, proxy.url)
-	// Only now: at its start promwarp reads to find out what its upstream can.
-	reading := proxy.delayReads(1500 * time.Millisecond)
-	form := g.rangeForm(`sum by (job) (rate(http_requests_total[5m]))`)
-
-	type result struct {
-		answer
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		a, err := post(t.Context(), pw.url, rangePath, form)
-		done <- result{a, err}
-	}()
-	select {
-	case <-reading:
-	case <-time.After(20 * time.Second):
-		t.Fatal("promwarp did not read from its upstream")
-	}
-	pw.signal(syscall.SIGTERM)
-	r := <-done
-	require.NoError(t, r.err)
-	requireSame(t, ask(t, up.url, rangePath, form), r.answer, false, "the query in flight")
-	require.Equal(t, 0, pw.wait(t, 20*time.Second), pw.log.tail())
-}
-
 // proxy stands between promwarp and its upstream and makes remote reads go
 // wrong.
 type proxy struct {
-	url     string
-	delayed chan struct{} // receives when a read begins to be delayed
+	url string
 
-	mu    sync.Mutex
-	delay time.Duration // of each read
-	left  int64         // bytes of answers still let through; negative lets all through
+	mu   sync.Mutex
+	left int64 // bytes of answers still let through; negative lets all through
 }
 
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	u, err := url.Parse(target)
 	require.NoError(t, err)
-	p := &proxy{left: -1, delayed: make(chan struct{}, 100)}
+	p := &proxy{left: -1}
 	forward := httputil.NewSingleHostReverseProxy(u)
 	forward.FlushInterval = -1
 	forward.ErrorLog = log.New(io.Discard, "", 0)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/api/v1/read") {
-			p.wait()
 			w = &cutWriter{w, p}
 		}
 		forward.ServeHTTP(w, r)
@@ -404,30 +358,6 @@ func (p *proxy) take(n int) int {
 		p.left -= int64(n)
 	}
 	return n
-}
-
-// delayReads delays the reads that begin from now on and returns what tells
-// that one is being delayed.
-func (p *proxy) delayReads(d time.Duration) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay = d
-	return p.delayed
-}
-
-// wait delays a read, if reads are to be delayed.
-func (p *proxy) wait() {
-	p.mu.Lock()
-	d := p.delay
-	p.mu.Unlock()
-	if d <= 0 {
-		return
-	}
-	select {
-	case p.delayed <- struct{}{}:
-	default:
-	}
-	time.Sleep(d)
 }
 
 // cutWriter drops the connection once its proxy lets no more through.

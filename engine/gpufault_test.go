@@ -3,12 +3,10 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,29 +18,10 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// gpuLog is a log that tests read.
-type gpuLog struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *gpuLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *gpuLog) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
-func (l *gpuLog) to(o *placement.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
 const faultQuery = "sum by (job) (rate(reqs_total[5m])) / on (job) max by (job) (max_over_time(temp[10m]))"
 
@@ -53,9 +32,11 @@ func TestGPUFaults(t *testing.T) {
 	h := cudatest.Control(t)
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
-	var log gpuLog
+	var log testlog.Log
 	const retry = 100 * time.Millisecond
-	gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Retry = retry })
+	gpus, reg := testGPUs(t, func(o *placement.Options) {
+		o.Logger, o.Retry = slog.New(slog.NewTextHandler(&log, nil)), retry
+	})
 	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 	ask := func() {
 		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
@@ -68,8 +49,8 @@ func TestGPUFaults(t *testing.T) {
 			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
 			ask()
 			require.Equal(t, float64(faults), metric(t, reg, "promwarp_gpu_faults_total"), "%s %d", call, nth)
-			require.Equal(t, faults, log.count("a GPU failed: the cores evaluate its queries"))
-			require.Equal(t, nth, log.count(call+": CUDA_ERROR_UNKNOWN"))
+			require.Equal(t, faults, log.Count("a GPU failed: the cores evaluate its queries"))
+			require.Equal(t, nth, log.Count(call+": CUDA_ERROR_UNKNOWN"))
 			require.Zero(t, metric(t, reg, "promwarp_gpu_usable"))
 			before, declined := jobs(), declines(t, reg)["the GPU failed"]
 			ask()
@@ -79,8 +60,8 @@ func TestGPUFaults(t *testing.T) {
 			ask()
 			require.Equal(t, before+2, jobs())
 			require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_usable"))
-			require.Equal(t, faults, log.count("a GPU failed"))
-			require.Equal(t, faults, log.count("a GPU works again"))
+			require.Equal(t, faults, log.Count("a GPU failed"))
+			require.Equal(t, faults, log.Count("a GPU works again"))
 		}
 	}
 	gpus.Close()
@@ -92,18 +73,21 @@ func TestGPUFaults(t *testing.T) {
 func TestGPUStarts(t *testing.T) {
 	h := cudatest.Control(t)
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	var log gpuLog
+	var log testlog.Log
 	for nth := 1; nth <= 3; nth++ {
 		h.Reset()
 		h.Configure(fmt.Sprintf("cuMemHostAlloc:%d=2", nth))
-		gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Require, o.Retry = false, 50*time.Millisecond })
+		gpus, reg := testGPUs(t, func(o *placement.Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			o.Require, o.Retry = false, 50*time.Millisecond
+		})
 		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 		require.Equal(t, 0.0, metric(t, reg, "promwarp_gpu_usable"))
 		require.NoError(t, ranged(t, e, t.Context(), st, faultQuery).Err)
 		require.Eventually(t, func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }, 5*time.Second, time.Millisecond)
 		require.NoError(t, ranged(t, e, WithMode(t.Context(), GPU, true), st, faultQuery).Err)
-		require.Equal(t, nth, log.count("a GPU cannot be used at present"))
-		require.Equal(t, nth, log.count("a GPU is ready"))
+		require.Equal(t, nth, log.Count("a GPU cannot be used at present"))
+		require.Equal(t, nth, log.Count("a GPU is ready"))
 		gpus.Close()
 		require.Zero(t, h.Held())
 	}
@@ -227,8 +211,8 @@ func TestGPUDevices(t *testing.T) {
 	h := cudatest.Control(t)
 	h.Configure("devices=2")
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	var log gpuLog
-	gpus, reg := testGPUs(t, log.to)
+	var log testlog.Log
+	gpus, reg := testGPUs(t, func(o *placement.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 	requireAnswers(t, e, st)
 	before := jobsOf(t, reg)
@@ -239,7 +223,7 @@ func TestGPUDevices(t *testing.T) {
 
 	h.Configure("cuLaunchKernel:3=719")
 	requireAnswers(t, e, st)
-	require.Equal(t, 1, log.count("a GPU is lost to this process"))
+	require.Equal(t, 1, log.Count("a GPU is lost to this process"))
 	require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_usable"))
 	middle := jobsOf(t, reg)
 	requireAnswers(t, e, st)

@@ -74,7 +74,7 @@ func productOf(j *job) product {
 	}
 	switch p := aggregate.Of(j.l.Aggregate.Func).GPU; p.Kernel {
 	case abi.ByRank:
-		return &heaps{job: j, bottom: p.Name == "Bottom"}
+		return &heaps{job: j, bottom: p.Second}
 	case abi.ByQuantile:
 		return &quantiles{job: j}
 	default:
@@ -137,7 +137,7 @@ func (j *job) place(p product) error {
 	}
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
-		r.Panes = j.panes.Bytes(j.f.GPU.Name == "Min" || j.f.GPU.Name == "Max")
+		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
 	if isRows {
 		if !pipeline.Fits(j.l.Grid.Steps) {

@@ -22,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -36,7 +37,7 @@ func stretchOf(t testing.TB, series, from, chunks int) *selection.Selection {
 			for k := range ts {
 				ts[k], vs[k] = int64(c*40+k)*60_000, float64(c*40+k)+r.Float64()
 			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], encode(t, ts, vs)))
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 		}
 	}
 	s, err := b.Finish()

@@ -24,6 +24,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -124,7 +125,7 @@ func TestWindowOnly(t *testing.T) {
 		for k := range ts {
 			ts[k], vs[k] = int64(k)*15_000, r.Float64()
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], encode(t, ts, vs)))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)

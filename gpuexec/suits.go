@@ -84,7 +84,7 @@ func suitsData(l *cpuexec.Leaf) string {
 		return "samples with start timestamps are not on the GPU yet"
 	case window.Of(l.Window.Func).GPU.Kernel == abi.ByOrder && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
-	case l.Window.Func.Name == "ts_of_last_over_time" && steps(l).Start < l.Window.Width && startsBefore1970(l):
+	case window.Of(l.Window.Func).NotBefore1970 && steps(l).Start < l.Window.Width && startsBefore1970(l):
 		return "the newest time of samples from before 1970 is not on the GPU"
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"

@@ -21,12 +21,9 @@ import (
 // function is a window function as kernels compute it.
 type function struct{ *window.Function }
 
-// counter reports whether resets are made up for.
-func (f function) counter() bool { return f.GPU.Name != "Delta" }
-
 // divisor is what the results of f are divided by, or 0 for nothing.
 func (f function) divisor(width int64) float64 {
-	if f.GPU.Name != "Rate" {
+	if !f.PerSecond {
 		return 0
 	}
 	return (time.Duration(width) * time.Millisecond).Seconds()
@@ -54,7 +51,7 @@ func (j *job) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) erro
 		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix), d.At(d.Output.Prefix))
 	}
 	if j.f.GPU.Kernel == abi.ByOrder {
-		return q.Window("window_order", &d.Batch, steps, j.f.GPU.Name == "Distance", j.l.Window.Param, d.Fault)
+		return q.Window("window_order", &d.Batch, steps, j.f.GPU.Second, j.l.Window.Param, d.Fault)
 	}
 	k, more := j.f.kernel("window_", j.l)
 	return q.Window(k, &d.Batch, steps, more...)
@@ -66,7 +63,7 @@ func (f function) kernel(strategy launch.Kernel, l *cpuexec.Leaf) (k launch.Kern
 	w := l.Window
 	switch f.GPU.Kernel {
 	case abi.ByRate:
-		return strategy + "rate", []any{f.counter(), f.divisor(w.Width)}
+		return strategy + "rate", []any{f.Counter, f.divisor(w.Width)}
 	case abi.ByPairs:
 		return strategy + "pairs", []any{f.GPU.Number()}
 	case abi.ByStatistic:

@@ -151,19 +151,12 @@ type Histogram struct {
 // HistogramFunc describes a function of classic histograms.
 type HistogramFunc struct {
 	Name string
-	Args int // scalars before the input; those of histogram_quantiles come after it
-}
-
-// Histograms is the table of functions of classic histograms, by PromQL name.
-var Histograms = map[string]*HistogramFunc{
-	"histogram_quantile": {Name: "histogram_quantile", Args: 1},
-	"histogram_fraction": {Name: "histogram_fraction", Args: 2},
-
-	"histogram_quantiles": {Name: "histogram_quantiles"},
+	Args int  // scalars before the input
+	Many bool // has a result for each of its arguments, which come after the input
 }
 
 // Many reports whether the function has a result for each of its arguments.
-func (h *Histogram) Many() bool { return h.Func.Name == "histogram_quantiles" }
+func (h *Histogram) Many() bool { return h.Func.Many }
 
 // Results is the number of series of the result for each histogram.
 func (h *Histogram) Results() int {
@@ -186,7 +179,6 @@ func (*Histogram) DropsName() bool { return true }
 type Relabel struct {
 	Origin
 	Input  Node
-	Name   string   // of the function
 	Label  string   // the label that is set
 	Source []string // labels that its value is made of; of label_replace one
 
@@ -200,9 +192,6 @@ func (r *Relabel) Inputs() []Node { return []Node{r.Input} }
 
 // DropsName implements Node. A name that is set stays.
 func (r *Relabel) DropsName() bool { return r.Label != model.MetricNameLabel && r.Input.DropsName() }
-
-// Sorts are the functions that sort series.
-var Sorts = map[string]bool{"sort": true, "sort_desc": true, "sort_by_label": true, "sort_by_label_desc": true}
 
 // Sort orders the series of its input, which shows at a single step only.
 type Sort struct {

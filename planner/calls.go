@@ -16,14 +16,14 @@ import (
 )
 
 // absent compiles absent and absent_over_time.
-func (w *walker) absent(e *parser.Call, sc scope) plan.Node {
+func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
 	known, ok := absentLabels(e.Args[0])
 	if !ok {
 		return w.leave(e, e.Func.Name+" with matchers of one label whose order decides is evaluated by Prometheus's engine")
 	}
-	a := &plan.Absent{Labels: known, OverTime: e.Func.Name == "absent_over_time", Origin: w.origin(e)}
+	a := &plan.Absent{Labels: known, OverTime: f != nil, Origin: w.origin(e)}
 	if a.OverTime {
-		a.Input = w.window(window.Present, e, sc)
+		a.Input = w.window(f, e, sc)
 	} else {
 		a.Input = w.compile(e.Args[0], sc)
 	}
@@ -73,7 +73,7 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan
 	h := &plan.Histogram{
 		Func: f, ArgPos: w.pos(e.Args[0]), InputPos: w.pos(e.Args[f.Args]), Origin: w.origin(e),
 	}
-	if f.Name == "histogram_quantiles" {
+	if f.Many {
 		h.Label = e.Args[1].(*parser.StringLiteral).Val
 		switch h.Label {
 		case "":
@@ -206,7 +206,7 @@ func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
 	case *parser.SubqueryExpr:
 		in = append(in[:len(in):len(in)], e)
 	case *parser.Call:
-		if e.Func.Name == "info" {
+		if _, ok := vector.Called(e.Func.Name).Node.(*plan.Info); ok {
 			return rs.visit(e.Args[0], in)
 		}
 	}
@@ -221,7 +221,7 @@ func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
 }
 
 // relabel compiles label_replace and label_join.
-func (w *walker) relabel(e *parser.Call, sc scope) plan.Node {
+func (w *walker) relabel(pattern int, e *parser.Call, sc scope) plan.Node {
 	args, ok := literals(e.Args[1:])
 	if !ok {
 		return w.leave(e, reasonNotLiteral(e))
@@ -230,8 +230,8 @@ func (w *walker) relabel(e *parser.Call, sc scope) plan.Node {
 		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Origin: w.origin(e)}
 	}
 	const wrongSource, wrongLabel = "invalid source label name in ", "invalid destination label name in "
-	r := &plan.Relabel{Name: e.Func.Name, Label: args[0], Origin: w.origin(e)}
-	if e.Func.Name == "label_replace" {
+	r := &plan.Relabel{Label: args[0], Origin: w.origin(e)}
+	if pattern > 0 {
 		r.Template, r.Source = args[1], args[2:3]
 		var err error
 		if r.Regexp, err = regexp.Compile("^(?s:" + args[3] + ")$"); err != nil {
@@ -289,11 +289,7 @@ func reasonNotLiteral(e *parser.Call) string {
 // timestamp compiles timestamp and start_timestamp of a bare selector, which read the
 // samples' own times; of anything else timestamp is the time of the step. Neither
 // function cares whether the selector is anchored or smoothed.
-func (w *walker) timestamp(e *parser.Call, sc scope) plan.Node {
-	f := window.Timestamp
-	if e.Func.Name == window.StartTimestamp.Name {
-		f = window.StartTimestamp
-	}
+func (w *walker) timestamp(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
 	v, ok := e.Args[0].(*parser.VectorSelector)
 	switch {
 	case !ok && f == window.Timestamp:

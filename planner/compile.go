@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -44,7 +45,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
 		}
-		return w.mapped(&plan.Map{Func: vector.Named("neg"), Origin: w.origin(e)}, e.Expr, sc)
+		return w.mapped(&plan.Map{Func: vector.Negate, Origin: w.origin(e)}, e.Expr, sc)
 	}
 	return w.leave(expr, "it is not on an executor yet")
 }
@@ -67,29 +68,27 @@ func (w *walker) call(e *parser.Call, sc scope) plan.Node {
 		}
 		return w.mapCall(f, e, sc)
 	}
-	if f, ok := plan.Histograms[e.Func.Name]; ok {
+	if f := histogram.Named(e.Func.Name); f != nil {
 		return w.histogram(f, e, sc)
 	}
-	switch e.Func.Name {
-	case "vector":
-		return &plan.Vector{Input: w.scalar(e.Args[0], sc), Origin: w.origin(e)}
-	case "absent", "absent_over_time":
-		return w.absent(e, sc)
-	case "timestamp", "start_timestamp":
-		return w.timestamp(e, sc)
-	case "label_replace", "label_join":
-		return w.relabel(e, sc)
-	case "info":
+	if f := window.Named(e.Func.Name); f != nil {
+		return w.window(f, e, sc)
+	}
+	switch c := vector.Called(e.Func.Name); c.Node.(type) {
+	case *plan.Absent:
+		return w.absent(c.Window, e, sc)
+	case *plan.Window:
+		return w.timestamp(c.Window, e, sc)
+	case *plan.Relabel:
+		return w.relabel(c.Pattern, e, sc)
+	case *plan.Info:
 		return w.info(e, sc)
-	}
-	if plan.Sorts[e.Func.Name] {
+	case *plan.Sort:
 		return w.sort(e, sc)
+	case *plan.Vector:
+		return &plan.Vector{Input: w.scalar(e.Args[0], sc), Origin: w.origin(e)}
 	}
-	f := window.Named(e.Func.Name)
-	if f == nil {
-		return w.leave(e, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name))
-	}
-	return w.window(f, e, sc)
+	return w.leave(e, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name))
 }
 
 // window compiles a function of a range selector or a subquery.
@@ -287,21 +286,20 @@ func (w *walker) scalar(expr parser.Expr, sc scope) plan.Node {
 		if e.Op == parser.ADD {
 			return in
 		}
-		return &plan.Map{Func: vector.Named("neg"), Input: in, Origin: w.origin(e)}
+		return &plan.Map{Func: vector.Negate, Input: in, Origin: w.origin(e)}
 	case *parser.BinaryExpr:
 		if f := vector.Named(e.Op.String()); f != nil {
 			return w.scalarOp(f, e.LHS, e.RHS, e, sc)
 		}
 	case *parser.Call:
-		switch e.Func.Name {
-		case "time":
+		switch n := vector.Called(e.Func.Name).Node.(type) {
+		case *plan.Time:
 			return &plan.Time{Origin: w.origin(e)}
-		case "scalar":
+		case *plan.ScalarOp:
+			return w.scalarOp(n.Func, e.Args[0], e.Args[1], e, sc)
+		case *plan.Scalar:
 			sc.forgetNames(true)
 			return &plan.Scalar{Input: w.compile(e.Args[0], sc), Origin: w.origin(e)}
-		}
-		if f, ok := vector.ScalarFuncs[e.Func.Name]; ok {
-			return w.scalarOp(f, e.Args[0], e.Args[1], e, sc)
 		}
 	}
 	return w.leave(expr, "it is a scalar that is not on an executor yet")
@@ -432,7 +430,7 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) plan.Node {
 	}
 	w.parameter(a, e, sc)
 	slices.Sort(a.Grouping)
-	sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
+	sc.labels = sc.labels || f.Labels
 	if !a.Func.Keeps && !groupsByName(a) {
 		// Grouping without some labels removes names, but neither types nor units.
 		sc.leavesTypes = a.Without && (!sc.anyName || sc.leavesTypes)
@@ -449,7 +447,7 @@ func groupsByName(a *plan.Aggregate) bool {
 
 // parameter puts the operator's parameter, if it has one, into a.
 func (w *walker) parameter(a *plan.Aggregate, e *parser.AggregateExpr, sc scope) {
-	if e.Op == parser.COUNT_VALUES {
+	if a.Func.Labels {
 		name, ok := e.Param.(*parser.StringLiteral)
 		if !ok {
 			w.leave(e, "count_values with a label name in parentheses is not on an executor yet")

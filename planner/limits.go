@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/strutil"
+
+	"github.com/promwarp/promwarp/cpuexec/vector"
 )
 
 // Limits bound the text of a query before anything recursive sees it. Of a field that is 0
@@ -269,12 +271,12 @@ type measured struct {
 // level is what is between two brackets.
 type level struct {
 	open      parser.ItemType
-	operators int // of the current argument
-	nested    int // the depth of the deepest brackets in the current argument
-	deepest   int // of the arguments before
-	argument  int // the current one
-	replaces  bool
-	pattern   bool // strings in the current argument are regular expressions
+	operators int  // of the current argument
+	nested    int  // the depth of the deepest brackets in the current argument
+	deepest   int  // of the arguments before
+	argument  int  // the current one
+	patternAt int  // the argument that is a regular expression; 0 for none
+	within    bool // it is in such an argument
 	lists     bool // it holds matchers or the labels of a grouping or of a matching
 }
 
@@ -289,8 +291,10 @@ func (l *level) next() {
 	l.argument++
 }
 
-// patternArgument is the argument of label_replace that is a regular expression.
-const patternArgument = 4
+// isPattern reports whether strings in the current argument are regular expressions.
+func (l *level) isPattern() bool {
+	return l.within || l.patternAt > 0 && l.argument == l.patternAt
+}
 
 // measure reads the tokens of a query until its end, an error, or something is beyond a
 // limit. The depth that it computes is an upper bound: an operator counts for all of the
@@ -301,8 +305,8 @@ func measure(query string, l Limits) (m measured) {
 	lex := parser.Lex(query)
 	levels := make([]level, 1, 16)
 	var before parser.Item
-	replaces, matches := false, false // of the token before
-	named := false                    // whether the token before is a selector's metric name
+	matches := false // whether the token before is an operator of regular expressions
+	named := false   // whether the token before is a selector's metric name
 	for m.regexps <= mostRegexps && m.selectors <= mostSelectors && m.items <= mostItems {
 		var item parser.Item
 		lex.NextItem(&item)
@@ -325,11 +329,14 @@ func measure(query string, l Limits) (m measured) {
 			m.depth = closed(levels)
 			return m
 		case typ == parser.LEFT_PAREN || typ == parser.LEFT_BRACE || typ == parser.LEFT_BRACKET:
-			levels = append(levels, level{
-				open: typ, replaces: typ == parser.LEFT_PAREN && replaces,
-				pattern: here.pattern || here.replaces && here.argument == patternArgument,
-				lists:   typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && beforeLabels(before.Typ),
-			})
+			in := level{
+				open: typ, within: here.isPattern(),
+				lists: typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && beforeLabels(before.Typ),
+			}
+			if typ == parser.LEFT_PAREN && before.Typ == parser.IDENTIFIER {
+				in.patternAt = vector.Called(before.Val).Pattern
+			}
+			levels = append(levels, in)
 		case typ == parser.RIGHT_PAREN || typ == parser.RIGHT_BRACE || typ == parser.RIGHT_BRACKET:
 			if len(levels) == 1 {
 				m.depth = closed(levels)
@@ -350,7 +357,7 @@ func measure(query string, l Limits) (m measured) {
 				m.items = max(m.items, here.argument+1)
 			}
 		case typ == parser.STRING:
-			if matches || here.pattern || here.replaces && here.argument == patternArgument {
+			if matches || here.isPattern() {
 				m.regexps += sizeOf(item.Val, mostRegexps)
 			}
 		case typ.IsOperator():
@@ -359,7 +366,6 @@ func measure(query string, l Limits) (m measured) {
 		if len(levels)-1 > mostDepth || levels[len(levels)-1].operators > mostDepth {
 			break
 		}
-		replaces = item.Typ == parser.IDENTIFIER && item.Val == "label_replace"
 		matches = item.Typ == parser.EQL_REGEX || item.Typ == parser.NEQ_REGEX
 		before = item
 	}

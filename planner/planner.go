@@ -10,7 +10,6 @@ package planner
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -270,9 +270,11 @@ func (f *facts) ofNode(e parser.Expr, below [2]*facts) {
 	case *parser.VectorSelector:
 		f.selects = true
 	case *parser.Call:
-		f.constant, f.isConstant = math.Pi, e.Func.Name == "pi"
+		if n, ok := vector.Called(e.Func.Name).Node.(*plan.Number); ok {
+			f.constant, f.isConstant = n.Value, true
+		}
 		f.metadata = f.metadata || setsMetadata(e)
-		f.histogram = f.histogram || plan.Histograms[e.Func.Name] != nil
+		f.histogram = f.histogram || histogram.Named(e.Func.Name) != nil
 	}
 	f.pos, f.typ = e.PositionRange(), e.Type()
 }
@@ -300,10 +302,10 @@ func (w *walker) constant(e parser.Expr) (float64, bool) {
 
 // setsMetadata reports whether a function sets a type or unit.
 func setsMetadata(call *parser.Call) bool {
-	switch call.Func.Name {
-	case "info":
+	switch vector.Called(call.Func.Name).Node.(type) {
+	case *plan.Info:
 		return true
-	case "label_replace", "label_join":
+	case *plan.Relabel:
 		label, ok := literals(call.Args[1:2])
 		return !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
 	}

@@ -164,7 +164,7 @@ func (c *computing) finish() {
 		for _, a := range f.outputs {
 			of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
 			if c.Reaggregate != nil {
-				of, q = c.Reaggregate, 0
+				of, q = c.Reaggregate, c.Reaggregate.At
 			}
 			of.Results(f.states, q, f.rows[a].Values[f.at:])
 		}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,14 +34,9 @@ func some(t testing.TB, n int, mint, maxt int64, add float64) *selection.Selecti
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i), "empty", ""))
 		for from := mint; from <= maxt; from += 50_000 {
-			c := chunkenc.NewXORChunk()
-			app, err := c.Appender()
-			require.NoError(t, err)
 			to := min(maxt, from+49_000)
-			for ts := from; ts <= to; ts += 1000 {
-				app.Append(0, ts, float64(ts)+add)
-			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, to, c.Bytes()))
+			data := selectiontest.Encode(t, chunkenc.EncXOR, selectiontest.TimesBetween(from, to, 1000), func(ts int64) float64 { return float64(ts) + add })
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, to, data))
 		}
 	}
 	s, err := b.Finish()

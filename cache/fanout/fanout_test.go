@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,17 +42,9 @@ func (s *source) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher) (*s
 	if s.err != nil {
 		return nil, nil, s.err
 	}
-	c := chunkenc.NewXORChunk()
-	app, err := c.Appender()
-	if err != nil {
-		return nil, nil, err
-	}
-	for ts := range int64(10) {
-		app.Append(0, ts*1000, s.value)
-	}
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	if err := b.Chunk(c.Encoding(), 0, 9000, c.Bytes()); err != nil {
+	if err := b.Floats(selectiontest.TimesBetween(0, 9000, 1000), slices.Repeat([]float64{s.value}, 10)); err != nil {
 		return nil, nil, err
 	}
 	sel, err := b.Finish()

@@ -45,13 +45,9 @@ func TestComplete(t *testing.T) {
 					continue
 				}
 				b.Series(labels.FromStrings("__name__", "m", "i", name))
-				k := chunkenc.NewXORChunk()
-				app, err := k.Appender()
-				require.NoError(t, err)
 				for _, s := range test.series[name] {
-					app.Append(0, s.t, s.v)
+					require.NoError(t, b.Floats([]int64{s.t}, []float64{s.v}))
 				}
-				require.NoError(t, b.Chunk(chunkenc.EncXOR, test.series[name][0].t, test.series[name][len(test.series[name])-1].t, k.Bytes()))
 			}
 			sel, err := b.Finish()
 			require.NoError(t, err)
@@ -80,15 +76,9 @@ func TestSigned(t *testing.T) {
 		{[]float64{0, 1, 2}, false}, {[]float64{0, -1, 2}, true}, {[]float64{zero}, true}, {[]float64{math.Inf(-1), 1}, true},
 		{[]float64{math.Inf(1), math.Float64frombits(value.StaleNaN), math.Copysign(math.NaN(), -1)}, false},
 	} {
-		k := chunkenc.NewXORChunk()
-		app, err := k.Appender()
-		require.NoError(t, err)
-		for i, v := range test.values {
-			app.Append(0, int64(i), v)
-		}
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("a", "b"))
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, int64(len(test.values)-1), k.Bytes()))
+		require.NoError(t, b.Floats(selectiontest.TimesBetween(0, int64(len(test.values)-1), 1), test.values))
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		require.Equal(t, test.want, signed(sel)(0), "%v", test.values)

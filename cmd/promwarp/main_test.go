@@ -4,15 +4,32 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 func TestExecute(t *testing.T) {
@@ -25,6 +42,13 @@ func TestExecute(t *testing.T) {
 	stderr.Reset()
 	require.Equal(t, exitUsage, execute(context.Background(), []string{"serve", "--cache.host-bytes=much"}, &stderr))
 	require.Contains(t, stderr.String(), "--cache.host-bytes")
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	stderr.Reset()
+	addr := taken.Listener.Addr().String()
+	require.Equal(t, exitError, execute(context.Background(), []string{"serve", "--web.listen-address=" + addr, "--upstream.url=http://127.0.0.1:9"}, &stderr))
+	require.Contains(t, stderr.String(), addr)
+	require.Contains(t, stderr.String(), "in use")
 }
 
 func TestWhen(t *testing.T) {
@@ -163,4 +187,185 @@ func TestQuick(t *testing.T) {
 promwarp is 0.2× as fast at first and 1.4× when asked again (geometric means).
 Prometheus takes less than 10 ms for each of them: promwarp is for queries that take longer.
 `, b.String())
+}
+
+// leavesNothing checks at the end of the test that no goroutine and no
+// temporary file is left.
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ignore := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		goleak.VerifyNone(t, ignore)
+		left, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		require.Empty(t, left, "temporary files")
+	})
+}
+
+func TestDemoOnce(t *testing.T) {
+	leavesNothing(t)
+	var stdout, stderr testlog.Log
+	data := filepath.Join(t.TempDir(), "data")
+	o := demoOptions{once: true, series: 300, hours: 3, listen: "127.0.0.1:0", data: data}
+	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
+	require.Equal(t, len(demoQueries), strings.Count(stdout.String(), "  same  "), stdout.String())
+	require.NotContains(t, stdout.String(), "DIFFERENT")
+	require.Contains(t, stderr.String(), "generated 2")
+	t.Logf("\n%s", stdout.String())
+
+	// The data is kept and used again.
+	stdout, stderr = testlog.Log{}, testlog.Log{}
+	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
+	require.Equal(t, len(demoQueries), strings.Count(stdout.String(), "  same  "), stdout.String())
+	require.NotContains(t, stderr.String(), "generated")
+}
+
+func TestDemoServes(t *testing.T) {
+	leavesNothing(t)
+	var stdout, stderr testlog.Log
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- runDemo(ctx, demoOptions{series: 68, hours: 1, listen: "127.0.0.1:0"}, &stdout, &stderr)
+	}()
+	url := regexp.MustCompile(`source with the URL (http://\S+)`)
+	require.Eventually(t, func() bool { return url.MatchString(stdout.String()) }, time.Minute, 20*time.Millisecond)
+	base := url.FindStringSubmatch(stdout.String())[1]
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) string {
+		resp, err := client.Get(base + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
+		return string(body)
+	}
+	// Samples newer than the blocks arrive.
+	require.Eventually(t, func() bool {
+		return strings.Contains(get("/api/v1/query?query=count(time()-timestamp(app_build_info)<40)"), `"1"`)
+	}, 30*time.Second, 200*time.Millisecond)
+	// What remote read does not tell comes from the demo's Prometheus.
+	require.Contains(t, get("/api/v1/label/__name__/values"), "node_memory_bytes")
+	require.Contains(t, get("/api/v1/metadata"), "success")
+	require.Contains(t, get("/api/v1/rules"), "success")
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestDemoErrors(t *testing.T) {
+	leavesNothing(t)
+	run := func(ctx context.Context, o demoOptions) error {
+		return runDemo(ctx, o, io.Discard, io.Discard)
+	}
+	var usage config.UsageError
+	require.ErrorAs(t, run(t.Context(), demoOptions{hours: 1}), &usage)
+	require.ErrorAs(t, run(t.Context(), demoOptions{series: 1}), &usage)
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	err = run(t.Context(), demoOptions{series: 1, hours: 1, listen: l.Addr().String()})
+	require.ErrorContains(t, err, "in use")
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "letter"), nil, 0o600))
+	err = run(t.Context(), demoOptions{series: 1, hours: 1, listen: "127.0.0.1:0", data: dir})
+	require.ErrorAs(t, err, &usage)
+	require.ErrorContains(t, err, "not empty")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, run(ctx, demoOptions{series: 1, hours: 1, listen: "127.0.0.1:0"}), "interrupted")
+}
+
+var update = flag.Bool("update", false, "write what scripts and pages expect anew")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"promwarp": main})
+}
+
+// TestScripts runs the commands in testdata/scripts, each against a promwarp of its own at $URL, which
+// reads from the Prometheus at $PROMETHEUS, whose samples are also in the data directory $DATA. $STALLED never
+// answers, $LOCKED wants a password,
+// $WRONG changes a value, $PAGE is a server of another kind.
+func TestScripts(t *testing.T) {
+	data := testfiles.DataDirectory(t)
+	db, err := tsdb.Open(testfiles.DataDirectory(t), promslog.NewNopLogger(), nil, tsdb.DefaultOptions(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	prometheus := startDemoPrometheus(l, db, promslog.NewNopLogger())
+	t.Cleanup(prometheus.Close)
+
+	serve := func(h http.HandlerFunc) string {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	stop := make(chan struct{})
+	stalled := serve(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+	})
+	t.Cleanup(func() { close(stop) })
+	locked := serve(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "sesame" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		prometheus.server.Handler.ServeHTTP(w, r)
+	})
+	wrong := serve(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		prometheus.server.Handler.ServeHTTP(answer, r)
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte(`[60,"3"]`), []byte(`[60,"4"]`)))
+	})
+	page := serve(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
+
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/scripts", UpdateScripts: *update, RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			set := demoSettings("127.0.0.1:0", prometheus.url)
+			set.Web.EnableAdminAPI = true
+			set.GPU.Mode = config.GPUOff
+			srv, err := server.New(server.Config{Settings: set})
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- srv.Run(ctx) }()
+			e.Defer(func() {
+				cancel()
+				require.NoError(t, <-ended)
+			})
+			for name, value := range map[string]string{
+				"DATA": data, "URL": srv.URL(), "PROMETHEUS": prometheus.url, "STALLED": stalled, "LOCKED": locked, "PAGE": page, "WRONG": wrong,
+				"PROMWARP_URL": srv.URL(), "TZ": "UTC",
+			} {
+				e.Setenv(name, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"masked": masked},
+	})
+}
+
+var (
+	maskedTime = regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s)\b`)
+	maskedURL  = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+)
+
+// masked writes the last output to a file, with times and addresses masked.
+func masked(ts *testscript.TestScript, _ bool, args []string) {
+	text := maskedTime.ReplaceAllString(ts.ReadFile("stdout"), "T")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(maskedURL.ReplaceAllString(text, "URL")), 0o666))
 }

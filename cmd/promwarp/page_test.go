@@ -49,55 +49,23 @@ func declared() (byName map[string]*kingpin.CmdModel, serves map[string]bool) {
 	return byName, serves
 }
 
-// commandsPage is docs/commands.md.
+// commandsPage is docs/commands.md: each command with its first example.
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	byName, serves := declared()
+	byName, _ := declared()
 	for _, g := range groups {
+		fmt.Fprintf(&b, "\n## %s\n\n| command | does | for example |\n| --- | --- | --- |\n", g.Title)
 		for _, name := range g.Commands {
-			c := byName[name]
-			fmt.Fprintf(&b, "\n## promwarp %s\n\n%s\n", name, c.Help)
-			if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
-				fmt.Fprintf(&b, "\n%s\n", "    "+strings.ReplaceAll(strings.TrimSpace(examples), "\n  ", "\n    "))
+			example := "promwarp " + name
+			if examples, ok := strings.CutPrefix(byName[name].HelpLong, "Examples:\n"); ok {
+				example, _, _ = strings.Cut(strings.TrimSpace(examples), "\n")
+				example, _, _ = strings.Cut(example, "  #")
 			}
-			if name == "serve" {
-				b.WriteString("\n[configuration.md](configuration.md) lists its flags.\n")
-				continue
-			}
-			var rows, also []string
-			for _, a := range c.Args {
-				rows = append(rows, fmt.Sprintf("| `<%s>` | %s |", a.Name, cell(a.Help)))
-			}
-			for _, f := range c.Flags {
-				if serves[f.Name] {
-					also = append(also, "`--"+f.Name+"`")
-					continue
-				}
-				rows = append(rows, fmt.Sprintf("| `%s` | %s |", flagText(f), cell(f.HelpWithEnvar())))
-			}
-			if len(rows) > 0 {
-				fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n%s\n", strings.Join(rows, "\n"))
-			}
-			if len(also) > 0 {
-				fmt.Fprintf(&b, "\n%s\n", wrapped("Without a server, these as for `serve`: "+strings.Join(also, ", ")+"."))
-			}
+			fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", name, cell(byName[name].Help), cell(strings.TrimSpace(example)))
 		}
 	}
 	return b.String()
-}
-
-// wrapped breaks a paragraph into lines of at most 120 characters.
-func wrapped(text string) string {
-	var lines []string
-	for _, word := range strings.Fields(text) {
-		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= 120 {
-			lines[n-1] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 func flagText(f *kingpin.FlagModel) string {

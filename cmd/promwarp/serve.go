@@ -24,7 +24,10 @@ func init() { commands = append(commands, serveCommand) }
 
 // serveCommand declares promwarp serve.
 func serveCommand(app *kingpin.Application) (string, func(context.Context) error) {
-	cmd := app.Command("serve", "Answer Prometheus's HTTP API, remote read included, from an upstream Prometheus or a data directory.")
+	cmd := app.Command("serve", "Answer Prometheus's HTTP API, remote read included, from an upstream Prometheus or a data directory.").HelpLong(`Examples:
+  promwarp serve --upstream.url=http://prometheus:9090
+  promwarp serve --config.file=promwarp.yml
+`)
 	var f config.Flags
 	f.Add(cmd, true)
 	return cmd.FullCommand(), func(ctx context.Context) error {

@@ -27,7 +27,8 @@ var (
 			},
 			results: func(a *cells, c int, out []float64) { copy(out, a.n[c:]) },
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
+		Again: Counted,
+		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
 	})
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "group"},
@@ -41,7 +42,8 @@ var (
 				}
 			},
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Group"},
+		Again: Same,
+		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Group"},
 	})
 )
 
@@ -116,7 +118,8 @@ func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
 			more:    func(a *cells, from, to int, in []float64) { keepExtremes(a.val[from:to], in, sign) },
 			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+		Again: Same,
+		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: policy},
 	})
 }
 
@@ -150,11 +153,13 @@ var (
 				}
 			},
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
+		Again: Rounded,
+		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
 	})
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "avg"},
 		adds:          mean,
+		Again:         Rounded,
 		GPU:           abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
 	})
 )

@@ -319,6 +319,8 @@ type Function struct {
 	selector func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector // of those that keep series
 	check    func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
 
+	// Again says whether a remote reader that aggregates gets the same from what was aggregated.
+	Again Again
 	// Repeats says that results at settled steps may be used again where the order of groups
 	// does not show.
 	Repeats bool
@@ -330,6 +332,17 @@ type Function struct {
 	GPU   abi.Policy // how kernels compute the operator, or
 	NoGPU string     // why they do not
 }
+
+// Again is what an operator makes of a series that has its results already.
+type Again int
+
+// What an operator makes of its results.
+const (
+	Otherwise Again = iota // something else
+	Same                   // the same
+	Rounded                // the same but for -0; the bits depend on the order of series, and on the release
+	Counted                // 1; the same of as many series of ones
+)
 
 // adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
 // of the columns of cells.

@@ -51,7 +51,7 @@ func defineRanker(name, policy string, bottom bool) *plan.AggregateFunc {
 		check:    (*Parameter).checkCount,
 		Repeats:  true,
 		Ordinary: func(k float64) bool { return k == k },
-		GPU:      abi.Policy{Kernel: abi.ByRank, Name: policy},
+		GPU:      abi.Policy{Kernel: abi.ByRank, Name: policy, Second: bottom},
 	})
 }
 

@@ -2,12 +2,14 @@ package dense
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -84,4 +86,32 @@ func TestRunCursor(t *testing.T) {
 			k += n
 		}
 	})
+}
+
+// TestCompare: each bit is Go's comparison of two values, NaN and both zeros included.
+func TestCompare(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := range 65 {
+		for range 50 {
+			lhs, rhs := make([]float64, n), make([]float64, n)
+			var equal, greater, atLeast uint64
+			for k := range lhs {
+				lhs[k], rhs[k] = exacttest.Odd(r), exacttest.Odd(r)
+				if r.IntN(3) == 0 {
+					rhs[k] = lhs[k]
+				}
+				for _, c := range []struct {
+					word  *uint64
+					holds bool
+				}{{&equal, lhs[k] == rhs[k]}, {&greater, lhs[k] > rhs[k]}, {&atLeast, lhs[k] >= rhs[k]}} {
+					if c.holds {
+						*c.word |= 1 << k
+					}
+				}
+			}
+			require.Equal(t, equal, Equal(lhs, rhs))
+			require.Equal(t, greater, Greater(lhs, rhs))
+			require.Equal(t, atLeast, AtLeast(lhs, rhs))
+		}
+	}
 }

@@ -81,7 +81,7 @@ func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out 
 // which the first is given.
 func (s *Evaluator) fill(n *plan.Histogram, a Args, first int, out []float64, fixed *repairs) {
 	var room [2]float64
-	all := s.columns
+	all, values := s.columns, table.Of(n.Func).values
 	for at := 0; at < len(out); {
 		args, length := a.at(first+at, len(out)-at, room[:0])
 		if a.Values != nil {
@@ -91,11 +91,7 @@ func (s *Evaluator) fill(n *plan.Histogram, a Args, first int, out []float64, fi
 			}
 			s.columns = s.part
 		}
-		if n.Func.Name == "histogram_fraction" {
-			s.fractions(args[0], args[1], out[at:at+length])
-		} else {
-			s.block.quantiles(args[0], s.columns, out[at:at+length], first+at, fixed)
-		}
+		values(s, args, first+at, out[at:at+length], fixed)
 		at += length
 	}
 	s.columns = all
@@ -128,11 +124,11 @@ func (a *Args) WarnQuantiles(n *plan.Histogram, note func(error)) {
 		}
 	}
 	switch {
+	case !table.Of(n.Func).quantiles:
 	case n.Many():
 		for i := range a.Constants {
 			warn(a.Constants[i:i+1], n.ArgsPos[i])
 		}
-	case n.Func.Name == "histogram_fraction":
 	case a.Values != nil:
 		warn(a.Values[0], n.ArgPos)
 	default:

@@ -69,16 +69,6 @@ var (
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: math.Atan2, NoGPU: noGPUMath})
 )
 
-// ScalarFuncs are the functions of two scalars, by PromQL name.
-var ScalarFuncs = map[string]*plan.MapFunc{
-	"min_of": defineScalar("min_of", math.Min),
-	"max_of": defineScalar("max_of", math.Max),
-}
-
-func defineScalar(name string, f func(a, b float64) float64) *plan.MapFunc {
-	return defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: name, Args: 1}, arithmetic: f, NoGPU: "it is of scalars"})
-}
-
 var (
 	_ = defineComparison("==", "==", "Equal", "Equal", func(a, b float64) bool { return a == b }, dense.Equal)
 	_ = defineComparison("!=", "!=", "Unequal", "Unequal", func(a, b float64) bool { return a != b },
@@ -126,12 +116,14 @@ func defineDate(name string, tells func(time.Time) float64) *plan.MapFunc {
 	})
 }
 
+// Negate is unary minus, which has no name in PromQL.
+var Negate = define(&Function{
+	MapFunc: plan.MapFunc{Name: "neg", InPlace: true},
+	value:   unary(func(v float64) float64 { return -v }),
+	GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Negate"},
+})
+
 var (
-	_ = define(&Function{
-		MapFunc: plan.MapFunc{Name: "neg", InPlace: true},
-		value:   unary(func(v float64) float64 { return -v }),
-		GPU:     abi.Policy{Kernel: abi.ByMap, Name: "Negate"},
-	})
 	_ = defineUnary("abs", math.Abs, abi.Policy{Kernel: abi.ByMap, Name: "Abs"}, "")
 	_ = defineUnary("ceil", math.Ceil, abi.Policy{Kernel: abi.ByMap, Name: "Ceil"}, "")
 	_ = defineUnary("floor", math.Floor, abi.Policy{Kernel: abi.ByMap, Name: "Floor"}, "")

@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	_ = defineExtreme("max_over_time", 1, "Max")
-	_ = defineExtreme("min_over_time", -1, "Min")
+	_ = defineExtreme("max_over_time", 1, "Max", Largest)
+	_ = defineExtreme("min_over_time", -1, "Min", Smallest)
 )
 
-func defineExtreme(name string, sign float64, policy string) *plan.WindowFunc {
+func defineExtreme(name string, sign float64, policy string, sees Sees) *plan.WindowFunc {
 	return define(&Function{
 		WindowFunc: plan.WindowFunc{Name: name},
 		Plain: func(w *Window) (float64, bool) {
@@ -27,7 +27,8 @@ func defineExtreme(name string, sign float64, policy string) *plan.WindowFunc {
 			s.indices = extremes(s.in.Values, &s.bounds, sign, s.indices, s.out)
 			return s.fr.counts.Points, true
 		},
-		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+		Sees: sees,
+		GPU:  abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
 	})
 }
 

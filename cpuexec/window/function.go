@@ -26,6 +26,12 @@ type Function struct {
 	// Extended computes the function of windows that are anchored or smoothed.
 	Extended func(s *Evaluator, e *edges)
 	Reads    Reads
+	// Sees says what a remote reader that evaluates the function may not be without.
+	Sees Sees
+	// PerSecond says that what is found of a window is divided by its seconds.
+	PerSecond bool
+	// NotBefore1970 says that a time before 1970 is answered as 0, which kernels do not know.
+	NotBefore1970 bool
 
 	// Ordinary reports whether parameters are such that Prometheus's engine neither warns of
 	// them nor refuses them; nil stands for all. Outside is what others are, in words.

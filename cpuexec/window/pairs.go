@@ -16,6 +16,7 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.lastPairs(counterLast), true },
 		Started:    (*Evaluator).startedRates,
 		Reads:      Ends,
+		Sees:       LastTwo,
 		GPU:        abi.Policy{Kernel: abi.ByPairs, Name: "LastRate"},
 	})
 	_ = define(&Function{
@@ -23,6 +24,7 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return w.lastPair(gaugeLast) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.lastPairs(gaugeLast), true },
 		Reads:      Ends,
+		Sees:       LastTwo,
 		GPU:        abi.Policy{Kernel: abi.ByPairs, Name: "LastDifference"},
 	})
 	_ = define(&Function{
@@ -33,6 +35,7 @@ var (
 			return s.fr.counts.Points, true
 		},
 		Extended: func(s *Evaluator, e *edges) { countBetween(s.changes(), e.bounds(s.fr), s.out) },
+		Sees:     Changing,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Changes"},
 	})
 	_ = define(&Function{
@@ -48,6 +51,7 @@ var (
 		},
 		Extended: func(s *Evaluator, e *edges) { countBetween(s.allResets(), e.bounds(s.fr), s.out) },
 		Reads:    Ends,
+		Sees:     Falling,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Resets"},
 	})
 )

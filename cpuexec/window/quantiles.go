@@ -28,7 +28,7 @@ var (
 			slidingDeviations(s.in.Values, &s.bounds, &s.order, &s.window.scratch, s.out)
 			return s.fr.counts.Points, true
 		},
-		GPU: abi.Policy{Kernel: abi.ByOrder, Name: "Distance"},
+		GPU: abi.Policy{Kernel: abi.ByOrder, Name: "Distance", Second: true},
 	})
 )
 

@@ -16,12 +16,12 @@ import (
 // This file defines the functions of the difference between a window's first and last sample.
 
 var (
-	_ = defineRate(plan.WindowFunc{Name: "rate", Counter: true, StartTime: true}, counterRate, "Rate")
-	_ = defineRate(plan.WindowFunc{Name: "increase", Counter: true, StartTime: true}, counterIncrease, "Increase")
-	_ = defineRate(plan.WindowFunc{Name: "delta"}, gaugeDelta, "Delta")
+	_ = defineRate(plan.WindowFunc{Name: "rate", Counter: true, StartTime: true}, counterRate, "Rate", Counter)
+	_ = defineRate(plan.WindowFunc{Name: "increase", Counter: true, StartTime: true}, counterIncrease, "Increase", Counter)
+	_ = defineRate(plan.WindowFunc{Name: "delta"}, gaugeDelta, "Delta", FirstLast)
 )
 
-func defineRate(f plan.WindowFunc, kind difference, policy string) *plan.WindowFunc {
+func defineRate(f plan.WindowFunc, kind difference, policy string, sees Sees) *plan.WindowFunc {
 	f.Modifiers = []plan.Modifier{plan.Anchored, plan.Smoothed}
 	definition := &Function{
 		WindowFunc: f,
@@ -29,6 +29,8 @@ func defineRate(f plan.WindowFunc, kind difference, policy string) *plan.WindowF
 		Fast:       func(s *Evaluator) (int, bool) { return s.extrapolated(kind, s.resetsOf(kind)), true },
 		Extended:   func(s *Evaluator, e *edges) { e.differences(s, kind) },
 		Reads:      Ends,
+		Sees:       sees,
+		PerSecond:  kind == counterRate,
 		GPU:        abi.Policy{Kernel: abi.ByRate, Name: policy},
 	}
 	if f.StartTime {

@@ -17,14 +17,16 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return exact.Sum(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(false) },
 		Reads:      Integers,
-		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
+		Sees:       Total,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Sum", Pane: abi.TotalBytes},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "avg_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true) },
 		Reads:      Integers,
-		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
+		Sees:       Average,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg", Pane: abi.TotalBytes},
 	})
 )
 

@@ -1,13 +1,10 @@
 package device
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/kernels/ptx"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -30,27 +28,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// log is a log that tests read.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *log) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // options are those of a Set of all devices of the host driver, and a log of it.
-func options(t testing.TB) (Options, *log) {
-	l := &log{}
+func options(t testing.TB) (Options, *testlog.Log) {
+	l := &testlog.Log{}
 	return Options{
 		Require: true, MemoryFraction: 0.01, Library: cudatest.Library(t), CPU: cpuexec.New(cpuexec.Options{Workers: 2}),
 		Logger: slog.New(slog.NewTextHandler(l, nil)), Registerer: prometheus.NewRegistry(),
@@ -124,7 +104,7 @@ func TestRetries(t *testing.T) {
 		require.Equal(t, 20*time.Millisecond<<(k+1), d.retry)
 		require.Contains(t, d.Unusable(d.until.Add(-1)), "the GPU failed: cuLaunchKernel: CUDA_ERROR_UNKNOWN")
 	}
-	require.Equal(t, 1, l.count("a GPU failed"), "only the first is logged")
+	require.Equal(t, 1, l.Count("a GPU failed"), "only the first is logged")
 	require.Equal(t, 4.0, testutil.ToFloat64(d.set.metrics.faults.WithLabelValues("0", "CUDA_ERROR_UNKNOWN")))
 	require.Zero(t, testutil.ToFloat64(d.set.metrics.usable.WithLabelValues("0")))
 	require.Empty(t, d.Unusable(d.until))
@@ -137,7 +117,7 @@ func TestRetries(t *testing.T) {
 	_, err = d.Evaluate(t.Context(), leaf(t), nil)
 	require.NoError(t, err)
 	require.Equal(t, 20*time.Millisecond, d.retry)
-	require.Equal(t, 1, l.count("a GPU works again"))
+	require.Equal(t, 1, l.Count("a GPU works again"))
 	require.Equal(t, 1.0, testutil.ToFloat64(d.set.metrics.usable.WithLabelValues("0")))
 }
 
@@ -151,7 +131,7 @@ func TestQueryError(t *testing.T) {
 	_, err := d.Evaluate(t.Context(), window, func(cpuexec.Rows) error { return failed })
 	require.ErrorIs(t, err, failed)
 	require.Empty(t, d.Unusable(time.Now()))
-	require.Zero(t, l.count("a GPU failed"))
+	require.Zero(t, l.Count("a GPU failed"))
 	require.Zero(t, d.Leaves())
 }
 
@@ -235,8 +215,8 @@ func TestMemoryBytes(t *testing.T) {
 		o, l := options(t)
 		o.MemoryFraction, o.MemoryBytes = 0.5, most
 		open(t, o)
-		require.Equal(t, most == 32<<20, l.count(fmt.Sprintf("memory_bytes=%d ", most)) == 1, most)
-		require.Equal(t, 1, l.count("a GPU is ready"))
+		require.Equal(t, most == 32<<20, l.Count(fmt.Sprintf("memory_bytes=%d ", most)) == 1, most)
+		require.Equal(t, 1, l.Count("a GPU is ready"))
 	}
 }
 

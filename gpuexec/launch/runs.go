@@ -172,7 +172,7 @@ func spread(buckets, groups uint32) cuda.Size {
 }
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.
-func (q Queue) StateValues(of *Runs, a abi.Aggregate, out cuda.Pointer) error {
+func (q Queue) StateValues(of *Runs, a uint32, out cuda.Pointer) error {
 	return q.results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
 }
 
@@ -184,7 +184,7 @@ func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
 
 // RunRows puts an aggregate of a batch's runs on the queue, as a row for each place: of states, or
 // abi.Found, a float64 a run. rows has a float64 a bucket, and present a bitmap in whole uint64.
-func (q Queue) RunRows(b *Batch, buckets uint32, of *Runs, a abi.Aggregate, found, rows, present cuda.Pointer) error {
+func (q Queue) RunRows(b *Batch, buckets uint32, of *Runs, a uint32, found, rows, present cuda.Pointer) error {
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(b.Tiles, MaxGridY)
 	words := 2 * ((buckets + 63) / 64)

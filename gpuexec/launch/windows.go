@@ -220,13 +220,8 @@ func PanesOf(s Steps) (p Panes, ok bool) {
 }
 
 // Bytes is the memory that the panes of a tile of series take, for each of the
-// suffixes and the prefixes.
-func (p *Panes) Bytes(extremes bool) int {
-	if extremes {
-		return int(p.Count) * abi.TileChunks * abi.ExtremeBytes
-	}
-	return int(p.Count) * abi.TileChunks * abi.TotalBytes
-}
+// suffixes and the prefixes, if one takes so many bytes.
+func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * each }
 
 // WindowPanes puts the function op of windows that are cut into panes on the queue.
 // suffix and prefix have p.Bytes for each tile.

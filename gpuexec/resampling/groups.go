@@ -51,7 +51,7 @@ func (p *groups) take() {
 		slot.fields = p.Take(8 * fields * p.cells())
 		p.slots = append(p.slots, slot)
 	}
-	if r := p.t.Reaggregate; r != nil && r.Name == "median" {
+	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
 		p.order = &order{again: len(p.slots)}
 		p.order.take(p.job)
 	}
@@ -180,11 +180,11 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 				}
 				continue
 			}
-			kernel := aggregates[p.t.Aggregates[a].Name]
+			d := p.t.Aggregates[a].Definition
 			if r := p.t.Reaggregate; r != nil {
-				kernel = aggregates[r.Name]
+				d = r
 			}
-			if err := q.StateValues(p.of(slot), kernel, p.At(p.values[a])); err != nil {
+			if err := q.StateValues(p.of(slot), d.GPU.Number(), p.At(p.values[a])); err != nil {
 				return err
 			}
 		}

@@ -368,14 +368,14 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 
 // madeOf is aggregate a of the request as kernels know it, of the runs of source s, and where it is if
 // it is abi.Found.
-func (j *job) madeOf(s, a int, m *made) (abi.Aggregate, cuda.Pointer) {
+func (j *job) madeOf(s, a int, m *made) (number uint32, found cuda.Pointer) {
 	if j.sources[s].custom != nil {
 		return abi.Found, m.Found
 	}
 	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
 		return abi.Found, m.Found + cuda.Pointer(8*m.Cells*uint64(i))
 	}
-	return aggregates[j.t.Aggregates[a].Name], 0
+	return j.t.Aggregates[a].GPU.Number(), 0
 }
 
 // Alone is an accelerator that has one machine compute every request: what that cannot compute is

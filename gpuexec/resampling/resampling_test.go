@@ -6,16 +6,27 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -39,7 +50,7 @@ var (
 	fillings  = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	sets      = []string{
 		"count", "sum,mean", "median,95pct,0pct,100pct,33.3pct,99pct", "nunique,median", "count,max,median,rate:median,rate:99.9pct", "min,max,range", "first,last", "std,var", "time_weighted_mean", "mean", "rate:sum,rate:max",
-		"count,sum,mean,min,max,range,std,var,first,last,time_weighted_mean,rate:count,rate:sum,rate:mean,rate:min,rate:std,rate:first,rate:time_weighted_mean",
+		strings.Join(aggregate.Library{}.Names(), ","), "rate:" + strings.Join(aggregate.Library{}.Names(), ",rate:"),
 	}
 )
 
@@ -90,6 +101,21 @@ func TestRandom(t *testing.T) {
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)
 	}
+}
+
+// TestEveryAggregate compares each aggregate alone, of series and of groups, with the cores.
+func TestEveryAggregate(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 256 << 20})
+	sel := random(t, rand.New(rand.NewPCG(3, 4)), 40, 0, 36_000_000)
+	for _, name := range (aggregate.Library{}).Names() {
+		t.Run(name, func(t *testing.T) {
+			for _, grouping := range groupings {
+				form := someHours + name + ",rate:" + name + grouping
+				check(t, a, synthetic.Storage{Selection: sel}, form, form)
+			}
+		})
+	}
+	require.Zero(t, a.declined)
 }
 
 // free is how many buffers for rows wait to be lent.
@@ -242,4 +268,241 @@ func TestRowsGivenBack(t *testing.T) {
 		require.Zero(t, stuck)
 		require.Equal(t, before, boundOf(a.Machine), "call %d of %d", nth, calls)
 	}
+}
+
+// on is an accelerator with a machine on the first device, which is closed with the test.
+func on(t testing.TB, o pipeline.Options) *counting {
+	m, err := pipeline.New(cudatest.Device(t), o)
+	require.NoError(t, err)
+	bound := boundOf(m)
+	t.Cleanup(func() {
+		require.NoError(t, m.Store.Check())
+		require.Equal(t, bound, boundOf(m), "all memory that was lent was given back")
+		require.NoError(t, m.Close())
+	})
+	return &counting{Alone: Alone{Machine: m}}
+}
+
+// chunks adds n samples to a series, every so many ms from 0 on, in chunks of 100.
+func chunks(t testing.TB, b *selection.Builder, n int, every int64, value func(k int) float64) {
+	for at := 0; at < n; at += 100 {
+		size := min(100, n-at)
+		ts, vs := make([]int64, size), make([]float64, size)
+		for k := range ts {
+			ts[k], vs[k] = every*int64(at+k), value(at+k)
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[size-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+}
+
+// boundOf is how many buffers for rows are free, or may still be taken.
+func boundOf(m *pipeline.Machine) int {
+	free, left, _ := m.Lender.Counts()
+	return free + left
+}
+
+// counting is Alone that counts what it has computed.
+type counting struct {
+	Alone
+	computed, declined int
+}
+
+func (a *counting) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, forced bool) (resample.Outcome, error) {
+	if reason := SuitsTask(t); reason != "" {
+		a.declined++
+		return resample.Outcome{Declined: reason}, nil
+	}
+	o, err := a.Alone.Resample(ctx, t, consume, forced)
+	if err == nil {
+		a.computed++
+	}
+	return o, err
+}
+
+// planned plans a request, which may define aggregates.
+func planned(t testing.TB, form string, define ...custom.Source) *resample.Plan {
+	l, err := custom.AddTo(aggregate.Library{}, define)
+	require.NoError(t, err)
+	f, err := url.ParseQuery(form)
+	require.NoError(t, err)
+	r, err := resample.Parse(f, time.UnixMilli(1_790_000_000_000), resample.Known{Parser: parser.NewParser(parser.Options{}), Aggregates: l})
+	require.NoError(t, err, form)
+	p, err := resample.NewPlan(r)
+	require.NoError(t, err, form)
+	return p
+}
+
+// random makes series whose samples are from start to end (ms) about, of chunks of all lengths:
+// with gaps and values of all kinds.
+func random(t testing.TB, r *rand.Rand, series int, start, end int64) *selection.Selection {
+	b := selection.NewBuilder(0)
+	odd := []float64{0, 0, 0.02, 0.3}[r.IntN(4)]
+	mixed := r.IntN(3) == 0
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%05d", i), "job", fmt.Sprint(r.IntN(4))))
+		step := max(1, (end-start)/(1+r.Int64N(500)))
+		at, v, kind := start-(end-start)/5+r.Int64N(step), 0.0, r.IntN(5)
+		chunk := []int{1, 5, 30, 120}[r.IntN(4)]
+		for at < end+(end-start)/5 {
+			n := 1 + r.IntN(chunk)
+			ts, vs := make([]int64, n), make([]float64, n)
+			for k := range ts {
+				at += 1 + step/2 + r.Int64N(step)
+				if r.IntN(60) == 0 {
+					at += step * r.Int64N(80)
+				}
+				v = randomValue(r, kind, v)
+				ts[k], vs[k] = at, v
+				if r.Float64() < odd {
+					vs[k] = oddValues[r.IntN(len(oddValues))]
+					if vs[k] == 0 {
+						vs[k] = 0 // TestMixedZeros has the other zero
+					}
+				}
+			}
+			enc := chunkenc.EncXOR
+			if mixed && r.IntN(2) == 0 {
+				enc = chunkenc.EncXOR2
+			}
+			require.NoError(t, b.Chunk(enc, ts[0], ts[n-1], selectiontest.Chunk(t, enc, nil, ts, vs)))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+var oddValues = []float64{
+	math.NaN(), math.Inf(1), math.Inf(-1), math.Float64frombits(value.StaleNaN), math.Copysign(0, -1), 0, math.MaxFloat64, -math.MaxFloat64, 1e200, 5e-324,
+}
+
+func randomValue(r *rand.Rand, kind int, last float64) float64 {
+	switch kind {
+	case 0:
+		return r.NormFloat64() * math.Pow(10, float64(r.IntN(8)))
+	case 1:
+		if r.IntN(50) == 0 {
+			return 0
+		}
+		return last + float64(r.IntN(40))
+	case 2:
+		return float64(r.IntN(4))
+	case 3:
+		return 1e9 + r.Float64()
+	}
+	return 42
+}
+
+// same compares two results bit by bit, but for the bits of NaN.
+func same(t testing.TB, want, got *resample.Result, what string) {
+	require.Equal(t, len(want.Series), len(got.Series), what)
+	for i, w := range want.Series {
+		g := got.Series[i]
+		require.Equal(t, w.Labels, g.Labels, what)
+		require.Equal(t, len(w.Rows), len(g.Rows), what)
+		for a := range w.Rows {
+			name := want.Aggregates[a].Text
+			require.Equal(t, w.Rows[a].Buckets, g.Rows[a].Buckets, "%s\n%s of %s", what, name, w.Labels)
+			for k, v := range w.Rows[a].Values {
+				x := g.Rows[a].Values[k]
+				if math.Float64bits(v) != math.Float64bits(x) && (v == v || x == x) || resample.IsNull(v) != resample.IsNull(x) {
+					require.Failf(t, "another value", "%s\n%s of %s in bucket %d: %v (%x) instead of %v (%x)",
+						what, name, w.Labels, w.Rows[a].Buckets[k], x, math.Float64bits(x), v, math.Float64bits(v))
+				}
+			}
+		}
+	}
+	require.Equal(t, want.Work.Samples, got.Work.Samples, what)
+	require.Equal(t, want.Work.Chunks, got.Work.Chunks, what)
+	require.Equal(t, want.Work.Runs, got.Work.Runs, what)
+	require.Equal(t, want.Work.Bytes, got.Work.Bytes, what)
+}
+
+// check compares what a machine makes of a request with what the cores do.
+func check(t testing.TB, a *counting, q storage.Queryable, form, what string, define ...custom.Source) {
+	p := planned(t, form, define...)
+	want, err := resample.New(resample.Options{}).Run(t.Context(), q, p)
+	require.NoError(t, err, what)
+	defer want.Release()
+	before, declined := a.computed, a.declined
+	got, err := resample.New(resample.Options{Accelerator: a}).Run(t.Context(), q, p)
+	require.NoError(t, err, what)
+	defer got.Release()
+	if len(want.Series) > 0 && a.declined == declined {
+		require.Equal(t, before+1, a.computed, "%s was not computed: %s", what, got.Work.Reason)
+		require.Equal(t, "gpu", got.Explain().Executor, what)
+	}
+	same(t, want, got, what)
+}
+
+// TestGroupOrder: quantiles of groups of more values than a block keeps, which samples of them lead to
+// soon, late, or not at all; in groups of few series and of many.
+func TestGroupOrder(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 128 << 20})
+	r := rand.New(rand.NewPCG(7, 7))
+	values := []struct {
+		name string
+		of   func(series, i int) float64
+	}{
+		{"all the same", func(int, int) float64 { return 7 }},
+		{"two", func(_, i int) float64 { return float64(i % 2) }},
+		{"half, a few between, half", func(_, i int) float64 { return min(2, max(0, float64(i%1000)/2-248)) }},
+		{"ten, one of which most", func(int, int) float64 { return math.Floor(max(0, r.NormFloat64()*3)) }},
+		{"normal", func(int, int) float64 { return r.NormFloat64() }},
+		{"rising", func(series, i int) float64 { return float64(series*1_000_000 + i) }},
+		{"of all exponents", func(int, int) float64 { return math.Ldexp(r.Float64()-0.5, r.IntN(2000)-1000) }},
+		{"odd", func(int, int) float64 { return oddValues[r.IntN(len(oddValues))] }},
+		{"NaN for the most part", func(_, i int) float64 { return []float64{math.NaN(), math.NaN(), r.Float64(), math.NaN()}[i%4] }},
+		// One in 21 of 20 000 samples is looked at first, or one in 6: these are small.
+		{"misleading", func(_, i int) float64 {
+			return map[bool]float64{true: -float64(i), false: float64(i)}[i%21 == 0 || i%6 == 0]
+		}},
+		{"misleading, all the same", func(_, i int) float64 { return map[bool]float64{true: 0, false: 1}[i%21 == 0 || i%6 == 0] }},
+	}
+	for _, shape := range []struct{ series, samples int }{{2, 20_000}, {9, 3000}, {300, 150}, {300, 20}} {
+		for _, v := range values {
+			b := selection.NewBuilder(0)
+			for i := range shape.series {
+				b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i), "job", "a"))
+				samples := shape.samples
+				if shape.series == 2 && i == 1 {
+					samples = 1
+				}
+				chunks(t, b, samples, 100, func(k int) float64 { return v.of(i, k) })
+			}
+			sel, err := b.Finish()
+			require.NoError(t, err)
+			for _, of := range []string{"median", "median,95pct", "0pct,100pct,50pct,99.9pct,1pct"} {
+				what := fmt.Sprintf("%s, %d series of %d, %s", v.name, shape.series, shape.samples, of)
+				check(t, a, synthetic.Storage{Selection: sel}, "metric=m&every=1h&start=0&end=3600&by=job&aggregates="+of, what)
+			}
+		}
+	}
+	require.Zero(t, a.declined)
+	require.Equal(t, 4*len(values)*3, a.computed)
+}
+
+// TestDistinct: numbers of different values of groups that have few of them, and more than have a
+// place in a block's table.
+func TestDistinct(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 64 << 20})
+	for _, different := range []int{1, 3, 2000, 4096, 4097, 30_000} {
+		b := selection.NewBuilder(0)
+		for i := range 9 {
+			b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i), "job", fmt.Sprint(i%2)))
+			chunks(t, b, 8000, 1000, func(k int) float64 {
+				if v := k * (i + 1) % different; v != 0 {
+					return float64(v)
+				}
+				return []float64{0, math.Copysign(0, -1), math.NaN()}[k%3]
+			})
+		}
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		for _, fields := range []string{"nunique&by=job", "max,nunique,95pct,rate:nunique,median&by="} {
+			check(t, a, synthetic.Storage{Selection: sel}, "metric=m&every=1h&start=0&end=8000&aggregates="+fields, fmt.Sprint(different, " ", fields))
+		}
+	}
+	require.Zero(t, a.declined)
+	require.Equal(t, 12, a.computed)
 }

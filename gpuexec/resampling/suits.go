@@ -11,30 +11,19 @@ import (
 	"github.com/promwarp/promwarp/resample/custom"
 )
 
-// aggregates are those that kernels make of states, by name.
-var aggregates = map[string]abi.Aggregate{
-	"count": abi.CountOf, "sum": abi.SumOf, "mean": abi.MeanOf, "min": abi.MinOf, "max": abi.MaxOf, "range": abi.RangeOf,
-	"std": abi.DeviationOf, "var": abi.VarianceOf, "first": abi.FirstOf, "last": abi.LastOf, "time_weighted_mean": abi.WeightedMeanOf,
-}
-
 // merges reports whether the samples of several series go into one bucket.
 func merges(t *resample.Task) bool { return t.Reaggregate == nil && t.Groups < len(t.GroupOf) }
 
 // ordered reports whether an aggregate is of the order of a run's values, which kernels sort.
-func ordered(a aggregate.Aggregate) bool {
-	return a.Quantile || a.Name == "median" || a.Name == "nunique"
-}
+func ordered(a aggregate.Aggregate) bool { return a.GPU.Kernel == abi.ByRunOrder }
 
 // quantileOf is the quantile that kernels are told of an aggregate that is ordered: negative for the
 // number of different values.
 func quantileOf(a aggregate.Aggregate) float64 {
-	switch {
-	case a.Quantile:
-		return a.Q
-	case a.Name == "median":
-		return 0.5
+	if a.GPU.Second {
+		return -1
 	}
-	return -1
+	return a.Q
 }
 
 // onDevice are the parts of states that kernels make.
@@ -47,6 +36,9 @@ var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPa
 func Suits(p *resample.Plan) string {
 	customs := 0
 	for _, d := range definitionsOf(p) {
+		if d.NoGPU != "" {
+			return fmt.Sprintf("the aggregate %s is not on the GPU: %s", d.Name, d.NoGPU)
+		}
 		code, reason := custom.PortableOf(d)
 		if reason != "" {
 			return fmt.Sprintf("a custom aggregate needs the cores: %s: %s", d.Name, reason)
@@ -57,16 +49,6 @@ func Suits(p *resample.Plan) string {
 	}
 	if customs > mostPrograms {
 		return fmt.Sprintf("more than %d custom aggregates are not computed at once on the GPU", mostPrograms)
-	}
-	for _, a := range p.Aggregates {
-		if _, ok := aggregates[a.Name]; !ok && !ordered(a) && a.Own == nil {
-			return fmt.Sprintf("the aggregate %s is not on the GPU yet", a.Text)
-		}
-	}
-	if r := p.Reaggregate; r != nil {
-		if _, ok := aggregates[r.Name]; !ok && r.Name != "median" && r.Own == nil {
-			return fmt.Sprintf("aggregating again by %s is not on the GPU yet", r.Name)
-		}
 	}
 	return ""
 }

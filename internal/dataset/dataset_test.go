@@ -323,26 +323,3 @@ func TestErrors(t *testing.T) {
 	_, err = WriteBlocks(context.Background(), filepath.Join(file, "dir"), small(5), nil)
 	require.Error(t, err)
 }
-
-func BenchmarkGenerate(b *testing.B) {
-	o := options(24, 25)
-	var samples int64
-	for b.Loop() {
-		g, err := New(o)
-		require.NoError(b, err)
-		require.NoError(b, g.Next(o.End, func(*Series, []int64, []float64) error { return nil }))
-		samples += g.Stats().Samples
-	}
-	b.ReportMetric(float64(samples)/b.Elapsed().Seconds()/1e6, "Msamples/s")
-}
-
-func BenchmarkWriteBlocks(b *testing.B) {
-	o := options(24, 25)
-	var samples int64
-	for b.Loop() {
-		stats, err := WriteBlocks(context.Background(), b.TempDir(), o, nil)
-		require.NoError(b, err)
-		samples += stats.Samples
-	}
-	b.ReportMetric(float64(samples)/b.Elapsed().Seconds()/1e6, "Msamples/s")
-}

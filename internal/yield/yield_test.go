@@ -152,17 +152,3 @@ func TestLooksAtTheClockSeldom(t *testing.T) {
 		require.Equal(t, 10, looks(10, slice/2))
 	})
 }
-
-func BenchmarkPass(b *testing.B) {
-	var p Point
-	for b.Loop() {
-		p.Pass()
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	var p Point
-	for b.Loop() {
-		p.next()
-	}
-}

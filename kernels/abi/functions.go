@@ -62,4 +62,17 @@ var numbered = map[Kernel][]string{
 		"AtLeast",
 		"AtMost",
 	},
+	"Aggregate": {
+		"CountOf",
+		"SumOf",
+		"MeanOf",
+		"MinOf",
+		"MaxOf",
+		"RangeOf",
+		"DeviationOf",
+		"VarianceOf",
+		"FirstOf",
+		"LastOf",
+		"WeightedMeanOf",
+	},
 }

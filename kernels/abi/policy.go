@@ -17,11 +17,13 @@ const (
 	ByMap       Kernel = "Map"       // map_values
 	ByRank      Kernel = "Rank"      // group_rank
 	ByQuantile  Kernel = "Quantile"  // group_quantile
+	ByState     Kernel = "Aggregate" // of resample requests: state_values, run_rows
+	ByRunOrder  Kernel = "RunOrder"  // run_order, group_order; or group_distinct, which is told nothing
 )
 
 // Numbered are the kernels that are told by a number which function to compute. Their names
-// are those of the numbers' types in functions.h.
-var Numbered = []Kernel{ByEnds, ByPairs, ByStatistic, ByOperator, ByMap}
+// are those of the numbers' types in functions.h, and in aggregates.h.
+var Numbered = []Kernel{ByEnds, ByPairs, ByStatistic, ByOperator, ByMap, ByState}
 
 // Strategy is a way to have samples for windows.
 type Strategy string
@@ -46,6 +48,10 @@ func (k Kernel) Strategies() []Strategy { return strategies[k] }
 type Policy struct {
 	Kernel Kernel
 	Name   string // among the functions of the kernel
+	// Second says which of two functions it is, where there are no numbers: of kernels by order, by
+	// rank and by the order of runs.
+	Second bool
+	Pane   int // bytes that window_panes keeps of a pane, twice
 }
 
 // Number is what the kernel is told. The definitions of functions are in packages above this

@@ -1,23 +1,8 @@
 package abi
 
-// Aggregate is what a kernel makes of the state of a run. Mirrors resample.h.
-type Aggregate uint32
-
-// The aggregates. Found is one that another kernel has made, of the order of a run's values.
-const (
-	CountOf Aggregate = iota
-	SumOf
-	MeanOf
-	MinOf
-	MaxOf
-	RangeOf
-	DeviationOf
-	VarianceOf
-	FirstOf
-	LastOf
-	WeightedMeanOf
-	Found
-)
+// Found is the number of an aggregate that another kernel has made already, of the order of a run's
+// values. Mirrors resample.h.
+const Found = 1<<32 - 1
 
 // The parts of a state that kernels know, with the bits of resample/aggregate's Parts.
 const (

@@ -35,7 +35,7 @@ const (
 	LongRun    = NoFault - 2 // of run_order: a run is too long to be sorted
 )
 
-// The bytes of what window_panes keeps of a pane, twice.
+// What a Policy's Pane can be.
 const (
 	ExtremeBytes = 12 // for Min and Max
 	TotalBytes   = 24 // for Sum and Avg

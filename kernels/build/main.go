@@ -6,7 +6,8 @@
 //
 //	definitions of functions ─────────┬──► kernels/abi/functions.go     their numbers
 //	(cpuexec/window, aggregate,       ├──► kernels/abi/functions.h      the same
-//	vector)                           └──► kernels/window/statistics.h  policies of window_statistic
+//	vector; resample/aggregate)       ├──► kernels/abi/aggregates.h     the same of resample requests
+//	                                  └──► kernels/window/statistics.h  policies of window_statistic
 //
 //	kernels/ROOM/NAME.cu ──► parse ──┬──► kernels/host/table.h          the kernels of the host driver
 //	                                 └──► compile ──► kernels/ptx/NAME.ptx
@@ -21,6 +22,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 func main() {
@@ -85,9 +89,11 @@ const table = "kernels/host/table.h"
 // functionTexts returns what is generated from the definitions of functions.
 func functionTexts(root string) (map[string][]byte, error) {
 	list, err := statistics(root)
+	queries := slices.DeleteFunc(slices.Clone(abi.Numbered), func(k abi.Kernel) bool { return k == abi.ByState })
 	return map[string][]byte{
 		"kernels/abi/functions.go":    goNumbers(),
-		"kernels/abi/functions.h":     cNumbers(),
+		"kernels/abi/functions.h":     cNumbers(queries...),
+		"kernels/abi/aggregates.h":    cNumbers(abi.ByState),
 		"kernels/window/statistics.h": list,
 	}, err
 }

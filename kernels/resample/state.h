@@ -273,6 +273,7 @@ DEVICE double result_of(Aggregate a, const RunState& s) {
     case kFirstOf: return s.first;
     case kLastOf: return s.last;
     case kWeightedMeanOf: return s.weighted_mean();
+    case kCountOf:
     default: return s.n;
   }
 }

@@ -1,25 +1,28 @@
 package placement
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -32,27 +35,9 @@ var constants = Constants{
 	Link:   10e9,
 }
 
-// log is a log that tests read.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *log) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // open opens a Placer for a test, on as many devices of the host driver.
-func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.Host, *log) {
-	h, l := cudatest.Control(t), &log{}
+func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.Host, *testlog.Log) {
+	h, l := cudatest.Control(t), &testlog.Log{}
 	h.Configure(fmt.Sprintf("devices=%d", devices))
 	o := Options{
 		Options: device.Options{
@@ -158,7 +143,7 @@ func TestOneFails(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, failed)
-	require.Equal(t, 1, l.count("a GPU failed"))
+	require.Equal(t, 1, l.Count("a GPU failed"))
 	jobs, err := testutil.GatherAndCount(reg, "promwarp_gpu_jobs_total")
 	require.NoError(t, err)
 	require.Equal(t, 1, jobs)
@@ -185,7 +170,7 @@ func TestEnded(t *testing.T) {
 	var query *cpuexec.QueryError
 	require.ErrorAs(t, err, &query)
 	require.Empty(t, o.Declined)
-	require.Zero(t, l.count("a GPU failed"))
+	require.Zero(t, l.Count("a GPU failed"))
 	require.Equal(t, 0, computedBy(t, p, leafOf(t, t.Context(), 10, "m")))
 }
 
@@ -249,37 +234,18 @@ func TestSize(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	file := t.TempDir() + "/constants.json"
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
-	opened := func() (*Placer, *log) {
+	opened := func() (*Placer, *testlog.Log) {
 		p, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
 		return p, l
 	}
 	p, l := opened()
 	first := p.Constants()
 	require.True(t, first.sound(), "%+v", first)
-	require.Equal(t, 1, l.count("is of no use and is measured again"))
-	require.Equal(t, 1, l.count("measured what the GPU and the cores do"))
+	require.Equal(t, 1, l.Count("is of no use and is measured again"))
+	require.Equal(t, 1, l.Count("measured what the GPU and the cores do"))
 	p, l = opened()
 	require.Equal(t, first, p.Constants())
-	require.Zero(t, l.count("measured what the GPU and the cores do"))
-}
-
-// BenchmarkMeasure is what measuring adds to a start.
-func BenchmarkMeasure(b *testing.B) {
-	cudatest.Control(b)
-	cpu := cpuexec.New(cpuexec.Options{})
-	s, err := device.Open(device.Options{
-		Require: true, MemoryFraction: 0.5, Library: cudatest.Library(b), CPU: cpu,
-		Opened: func(ctx context.Context, d device.Opened) error {
-			for b.Loop() {
-				c, err := measure(ctx, d.Executor, cpu)
-				require.NoError(b, err)
-				b.Logf("%+v", c)
-			}
-			return nil
-		},
-	})
-	require.NoError(b, err)
-	s.Close()
+	require.Zero(t, l.Count("measured what the GPU and the cores do"))
 }
 
 // TestReport: the devices are listed with their memory and what is on them, and the crossover comes
@@ -315,4 +281,145 @@ func TestReportWithoutGPU(t *testing.T) {
 	var p *Placer
 	require.Equal(t, Report{Reason: "no GPU is to be used (--gpu=off)"}, func() Report { r := p.Report(); require.Empty(t, r.Devices); r.Devices = nil; return r }())
 	require.Zero(t, p.ResidentShare(nil))
+}
+
+// resampled asks for the means of a selection's buckets.
+func resampled(t *testing.T, p *Placer, series int, change func(*resample.Plan)) (*resample.Result, error) {
+	sel := counters(t, series)
+	r, err := requestOver(plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 20})
+	require.NoError(t, err)
+	r.Executor = resample.ChooseBySize
+	if change != nil {
+		change(r)
+	}
+	got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: sel}, r)
+	if err != nil {
+		return nil, err
+	}
+	onCores := *r
+	onCores.Executor, onCores.Strict = resample.ChooseCores, false
+	want, err := resample.New(resample.Options{}).Run(t.Context(), synthetic.Storage{Selection: sel}, &onCores)
+	require.NoError(t, err)
+	require.Equal(t, want.Series, got.Series)
+	return got, nil
+}
+
+// TestResample: small requests stay on the cores unless they ask for a GPU, large ones go to it.
+func TestResample(t *testing.T) {
+	p, _, _ := open(t, 1, nil)
+	got, err := resampled(t, p, 4, nil)
+	require.NoError(t, err)
+	require.Equal(t, "cpu", got.Work.Executor)
+	require.Contains(t, got.Work.Reason, "the cores are expected to be faster: ")
+
+	forced := func(r *resample.Plan) { r.Executor, r.Strict = resample.ChooseGPU, true }
+	got, err = resampled(t, p, 4, forced)
+	require.NoError(t, err)
+	require.Equal(t, "gpu", got.Work.Executor)
+	require.Equal(t, "the request asks for it", got.Work.Reason)
+
+	got, err = resampled(t, p, 0, forced)
+	require.NoError(t, err)
+	require.Equal(t, "there are no series", got.Work.Reason)
+
+	got, err = resampled(t, p, 2000, nil)
+	require.NoError(t, err)
+	require.Equal(t, "gpu", got.Work.Executor)
+	require.Contains(t, got.Work.Reason, "the GPU is expected to be faster: ")
+	var names []string
+	for _, s := range got.Work.Stages {
+		names = append(names, s.Name)
+	}
+	require.Equal(t, []string{"fetch", "wait", "compute", "device wait", "prepare", "transfer", "decode", "count_uniqs", "merge", "fetch back"}, names)
+
+	got, err = resampled(t, p, 2000, func(r *resample.Plan) { r.Executor = resample.ChooseCores })
+	require.NoError(t, err)
+	require.Equal(t, "cpu", got.Work.Executor)
+	require.Equal(t, 1.0, testutil.ToFloat64(p.declined.WithLabelValues("the cores are expected to be faster")))
+}
+
+// TestResampleCustom: a custom aggregate is compiled in the background where cores are faster than
+// that, and then a GPU computes it; a request that asks for a GPU waits.
+func TestResampleCustom(t *testing.T) {
+	p, _, _ := open(t, 1, nil)
+	planned := func(field string, choice resample.Choice) *resample.Plan {
+		s := custom.Source{Name: "f", State: map[string]string{"x": field}, Add: map[string]string{"x": "x + v"}, Merge: map[string]string{"x": "a.x + b.x"}, Result: "x"}
+		l, err := custom.AddTo(aggregate.Library{}, []custom.Source{s})
+		require.NoError(t, err)
+		of, err := l.Parse("f")
+		require.NoError(t, err)
+		r, err := requestOver(plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 20})
+		require.NoError(t, err)
+		r.Request.Executor, r.Aggregates = choice, []aggregate.Aggregate{of}
+		r, err = resample.NewPlan(&r.Request)
+		require.NoError(t, err)
+		return r
+	}
+	ask := func(field string, choice resample.Choice) *resample.Result {
+		p.model.Store(newModel(constants)) // whatever requests before this one took
+		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: counters(t, 2000)}, planned(field, choice))
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, "its kernels are being compiled for the GPU", ask("0", resample.ChooseBySize).Work.Reason)
+	gpus, _ := p.gpus()
+	sel := counters(t, 2000)
+	task := &resample.Task{Plan: planned("0", resample.ChooseBySize), Selection: sel, GroupOf: make([]int32, 2000), Groups: 1}
+	require.Eventually(t, func() bool { return gpus[0].Compiles(task) == 0 }, time.Minute, time.Millisecond)
+	got := ask("0", resample.ChooseBySize)
+	require.Equal(t, "gpu", got.Work.Executor, got.Work.Reason)
+	require.Equal(t, "compile", got.Work.Stages[3].Name)
+	require.Equal(t, ask("0", resample.ChooseCores).Series, got.Series)
+	require.Equal(t, "gpu", ask("1", resample.ChooseGPU).Work.Executor)
+	require.Equal(t, "gpu", ask("1", resample.ChooseBySize).Work.Executor)
+}
+
+// TestResampleFailure: the cores compute what a GPU fails at, also one that is lost, and a request
+// that insists fails.
+func TestResampleFailure(t *testing.T) {
+	p, h, _ := open(t, 1, nil)
+	h.Configure("cuLaunchKernel:2=2")
+	got, err := resampled(t, p, 2000, nil)
+	require.NoError(t, err)
+	require.Equal(t, "cpu", got.Work.Executor)
+	require.Contains(t, got.Work.Reason, "the GPU failed: cuLaunchKernel: CUDA_ERROR_OUT_OF_MEMORY")
+
+	p, h, _ = open(t, 1, nil)
+	h.Configure("cuLaunchKernel:2=719")
+	got, err = resampled(t, p, 2000, nil)
+	require.NoError(t, err)
+	require.Equal(t, "cpu", got.Work.Executor)
+	got, err = resampled(t, p, 2000, nil)
+	require.NoError(t, err)
+	require.Contains(t, got.Work.Reason, "the GPU is of no use until promwarp is restarted")
+	_, err = resampled(t, p, 2000, func(r *resample.Plan) { r.Executor, r.Strict = resample.ChooseGPU, true })
+	var wrong *resample.Error
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, resample.CodeUnsupported, wrong.Code)
+}
+
+// TestResampleCancelled: a request that has ended computes nothing, and its error is that.
+func TestResampleCancelled(t *testing.T) {
+	p, _, _ := open(t, 1, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := requestOver(plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 20})
+	require.NoError(t, err)
+	r.Executor = resample.ChooseGPU
+	cancel()
+	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, synthetic.Storage{Selection: counters(t, 100)}, r)
+	require.ErrorIs(t, err, plan.Ended(ctx))
+}
+
+// requestOver asks for the means of all series, in buckets that are the steps of a grid.
+func requestOver(g plan.Grid) (*resample.Plan, error) {
+	r := &resample.Request{
+		Selectors: [][]*labels.Matcher{nil}, Start: g.Start - g.Interval, End: g.At(g.Steps - 1),
+		Layout: bucket.Layout{Every: bucket.Span{N: g.Interval}}, Grouping: &resample.Grouping{}, Executor: resample.ChooseCores,
+	}
+	mean, err := aggregate.Library{}.Parse("mean")
+	if err != nil {
+		return nil, err
+	}
+	r.Aggregates = []aggregate.Aggregate{mean}
+	return resample.NewPlan(r)
 }

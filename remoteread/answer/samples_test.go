@@ -288,35 +288,6 @@ func sampledAnswer(series, samples int, shuffled bool) []byte {
 	return snappy.Encode(nil, marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: all}}}))
 }
 
-// BenchmarkSamples reads answers of samples, with labels that are expected or not, in
-// label order or, as a Prometheus's head sends them, in another.
-func BenchmarkSamples(b *testing.B) {
-	for _, shape := range []struct{ series, samples int }{{1400, 5}, {1400, 20}, {20_000, 5}, {100, 240}} {
-		for _, shuffled := range []bool{false, true} {
-			data := sampledAnswer(shape.series, shape.samples, shuffled)
-			r := within(1 << 40)
-			read := func(b *testing.B, ctx context.Context) *selection.Selection {
-				s, err := r.readOne(ctx, bytes.NewReader(data), false, uncounted())
-				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
-					b.Fatal(s, err)
-				}
-				return s
-			}
-			run := func(ctx context.Context, name string) {
-				b.Run(fmt.Sprintf("%dx%d,shuffled=%v%s", shape.series, shape.samples, shuffled, name), func(b *testing.B) {
-					b.ReportAllocs()
-					for b.Loop() {
-						read(b, ctx)
-					}
-					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(shape.series), "ns/series")
-				})
-			}
-			run(b.Context(), ",new")
-			run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), ",expected")
-		}
-	}
-}
-
 // bombOf is a snappy stream that says that it is n bytes long.
 func bombOf(n uint64) []byte { return append(binary.AppendUvarint(nil, n), 0, 'x') }
 

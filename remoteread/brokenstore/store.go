@@ -43,8 +43,7 @@ func value(i int, t int64) float64 { return float64(t/Step + int64(i)) }
 // Store is a remote-read server that may be broken. It is safe for concurrent use. The
 // zero value is not broken.
 type Store struct {
-	kind     atomic.Pointer[Kind]
-	requests atomic.Int64
+	kind atomic.Pointer[Kind]
 }
 
 // Break makes the store answer as k says from the next request on.
@@ -53,12 +52,8 @@ func (s *Store) Break(k Kind) { s.kind.Store(&k) }
 // Mend makes the store answer rightly.
 func (s *Store) Mend() { s.kind.Store(nil) }
 
-// Requests is how many requests came so far.
-func (s *Store) Requests() int64 { return s.requests.Load() }
-
 // ServeHTTP implements http.Handler. Every path is that of remote read.
 func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
 	k := s.kind.Load()
 	q, err := remote.DecodeReadRequest(r)
 	if err != nil && (k == nil || !k.anyRequest) {

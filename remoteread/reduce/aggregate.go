@@ -10,30 +10,32 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// operators are the aggregations that have a form.
-var operators = map[string]parser.ItemType{
-	"sum": parser.SUM, "avg": parser.AVG, "min": parser.MIN, "max": parser.MAX, "group": parser.GROUP, "count": parser.COUNT,
-}
 
 // mostSteps is the most steps that an aggregation is evaluated at.
 const mostSteps = 1 << 17
 
 // aggregation returns what a reader aggregates the selector of h by. Hints have a grouping only
 // if the aggregation is right around the selector, but none of a "without ()".
-func aggregation(h *storage.SelectHints, a asked) (parser.ItemType, reason) {
-	op, ok := operators[h.Func]
+func aggregation(h *storage.SelectHints, a asked) (*aggregate.Function, reason) {
+	if h.Range != 0 || !h.By && len(h.Grouping) == 0 {
+		return nil, notGrouped
+	}
+	f := aggregate.Named(h.Func)
+	if f == nil || a.steps() > mostSteps {
+		return nil, noForm
+	}
+	op := aggregate.Of(f)
 	switch {
-	case h.Range != 0 || !h.By && len(h.Grouping) == 0:
-		return 0, notGrouped
-	case !ok || a.steps() > mostSteps:
-		return 0, noForm
-	case (op == parser.SUM || op == parser.AVG) && !a.sums:
-		return 0, otherSums
+	case op.Again == aggregate.Otherwise:
+		return nil, noForm
+	case op.Again == aggregate.Rounded && !a.sums:
+		return nil, otherSums
 	}
 	return op, ""
 }
@@ -53,7 +55,7 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 		return nil, withHistograms, nil
 	case cut(q):
 		return nil, cutByReader, nil
-	case !apart(sel.Series(), q.External, op):
+	case !apart(sel.Series(), q.External, op.Again):
 		return nil, withExternal, nil
 	}
 	groups, query, err := r.evaluate(ctx, q, sel, a, op)
@@ -66,7 +68,7 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	if err != nil {
 		return nil, notEvaluated, nil
 	}
-	inOrder, err := r.thinner(q, sel, a, latest).arrange(groups)
+	inOrder, err := r.thinner(q, sel, a, window.Latest).arrange(groups)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -75,10 +77,10 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	}
 	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), lease: lease, number: numberName(q.Hints), external: q.External}
 	for _, g := range groups {
-		if op != parser.COUNT && !unchanged(op, g.Floats) {
+		if !unchanged(op.Again, g.Floats) {
 			return nil, notIdempotent, nil
 		}
-		if err := f.add(ctx, op, g); err != nil {
+		if err := f.add(ctx, op.Again, g); err != nil {
 			return nil, "", err
 		}
 	}
@@ -91,8 +93,13 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 
 // evaluate evaluates what q's reader aggregates, over sel. What it returns is valid until the
 // query, which may be nil, is closed.
-func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, promql.Query, error) {
-	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
+func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op *aggregate.Function) (promql.Matrix, promql.Query, error) {
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(op.Name + "(all)")
+	if err != nil {
+		return nil, nil, err
+	}
+	expr := parsed.(*parser.AggregateExpr)
+	expr.Grouping, expr.Without, expr.Expr = q.Hints.Grouping, !q.Hints.By, &parser.VectorSelector{LabelMatchers: q.Matchers}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
 	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {

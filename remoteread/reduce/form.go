@@ -11,10 +11,11 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
@@ -38,11 +39,11 @@ type form struct {
 	encoder
 }
 
-// unchanged reports whether a reader's op, over a series with these values alone, has them as
-// its results, bit by bit: sums add 0 to what they return.
-func unchanged(op parser.ItemType, points []promql.FPoint) bool {
+// unchanged reports whether a reader's aggregation has these values as its results again, bit by bit:
+// sums add 0 to what they return.
+func unchanged(again aggregate.Again, points []promql.FPoint) bool {
 	for _, p := range points {
-		zero := p.F == 0 && math.Signbit(p.F) && (op == parser.SUM || op == parser.AVG)
+		zero := p.F == 0 && math.Signbit(p.F) && again == aggregate.Rounded
 		if zero || value.IsStaleNaN(p.F) {
 			return false
 		}
@@ -52,8 +53,8 @@ func unchanged(op parser.ItemType, points []promql.FPoint) bool {
 
 // add adds what a group is sent as: a series with its values, or, if they are counts, as many
 // series as it counts, at each step as many with a value.
-func (f *form) add(ctx context.Context, op parser.ItemType, g promql.Series) error {
-	if op != parser.COUNT {
+func (f *form) add(ctx context.Context, again aggregate.Again, g promql.Series) error {
+	if again != aggregate.Counted {
 		return f.series(ctx, g.Metric, g.Floats)
 	}
 	most := 0.0
@@ -195,11 +196,11 @@ func joined(series []labels.Labels, external labels.Labels) bool {
 
 // apart reports whether external labels leave series what they are: none has one of its own,
 // and, for sums, whose bits depend on it, they are in the same order with them.
-func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) bool {
+func apart(series []labels.Labels, external labels.Labels, again aggregate.Again) bool {
 	switch {
 	case labelled(series, external):
 		return false
-	case external.IsEmpty() || op != parser.SUM && op != parser.AVG:
+	case external.IsEmpty() || again != aggregate.Rounded:
 		return true
 	}
 	return slices.IsSortedFunc(become(series, external), labels.Compare)
@@ -216,7 +217,7 @@ func (t *thinner) arrange(groups promql.Matrix) (bool, error) {
 	h := t.q.Hints
 	b := labels.NewBuilder(labels.EmptyLabels())
 	var w worker
-	w.marker = marker{asked: t.asked, function: latest}
+	w.marker = marker{asked: t.asked, Sees: window.Latest}
 	for i, l := range t.sel.Series() {
 		b.Reset(l)
 		if h.By {

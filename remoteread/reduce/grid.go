@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
@@ -74,7 +76,7 @@ func understand(q serve.Query, lookback time.Duration) (asked, reason) {
 	if !ok {
 		return asked{}, unknownReader
 	}
-	if h.Func == "info" {
+	if _, ok := vector.Called(h.Func).Node.(*plan.Info); ok {
 		return asked{}, unlikeOthers // its further series have other hints
 	}
 	a := asked{reader: who, width: lookback.Milliseconds()}

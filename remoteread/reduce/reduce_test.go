@@ -1,8 +1,11 @@
 package reduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -15,7 +18,10 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -152,6 +158,81 @@ func TestOnGrid(t *testing.T) {
 		require.NoError(t, err)
 		defer release()
 		require.Equal(t, function == "sum_over_time" || function == "avg_over_time", got == sel, "%s of another release", function)
+	}
+}
+
+// reading is a store that a reader reads by way of a reducer.
+type reading struct {
+	only
+	r     *Reducer
+	fewer *int // how often it was sent less
+}
+
+func (s reading) Querier(int64, int64) (storage.Querier, error) {
+	return readingQuerier{s, storage.NoopQuerier()}, nil
+}
+
+type readingQuerier struct {
+	reading
+	storage.LabelQuerier
+}
+
+func (q readingQuerier) Select(ctx context.Context, _ bool, h *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	got, release, err := q.r.Aggregate(ctx, serve.Query{
+		MinT: h.Start, MaxT: h.End, Start: h.Start, End: h.End, Hints: h, Reader: newer, Matchers: ms,
+	}, q.sel)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	release()
+	if got != q.sel {
+		*q.fewer++
+	}
+	return got.SeriesSet(h.Start, h.End, nil)
+}
+
+// TestDefinitions: a reader that gets what definitions say that it needs answers each function and
+// each aggregation as one that gets all.
+func TestDefinitions(t *testing.T) {
+	r, _ := newReducer(1e6)
+	e := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{EnableExperimentalFunctions: true})})
+	queries := map[string]bool{"absent_over_time(x[1m])": true, "x": true} // by whether less is sent
+	for _, name := range window.Names() {
+		f := window.Named(name)
+		args := map[plan.Param]string{plan.ParamBefore: "0.3, x[4m]", plan.ParamAfter: "x[4m], 0.3", plan.TwoParamsAfter: "x[4m], 0.3, 0.4"}[f.Param]
+		queries[name+"("+cmp.Or(args, "x[4m]")+")"] = window.Of(f).Sees != window.Everything
+	}
+	for _, f := range aggregate.Functions() {
+		param := map[bool]string{true: "0.4, "}[f.Param] + map[bool]string{true: `"v", `}[f.Labels]
+		queries[f.Name+" by (job) ("+param+"x)"] = true
+	}
+	for seed := range uint64(8) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		b := selection.NewBuilder(0)
+		for _, instance := range []string{"a", "b", "c"} {
+			var ts []int64
+			var vs []float64
+			for at := rnd.Int64N(minute); at < hour; at += 1 + rnd.Int64N(minute/4) {
+				ts, vs = append(ts, at), append(vs, []float64{1, 2, 3.3, math.Copysign(0, -1), math.NaN(), 7}[rnd.IntN(6)]*float64(1+rnd.IntN(3)))
+			}
+			b.Series(labels.FromStrings("__name__", "x", "instance", instance, "job", map[bool]string{true: "j1", false: "j2"}[instance == "b"]))
+			require.NoError(t, b.Floats(ts, vs))
+		}
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		for text, less := range queries {
+			answer := func(st storage.Queryable) string {
+				q, err := e.NewRangeQuery(t.Context(), st, nil, text, time.Unix(600, 0), time.Unix(3600, 0), 10*time.Minute)
+				require.NoError(t, err, text)
+				defer q.Close()
+				res := q.Exec(t.Context())
+				require.NoError(t, res.Err, text)
+				return res.String()
+			}
+			fewer := 0
+			require.Equal(t, answer(only{sel}), answer(reading{only{sel}, r, &fewer}), "seed %d: %s", seed, text)
+			require.Equal(t, less, fewer > 0, text)
+		}
 	}
 }
 

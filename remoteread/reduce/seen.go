@@ -6,82 +6,37 @@ import (
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
-// function is what an evaluation sees of the samples in its window.
-type function int
+// beats reports whether a later sample of value v is seen instead of one of value w.
+func (m *marker) beats(v, w float64) bool {
+	return m.Sees == window.Largest && v > w || m.Sees == window.Smallest && v < w || math.IsNaN(w)
+}
 
-const (
-	everything function = iota
-	latest              // the last one
-	earliest            // the first one
-	largest             // the first of the largest ones
-	smallest            // the first of the smallest ones
-	total               // the sum of all
-	mean                // their mean
-	lastTwo             // the last two
-	ends                // the first and the last one, and, seldom, how many there are
-	counter             // the same, and where values fall
-	falling             // where values fall
-	changing            // where values change
-)
+// parts reports whether a difference is seen between a sample of value v and the next, of w.
+func (m *marker) parts(v, w float64) bool {
+	return m.Sees == window.Changing && v != w || (m.Sees == window.Counter || m.Sees == window.Falling) && !(v <= w)
+}
 
-// byValue reports whether values decide what is seen.
-func (f function) byValue() bool { return f.extreme() || f.added() || f >= counter }
-
-// added reports whether what is seen is made of all samples.
-func (f function) added() bool { return f == total || f == mean }
-
-// extreme reports whether one value is seen, which others decide about.
-func (f function) extreme() bool { return f == largest || f == smallest }
-
-// perWindow is how many samples of a window are seen, mostly.
-func (f function) perWindow() int64 {
-	if f >= lastTwo {
-		return 2
+// seenBy returns what the function that a reader evaluates sees of a range.
+func seenBy(name string) window.Sees {
+	f := window.Named(name)
+	if f == nil {
+		f = vector.Called(name).Window
 	}
-	return 1
-}
-
-// beats reports whether f sees a later sample of value v instead of one of value w.
-func (f function) beats(v, w float64) bool {
-	return f == largest && v > w || f == smallest && v < w || math.IsNaN(w)
-}
-
-// parts reports whether f sees a difference between a sample of value v and the next, of w.
-func (f function) parts(v, w float64) bool {
-	return f == changing && v != w || (f == counter || f == falling) && !(v <= w)
-}
-
-// overTime are the functions of a range that see few samples of each window, whatever samples a
-// reader has besides.
-var overTime = map[string]function{
-	"last_over_time":    latest,
-	"present_over_time": latest,
-	"absent_over_time":  latest,
-	"first_over_time":   earliest,
-	"max_over_time":     largest,
-	"min_over_time":     smallest,
-	"irate":             lastTwo,
-	"idelta":            lastTwo,
-}
-
-// aloneOverTime are those that do so where a reader has no other samples of the series.
-var aloneOverTime = map[string]function{
-	"delta":         ends,
-	"rate":          counter,
-	"increase":      counter,
-	"resets":        falling,
-	"changes":       changing,
-	"sum_over_time": total,
-	"avg_over_time": mean,
+	if f == nil {
+		return window.Everything
+	}
+	return window.Of(f).Sees
 }
 
 // marker notes which samples of a series some evaluation sees.
 type marker struct {
 	asked
-	function
+	window.Sees
 	seen  []bool // of each sample, where a window sees several
 	whole int    // up to which index a window has seen all of its samples
 }
@@ -94,7 +49,7 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 		return kept
 	}
 	m.seen, m.whole = m.seen[:0], 0
-	if m.function >= lastTwo {
+	if m.Sees >= window.LastTwo {
 		m.seen = slices.Grow(m.seen, len(ts))[:len(ts)]
 		clear(m.seen)
 	}
@@ -106,27 +61,27 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 			next = m.grid.after(ts[hi]) // until then, windows get no further samples
 		}
 		if lo < hi {
-			switch m.function {
-			case latest:
+			switch m.Sees {
+			case window.Latest:
 				kept = append(kept, hi-1)
-			case earliest:
+			case window.Earliest:
 				kept = append(kept, lo)
 				next = m.grid.after(ts[lo] + m.width) // until then, they begin with the same
-			case everything:
+			case window.Everything:
 				for done = max(done, lo); done < hi; done++ {
 					kept = append(kept, done)
 				}
-			case largest, smallest:
+			case window.Largest, window.Smallest:
 				kept = append(kept, m.best(vs, lo, hi))
-			case ends, counter:
+			case window.FirstLast, window.Counter:
 				m.seeEnds(ts, lo, hi, at)
 				next = at + m.step
-			case lastTwo:
+			case window.LastTwo:
 				m.seen[max(lo, hi-2)], m.seen[hi-1] = true, true
 			default:
 				m.seen[hi-1] = true
 			}
-			if m.function >= counter {
+			if m.Sees >= window.Counter {
 				for done = max(done, lo+1); done < hi; done++ {
 					if m.parts(vs[done-1], vs[done]) {
 						m.seen[done-1], m.seen[done] = true, true
@@ -195,19 +150,19 @@ func beyond(ts []int64, from int, t int64) int {
 // choose returns what is seen of the samples of q, by a reader that has no others if it is alone,
 // and whether each window's sample is sent as one at the window's end. That takes fewer bytes, and
 // is the only way to send what is added up.
-func (a asked) choose(q serve.Query, alone bool) (f function, onGrid bool) {
+func (a asked) choose(q serve.Query, alone bool) (f window.Sees, onGrid bool) {
 	if q.Hints.Range == 0 {
-		return latest, false
+		return window.Latest, false
 	}
 	alone = alone && !cut(q)
 	onGrid = alone && (a.step >= a.width || a.steps() == 1)
-	if f = overTime[q.Hints.Func]; f == everything && alone {
-		f = aloneOverTime[q.Hints.Func]
+	if f = seenBy(q.Hints.Func); f.Alone() && !alone {
+		f = window.Everything
 	}
-	if f.added() && !(onGrid && a.sums) || f.extreme() && a.width > a.step && a.steps() > 1 {
-		f = everything
+	if f.Added() && !(onGrid && a.sums) || f.Extreme() && a.width > a.step && a.steps() > 1 {
+		f = window.Everything
 	}
-	return f, onGrid && f != everything && f < lastTwo
+	return f, onGrid && f != window.Everything && f < window.LastTwo
 }
 
 // cut reports whether the reader drops what is sent of times for which it has samples itself.
@@ -225,7 +180,7 @@ func (w *worker) add(ts []int64, vs []float64) {
 			continue
 		}
 		v := 0.0
-		if w.function == total {
+		if w.Sees == window.Total {
 			v = exact.Sum(vs[lo:hi])
 		} else {
 			v = exact.Mean(vs[lo:hi])

@@ -12,18 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // saw returns the index of the sample that f sees of those in a window, in Prometheus's words.
-func saw(f function, vs []float64) int {
+func saw(f window.Sees, vs []float64) int {
 	best := 0
 	switch f {
-	case latest:
+	case window.Latest:
 		return len(vs) - 1
-	case largest, smallest:
+	case window.Largest, window.Smallest:
 		for i, v := range vs {
-			if f == largest && v > vs[best] || f == smallest && v < vs[best] || math.IsNaN(vs[best]) {
+			if f == window.Largest && v > vs[best] || f == window.Smallest && v < vs[best] || math.IsNaN(vs[best]) {
 				best = i
 			}
 		}
@@ -33,13 +34,13 @@ func saw(f function, vs []float64) int {
 
 // result returns what f makes of a window that ends at a time, in Prometheus's words. Two of the
 // same length with the same bits are the same.
-func result(f function, a asked, at int64, ts []int64, vs []float64) (out []float64) {
+func result(f window.Sees, a asked, at int64, ts []int64, vs []float64) (out []float64) {
 	n := len(ts) - 1
 	sum, fell, changed := vs[n]-vs[0], 0.0, 0.0
 	for i := 1; i <= n; i++ {
 		if vs[i] < vs[i-1] {
 			fell++
-			if f == counter {
+			if f == window.Counter {
 				sum += vs[i-1]
 			}
 		}
@@ -52,13 +53,13 @@ func result(f function, a asked, at int64, ts []int64, vs []float64) (out []floa
 		start++
 	}
 	switch {
-	case f == lastTwo && n > 0:
+	case f == window.LastTwo && n > 0:
 		return []float64{vs[n-1], float64(ts[n-1]), vs[n], float64(ts[n])}
-	case f == falling:
+	case f == window.Falling:
 		return []float64{fell}
-	case f == changing:
+	case f == window.Changing:
 		return []float64{changed}
-	case (f == ends || f == counter) && n > 0:
+	case (f == window.FirstLast || f == window.Counter) && n > 0:
 		toStart, toEnd := float64(ts[0]-start)/1000, float64(at-ts[n])/1000
 		sampled := float64(ts[n]-ts[0]) / 1000
 		mean := sampled / float64(n)
@@ -68,7 +69,7 @@ func result(f function, a asked, at int64, ts []int64, vs []float64) (out []floa
 		if toEnd >= mean*1.1 {
 			toEnd = mean / 2
 		}
-		if f == counter && sum > 0 && vs[0] >= 0 {
+		if f == window.Counter && sum > 0 && vs[0] >= 0 {
 			toStart = min(toStart, sampled*(vs[0]/sum))
 		}
 		return []float64{sum * (sampled + toStart + toEnd) / sampled}
@@ -91,10 +92,10 @@ func bits(vs []float64) (out []uint64) {
 // none sees is dropped.
 func TestMark(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.SampledFrom([]function{everything, latest, earliest, largest, smallest, lastTwo, ends, counter, falling, changing}).Draw(t, "function")
+		f := rapid.SampledFrom([]window.Sees{window.Everything, window.Latest, window.Earliest, window.Largest, window.Smallest, window.LastTwo, window.FirstLast, window.Counter, window.Falling, window.Changing}).Draw(t, "function")
 		a := asked{width: rapid.Int64Range(1, 30).Draw(t, "width"), reader: reader{closed: rapid.Bool().Draw(t, "closed")}}
 		a.first, a.step = rapid.Int64Range(-5, 30).Draw(t, "first"), rapid.Int64Range(1, 9).Draw(t, "step")
-		if f.extreme() { // of ranges that overlap all samples are sent
+		if f.Extreme() { // of ranges that overlap all samples are sent
 			a.width = min(a.width, a.step)
 		}
 		a.last = a.first + a.step*rapid.Int64Range(0, 8).Draw(t, "steps")
@@ -108,7 +109,7 @@ func TestMark(t *testing.T) {
 			}
 			values[i] = rapid.SampledFrom([]float64{1, 2, 2, 3, 4, 5, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1)}).Draw(t, "value")
 		}
-		m := marker{asked: a, function: f}
+		m := marker{asked: a, Sees: f}
 		kept := m.mark(nil, times, values)
 		seen := map[int]bool{}
 		for at := a.first; at <= a.last; at += a.step {
@@ -126,7 +127,7 @@ func TestMark(t *testing.T) {
 				}
 			}
 			require.Equal(t, len(all) == 0, len(left) == 0, "at %d", at)
-			if f == everything {
+			if f == window.Everything {
 				require.Len(t, left, len(all))
 			}
 			if len(all) == 0 {
@@ -134,10 +135,10 @@ func TestMark(t *testing.T) {
 			}
 			require.Equal(t, bits(result(f, a, at, allTimes, all)), bits(result(f, a, at, leftTimes, left)), "at %d", at)
 			for _, i := range indices {
-				seen[i] = f >= lastTwo || seen[i] || f == everything || math.IsNaN(values[i])
+				seen[i] = f >= window.LastTwo || seen[i] || f == window.Everything || math.IsNaN(values[i])
 			}
 			seen[indices[saw(f, all)]] = true
-			if f != everything && f < lastTwo {
+			if f != window.Everything && f < window.LastTwo {
 				require.Equal(t, math.Float64bits(all[saw(f, all)]), math.Float64bits(left[saw(f, left)]), "at %d", at)
 			}
 		}
@@ -150,7 +151,7 @@ func TestMark(t *testing.T) {
 // TestMarkCounter: of samples at regular times, a rate sees the first and the last of each window,
 // and the two where values fall. Where some are missing it sees all.
 func TestMarkCounter(t *testing.T) {
-	m := marker{asked: asked{grid: grid{first: 20 * minute, last: 40 * minute, step: 10 * minute}, width: 5 * minute}, function: counter}
+	m := marker{asked: asked{grid: grid{first: 20 * minute, last: 40 * minute, step: 10 * minute}, width: 5 * minute}, Sees: window.Counter}
 	var ts []int64
 	var vs []float64
 	for at := int64(0); at < 45*minute; at += 15 * second {

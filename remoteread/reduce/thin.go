@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/remoteread/serve"
@@ -25,7 +26,7 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	}
 	f, onGrid := a.choose(q, alone)
 	switch {
-	case f == everything && (fewest*a.width > a.step || a.steps() == 1), (f >= lastTwo || f.added()) && crowded(q, sel, f.perWindow()*a.steps()):
+	case f == window.Everything && (fewest*a.width > a.step || a.steps() == 1), (f >= window.LastTwo || f.Added()) && crowded(q, sel, f.PerWindow()*a.steps()):
 		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
@@ -61,14 +62,14 @@ type thinner struct {
 	q   serve.Query
 	sel *selection.Selection
 	asked
-	function
+	window.Sees
 	onGrid  bool        // whether samples are sent at the ends of their windows
 	columns *column.Set // or nil
 	tick    int64       // of its clock
 }
 
-func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f function) *thinner {
-	t := &thinner{q: q, sel: sel, asked: a, function: f, columns: r.o.Columns}
+func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f window.Sees) *thinner {
+	t := &thinner{q: q, sel: sel, asked: a, Sees: f, columns: r.o.Columns}
 	if t.columns != nil {
 		t.tick = t.columns.Tick()
 	}
@@ -98,7 +99,7 @@ func (t *thinner) run(ctx context.Context, lease *memory.Lease) (*selection.Sele
 	b := selection.NewBuilder(0).Within(ctx)
 	workers := make([]worker, runtime.GOMAXPROCS(0))
 	for i := range workers {
-		workers[i].marker = marker{asked: t.asked, function: t.function}
+		workers[i].marker = marker{asked: t.asked, Sees: t.Sees}
 	}
 	var parts [thinBatch][]part
 	var errs [thinBatch]error
@@ -161,7 +162,7 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
 	in, err := w.reader.Load(&column.Request{
 		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
-		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.byValue(),
+		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.ByValue(),
 	}, i)
 	if err != nil {
 		return nil, err
@@ -181,11 +182,11 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 	// A reader may drop what is behind the query's end, and then sees what is before it for longer.
 	cut := max(lo, min(hi, search(ts, t.q.End+1)))
 	var before, behind []float64
-	if t.byValue() {
+	if t.ByValue() {
 		before, behind = in.Values[lo:cut], in.Values[cut:hi]
 	}
 	w.times, w.values = w.times[:0], w.values[:0]
-	if t.added() {
+	if t.Added() {
 		w.add(ts[lo:hi], in.Values[lo:hi])
 		return w.encode(parts, w.times, w.values)
 	}

@@ -34,6 +34,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -130,30 +131,16 @@ func (q *memoryReader) SelectChunks(ctx context.Context, _ *storage.SelectHints,
 	if q.err != nil {
 		return nil, nil, q.err
 	}
-	b := selection.NewBuilder(0)
-	whole := true
-	for i, l := range q.sel.Series() {
-		if slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) }) {
-			whole = false
-			continue
-		}
-		b.Series(l)
-		for _, c := range q.sel.Chunks(i) {
-			if err := b.Chunk(c.Enc, c.MinT, c.MaxT, q.sel.Bytes(c)); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	if whole {
+	sel := q.sel.Filter(func(l labels.Labels) bool {
+		return !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) })
+	})
+	if sel.NumSeries() == q.sel.NumSeries() {
 		return q.sel, annotations.New().Add(errors.New("a warning")), nil
 	}
-	sel, err := b.Finish()
-	return sel, nil, err
+	return sel, nil, nil
 }
 
-var encodings = []chunkenc.Encoding{
-	chunkenc.EncXOR, chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram, chunkenc.EncHistogramST, chunkenc.EncFloatHistogramST,
-}
+var encodings = selectiontest.Encodings
 
 // encode returns a chunk with n samples from *ts (ms) on, and moves *ts behind them.
 func encode(t testing.TB, r *rand.Rand, e chunkenc.Encoding, ts *int64, n int) (minT, maxT int64, data []byte) {
@@ -169,7 +156,7 @@ func encode(t testing.TB, r *rand.Rand, e chunkenc.Encoding, ts *int64, n int) (
 	for k := range n {
 		maxT = *ts
 		st := int64(0)
-		if (e == chunkenc.EncXOR2 || e == chunkenc.EncHistogramST || e == chunkenc.EncFloatHistogramST) && r.IntN(3) > 0 {
+		if selectiontest.WithST(e) && r.IntN(3) > 0 {
 			st = minT - 1 - r.Int64N(2)
 		}
 		gone := stale && k == n-1

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // Definition is an aggregate, of which all there is to know is here.
@@ -20,114 +21,81 @@ type Definition struct {
 	Grouped *Definition
 	// Note says what there is to know of how the aggregate is computed; may be empty.
 	Note string
-	// Quantile aggregates have a number before their name: 95pct.
+	// Quantile aggregates have a number before their name: 95pct. At is the quantile of one that has
+	// none.
 	Quantile bool
+	At       float64
 	// Reaggregates says that it may be made of the values of several series, too.
 	Reaggregates bool
 	// Results puts the aggregate's value of each state into out; q is the quantile, of 0 to 1.
 	Results func(in []State, q float64, out []float64)
+	// GPU is how kernels compute the aggregate, or NoGPU why they do not. Of one with an Own neither is
+	// set: its program says it.
+	GPU   abi.Policy
+	NoGPU string
+}
+
+// each is a Definition's Results.
+func each(result func(s *State) float64) func(in []State, _ float64, out []float64) {
+	return func(in []State, _ float64, out []float64) {
+		out = out[:len(in)]
+		for i := range in {
+			out[i] = result(&in[i])
+		}
+	}
+}
+
+// quantiles is each of quantiles.
+func quantiles(in []State, q float64, out []float64) {
+	for i := range in {
+		out[i] = exact.SortedQuantile(q, in[i].order())
+	}
 }
 
 // Definitions are all aggregates, in the order of the documentation.
 var Definitions = []*Definition{
 	{Name: "count", Reads: Count, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = float64(in[i].N)
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "CountOf"},
+		Results: each(func(s *State) float64 { return float64(s.N) })},
 	{Name: "sum", Reads: Sum, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].total()
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "SumOf"},
+		Results: each((*State).total)},
 	{Name: "mean", Aliases: []string{"avg", "average"}, Reads: Mean, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Mean
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MeanOf"},
+		Results: each(func(s *State) float64 { return s.Mean })},
 	{Name: "min", Reads: Extremes, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Min
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MinOf"},
+		Results: each(func(s *State) float64 { return s.Min })},
 	{Name: "max", Reads: Extremes, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Max
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MaxOf"},
+		Results: each(func(s *State) float64 { return s.Max })},
 	{Name: "range", Aliases: []string{"spread"}, Reads: Extremes,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Max - in[i].Min
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "RangeOf"},
+		Results: each(func(s *State) float64 { return s.Max - s.Min })},
 	{Name: "std", Aliases: []string{"stddev", "stddev_pop", "stdev"}, Reads: Squares | Count, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = math.Sqrt(in[i].Squares / float64(in[i].N))
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "DeviationOf"},
+		Results: each(func(s *State) float64 { return math.Sqrt(s.Squares / float64(s.N)) })},
 	{Name: "var", Aliases: []string{"stdvar", "variance", "var_pop"}, Reads: Squares | Count, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Squares / float64(in[i].N)
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "VarianceOf"},
+		Results: each(func(s *State) float64 { return s.Squares / float64(s.N) })},
 	{Name: "first", Aliases: []string{"first_value"}, Reads: Ends,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].First
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "FirstOf"},
+		Results: each(func(s *State) float64 { return s.First })},
 	{Name: "last", Aliases: []string{"last_value"}, Reads: Ends,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].Last
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "LastOf"},
+		Results: each(func(s *State) float64 { return s.Last })},
 	{Name: "time_weighted_mean", Aliases: []string{"time_weighted_average", "twa"}, Reads: Weighted,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].weightedMean()
-			}
-		}},
-	{Name: "median", Reads: Values, Reaggregates: true,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = exact.SortedQuantile(0.5, in[i].order())
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByState, Name: "WeightedMeanOf"},
+		Results: each((*State).weightedMean)},
+	{Name: "median", Reads: Values, Reaggregates: true, At: 0.5,
+		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
+		Results: quantiles},
 	{Name: "pct", Reads: Values, Quantile: true,
-		Results: func(in []State, q float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = exact.SortedQuantile(q, in[i].order())
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
+		Results: quantiles},
 	{Name: "nunique", Aliases: []string{"n_unique", "count_distinct"}, Reads: Values,
-		Results: func(in []State, _ float64, out []float64) {
-			out = out[:len(in)]
-			for i := range in {
-				out[i] = in[i].distinct()
-			}
-		}},
+		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Distinct", Second: true},
+		Results: each((*State).distinct)},
 }
 
 // order is the values in order, NaN first. Zeros of both signs are where Prometheus's sort leaves

@@ -62,7 +62,7 @@ func (l Library) All() []*Definition { return append(slices.Clip(Definitions), l
 func (l Library) Parse(text string) (Aggregate, error) {
 	name, rate := strings.CutPrefix(text, ratePrefix)
 	a := Aggregate{Text: text, Rate: rate}
-	number, isQuantile := strings.CutSuffix(name, "pct")
+	number, isQuantile := strings.CutSuffix(name, quantile.Name)
 	if isQuantile && number != "" {
 		percent, err := strconv.ParseFloat(number, 64)
 		if err == nil {
@@ -87,6 +87,7 @@ func (l Library) Parse(text string) (Aggregate, error) {
 		}
 		return a, e
 	}
+	a.Q = a.At
 	return a, nil
 }
 

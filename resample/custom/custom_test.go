@@ -1,14 +1,23 @@
 package custom
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
+	"github.com/promwarp/promwarp/resample/custom/customtest"
 )
 
 func Example() {
@@ -147,4 +156,331 @@ result: "seen ? sum + top + last + mean + other + fixed : 0"
 	require.Len(t, p.plan.recurrence.fields, 2, "mean and other")
 	require.Len(t, p.plan.recurrence.instrs, 4, "v - mean, its half, the sum, and a copy of mean")
 	require.Equal(t, "custom: 9 instructions a sample", p.note())
+}
+
+// The plain form: each expression is evaluated on its tree, sample by sample.
+
+// plainTree evaluates a tree. Truth values are 1 and 0.
+func plainTree(n ast.Node, names map[string]float64) float64 {
+	eval := func(n ast.Node) float64 { return plainTree(n, names) }
+	is := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	switch n := n.(type) {
+	case *ast.IntegerNode:
+		return float64(n.Value)
+	case *ast.FloatNode:
+		return n.Value
+	case *ast.BoolNode:
+		return is(n.Value)
+	case *ast.IdentifierNode:
+		switch n.Value {
+		case "inf":
+			return math.Inf(1)
+		case "nan":
+			return math.NaN()
+		}
+		return names[n.Value]
+	case *ast.MemberNode:
+		return names[n.Node.(*ast.IdentifierNode).Value+"."+n.Property.(*ast.StringNode).Value]
+	case *ast.UnaryNode:
+		x := eval(n.Node)
+		switch n.Operator {
+		case "-":
+			return -x
+		case "+":
+			return x
+		}
+		return 1 - x
+	case *ast.BinaryNode:
+		x, y := eval(n.Left), eval(n.Right)
+		switch n.Operator {
+		case "+":
+			return x + y
+		case "-":
+			return x - y
+		case "*":
+			return x * y
+		case "/":
+			return x / y
+		case "<":
+			return is(x < y)
+		case ">":
+			return is(x > y)
+		case "<=":
+			return is(x <= y)
+		case ">=":
+			return is(x >= y)
+		case "==":
+			return is(x == y)
+		case "!=":
+			return is(x != y)
+		case "&&", "and":
+			return x * y
+		case "||", "or":
+			return max(x, y)
+		}
+	case *ast.ConditionalNode:
+		if eval(n.Cond) == 1 {
+			return eval(n.Exp1)
+		}
+		return eval(n.Exp2)
+	case *ast.BuiltinNode:
+		return plainCall(n.Name, n.Arguments, eval)
+	case *ast.CallNode:
+		return plainCall(n.Callee.(*ast.IdentifierNode).Value, n.Arguments, eval)
+	case *ast.VariableDeclaratorNode:
+		names[n.Name] = eval(n.Value)
+		defer delete(names, n.Name)
+		return eval(n.Expr)
+	}
+	panic("an unknown node")
+}
+
+func plainCall(name string, arguments []ast.Node, eval func(ast.Node) float64) float64 {
+	x := eval(arguments[0])
+	switch name {
+	case "abs":
+		return math.Abs(x)
+	case "sqrt":
+		return math.Sqrt(x)
+	case "floor":
+		return math.Floor(x)
+	case "ceil":
+		return math.Ceil(x)
+	case "exp":
+		return math.Exp(x)
+	case "log":
+		return math.Log(x)
+	case "pow":
+		return math.Pow(x, eval(arguments[1]))
+	}
+	for _, a := range arguments[1:] {
+		y := eval(a)
+		switch {
+		case math.IsNaN(x):
+			x = y
+		case math.IsNaN(y):
+		case name == "min":
+			x = math.Min(x, y)
+		default:
+			x = math.Max(x, y)
+		}
+	}
+	return x
+}
+
+// plainEach evaluates an expression for each field.
+func plainEach(texts map[string]string, names map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for field, text := range texts {
+		out[field] = plainText(text, names)
+	}
+	return out
+}
+
+var trees = map[string]ast.Node{}
+
+func plainText(text string, names map[string]float64) float64 {
+	if trees[text] == nil {
+		tree, err := parser.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		trees[text] = tree.Node
+	}
+	return plainTree(trees[text], names)
+}
+
+// plainState is the state of a run.
+func plainState(s *Source, ts []int64, vs []float64) map[string]float64 {
+	state := plainEach(s.State, map[string]float64{})
+	for i := range ts {
+		before := max(i-1, 0)
+		names := map[string]float64{"v": vs[i], "t": float64(ts[i]), "prev_v": vs[before], "prev_t": float64(ts[before]), "first": truth(i == 0)}
+		for field, v := range state {
+			names[field] = v
+		}
+		state = plainEach(s.Add, names)
+	}
+	return state
+}
+
+// plainMerge merges two states.
+func plainMerge(s *Source, a, b map[string]float64) map[string]float64 {
+	names := map[string]float64{}
+	for field := range a {
+		names["a."+field], names["b."+field] = a[field], b[field]
+	}
+	return plainEach(s.Merge, names)
+}
+
+// plainResult is the result of a state.
+func plainResult(s *Source, state map[string]float64, start, end int64) float64 {
+	names := map[string]float64{"start": float64(start), "end": float64(end)}
+	for field, v := range state {
+		names[field] = v
+	}
+	return plainText(s.Result, names)
+}
+
+func randomSource(r *rand.Rand) Source {
+	return Source(customtest.Random(r, customtest.Kinds{Library: true, Times: true}))
+}
+
+// randomRuns are runs of a series, of which some are longer than a block.
+func randomRuns(r *rand.Rand) *aggregate.Runs {
+	in := &aggregate.Runs{Grid: &bucket.Grid{}}
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), math.MaxFloat64, 5e-324}
+	t, at, overlap := r.Int64N(1e12), int32(0), r.IntN(3) == 0
+	longest := []int{2, 30, 4 * block}[r.IntN(3)]
+	for k := range 1 + r.IntN(40) {
+		n := 1 + r.IntN(longest)
+		for range n {
+			v := math.Round(20 * r.NormFloat64())
+			if r.IntN(30) == 0 {
+				v = odd[r.IntN(len(odd))]
+			}
+			in.Times, in.Values = append(in.Times, t), append(in.Values, v)
+			t += 1 + r.Int64N(20_000)
+		}
+		first := at
+		if overlap {
+			first = max(0, first-int32(r.IntN(5)))
+		}
+		if at += int32(n); r.IntN(10) > 0 {
+			in.Runs = append(in.Runs, bucket.Run{Bucket: int32(k), First: first, End: at})
+		}
+		in.Grid.Starts, in.Grid.Ends = append(in.Grid.Starts, in.Times[first]-r.Int64N(9)), append(in.Grid.Ends, in.Times[at-1]+1)
+	}
+	return in
+}
+
+// requireSame requires the same bits, or NaN.
+func requireSame(t *testing.T, want, got float64, about string, args ...any) {
+	t.Helper()
+	if math.Float64bits(want) != math.Float64bits(got) && !(math.IsNaN(want) && math.IsNaN(got)) {
+		require.Fail(t, fmt.Sprintf("%v is not %v", got, want), append([]any{about}, args...)...)
+	}
+}
+
+// comparePlain compares a program with its plain form over runs: what each comes to, what all of
+// them merged come to, and what all their samples as one run do.
+func comparePlain(t *testing.T, s *Source, in *aggregate.Runs, about string) {
+	d, err := s.Compile()
+	require.NoError(t, err, about)
+	var memory aggregate.Memory
+	contents := aggregate.Contents{Parts: aggregate.Count, Own: d.Own}
+	states := contents.Make(nil, in, &memory)
+	out := make([]float64, len(states))
+	d.Results(states, 0, out)
+	merged := map[string]float64{}
+	for k, run := range in.Runs {
+		state := plainState(s, in.Times[run.First:run.End], in.Values[run.First:run.End])
+		requireSame(t, plainResult(s, state, in.Grid.Starts[run.Bucket], in.Grid.Ends[run.Bucket]), out[k], "%s\nrun %d: %+v", about, k, *s)
+		if s.Merge == nil {
+			continue
+		}
+		if merged = plainMerge(s, merged, state); k == 0 {
+			merged = state
+			continue
+		}
+		contents.Merge(&states[0], &states[k])
+	}
+	if s.Merge != nil && len(states) > 0 {
+		d.Results(states[:1], 0, out)
+		first := in.Runs[0].Bucket
+		requireSame(t, plainResult(s, merged, in.Grid.Starts[first], in.Grid.Ends[first]), out[0], "%s\nmerged: %+v", about, *s)
+	}
+}
+
+// TestPlain compares random programs with the plain form.
+func TestPlain(t *testing.T) {
+	reduced, recurring := 0, 0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		s := randomSource(r)
+		p, err := s.program()
+		require.NoError(t, err, "seed %d: %+v", seed, s)
+		reduced, recurring = reduced+len(p.plan.reductions), recurring+len(p.plan.recurrence.instrs)
+		comparePlain(t, &s, randomRuns(r), fmt.Sprintf("seed %d", seed))
+	}
+	require.Greater(t, reduced, 300)
+	require.Greater(t, recurring, 1000)
+}
+
+// FuzzCompile compiles any text: what is wrong is an *Error that is not long, and what is not comes
+// to the same as the plain form.
+func FuzzCompile(f *testing.F) {
+	for seed := range uint64(20) {
+		s := randomSource(rand.New(rand.NewPCG(seed, 8)))
+		f.Add(s.State["f0"], s.Add["f0"], s.Merge["f0"], s.Result)
+	}
+	f.Add("0", "f0 + (v > 1 ? v - prev_v : 0)", "a.f0 + b.f0", "f0 / (end - start)")
+	f.Add("-inf", "0 < (0 < (0 < v < 1 ? 1 : 0) < 1 ? 1 : 0) < 1 ? v : f0", "", "let x = f0; let y = x; x*y")
+	f.Add("1_000", "if first { v } else { f0 | max(v) }", "a?.f0 ?? b['f0']", "\n\t [1, \"ä\"]; #")
+	f.Fuzz(func(t *testing.T, state, add, merge, result string) {
+		s := Source{Name: "f", State: map[string]string{"f0": state}, Add: map[string]string{"f0": add}, Result: result}
+		if merge != "" {
+			s.Merge = map[string]string{"f0": merge}
+		}
+		if _, err := s.Compile(); err != nil {
+			var wrong *Error
+			require.True(t, errors.As(err, &wrong), err)
+			require.Less(t, len(err.Error()), 1000)
+			return
+		}
+		clear(trees)
+		comparePlain(t, &s, randomRuns(rand.New(rand.NewPCG(1, 9))), "")
+	})
+}
+
+// cpuTime is the time in ns that the process has had cores.
+func cpuTime(b *testing.B) float64 {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return float64(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkMake makes the states of runs of 20 and of 10 000 samples of each example, and of
+// built-in aggregates with as large a state.
+func BenchmarkMake(b *testing.B) {
+	text, err := os.ReadFile("../../examples/aggregates.yml")
+	require.NoError(b, err)
+	var file struct{ Aggregates []Source }
+	require.NoError(b, yaml.Unmarshal(text, &file))
+	l, err := AddTo(aggregate.Library{}, file.Aggregates)
+	require.NoError(b, err)
+	const samples = 20_000
+	in := aggregate.Runs{Grid: &bucket.Grid{}}
+	for i := range samples {
+		in.Times, in.Values = append(in.Times, int64(i)*15_000), append(in.Values, float64(i*i%171))
+	}
+	for _, length := range []int{20, 10_000} {
+		in.Runs, in.Grid.Starts, in.Grid.Ends = nil, nil, nil
+		for k := range samples / length {
+			in.Runs = append(in.Runs, bucket.Run{Bucket: int32(k), First: int32(k * length), End: int32((k + 1) * length)})
+			in.Grid.Starts, in.Grid.Ends = append(in.Grid.Starts, 0), append(in.Grid.Ends, 1)
+		}
+		for _, d := range l.All() {
+			if d.Quantile || d.Reads&aggregate.Values != 0 {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/%d", d.Name, length), func(b *testing.B) {
+				contents := aggregate.Contents{Parts: (d.Reads | aggregate.Count).With(), Own: d.Own}
+				var states []aggregate.State
+				var memory aggregate.Memory
+				out := make([]float64, len(in.Runs))
+				began := cpuTime(b)
+				for b.Loop() {
+					states = contents.Make(states, &in, &memory)
+					d.Results(states, 0, out)
+				}
+				b.ReportMetric((cpuTime(b)-began)/float64(b.N)/samples, "cpu-ns/sample")
+			})
+		}
+	}
 }

@@ -132,31 +132,6 @@ func TestFloatsLimit(t *testing.T) {
 	require.ErrorContains(t, err, name(0).String())
 }
 
-func BenchmarkFloats(b *testing.B) {
-	for _, n := range []int{4, 20, 120} {
-		times := timesBetween(1_700_000_000_000, 1_700_000_000_000+int64(n-1)*15_000, 15_000)
-		var values []float64
-		for i := range times {
-			values = append(values, float64(i*i%17)+1e6)
-		}
-		l := name(0)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				s := NewWriter(b.Context(), 0, 0)
-				s.Chunks = make([]slab.Chunk, 0, 1000)
-				for range 1000 {
-					s.Series(l)
-					if err := s.Floats(times, values); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n*1000), "ns/sample")
-		})
-	}
-}
-
 func TestOverlappingCorruptChunks(t *testing.T) {
 	for _, bad := range []int{0, 1, 2} {
 		w := NewWriter(t.Context(), 0, 0)

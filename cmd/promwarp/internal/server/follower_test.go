@@ -23,6 +23,7 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 // settable is a Prometheus as promwarp sees it, whose settings can be changed.
@@ -146,7 +147,7 @@ func TestUpstreamComesLater(t *testing.T) {
 	up.down.Store(true)
 	set := quickSettings()
 	set.Upstream.URL = up.url
-	var log testfiles.Log
+	var log testlog.Log
 	s, _ := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "does not answer remote read")
 	_, body := fetch(t, "GET", s.URL()+"/-/ready")

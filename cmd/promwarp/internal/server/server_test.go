@@ -23,7 +23,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -33,6 +32,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -53,15 +53,9 @@ func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Match
 			return nil, nil, ctx.Err()
 		}
 	}
-	var chunk chunkenc.Chunk = chunkenc.NewXORChunk()
-	app, err := chunk.Appender()
-	if err != nil {
-		return nil, nil, err
-	}
-	app.Append(0, 1000, 1)
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "up"))
-	if err := b.Chunk(chunk.Encoding(), 1000, 1000, chunk.Bytes()); err != nil {
+	if err := b.Floats([]int64{1000}, []float64{1}); err != nil {
 		return nil, nil, err
 	}
 	s, err := b.Finish()
@@ -124,7 +118,7 @@ func runServer(t *testing.T, cfg Config) (s *Server, stop func() error) {
 }
 
 func TestServe(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	set := quickSettings()
 	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -176,7 +170,7 @@ func TestDraining(t *testing.T) {
 }
 
 func TestDrainingIsBounded(t *testing.T) {
-	var log testfiles.Log
+	var log testlog.Log
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	set.Web.ShutdownTimeout = model.Duration(50 * time.Millisecond)
@@ -270,7 +264,7 @@ func TestReload(t *testing.T) {
 	f := givenFlags(t, "--config.file="+file)
 	set, err := f.Load()
 	require.NoError(t, err)
-	var log testfiles.Log
+	var log testlog.Log
 	s, _ := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
 	ask := func() {

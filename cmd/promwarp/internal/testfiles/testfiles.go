@@ -2,12 +2,10 @@
 package testfiles
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -43,23 +41,4 @@ func DataDirectory(t testing.TB) string {
 	require.NoError(t, app.Commit())
 	require.NoError(t, db.Close())
 	return dir
-}
-
-// Log is what a program writes, which may be read meanwhile.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -1,0 +1,173 @@
+package exact
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
+)
+
+// TestRange: the least and the largest of some units, however many they are and wherever they lie.
+func TestRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(18, 8))
+	for range 100 {
+		for n := 1; n < 71; n++ {
+			units, most := make([]uint32, n+r.IntN(8)), r.Uint32()
+			for k := range units {
+				units[k] = r.Uint32N(max(most, 1))
+			}
+			units[r.IntN(len(units))] = []uint32{0, math.MaxUint32, 1 << 31, most}[r.IntN(4)]
+			units = units[len(units)-n:]
+			low, high := Range(units)
+			require.Equal(t, slices.Min(units), low)
+			require.Equal(t, slices.Max(units), high)
+		}
+	}
+}
+
+// TestAddFinite: values added several at once have the sums and errors of those added one by one, up
+// to four of which one error is not finite; those and what is behind them stay as they are.
+func TestAddFinite(t *testing.T) {
+	r := rand.New(rand.NewPCG(18, 9))
+	all, stopped := 0, 0
+	for range 100 {
+		for n := range 71 {
+			at := r.IntN(4)
+			val, comp, in := make([]float64, at+n+4), make([]float64, at+n+4), make([]float64, n)
+			odd := r.IntN(2) == 0
+			for k := range val {
+				val[k], comp[k] = r.NormFloat64()*1e6, exacttest.Odd(r)
+			}
+			for k := range in {
+				in[k] = r.NormFloat64() * math.Pow(10, float64(r.IntN(20)))
+				if odd && r.IntN(16) == 0 {
+					in[k], val[at+k] = exacttest.Odd(r), exacttest.Odd(r)
+				}
+			}
+			wantVal, wantComp := slices.Clone(val), slices.Clone(comp)
+			done := AddFinite(val[at:], comp[at:], in)
+			require.Zero(t, done%Lanes)
+			require.LessOrEqual(t, done, n)
+			finite := func(k int) bool {
+				_, e := twoSum(wantVal[at+k], in[k], 0)
+				return e-e == 0
+			}
+			for k := range done {
+				require.True(t, finite(k))
+			}
+			if next := done + Lanes; hasVectors && next <= n {
+				require.False(t, finite(done) && finite(done+1) && finite(done+2) && finite(done+3))
+				stopped++
+			}
+			for k := range done {
+				wantVal[at+k], wantComp[at+k] = twoSum(wantVal[at+k], in[k], wantComp[at+k])
+			}
+			exacttest.RequireSame(t, wantVal, val, "sums")
+			exacttest.RequireSame(t, wantComp, comp, "errors")
+			all += done
+		}
+	}
+	require.True(t, !hasVectors || all > 100_000 && stopped > 200, "%d, %d", all, stopped)
+}
+
+func TestInt192(t *testing.T) {
+	number := func(w Int192) *big.Int {
+		b := new(big.Int).SetUint64(w.w2)
+		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w1))
+		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w0))
+		if w.w2>>63 != 0 {
+			b.Sub(b, new(big.Int).Lsh(big.NewInt(1), 192))
+		}
+		return b
+	}
+	float := func(b *big.Int) float64 {
+		f, _ := new(big.Float).SetInt(b).Float64()
+		return f
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x, y := rapid.Int64().Draw(t, "x"), rapid.Int64().Draw(t, "y")
+		n := rapid.IntRange(0, 1<<31).Draw(t, "n")
+		a := Int192{rapid.Uint64().Draw(t, "w0"), rapid.Uint64().Draw(t, "w1"), rapid.Uint64().Draw(t, "w2")}
+		bx, by := big.NewInt(x), big.NewInt(y)
+		require.Equal(t, new(big.Int).Mul(bx, by).String(), number(Product(x, y)).String())
+		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(Product(x, y).Plus(x)).String())
+		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(Product(x, y).Add(Int192{}.Plus(x))).String())
+		require.Equal(t, new(big.Int).Sub(new(big.Int).Mul(bx, by), bx).String(), number(Product(x, y).Sub(Int192{}.Plus(x))).String())
+		require.Equal(t, new(big.Int).Mul(new(big.Int).Mul(bx, by), big.NewInt(int64(n))).String(), number(Product(x, y).Times(n)).String())
+		small := Int192{}.Plus(x >> 2).Times(n)
+		require.Equal(t, new(big.Int).Mul(number(small), number(small)).String(), number(small.Mul(small)).String())
+		require.Equal(t, new(big.Int).Mul(number(small), by).String(), number(small.Mul(Int192{}.Plus(y))).String())
+		for shift := 0; shift < 192; shift += 7 {
+			v := number(a)
+			v.Rsh(v, uint(shift))
+			s := fromBig(v)
+			require.Equal(t, v.String(), number(s).String())
+			require.Equal(t, float(v), s.Float(), v)
+		}
+	})
+}
+
+// fromBig is b, which is within 192 bits, as an Int192.
+func fromBig(b *big.Int) (w Int192) {
+	mask := new(big.Int).SetUint64(math.MaxUint64)
+	for i, word := range []*uint64{&w.w0, &w.w1, &w.w2} {
+		part := new(big.Int).Rsh(b, uint(64*i)) // towards minus infinity, as in two's complement
+		*word = part.And(part, mask).Uint64()
+	}
+	return w
+}
+
+// Sums made at once have the bits of those made one by one.
+func TestFiniteMoments(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for range 3000 {
+		n := r.IntN(100)
+		ts, vs := make([]int64, n), make([]float64, n)
+		at := r.Int64N(1 << 40)
+		for k := range ts {
+			at += 1 + r.Int64N(30_000)
+			ts[k], vs[k] = at, r.NormFloat64()*math.Pow(10, float64(r.IntN(20)))
+		}
+		origin := at - r.Int64N(2_000_000)
+		require.Equal(t, momentBits(eachMoment(ts, vs, origin)), momentBits(finiteMoments(ts, vs, origin)))
+	}
+}
+
+func momentBits(m moments) (b [8]uint64) {
+	for i, f := range []float64{m.x, m.y, m.xy, m.x2, m.cX, m.cY, m.cXY, m.cX2} {
+		b[i] = math.Float64bits(f)
+	}
+	return b
+}
+
+// A quantile that is found among the few largest or smallest values has the bits that
+// it has among all of them in order.
+func TestQuantileOf(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	odd := []float64{math.NaN(), math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 0}
+	for range 20_000 {
+		vs := make([]float64, 1+r.IntN([]int{60, 400}[r.IntN(2)]))
+		for k := range vs {
+			vs[k] = float64(r.IntN(20) - 10) // with equal ones
+			if r.IntN(2) == 0 {
+				vs[k] = r.NormFloat64()
+			}
+			if r.IntN(200) == 0 {
+				vs[k] = odd[r.IntN(len(odd))]
+			}
+		}
+		q := []float64{0, 1, 0.5, 0.9, r.Float64()}[r.IntN(5)]
+		sorted := slices.Clone(vs)
+		slices.Sort(sorted)
+		lower, upper, weight := position(q, len(vs))
+		want := between(sorted[lower], sorted[upper], weight)
+		exacttest.RequireSame(t, []float64{want}, []float64{innerQuantile(q, vs)}, fmt.Sprint(q, " of ", vs))
+	}
+}

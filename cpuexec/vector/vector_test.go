@@ -1,0 +1,155 @@
+package vector
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// TestMapper: maps change the values that are there as their functions say, and
+// comparisons keep those for which they hold.
+func TestMapper(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, name := range Names() {
+		f := Named(name)
+		for range 300 {
+			m := &plan.Map{Func: f, Swap: r.IntN(2) == 0, Bool: f.Compares && r.IntN(2) == 0}
+			for range f.Args {
+				m.Args = append(m.Args, exacttest.Odd(r))
+			}
+			in := dense.New(1 + r.IntN(200))
+			for w := range in.Present {
+				in.Present[w] = []uint64{0, ^uint64(0), r.Uint64()}[r.IntN(3)]
+			}
+			if over := len(in.Values) & 63; over > 0 {
+				in.Present[len(in.Present)-1] &= 1<<over - 1
+			}
+			for k := range in.Values {
+				if in.Values[k] = exacttest.Odd(r); f.Args > 0 && r.IntN(4) == 0 {
+					in.Values[k] = m.Args[0]
+				}
+			}
+			var want, got []float64
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 0 {
+					continue
+				}
+				a, b := v, 0.0
+				if f.Args > 0 {
+					if b = m.Args[0]; m.Swap {
+						a, b = b, a
+					}
+				}
+				switch {
+				case m.Bool:
+					want = append(want, ScalarFunc(f)(a, b))
+				case !f.Compares && Of(f).arithmetic == nil:
+					want = append(want, valueFunc(m)(v))
+				case !f.Compares:
+					want = append(want, Of(f).arithmetic(a, b))
+				case Of(f).holds(a, b):
+					want = append(want, v)
+				}
+			}
+			n := newMapper(m).Map(in)
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 1 {
+					got = append(got, v)
+				}
+			}
+			require.Equal(t, len(want), n, name)
+			exacttest.RequireSame(t, want, got, name)
+		}
+	}
+}
+
+// BenchmarkMaps measures maps of 1440 values, one at every step.
+func BenchmarkMaps(b *testing.B) {
+	const steps = 1440
+	for _, m := range []*plan.Map{
+		{Func: Named("*"), Args: []float64{1}},
+		{Func: Named("-"), Args: []float64{1}, Swap: true},
+		{Func: Named("/"), Args: []float64{1}},
+		{Func: Named(">"), Args: []float64{-1}},
+		{Func: Named("=="), Args: []float64{3}, Bool: true},
+		{Func: Named("abs")},
+		{Func: Named("clamp_min"), Args: []float64{1}},
+	} {
+		name := m.Func.Name
+		if name == "/" {
+			name = "over"
+		}
+		b.Run(name, func(b *testing.B) {
+			in := dense.New(steps)
+			for k := range in.Values {
+				in.Values[k] = float64(k)
+			}
+			in.Mark(0, steps)
+			f := newMapper(m)
+			b.SetBytes(8 * steps)
+			for b.Loop() {
+				f.Map(in)
+			}
+		})
+	}
+}
+
+// BenchmarkCombine measures operators on 3000 series of 1440 steps by
+// themselves: matching the series, computing the values and adding them to ten
+// groups.
+func BenchmarkCombine(b *testing.B) {
+	const series, steps = 3000, 1440
+	rows := func(name string) []plan.Row {
+		out := make([]plan.Row, series)
+		for i := range out {
+			out[i] = plan.Row{
+				Labels: labels.FromStrings("__name__", name, "instance", fmt.Sprintf("i-%04d", i), "version", fmt.Sprint("v", i%10)),
+				Values: make([]float64, steps), Runs: []plan.Run{{Len: steps}},
+			}
+			for k := range out[i].Values {
+				out[i].Values[k] = float64(i*k%1000) / 3
+			}
+		}
+		return out
+	}
+	lhs, rhs := rows("a"), rows("b")
+	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
+	binary := func(op string, asBool bool) plan.Node {
+		return &plan.Binary{Func: Named(op), Matching: on, Bool: asBool}
+	}
+	for name, n := range map[string]plan.Node{
+		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
+		"and": &plan.Set{Op: plan.And, Matching: on}, "unless": &plan.Set{Op: plan.Unless, Matching: on},
+		"scalar": &plan.StepMap{Func: Named("/")},
+	} {
+		b.Run(name, func(b *testing.B) {
+			q := operator.NewQuery(context.Background(), plan.Grid{Interval: 1, Steps: steps}, runtime.GOMAXPROCS(0))
+			of := func(rows []plan.Row) operator.Operator {
+				return &Stream{Query: q, Of: &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) { return rows, nil }}}
+			}
+			by := &plan.Aggregate{Func: aggregate.Named("sum"), Grouping: []string{"version"}}
+			for b.Loop() {
+				inputs := []operator.Operator{of(lhs), of(rhs)}
+				if name == "scalar" {
+					inputs[1] = of(rhs[:1])
+				}
+				require.NoError(b, operator.Drive(&Stream{Query: q, Of: NewCombined(q, n, inputs)}, func(s *operator.Series) operator.Sink {
+					return aggregate.NewAdder(by, q, s, false)
+				}))
+				b.SetBytes(8 * series * steps)
+			}
+		})
+	}
+}
