@@ -24,7 +24,7 @@ type evaluation struct {
 func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 	q := operator.NewQuery(ctx, job.Grid, x.workers)
 	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
-	q.Matrix.DropName = job.Node.DropsName()
+	q.Merging = job.merging
 	return &evaluation{x: x, job: job, Query: q, tick: x.columns.Tick()}
 }
 
@@ -32,7 +32,7 @@ func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 func (r *evaluation) build(n plan.Node) operator.Operator { return operator.Spent(r.operator(n)) }
 
 func (r *evaluation) operator(n plan.Node) operator.Operator {
-	bottom, above := vector.Under(n)
+	bottom, above := vector.Under(n, r.Merging)
 	switch n := bottom.(type) {
 	case *plan.Window:
 		return r.window(n, above, r.job.Accelerator)
@@ -55,7 +55,7 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 		return vector.NewCombined(q, n, r.inputs(n))
 	case *plan.StepMap:
 		c := vector.NewCombined(q, n, r.inputs(n))
-		if !n.Merges {
+		if !r.Merging || !vector.Merges(n) {
 			return c
 		}
 		return vector.Merged(q, n, &vector.Stream{Query: q, Of: c})

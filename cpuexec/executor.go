@@ -29,6 +29,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -101,13 +102,29 @@ type Job struct {
 	CountSamples       bool // the matrix says how many samples each step read
 
 	reusable map[*plan.Aggregate]reuse.Leaf
+	merging  bool // see operator.Query
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
 // a *SelectError wraps what Select returned and a *plan.Declined says that the
 // data turned out to be something the executor cannot evaluate. The matrix is to be
-// released.
-func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
+// released. Where series turn out to become the same, the node is evaluated once more, and they are
+// merged.
+func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
+	used := job.Budget.Used()
+	m, err := x.run(ctx, job)
+	var d *plan.Declined
+	if !errors.As(err, &d) || !d.Merges {
+		return m, err
+	}
+	if err := job.Budget.Charge(used - job.Budget.Used()); err != nil {
+		return nil, err
+	}
+	job.Results, job.Ahead, job.merging = nil, nil, true
+	return x.run(ctx, job)
+}
+
+func (x *Executor) run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil || job.Ahead != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
@@ -127,6 +144,11 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	}
 	if err := r.Done(); err != nil {
 		return nil, err // rows may be only some of those there are
+	}
+	if job.DelayedNameRemoval && job.Node.DropsName() {
+		if rows, err = vector.WithoutNames(r.Query, rows); err != nil {
+			return nil, err
+		}
 	}
 	r.Matrix.Rows = rows
 	r.Matrix.Work.ResultSeries = len(rows)

@@ -157,7 +157,7 @@ func TestChainsLetGo(t *testing.T) {
 			return &plan.Binary{Func: vector.Named("+"), LHS: n, RHS: leaf(), Matching: &parser.VectorMatching{Card: parser.CardOneToOne}, Origin: plan.Origin{Text: "+"}}
 		},
 		"merged": func(n plan.Node) plan.Node {
-			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Merges: true, Origin: plan.Origin{Text: "abs"}})
+			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Origin: plan.Origin{Text: "abs"}})
 		},
 		"step map": func(n plan.Node) plan.Node {
 			return either(&plan.StepMap{Func: vector.Named("round"), Operands: []plan.Node{n, &plan.Time{}}, Origin: plan.Origin{Text: "round"}})
@@ -183,7 +183,8 @@ func TestChainsLetGo(t *testing.T) {
 				return m.HeapAlloc
 			}
 			m, err := New(Options{Workers: 1}).Run(t.Context(), Job{
-				Node: n, Grid: plan.Grid{Start: 600_000, Interval: 60_000, Steps: steps},
+				merging: name == "merged",
+				Node:    n, Grid: plan.Grid{Start: 600_000, Interval: 60_000, Steps: steps},
 				Budget: operator.NewBudget(t.Context(), 0, lease),
 				Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					fetches++

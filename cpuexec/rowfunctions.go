@@ -79,12 +79,12 @@ func (r *evaluation) histograms(n *plan.Histogram, args histogram.Args, in []pla
 		if !seen.Add(rows[i].Labels) {
 			// Where names go later, Prometheus's engine lets them pass at an instant.
 			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
-			if !n.Merges || passes {
+			if !r.Merging || passes {
 				return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: !passes}
 			}
 		}
 	}
-	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)))
 }
 
 // histogramArgs evaluates the arguments of n, whose samples are held.

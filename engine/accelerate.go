@@ -11,7 +11,6 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -20,25 +19,25 @@ const (
 	reasonForesee = "a GPU or the cores evaluate it, whichever is expected to be faster with the samples it reads"
 )
 
-// accelerator offers the leaves of one part to the GPUs and notes in the part's
+// accelerator offers the leaves of a plan to the GPUs and notes in the plan's
 // decisions who evaluated them, and why.
 type accelerator struct {
 	gpus *placement.Placer // nil where none are to be used
-	part *planner.Part
+	of   map[plan.Node]*plan.Decision
 	mode Mode
 }
 
-// accelerator returns what computes leaves of a part in place of the cores, or nil.
-func (q *query) accelerator(p *planner.Part) cpuexec.Accelerator {
-	if a := q.accelerates(p); a != nil {
+// accelerator returns what computes leaves of the plan in place of the cores, or nil.
+func (q *query) accelerator() cpuexec.Accelerator {
+	if a := q.accelerates(); a != nil {
 		return a
 	}
 	return nil
 }
 
-func (q *query) accelerates(p *planner.Part) *accelerator {
+func (q *query) accelerates() *accelerator {
 	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, part: p, mode: q.mode}
+		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.mode}
 	}
 	return nil
 }
@@ -74,7 +73,7 @@ func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
 
 // decline notes why the cores evaluate a node.
 func (a *accelerator) decline(n plan.Node, reason string) {
-	if d := a.part.Of[n]; d != nil && reason != "" {
+	if d := a.of[n]; d != nil && reason != "" {
 		d.Reason = reason
 	}
 }
@@ -100,7 +99,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume fun
 		span.SetAttributes(attribute.String("function", l.Window.Func.Name), attribute.String("declined", o.Declined))
 	}
 	tracing.End(span, err)
-	d := a.part.Of[l.Node()]
+	d := a.of[l.Node()]
 	if o.Estimated {
 		d.Choice = &plan.Choice{
 			CPU: o.Estimate[placement.Cores].Microseconds(), GPU: o.Estimate[placement.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
@@ -112,7 +111,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume fun
 	}
 	d.Choice.Device, d.Choice.Stages = &o.GPU, stages(&o.Stages)
 	for _, n := range plan.Path(l.Node(), l.Window) {
-		if d := a.part.Of[n]; d != nil {
+		if d := a.of[n]; d != nil {
 			d.Executor = plan.OnGPU
 		}
 	}
@@ -131,24 +130,22 @@ func stages(s *pipeline.Stages) *plan.DeviceStages {
 // OnCores implements cpuexec.Accelerator.
 func (a *accelerator) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	a.gpus.OnCores(l, took)
-	if c := a.part.Of[l.Node()].Choice; c != nil {
+	if c := a.of[l.Node()].Choice; c != nil {
 		c.Took = took.Microseconds()
 	}
 }
 
 // foreseeDevices says of the leaves of a query that is not run who may evaluate them.
 func (q *query) foreseeDevices() {
-	for _, p := range q.parts {
-		a := q.accelerates(p)
-		if a == nil {
-			continue
-		}
-		a.leaves(p.Node, func(n plan.Node) {
-			reason := a.suits(n)
-			if reason == "" && a.mode == Auto {
-				reason = reasonForesee
-			}
-			a.decline(n, reason)
-		})
+	a := q.accelerates()
+	if a == nil || q.plan.Node == nil {
+		return
 	}
+	a.leaves(q.plan.Node, func(n plan.Node) {
+		reason := a.suits(n)
+		if reason == "" && a.mode == Auto {
+			reason = reasonForesee
+		}
+		a.decline(n, reason)
+	})
 }

@@ -73,7 +73,7 @@ func (p *piecemeal) NewRangeQuery(ctx context.Context, _ storage.Queryable, opts
 
 // ahead is how many steps of the last query were evaluated ahead and used.
 func (p *piecemeal) ahead() (steps int) {
-	p.last.root.Walk(func(d *plan.Decision) {
+	p.last.plan.Root.Walk(func(d *plan.Decision) {
 		if d.Remembered != nil {
 			steps += d.Remembered.Ahead
 		}
@@ -212,7 +212,7 @@ func TestAheadOfOthers(t *testing.T) {
 			e := New(Options{Prometheus: plainOpts(), Workers: 2})
 			var q *query
 			st := inParts{querierOf{queryable{func() (*selection.Selection, error) { return whole, nil }}}, test.part, func() {
-				if a := q.fetches.ahead; a.part != nil {
+				if a := q.fetches.ahead; a.Runner != nil {
 					require.Eventually(t, a.Idle, 10*time.Second, time.Millisecond)
 				}
 			}}

@@ -2,31 +2,28 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// plan decides which parts of the query executors evaluate.
-func (q *query) plan(ctx context.Context) (err error) {
-	q.parts, q.root, err = planner.Plan(ctx, q.stmt, planner.Env{
+// makePlan plans the query.
+func (q *query) makePlan(ctx context.Context) (err error) {
+	_, span := tracing.Start(ctx, "plan")
+	defer func() { tracing.End(span, err) }()
+	q.plan, err = planner.New(ctx, q.stmt, planner.Env{
 		NoStepSubqueryInterval: q.e.opts.Prometheus.NoStepSubqueryIntervalFn,
 		DelayedNameRemoval:     q.e.opts.Prometheus.EnableDelayedNameRemoval,
 		StartTimestamps:        q.e.opts.Prometheus.UseStartTimestamps,
-		Excluded:               q.excluded,
-		Merging:                q.merging,
-		MergingAll:             len(q.merging) > mostMerging,
 		Bits:                   q.exact == plan.Bits,
-		Refused:                q.abandoned,
 	})
 	return err
 }
@@ -35,105 +32,105 @@ func (q *query) plan(ctx context.Context) (err error) {
 // changes the tree, so it is done before that runs.
 func (q *query) printed() {
 	if q.explained || q.ctx.Value(planKey{}) != nil || q.mode == CPU || q.mode == GPU {
-		q.root.Render(q.Query.String())
+		q.plan.Root.Render(q.String())
 	}
 }
 
-// choose plans the query, has everything fetched that its parts read, and leaves to
-// Prometheus's engine at once all selectors of what executors cannot evaluate.
+// choose plans the query and has everything fetched that the plan reads. A query of which executors
+// cannot evaluate a selector is left to Prometheus's engine at once.
 func (q *query) choose() error {
-	for again := true; again; {
-		again = false
-		if err := q.plan(q.ctx); err != nil {
-			return err
-		}
-		if len(q.fetches.of) == 0 && len(q.parts) == 1 {
-			q.beginAhead(q.parts[0])
-		}
-		q.fetches.start(q.parts)
-		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
-			f := q.fetches.started(w)
-			q.fetches.wait(f)
-			if f.err != nil {
-				return "" // for the evaluation to say
-			}
-			return cpuexec.Refuses(w, g, f.sel)
-		})
-		for at, reason := range refused {
-			q.exclude(at, reason)
-			again = true
-		}
+	err := q.makePlan(q.ctx)
+	if err == nil && q.plan.Node != nil {
+		err = q.fetch()
+	}
+	if err != nil {
+		return err
 	}
 	q.printed()
+	return nil
+}
+
+// fetch has everything fetched that the plan reads, and looks at what came.
+func (q *query) fetch() error {
+	if err := q.openFetches(promql.FindMinMaxTime(q.stmt)); err != nil {
+		return err
+	}
+	q.beginAhead()
+	all := readings(q.plan.Node, q.plan.Grid, nil)
+	q.fetches.start(all)
+	q.refuse(all, func(r reading) string {
+		f := q.fetches.started(r.window)
+		q.fetches.wait(f)
+		if f.err != nil {
+			return "" // for the evaluation to say
+		}
+		return cpuexec.Refuses(r.window, r.grid, f.sel)
+	})
 	return nil
 }
 
 // foresee plans a query that is not run. What is kept of its selectors says which of them
 // executors cannot evaluate.
 func (q *query) foresee(ctx context.Context) error {
+	q.ctx = ctx
+	if err := q.makePlan(ctx); err != nil {
+		return err
+	}
 	mint, maxt := promql.FindMinMaxTime(q.stmt)
 	var kept selection.Keeper
 	if querier, err := q.q.Querier(mint, maxt); err == nil {
 		defer querier.Close()
 		kept, _ = querier.(selection.Keeper)
 	}
-	for again := true; again; {
-		if err := q.plan(ctx); err != nil {
-			return err
-		}
-		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
-			if kept == nil {
-				return ""
-			}
-			for _, sel := range kept.Kept(w.Scan.Matchers...) {
-				if reason := cpuexec.Refuses(w, g, sel); reason != "" {
+	if kept != nil && q.plan.Node != nil {
+		q.refuse(readings(q.plan.Node, q.plan.Grid, nil), func(r reading) string {
+			for _, sel := range kept.Kept(r.window.Scan.Matchers...) {
+				if reason := cpuexec.Refuses(r.window, r.grid, sel); reason != "" {
 					return reason
 				}
 			}
 			return ""
 		})
-		maps.Copy(q.excluded, refused)
-		again = len(refused) > 0
 	}
 	q.foreseeDevices()
 	q.printed()
 	return nil
 }
 
-// refused are the selectors of the query's parts that there is a reason to refuse.
-func (q *query) refused(reason func(w *plan.Window, g plan.Grid) string) map[posrange.PositionRange]string {
-	found := map[posrange.PositionRange]string{}
-	for _, p := range q.parts {
-		for _, r := range readingsOf(p) {
-			if why := reason(r.window, r.grid); why != "" {
-				found[r.window.Scan.Pos] = why
-			}
+// refuse leaves the query to Prometheus's engine if there is a reason to refuse one of the selectors.
+func (q *query) refuse(all []reading, reason func(reading) string) {
+	for _, r := range all {
+		if why := reason(r); why != "" {
+			q.plan.Leave(r.window.Scan.Pos, why)
+			q.e.metrics.declined.WithLabelValues(why).Inc()
+			return
 		}
 	}
-	return found
 }
 
-// exclude leaves an expression to Prometheus's engine.
-func (q *query) exclude(at posrange.PositionRange, reason string) {
-	q.excluded[at] = reason
-	q.e.metrics.declined.WithLabelValues(reason).Inc()
+// decline leaves the query to Prometheus's engine after all.
+func (q *query) decline(d *plan.Declined) {
+	q.plan.Leave(d.At.Range(), d.Reason)
+	q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
+	q.e.metrics.lost.Add(float64(d.Lost))
+	q.printed()
 }
 
 // Plan implements Query.
 func (q *query) Plan() string {
-	if q.root == nil {
+	if q.plan == nil {
 		return ""
 	}
-	return q.root.Tree()
+	return q.plan.Root.Tree()
 }
 
 // Executors implements Query.
 func (q *query) Executors() string {
-	if q.root == nil {
+	if q.plan == nil {
 		return plan.OnPrometheus
 	}
 	var all []string
-	q.root.Walk(func(d *plan.Decision) {
+	q.plan.Root.Walk(func(d *plan.Decision) {
 		if !d.Idle && !slices.Contains(all, d.Executor) {
 			all = append(all, d.Executor)
 		}
@@ -142,24 +139,13 @@ func (q *query) Executors() string {
 	return strings.Join(all, "+")
 }
 
-// closeFetches gives up what was fetched. Prometheus's engine has run, and the result is
-// in memory of its own.
-func (q *query) closeFetches() {
-	if q.fetches != nil {
-		q.fetches.close()
-		q.fetches = nil
-	}
-}
-
-// reading is a window of a part, and the grid that it is evaluated on.
+// reading is a window of a plan, and the grid that it is evaluated on.
 type reading struct {
 	window *plan.Window
 	grid   plan.Grid
 }
 
-// readingsOf are the windows of a part, found in one walk.
-func readingsOf(p *planner.Part) []reading { return readings(p.Node, p.Grid, nil) }
-
+// readings are found, and the windows at and below n, which is on a grid.
 func readings(n plan.Node, g plan.Grid, found []reading) []reading {
 	if w, ok := n.(*plan.Window); ok {
 		found = append(found, reading{w, g})

@@ -1,6 +1,11 @@
-// Package engine is promwarp's promql.QueryEngine: it plans a query, computes
-// the planned subtrees on an executor and hands the rest to Prometheus's own
-// engine, in which each computed subtree appears as a selector.
+// Package engine is promwarp's promql.QueryEngine.
+//
+// Prometheus's engine parses and preprocesses a query. The planner compiles the whole tree to a plan,
+// or says why not. What the plan reads is fetched, and executors compute the result. A query without
+// a plan, or whose data turn out to be none for executors, Prometheus's engine evaluates, over the
+// same samples. Whoever evaluates a query, its statistics, warnings and errors are the same.
+//
+// Start with query.run.
 package engine
 
 import (
@@ -65,6 +70,7 @@ type Engine struct {
 	cpu     *cpuexec.Executor
 	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
+	life    *life
 
 	turns *semaphore.Weighted // of evaluations of many samples
 }
@@ -79,10 +85,12 @@ func New(o Options) *Engine {
 	}
 	o.Prometheus.Parser = o.Limits.Parser(o.Prometheus.Parser)
 	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
+	stock := o.Prometheus
+	stock.Reg, stock.ActiveQueryTracker = nil, nil // life sees to these
 	return &Engine{
-		stock: promql.NewEngine(o.Prometheus), opts: o,
+		stock: promql.NewEngine(stock), opts: o,
 		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
-		metrics: newMetrics(o.Prometheus.Reg, cpu), turns: newTurns(),
+		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: newTurns(),
 	}
 }
 
@@ -107,7 +115,7 @@ func (e *Engine) ResultsBytes() int64 {
 // Close releases what the Prometheus engine inside holds.
 func (e *Engine) Close() error { return e.stock.Close() }
 
-// timeout bounds a query over all its attempts.
+// timeout bounds a query.
 func (e *Engine) timeout() time.Duration {
 	if t := e.opts.Prometheus.Timeout; t > 0 {
 		return t
@@ -134,19 +142,19 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 }
 
 func (e *Engine) instant(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (*query, error) {
-	return e.newQuery(ctx, q, opts, func(ctx context.Context, stock *promql.Engine, q storage.Queryable) (promql.Query, error) {
-		return stock.NewInstantQuery(ctx, q, opts, qs, ts)
+	return e.newQuery(ctx, q, opts, qs, func(ctx context.Context, q storage.Queryable) (promql.Query, error) {
+		return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
 	})
 }
 
 func (e *Engine) ranged(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (*query, error) {
-	return e.newQuery(ctx, q, opts, func(ctx context.Context, stock *promql.Engine, q storage.Queryable) (promql.Query, error) {
-		return stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
+	return e.newQuery(ctx, q, opts, qs, func(ctx context.Context, q storage.Queryable) (promql.Query, error) {
+		return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
 	})
 }
 
-// Explain plans the query, runs it when analyze is set, and says what was
-// chosen for each part and why. An interval of 0 means an instant query at
+// Explain plans the query, runs it when analyze is set, and says who evaluates it
+// and why. An interval of 0 means an instant query at
 // start.
 func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration, analyze bool) (*plan.Explanation, error) {
 	var query *query
@@ -173,12 +181,12 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		}
 		x.Total = time.Since(began).Microseconds()
 	}
-	if query.root == nil {
+	if query.plan == nil {
 		if err := query.foresee(ctx); err != nil {
 			return nil, err
 		}
 	}
-	x.Root, x.Ahead = query.root, query.tookAhead
+	x.Root, x.Ahead = query.plan.Root, query.tookAhead
 	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && query.exact != plan.Bits {
 		x.Tolerance = plan.Tolerance
 	}
@@ -194,7 +202,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 type Mode string
 
 const (
-	// Auto lets the planner choose for each part of a query.
+	// Auto has executors evaluate what they can, on GPUs what is expected to be faster there.
 	Auto Mode = "auto"
 	// CPU runs on cpuexec whatever it can compute, however small.
 	CPU Mode = "cpu"
@@ -276,15 +284,15 @@ func statisticsAsked(ctx context.Context) bool {
 	return asked
 }
 
-// leftOver lists what is not on the executor that the request forced: of the nodes
-// that stayed with Prometheus's engine the highest that read samples, and, with
-// the GPU forced, the windows that the cores evaluated.
+// leftOver lists what is not on the executor that the request forced: the expression
+// because of which Prometheus's engine evaluated the query, or, with the GPU forced, the
+// windows that the cores evaluated.
 func (q *query) leftOver() []string {
 	var out []string
-	if q.root == nil {
+	if q.plan == nil {
 		return nil
 	}
-	q.root.Walk(func(d *plan.Decision) {
+	q.plan.Root.Walk(func(d *plan.Decision) {
 		if d.Own || q.mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
 			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
 		}
@@ -335,25 +343,32 @@ func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 	f := instrument.With(reg)
 	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.DecodedBytes()) })
 	return &metrics{
-		queries:  f.Counters("promwarp_queries_total", "Queries by how much of them ran on an executor: whole, part, none, or idle where no samples are read.", "accelerated"),
-		nodes:    f.Counters("promwarp_plan_nodes_total", "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.", "executor", "kind"),
-		declined: f.Counters("promwarp_parts_declined_total", "Parts of queries that an executor declined after seeing their data, by reason.", "reason"),
-		stayed:   f.Counters("promwarp_parts_left_total", "Expressions left to Prometheus's engine, by reason; those that only wait for such a one are not counted.", "reason"),
+		queries:  f.Counters("promwarp_queries_total", "Queries by whether executors evaluated them: whole, none, or idle where no samples are read.", "accelerated"),
+		nodes:    f.Counters("promwarp_plan_nodes_total", "Expressions of queries by the executor that evaluated them and their kind.", "executor", "kind"),
+		declined: f.Counters("promwarp_parts_declined_total", "Queries that executors declined after seeing their data, by reason.", "reason"),
+		stayed:   f.Counters("promwarp_parts_left_total", "Queries left to Prometheus's engine, by reason.", "reason"),
 		samples:  f.Counter("promwarp_cpu_samples_decoded_total", "Samples decoded by the CPU executor."),
 		bytes:    f.Counter("promwarp_cpu_chunk_bytes_total", "Bytes of encoded chunks decoded by the CPU executor."),
 		kept:     f.Counter("promwarp_cpu_samples_kept_total", "Samples that the CPU executor took from columns decoded for earlier queries."),
-		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for parts of queries that it then declined."),
+		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for queries that it then declined."),
 	}
 }
 
 // count records a query that has ended.
 func (m *metrics) count(q *query) {
-	if q.root == nil {
-		m.queries.WithLabelValues("none").Inc()
+	how := "none"
+	switch {
+	case q.plan == nil:
+	case q.plan.Root.Idle:
+		how = "idle"
+	case q.plan.Node != nil:
+		how = "whole"
+	}
+	m.queries.WithLabelValues(how).Inc()
+	if q.plan == nil {
 		return
 	}
-	taken, other := 0, 0
-	q.root.Walk(func(d *plan.Decision) {
+	q.plan.Root.Walk(func(d *plan.Decision) {
 		if d.Idle {
 			return
 		}
@@ -363,23 +378,8 @@ func (m *metrics) count(q *query) {
 			m.bytes.Add(float64(w.Bytes))
 			m.kept.Add(float64(w.Kept))
 		}
-		if d.Executor != plan.OnPrometheus {
-			taken++
-			return
-		}
-		other++
 		if d.Own {
 			m.stayed.WithLabelValues(d.Reason).Inc()
 		}
 	})
-	switch {
-	case taken == 0 && other == 0:
-		m.queries.WithLabelValues("idle").Inc()
-	case taken == 0:
-		m.queries.WithLabelValues("none").Inc()
-	case other == 0:
-		m.queries.WithLabelValues("whole").Inc()
-	default:
-		m.queries.WithLabelValues("part").Inc()
-	}
 }

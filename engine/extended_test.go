@@ -172,8 +172,8 @@ func TestExtended(t *testing.T) {
 				}
 				require.NoError(t, c.compare(t, st, ask))
 			}
-			whole, part, none := c.taken()
-			t.Logf("%d queries with series, %d errors, %d undecided; %v wholly, %v partly, %v not at all on the cores; %v windows", c.answered, c.failed, c.undecided, whole, part, none,
+			whole, none := c.taken()
+			t.Logf("%d queries with series, %d errors, %d undecided; %v on the cores, %v not; %v windows", c.answered, c.failed, c.undecided, whole, none,
 				testutil.ToFloat64(c.ours.metrics.nodes.WithLabelValues("cpu", "window")))
 			require.Greater(t, c.answered, n/2)
 		})

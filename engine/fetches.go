@@ -16,21 +16,19 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/engine/ahead"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// fetches are what the selectors of a query's parts matched. Each is fetched once, all at
+// fetches are what the selectors of a query matched. Each is fetched once, all at
 // the same time, before the query is evaluated: what executors cannot evaluate shows in the
 // chunks' encodings, so it is left to Prometheus's engine before a sample is decoded.
-// Whoever evaluates a selector, and in whichever attempt, reads the one selection.
+// Whoever evaluates the query reads the one selection.
 type fetches struct {
 	querier   storage.Querier
 	queryable storage.Queryable
@@ -58,15 +56,27 @@ func (f *fetched) get() (*selection.Selection, annotations.Annotations, error) {
 	return f.sel, f.ws, f.err
 }
 
-// openFetches opens a querier on a query's storage.
-func openFetches(ctx context.Context, q storage.Queryable, mint, maxt int64) (*fetches, error) {
-	inner, err := q.Querier(mint, maxt)
-	if err != nil {
-		return nil, err
+// openFetches opens a querier on the query's storage, if there is none yet.
+func (q *query) openFetches(mint, maxt int64) error {
+	if q.fetches != nil {
+		return nil
 	}
-	f := &fetches{querier: inner, queryable: q, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
-	f.ctx, f.cancel = context.WithCancel(ctx)
-	return f, nil
+	inner, err := q.q.Querier(mint, maxt)
+	if err != nil {
+		return err
+	}
+	f := &fetches{querier: inner, queryable: q.q, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
+	f.ctx, f.cancel = context.WithCancel(q.ctx)
+	q.fetches = f
+	return nil
+}
+
+// closeFetches gives up what was fetched. The query has ended, and the result is in memory of its own.
+func (q *query) closeFetches() {
+	if q.fetches != nil {
+		q.fetches.close()
+		q.fetches = nil
+	}
 }
 
 // close ends what nobody waits for any more. Selections must not be read after it.
@@ -81,26 +91,20 @@ func (f *fetches) close() {
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// start fetches what the parts read and what is not yet being fetched.
-func (f *fetches) start(parts []*planner.Part) {
+// start fetches what a plan reads.
+func (f *fetches) start(all []reading) {
 	q, ok := f.querier.(selection.Querier)
 	var asks []selection.Ask
 	var wanted []*fetched
-	for _, p := range parts {
-		for _, r := range readingsOf(p) {
-			w := r.window
-			if f.of[w.Scan.Pos] != nil {
-				continue
-			}
-			got := &fetched{ready: make(chan struct{})}
-			f.of[w.Scan.Pos] = got
-			if !ok {
-				got.sel, got.ws, got.err = f.encoded(r.hints(), w)
-				close(got.ready)
-				continue
-			}
-			asks, wanted = append(asks, selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}), append(wanted, got)
+	for _, r := range all {
+		w, got := r.window, &fetched{ready: make(chan struct{})}
+		f.of[w.Scan.Pos] = got
+		if !ok {
+			got.sel, got.ws, got.err = f.encoded(r.hints(), w)
+			close(got.ready)
+			continue
 		}
+		asks, wanted = append(asks, selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}), append(wanted, got)
 	}
 	f.fetch(q, asks, wanted)
 }
@@ -137,7 +141,7 @@ func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fet
 	}
 }
 
-// started is what is fetched for a window of a part, all of which were started.
+// started is what is fetched for a window of the plan, all of which were started.
 func (f *fetches) started(w *plan.Window) *fetched { return f.of[w.Scan.Pos] }
 
 // infoSeries gets what info reads besides its input. What that is shows only in the input.
@@ -210,32 +214,28 @@ func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetch
 	}
 }
 
-// aheadOf is who evaluates a part while its samples are on their way. The zero value evaluates none.
+// aheadOf is who evaluates a query while its samples are on their way. The zero value evaluates none.
 type aheadOf struct {
 	*ahead.Runner
-	part  *planner.Part
 	lease *memory.Lease
 }
 
-// beginAhead begins to evaluate p ahead, if it is a whole query: the order of its steps is nobody's
-// business then. Statistics and GPUs are for those who evaluate all at once.
-func (q *query) beginAhead(p *planner.Part) {
-	if q.mode != Auto && q.mode != CPU || q.stats || !q.direct(p) {
+// beginAhead begins to evaluate the plan ahead, if the order of rows means nothing. Statistics and
+// GPUs are for those who evaluate all at once.
+func (q *query) beginAhead() {
+	if q.mode != Auto && q.mode != CPU || q.stats || !q.mayReorder() {
 		return
 	}
-	if a := q.accelerates(p); a != nil && a.suitsAny(p.Node) {
+	if a := q.accelerates(); a != nil && a.suitsAny(q.plan.Node) {
 		return
 	}
-	o, f := &q.e.opts.Prometheus, q.fetches
+	f := q.fetches
 	// Nobody waits for it, so it takes no memory from those who do wait.
 	lease := q.e.opts.Memory.SpareLease(memory.Evaluation)
-	of := q.e.cpu.Ahead(cpuexec.Job{
-		Node: p.Node, Grid: p.Grid, Budget: operator.NewBudget(f.ctx, q.e.opts.MaxMemory, lease),
-		MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
-		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps,
-	})
-	if of != nil {
-		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), p, lease}
+	job := q.job()
+	job.Budget = operator.NewBudget(f.ctx, q.e.opts.MaxMemory, lease)
+	if of := q.e.cpu.Ahead(job); of != nil {
+		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), lease}
 	}
 }
 

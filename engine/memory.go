@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -26,7 +25,7 @@ import (
 // 16 bytes, and what an operator makes of it while it is still there, or room that is not used.
 const heldBytes = 24
 
-// meter charges what Prometheus's engine holds in one attempt at a query.
+// meter charges what Prometheus's engine holds of a query.
 type meter struct {
 	samples  *stats.QuerySamples
 	budget   *operator.Budget
@@ -50,20 +49,7 @@ func (m *meter) check(brought int64) error {
 	}
 	more := n - m.charged
 	m.charged = n
-	if err := m.budget.Charge(more); err != nil {
-		return &evalError{err}
-	}
-	return nil
-}
-
-// metered is a querier whose series are charged as they are read.
-type metered struct {
-	storage.Querier
-	m *meter
-}
-
-func (q metered) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	return q.m.over(q.Querier.Select(ctx, sortSeries, hints, ms...), hints)
+	return m.budget.Charge(more)
 }
 
 // over returns set with each series charged when its samples are asked for.
@@ -129,14 +115,14 @@ type failedIterator struct {
 
 func (i failedIterator) Err() error { return i.err }
 
-// meter begins to charge an attempt.
+// meter begins to charge what Prometheus's engine holds.
 func (q *query) meter() *meter {
-	m := &meter{samples: q.Query.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
+	m := &meter{samples: q.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
 	m.matrix = q.stmt.Expr.Type() == parser.ValueTypeMatrix
 	return m
 }
 
-// beginBudget gives an attempt at the query, whose context is ctx, the memory that it may
+// beginBudget gives an evaluation of the query, whose context is ctx, the memory that it may
 // take.
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()

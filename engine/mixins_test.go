@@ -28,13 +28,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/coverage.md")
 
-// share is how much of an expression executors evaluate.
+// share says whether executors evaluate an expression.
 type share int
 
 const (
-	whole  share = iota // the whole query
-	mostly              // every selector, and some of what is above
-	partly              // some selectors
+	whole share = iota
 	none
 	idle // no samples are read
 )
@@ -98,7 +96,7 @@ func TestMixins(t *testing.T) {
 }
 
 // runExpression compares the answers to a query over a range, with and without
-// delayed name removal, and at an instant, and says how much of it executors took and why not more.
+// delayed name removal, and at an instant, and says whether executors took it and why not.
 func runExpression(t *testing.T, c, delayed *comparison, query string) (share, []string) {
 	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
 	require.NoError(t, err, query)
@@ -112,51 +110,29 @@ type times struct{ start, end, step int64 }
 func runOver(t *testing.T, c, delayed *comparison, st storage.Queryable, query string, at times) (share, []string) {
 	ranged := question{query: query, start: at.start, end: at.end, step: at.step}
 	failed := c.failed
-	wholly, _, _ := c.taken()
+	before, _ := c.taken()
 	require.NoError(t, c.compare(t, st, ranged), query)
 	failed = c.failed - failed
 	require.NoError(t, c.compare(t, st, question{query: query, start: at.end, end: at.end}), query)
-	took, _, _ := c.taken()
+	took, _ := c.taken()
 	require.NoError(t, delayed.compare(t, st, ranged), query)
 	x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(at.start), time.UnixMilli(at.end), time.Duration(at.step)*time.Millisecond, failed == 0)
 	require.NoError(t, err, query)
-	var reasons []string
-	taken, read, unread := 0, 0, 0
-	x.Root.Walk(func(d *plan.Decision) {
-		switch {
-		case d.Executor != plan.OnPrometheus:
-			taken++
-			if d.Kind == "window" {
-				read++
-			}
-		case d.Kind == "selector", d.Kind == "range selector":
-			unread++
-		}
-		if d.Executor == plan.OnPrometheus && d.Own {
-			reasons = append(reasons, d.Reason)
-		}
-	})
-	slices.Sort(reasons)
-	reasons = slices.Compact(reasons)
 	switch {
 	case x.Root.Idle:
 		return idle, nil
-	case x.Root.Executor != plan.OnPrometheus && (failed > 0 || took == wholly+2):
-		return whole, nil // what is an error, Prometheus's engine finds in rows of executors
-	case x.Root.Executor != plan.OnPrometheus:
-		return partly, []string{"an executor has declined it after all, at an instant or because of an error"}
-	case taken == 0:
-		return none, reasons
-	case read > 0 && unread == 0:
-		return mostly, reasons
+	case x.Root.Executor == plan.OnPrometheus:
+		return none, []string{leftFor(x.Root)}
+	case failed == 0 && took != before+2:
+		return none, []string{"an executor has declined it after all, at an instant"}
 	}
-	return partly, reasons
+	return whole, nil // what is an error, Prometheus's engine finds
 }
 
 // coverage writes the tables of docs/coverage.md.
 func coverage(tallies []tally, left map[string][]string) string {
 	var b strings.Builder
-	b.WriteString("| mixin | | expressions | wholly | mostly | partly | not at all |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
+	b.WriteString("| mixin | | expressions | on executors | not |\n| --- | --- | ---: | ---: | ---: |\n")
 	sum := tally{mixin: "together"}
 	for _, row := range tallies {
 		line(&b, row)
@@ -175,7 +151,7 @@ func leftTable(left map[string][]string, what string) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| why the rest is left to Prometheus's engine | %s | the shortest of them |\n| --- | ---: | --- |\n", what)
+	fmt.Fprintf(&b, "| why the others are left to Prometheus's engine | %s | the shortest of them |\n| --- | ---: | --- |\n", what)
 	reasons := slices.SortedFunc(maps.Keys(left), func(x, y string) int {
 		if d := len(left[y]) - len(left[x]); d != 0 {
 			return d
@@ -195,7 +171,7 @@ func leftTable(left map[string][]string, what string) string {
 }
 
 func line(b *strings.Builder, row tally) {
-	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d |\n", row.mixin, row.kind, row.total(), row.of[whole], row.of[mostly], row.of[partly], row.of[none])
+	fmt.Fprintf(b, "| %s | %s | %d | %d | %d |\n", row.mixin, row.kind, row.total(), row.of[whole], row.of[none])
 }
 
 // requireInDoc holds text against what a document has between the markers of a name, or

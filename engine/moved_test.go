@@ -196,7 +196,7 @@ func answerOf(t *testing.T, e promql.QueryEngine, data *recorded, ask question) 
 	defer q.Close()
 	answer = summary(q.Exec(context.Background()), ask.query)
 	ours, ok := q.(*query)
-	return answer, ok && (ours.whole != nil)
+	return answer, ok && ours.plan.Node != nil
 }
 
 // requireSameText fails at the first field in which two summaries differ.

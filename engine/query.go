@@ -7,16 +7,22 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
+	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -25,9 +31,9 @@ import (
 // Query is what the engine's queries can besides those of Prometheus's engine.
 type Query interface {
 	promql.Query
-	// ExecMatrix is Exec, but where an executor computed the whole of a range query, the
-	// result's value is its *plan.Matrix, with the rows sorted by their labels. Its memory
-	// is the query's until that is closed.
+	// ExecMatrix is Exec, but where executors computed a range query, the result's value is
+	// their *plan.Matrix, with the rows sorted by their labels. Its memory is the query's
+	// until that is closed.
 	ExecMatrix(ctx context.Context) *promql.Result
 	// Executors are those that evaluated something of the query, with "+" between them; empty where
 	// nothing was to be evaluated.
@@ -38,13 +44,11 @@ type Query interface {
 
 var _ Query = (*query)(nil)
 
-// query is a query of Prometheus's engine in which promwarp computes parts.
-//
-// The engine preprocesses the query's tree, then asks its queryable for a
-// querier, then reads the tree. The query's queryable is a wrapper that, when
-// asked, plans the tree and puts stand-ins in place of the planned parts.
+// query is a query that executors evaluate, or Prometheus's engine.
 type query struct {
-	promql.Query // Prometheus's own, of the current attempt
+	// Query is Prometheus's own: the statement, the statistics, and who evaluates the query where
+	// executors do not.
+	promql.Query
 
 	e      *Engine
 	q      storage.Queryable
@@ -54,56 +58,46 @@ type query struct {
 	stats  bool // whether its statistics are asked for
 	// explained says that the plan is to be shown.
 	explained bool
-	attempts  int // that ended with something declined
-	// abandoned is why all of the query is left to Prometheus's engine, if it is.
-	abandoned string
-	// again makes a fresh query of one of Prometheus's engines over a queryable.
+	// again makes a query of Prometheus's engine over a queryable.
 	again makeQuery
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
 
-	ctx      context.Context // of Exec
-	fetches  *fetches        // of all attempts; nil before the first asks for a querier
-	stmt     *parser.EvalStmt
-	excluded map[posrange.PositionRange]string
-	merging  map[posrange.PositionRange]bool
-	parts    []*planner.Part
-	root     *plan.Decision
-	reads    []reads
-	whole    *plan.Matrix     // the result, where it goes around Prometheus's engine
-	computed []*plan.Matrix   // of the parts
-	lease    *memory.Lease    // of what the query holds until it is closed
-	budget   *operator.Budget // of an attempt
+	ctx     context.Context // of Exec
+	stmt    *parser.EvalStmt
+	plan    *planner.Plan // nil before the query is planned, and where Prometheus's engine was asked for
+	fetches *fetches      // nil before anything is read
+	matrix  *plan.Matrix  // the result, where it is that of executors
+	lease   *memory.Lease // of what the query holds until it is closed
+	budget  *operator.Budget
 	// tookAhead is what was evaluated while samples were on their way.
 	tookAhead []plan.Ahead
-	peak      int // samples that Prometheus's engine would have held in parts
 }
 
-// makeQuery makes a query of an engine over a queryable. The context is that of making it.
-type makeQuery func(context.Context, *promql.Engine, storage.Queryable) (promql.Query, error)
+// makeQuery makes a query over a queryable. The context is that of making it.
+type makeQuery func(context.Context, storage.Queryable) (promql.Query, error)
 
-// newQuery makes a query by calling again with the wrapper of q.
-func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again makeQuery) (*query, error) {
+// newQuery makes a query of a text by calling again.
+func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, text string, again makeQuery) (*query, error) {
+	unlist, err := e.life.list(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer unlist()
 	m := modeOf(ctx)
-	wq := &query{e: e, q: q, mode: m.mode, strict: m.strict, again: again, excluded: map[posrange.PositionRange]string{}, merging: map[posrange.PositionRange]bool{}}
+	wq := &query{e: e, q: q, mode: m.mode, strict: m.strict, again: again}
 	wq.exact = cmp.Or(m.exact, e.opts.Exact, plan.WithinTolerance)
 	wq.lease = e.opts.Memory.Lease(memory.Evaluation)
 	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
 	return wq, wq.prepare(ctx)
 }
 
-func (q *query) prepare(ctx context.Context) error {
-	q.release()
-	stock, err := q.again(ctx, q.e.stock, wrapper{q})
-	if err != nil {
-		return err
+func (q *query) prepare(ctx context.Context) (err error) {
+	if q.Query, err = q.again(ctx, samples{q}); err == nil {
+		q.stmt = q.Statement().(*parser.EvalStmt)
 	}
-	q.Query = stock
-	q.stmt = stock.Statement().(*parser.EvalStmt)
-	q.parts, q.root, q.reads = nil, nil, nil
-	q.budget, q.peak = nil, 0
-	return nil
+	return err
 }
 
 // Exec implements promql.Query.
@@ -114,7 +108,7 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		return res
 	}
 	defer q.release()
-	out, err := q.matrix(m)
+	out, err := q.copied(m)
 	if err == nil {
 		err = q.keepResult(out)
 	}
@@ -125,9 +119,8 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 	return res
 }
 
-// ExecMatrix implements Query. A part that turns out not to be computable once
-// its data is seen is excluded and the query run again, and so it is where the
-// storage asks for that (see selection.Again).
+// ExecMatrix implements Query. Where the storage asks for that (see selection.Again), the query is
+// made anew.
 func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
 	defer cancel()
@@ -140,35 +133,13 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	}
 	defer q.closeFetches()
 	for {
-		if err := q.beginBudget(ctx); err != nil {
-			return q.finish(&promql.Result{Err: err})
-		}
-		res := q.Query.Exec(ctx)
-		q.restore()
-		var d *plan.Declined
+		res := q.e.life.of(ctx, q.Query, q.run)
 		var again *selection.Again
-		switch {
-		case res.Err == nil:
-			return q.finish(res)
-		case errors.As(res.Err, &again):
-			q.closeFetches()
-			q.q = again.Queryable
-		case errors.As(res.Err, &d):
-			if d.Merges && !q.merging[d.At.Range()] {
-				q.merging[d.At.Range()] = true
-				break
-			}
-			if _, ok := q.excluded[d.At.Range()]; ok {
-				return &promql.Result{Err: fmt.Errorf("declined twice: %w", d)}
-			}
-			q.exclude(d.At.Range(), d.Reason)
-			q.e.metrics.lost.Add(float64(d.Lost))
-		default:
+		if !errors.As(res.Err, &again) {
 			return q.finish(res)
 		}
-		if q.attempts++; q.attempts >= mostAttempts {
-			q.abandoned = reasonAbandoned
-		}
+		q.closeFetches()
+		q.q = again.Queryable
 		q.Query.Close()
 		if err := q.prepare(ctx); err != nil {
 			return &promql.Result{Err: err}
@@ -176,15 +147,164 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	}
 }
 
-// mostMerging is the number of expressions found to merge series beyond which all are taken
-// to, rather than that each runs the query once more.
-const mostMerging = 1
+// run has executors evaluate the query, or Prometheus's engine.
+func (q *query) run(ctx context.Context) *promql.Result {
+	if err := q.beginBudget(ctx); err != nil {
+		return &promql.Result{Err: err}
+	}
+	if q.mode == Prometheus {
+		return q.Query.Exec(ctx)
+	}
+	var res *promql.Result
+	err := rescue.Do(func() (err error) {
+		res, err = q.onExecutors(ctx)
+		return err
+	})
+	var d *plan.Declined
+	switch {
+	case errors.As(err, &d):
+		q.decline(d)
+		err = q.beginBudget(ctx)
+	case res != nil:
+		return res
+	}
+	if err != nil {
+		return &promql.Result{Err: err}
+	}
+	return q.Query.Exec(ctx)
+}
 
-// mostAttempts is how often a query is run with parts on executors. Each part that is declined
-// runs it once more; after so many all of it is left to Prometheus's engine.
-const mostAttempts = 10
+// onExecutors plans the query and evaluates it, with the timers of Prometheus's engine. The result is
+// nil if the plan is to have that engine evaluate the query. A *plan.Declined says that the data
+// turned out to be something that executors cannot evaluate.
+func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
+	timers := q.Stats().Timers
+	total, ctx := timers.GetSpanTimer(ctx, stats.ExecTotalTime)
+	defer total.Finish()
+	evaluating, ctx := timers.GetSpanTimer(ctx, stats.EvalTotalTime)
+	defer evaluating.Finish()
+	if err := ended(ctx.Err(), "query execution"); err != nil {
+		return nil, err
+	}
+	preparing, _ := timers.GetSpanTimer(ctx, stats.QueryPreparationTime)
+	err := q.choose()
+	preparing.Finish()
+	if err != nil || q.plan.Node == nil {
+		return nil, err
+	}
+	inner, ctx := timers.GetSpanTimer(ctx, stats.InnerEvalTime)
+	m, err := q.compute(ctx)
+	inner.Finish()
+	if err != nil {
+		return nil, err
+	}
+	q.count(m)
+	value, err := q.value(m)
+	if err != nil {
+		return nil, err
+	}
+	return &promql.Result{Value: value, Warnings: m.Annotations}, nil
+}
 
-const reasonAbandoned = "executors declined too many parts of the query"
+// compute has executors evaluate the plan.
+func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
+	p := q.plan
+	start := time.Now()
+	ctx, span := tracing.Start(ctx, "evaluate")
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("kind", p.Root.Kind), attribute.Int("steps", p.Grid.Steps))
+	}
+	defer func() { tracing.End(span, err) }()
+	job := q.job()
+	job.Select = func(_ context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+		if w.Func == window.InfoTime {
+			return q.fetches.infoSeries(w, g)
+		}
+		return q.fetches.started(w).get()
+	}
+	job.Accelerator, job.Budget, job.CountSamples = q.accelerator(), q.budget, q.stats
+	if q.remembers() {
+		job.Results = q.e.results
+	}
+	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
+		if job.Results != nil || steps.Ahead > 0 {
+			p.Of[n].Remembered = &steps
+		}
+	}
+	if m, err = q.inTurn(ctx, job); err != nil {
+		var sel *cpuexec.SelectError
+		switch {
+		case !errors.As(err, &sel):
+		case sel.Bare:
+			err = sel.Err
+		default:
+			err = fmt.Errorf("expanding series: %w", sel.Err)
+		}
+		return nil, err
+	}
+	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
+	m.Work.FetchMicros += q.fetches.waitedFor().Microseconds()
+	p.Root.Work = &m.Work
+	q.matrix = m
+	return m, nil
+}
+
+// job is the evaluation of the plan, but for what it reads, where it may do so and how it is told.
+func (q *query) job() cpuexec.Job {
+	o := &q.e.opts.Prometheus
+	return cpuexec.Job{
+		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
+		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps,
+	}
+}
+
+// isRange reports whether the query is asked for over a range, though of one step perhaps.
+func (q *query) isRange() bool { return q.stmt.Interval > 0 }
+
+// mayReorder reports whether the order of rows means nothing: those of a range query are sorted in
+// the end. Where names go only then, rows may become the same, and are told by their order.
+func (q *query) mayReorder() bool {
+	return q.isRange() && !q.e.opts.Prometheus.EnableDelayedNameRemoval
+}
+
+// remembers reports whether results of aggregations may come from earlier queries, and
+// be kept for later ones. An executor that was asked for evaluates all itself, and a
+// query whose statistics are asked for must know what Prometheus's engine would hold.
+func (q *query) remembers() bool {
+	return q.e.results != nil && q.mode == Auto && !q.stats && q.mayReorder()
+}
+
+// count adds what executors read to the query's statistics.
+func (q *query) count(m *plan.Matrix) {
+	s, g := q.Stats().Samples, m.Grid
+	s.UpdatePeak(max(m.Peak, int(m.Points())))
+	s.InitStepTracking(g.Start, g.End(), g.Interval)
+	for k := range g.Steps {
+		s.IncrementSamplesAtStep(k, m.SamplesAtStep[k])
+		s.IncrementSamplesReadAtStep(k, m.NewSamplesAtStep[k])
+	}
+}
+
+// value is what executors computed, as the value of the result: of a range query a matrix with its
+// rows in order, else what Prometheus's engine has.
+func (q *query) value(m *plan.Matrix) (parser.Value, error) {
+	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
+		return nil, promql.ErrTooManySamples("query execution")
+	}
+	switch {
+	case q.isRange():
+		sorting, _ := q.Stats().Timers.GetSpanTimer(q.ctx, stats.ResultSortTime)
+		defer sorting.Finish()
+		return m, q.sort(m.Rows)
+	case q.stmt.Expr.Type() == parser.ValueTypeScalar:
+		return promql.Scalar{T: m.Grid.Start, V: m.Rows[0].Values[0]}, nil
+	}
+	v := make(promql.Vector, len(m.Rows))
+	for i := range m.Rows {
+		v[i] = promql.Sample{Metric: m.Rows[i].Labels, T: m.Grid.Start, F: m.Rows[i].Values[0]}
+	}
+	return v, nil
+}
 
 // Cancel implements promql.Query. It may be called while Exec runs.
 func (q *query) Cancel() {
@@ -195,33 +315,16 @@ func (q *query) Cancel() {
 	}
 }
 
-// finish unwraps the errors of the executors and adds what a forced executor
-// could not take.
+// finish adds what a forced executor could not take.
 func (q *query) finish(res *promql.Result) *promql.Result {
-	defer func() {
-		if q.whole == nil {
-			q.release() // what Prometheus's engine made of it is in memory of its own
-		}
-	}()
-	var ee *evalError
-	if errors.As(res.Err, &ee) {
-		res.Err = ee.err
-	}
 	q.e.metrics.count(q)
-	q.Query.Stats().Samples.UpdatePeak(q.peak)
 	if res.Err == nil {
-		for _, r := range q.reads {
-			r.add(q.Query.Stats().Samples)
-		}
-		if q.whole != nil {
-			if err := q.sort(q.whole.Rows); err != nil {
-				return &promql.Result{Err: err}
-			}
-			res.Value = q.whole
-		}
 		if err := q.keepResult(res.Value); err != nil {
-			return &promql.Result{Err: err}
+			res = &promql.Result{Err: err}
 		}
+	}
+	if _, ok := res.Value.(*plan.Matrix); !ok {
+		q.release()
 	}
 	if q.mode != CPU && q.mode != GPU || res.Err != nil {
 		return res
@@ -243,71 +346,33 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 // at them later.
 var spoil func(*plan.Matrix)
 
-// release gives the memory of the parts' values back, at which nobody may look any more.
+// release gives the memory of the executors' values back, at which nobody may look any more.
 func (q *query) release() {
-	for _, m := range q.computed {
-		if spoil != nil {
-			spoil(m)
-		}
-		m.Release()
+	if q.matrix == nil {
+		return
 	}
-	q.computed, q.whole = nil, nil
-}
-
-// restore puts the planned parts back in place of their stand-ins.
-func (q *query) restore() {
-	for _, p := range q.parts {
-		*p.Slot = p.Expr
+	if spoil != nil {
+		spoil(q.matrix)
 	}
+	q.matrix.Release()
+	q.matrix = nil
 }
 
-// direct reports whether part p is a whole range query, whose result need not
-// pass through Prometheus's engine point by point. That engine still runs the
-// query, with its timeout, tracker, log and statistics, over an empty stand-in;
-// the part is computed when it reads that, and its matrix is the result when it
-// has ended.
-func (q *query) direct(p *planner.Part) bool {
-	return p.Slot == &q.stmt.Expr && p.Outer == 0 && q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
-}
-
-// remembers reports whether the results of part p may come from earlier queries, and
-// be kept for later ones. An executor that was asked for evaluates all itself, and a
-// query whose statistics are asked for must know what Prometheus's engine would hold.
-func (q *query) remembers(p *planner.Part) bool {
-	return q.e.results != nil && q.mode == Auto && !q.stats && q.direct(p)
-}
-
-// claimDirect notes the result m of a whole query and returns what the stand-in
-// yields instead: nothing.
-func (q *query) claimDirect(m *plan.Matrix) (*plan.Matrix, error) {
-	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
-		return nil, &evalError{promql.ErrTooManySamples("query execution")}
-	}
-	q.whole = m
-	q.peak = max(q.peak, int(m.Points()))
-	return &plan.Matrix{Grid: m.Grid, Annotations: m.Annotations}, nil
-}
-
-// matrix returns m, which is the query's, as Prometheus's engine returns results.
-func (q *query) matrix(m *plan.Matrix) (promql.Matrix, error) {
-	n := int(m.Points())
-	if err := q.budget.Charge(16 * int64(n)); err != nil {
+// copied returns m, which is the query's, as Prometheus's engine returns results.
+func (q *query) copied(m *plan.Matrix) (promql.Matrix, error) {
+	if err := q.budget.Charge(16 * m.Points()); err != nil {
 		return nil, err
 	}
 	out := make(promql.Matrix, len(m.Rows))
 	for i := range m.Rows {
-		out[i] = seriesOf(&m.Rows[i], m.Grid)
+		row := &m.Rows[i]
+		floats := make([]promql.FPoint, 0, len(row.Values))
+		for t, v := range row.All(m.Grid) {
+			floats = append(floats, promql.FPoint{T: t, F: v})
+		}
+		out[i] = promql.Series{Metric: row.Labels, Floats: floats}
 	}
 	return out, nil
-}
-
-// seriesOf is a row as Prometheus's engine has series.
-func seriesOf(row *plan.Row, g plan.Grid) promql.Series {
-	floats := make([]promql.FPoint, 0, len(row.Values))
-	for t, v := range row.All(g) {
-		floats = append(floats, promql.FPoint{T: t, F: v})
-	}
-	return promql.Series{Metric: row.Labels, Floats: floats}
 }
 
 // sort sorts the rows of a result by labels, as results of range queries are. Where the
@@ -339,88 +404,4 @@ func (q *query) Close() {
 	q.Query.Close()
 	q.release()
 	q.lease.Release()
-}
-
-// reads are the samples that a part read, less the points of its stand-in, by
-// step. They correct the query's statistics once it has ended: not earlier,
-// because a step may read fewer samples than it yields points, and the engine's
-// own counters must never go down.
-type reads struct {
-	part  *planner.Part
-	extra []int64
-	// excess is by how much the points are more than the samples in the step's
-	// windows, as those of absent are; nil where they nowhere are.
-	excess []int64
-}
-
-// countSamples corrects a query's sample statistics. The engine will count each
-// point of a stand-in as one sample, so this adds, for each step, the samples in
-// the part's windows less the points of its stand-in, and returns the same of
-// the samples read, and what this would take away, for when the query has ended.
-// A result that goes around the engine has a stand-in without points.
-func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct bool) reads {
-	points := make([]int64, m.Grid.Steps)
-	rows := m.Rows
-	if direct {
-		rows = nil
-	}
-	for i := range rows {
-		for _, run := range rows[i].Runs {
-			for k := run.First; k < run.First+run.Len; k++ {
-				points[k]++
-			}
-		}
-	}
-	r := reads{part: p, extra: m.NewSamplesAtStep}
-	add := func(step, k int) {
-		n := m.SamplesAtStep[k] - points[k]
-		if n >= 0 {
-			s.IncrementSamplesAtStep(step, n)
-			return
-		}
-		for len(r.excess) <= step {
-			r.excess = append(r.excess, 0)
-		}
-		r.excess[step] = -n
-	}
-	switch {
-	case p.InSubquery:
-		// The function above the subquery counts the subquery's points itself.
-	case p.Outer > 0:
-		// Evaluated once and repeated at every step.
-		for k := range p.Outer {
-			add(k, 0)
-		}
-	default:
-		for k := range points {
-			add(k, k)
-		}
-	}
-	for k := range points {
-		r.extra[k] -= points[k]
-	}
-	return r
-}
-
-// add puts the corrections into s.
-func (r reads) add(s *stats.QuerySamples) {
-	for k, n := range r.excess {
-		s.IncrementSamplesAtStep(k, -n)
-	}
-	switch {
-	case r.part.InSubquery:
-		// Which of the subquery's steps a step of the query needs, the engine
-		// alone knows; the total is right where all of them are needed.
-		var sum int64
-		for _, n := range r.extra {
-			sum += n
-		}
-		s.SamplesRead = max(s.SamplesRead+sum, 0)
-	case r.part.Outer > 0:
-		s.IncrementSamplesReadAtStep(0, r.extra[0])
-	default:
-		for k, n := range r.extra {
-			s.IncrementSamplesReadAtStep(k, n)
-		}
-	}
 }

@@ -92,8 +92,8 @@ func (a *asking) ask(t *testing.T, sel *selection.Selection, qs string, from, to
 				answers[i] += fmt.Sprintf("%d samples, %d read, at most %d at once", s.TotalSamples, s.SamplesRead, s.PeakSamples)
 			}
 		}
-		if q.(*query).root != nil {
-			q.(*query).root.Walk(func(d *plan.Decision) {
+		if p := q.(*query).plan; p != nil {
+			p.Root.Walk(func(d *plan.Decision) {
 				if d.Remembered != nil {
 					kept += d.Remembered.Kept
 				}
@@ -302,9 +302,9 @@ func TestRememberedSamples(t *testing.T) {
 				expr, err := parser.NewParser(parser.Options{}).ParseExpr(qs)
 				require.NoError(t, err)
 				stmt := &parser.EvalStmt{Expr: expr, Start: time.UnixMilli(g[0] * minute), End: time.UnixMilli(g[1] * minute), Interval: time.Minute, LookbackDelta: 5 * time.Minute}
-				parts, _, err := planner.Plan(t.Context(), stmt, planner.Env{})
+				p, err := planner.New(t.Context(), stmt, planner.Env{})
 				require.NoError(t, err)
-				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+				job := cpuexec.Job{Node: p.Node, Grid: p.Grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					return sel, nil, nil
 				}}
 				if memory {

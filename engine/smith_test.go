@@ -39,13 +39,13 @@ func TestSmith(t *testing.T) {
 				ask := s.question(seed, drawn)
 				require.NoError(t, c.compare(t, data, ask), "%s: again with PROMWARP_SEED=%d PROMWARP_RANDOM=1", ask, seed)
 			}
-			whole, part, none := c.taken()
-			t.Logf("%d queries: %v wholly, %v partly, %v not at all on cpuexec; %d with series, %d errors, %d undecided\n%s",
-				n, whole, part, none, c.answered, c.failed, c.undecided, byCount(drawn))
+			whole, none := c.taken()
+			t.Logf("%d queries: %v on cpuexec, %v not; %d with series, %d errors, %d undecided\n%s",
+				n, whole, none, c.answered, c.failed, c.undecided, byCount(drawn))
 			if n < 5000 {
 				return
 			}
-			require.Greater(t, whole+part, 0.8*float64(n))
+			require.Greater(t, whole, 0.8*float64(n))
 			require.Greater(t, c.answered, n*2/5)
 			require.Greater(t, c.failed, n/500)
 			require.Less(t, c.undecided, n/1000)

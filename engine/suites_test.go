@@ -163,7 +163,7 @@ func (s *suiteTally) add(t *testing.T, c, delayed *comparison, st storage.Querya
 }
 
 // require checks that executors take at least a share of the queries that read samples,
-// wholly, and that answers mostly have series.
+// and that answers mostly have series.
 func (s *suiteTally) require(t *testing.T, c, delayed *comparison, queries int, least float64) {
 	var sum tally
 	for _, row := range s.tallies {
@@ -173,10 +173,10 @@ func (s *suiteTally) require(t *testing.T, c, delayed *comparison, queries int, 
 	}
 	reads := sum.total() - sum.of[idle]
 	taken := float64(sum.of[whole]) / float64(reads)
-	t.Logf("%d queries, of which %d read samples, %.1f %% of these wholly on executors; of their answers %d have series, %d are errors, %d undecided",
+	t.Logf("%d queries, of which %d read samples, %.1f %% of these on executors; of their answers %d have series, %d are errors, %d undecided",
 		queries, reads, 100*taken, c.answered, c.failed, c.undecided)
-	later, part, without := delayed.taken()
-	t.Logf("with delayed name removal %v wholly, %v partly, %v not at all", later, part, without)
+	later, without := delayed.taken()
+	t.Logf("with delayed name removal %v on executors, %v not", later, without)
 	require.GreaterOrEqual(t, later, least*float64(reads))
 	for _, r := range slices.Sorted(maps.Keys(s.left)) {
 		t.Logf("left: %s: %q", r, s.left[r])
@@ -189,7 +189,7 @@ func (s *suiteTally) require(t *testing.T, c, delayed *comparison, queries int, 
 // table writes the table of docs/coverage.md.
 func (s *suiteTally) table() string {
 	var b strings.Builder
-	b.WriteString("| | queries | read no samples | wholly | mostly | partly | not at all |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	b.WriteString("| | queries | read no samples | on executors | not |\n| --- | ---: | ---: | ---: | ---: |\n")
 	sum := tally{mixin: "together"}
 	for _, row := range s.tallies {
 		for k, n := range row.of {
@@ -201,8 +201,7 @@ func (s *suiteTally) table() string {
 		rows = append(slices.Clone(rows), sum)
 	}
 	for _, row := range rows {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n",
-			row.mixin, row.total(), row.of[idle], row.of[whole], row.of[mostly], row.of[partly], row.of[none])
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", row.mixin, row.total(), row.of[idle], row.of[whole], row.of[none])
 	}
 	if len(s.left) > 0 {
 		b.WriteString("\n" + leftTable(s.left, "queries"))

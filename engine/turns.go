@@ -8,7 +8,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner"
 )
 
 // Evaluations of many samples take turns on the cores, since each of them uses all: more
@@ -23,13 +22,11 @@ func newTurns() *semaphore.Weighted {
 	return semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2)))
 }
 
-// run evaluates a part when its turn has come.
-func (q *query) run(ctx context.Context, p *planner.Part, job cpuexec.Job) (*plan.Matrix, error) {
+// inTurn has executors evaluate the query when its turn has come.
+func (q *query) inTurn(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
 	samples := q.samplesOf(job.Node)
-	if q.fetches.ahead.part == p {
-		// Before its turn, as what is evaluated ahead has turns of its own.
-		job.Ahead, q.tookAhead = q.fetches.ahead.End()
-	}
+	// Before its turn, as what is evaluated ahead has turns of its own.
+	job.Ahead, q.tookAhead = q.fetches.ahead.End()
 	if q.e.opts.GPUs == nil { // which have a queue of their own
 		done, err := q.e.Turn(ctx, samples)
 		if err != nil {

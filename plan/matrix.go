@@ -46,7 +46,6 @@ func (r *Row) All(g Grid) iter.Seq2[int64, float64] {
 type Matrix struct {
 	Grid        Grid
 	Rows        []Row
-	DropName    bool // the rows' metric names are to be removed when the query ends
 	Annotations annotations.Annotations
 
 	// SamplesAtStep counts for each step the samples in all windows, and

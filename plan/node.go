@@ -255,19 +255,17 @@ func Path(n Node, w *Window) []Node {
 }
 
 // Declined is the error of an executor that cannot evaluate an expression after
-// all, for a reason that shows only in the data. The query is then planned again
-// with that expression left to Prometheus's engine.
+// all, for a reason that shows only in the data. Prometheus's engine then evaluates
+// the whole query.
 type Declined struct {
 	At     Expression // the selector or the node
 	Reason string     // one plain sentence
 	Lost   int64      // samples that were decoded before this was found out
-	// Merges says that an executor can evaluate it, if the node is told that it merges
-	// series.
+	// Merges says that an executor can evaluate it, if it is told that series become the same.
 	Merges bool
 }
 
-// Error is cheap: Prometheus's engine asks for it whenever a part is declined, and the text of
-// a deep expression is not.
+// Error is cheap, which the text of a deep expression is not.
 func (d *Declined) Error() string {
 	at := d.At.Range()
 	if at.End-at.Start > MaxText {

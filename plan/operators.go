@@ -55,9 +55,6 @@ type Map struct {
 	// Scalars is the number of constants that the query writes as expressions
 	// of their own; Prometheus's engine holds their samples beside the input's.
 	Scalars int
-	// Merges says that series of the result may be the same, which Prometheus's engine
-	// merges.
-	Merges bool
 }
 
 // Inputs implements Node.
@@ -114,6 +111,9 @@ type Set struct {
 	// MixedTypes says that one side's series are to lose what belongs to a name in the end, which
 	// matters where they have a type or unit.
 	MixedTypes bool
+	// AsRight says that series lose their names in the end if those of the right side do. Those of
+	// the left side have none.
+	AsRight bool
 }
 
 // ReasonMixed is why an or is left to Prometheus's engine.
@@ -124,7 +124,12 @@ func (s *Set) Inputs() []Node { return []Node{s.LHS, s.RHS} }
 
 // DropsName implements Node. The planner leaves an or alone whose sides differ
 // in this, where it matters.
-func (s *Set) DropsName() bool { return s.LHS.DropsName() }
+func (s *Set) DropsName() bool {
+	if s.AsRight {
+		return s.RHS.DropsName()
+	}
+	return s.LHS.DropsName()
+}
 
 // Histogram computes one value for each classic histogram among the series of
 // its input: those that differ in nothing but the label le. histogram_quantiles
@@ -135,8 +140,6 @@ type Histogram struct {
 	Args  []float64 // histogram_quantile: φ; histogram_fraction: lower and upper bound
 	Input Node
 	Label string // of histogram_quantiles: what takes the argument
-
-	Merges bool // see Map
 	// ArgNodes are the arguments as scalars where they are not all constants.
 	ArgNodes []Node
 	// ArgPos is the position of the first constant, InputPos that of the input,
@@ -182,8 +185,6 @@ type Relabel struct {
 	Regexp    *regexp.Regexp // what the source must match, wholly
 	Template  string         // of the value, with groups of Regexp
 	Separator string         // of label_join
-	Merges    bool           // see Map
-
 }
 
 // Inputs implements Node.
@@ -297,7 +298,6 @@ type StepMap struct {
 	Operands []Node
 	Vector   int  // which of them is the vector
 	Bool     bool // a comparison yields 0 or 1
-	Merges   bool // see Map
 }
 
 // Filters reports whether the map drops values rather than change them.

@@ -16,24 +16,18 @@ import (
 )
 
 // absent compiles absent and absent_over_time.
-func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
 	known, ok := absentLabels(e.Args[0])
 	if !ok {
-		return nil, e.Func.Name + " with matchers of one label whose order decides is evaluated by Prometheus's engine"
+		return w.leave(e, e.Func.Name+" with matchers of one label whose order decides is evaluated by Prometheus's engine")
 	}
 	a := &plan.Absent{Labels: known, OverTime: f != nil, Origin: w.origin(e)}
-	sc.selectorRefused = ""
-	var reason string
 	if a.OverTime {
-		// The reason is the call's own, there being no expression in between.
-		a.Input, reason = w.window(f, e, sc)
-	} else if a.Input, reason = w.compile(e.Args[0], sc); a.Input == nil {
-		reason = stays(reason)
+		a.Input = w.window(f, e, sc)
+	} else {
+		a.Input = w.compile(e.Args[0], sc)
 	}
-	if a.Input == nil {
-		return nil, reason
-	}
-	return a, ""
+	return a
 }
 
 // absentLabels are the labels that a selector states by an equality matcher:
@@ -75,23 +69,22 @@ func absentLabels(e parser.Expr) (labels.Labels, bool) {
 func isEqual(m *labels.Matcher) bool { return m.Type == labels.MatchEqual }
 
 // histogram compiles a function of classic histograms.
-func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan.Node {
 	h := &plan.Histogram{
 		Func: f, ArgPos: w.pos(e.Args[0]), InputPos: w.pos(e.Args[f.Args]), Origin: w.origin(e),
-		Merges: w.merges(e.PosRange),
 	}
 	if f.Many {
 		h.Label = e.Args[1].(*parser.StringLiteral).Val
 		switch h.Label {
 		case "":
-			return nil, "a label without a name is for Prometheus's engine to complain of"
+			return w.leave(e, "a label without a name is for Prometheus's engine to complain of")
 		case model.MetricNameLabel: // which that engine drops behind some functions over a subquery, and behind others not
-			return nil, "histogram_quantiles that writes the name of the metric is not on an executor yet"
+			return w.leave(e, "histogram_quantiles that writes the name of the metric is not on an executor yet")
 		}
 		for _, a := range e.Args[2:] {
 			c, ok := w.constant(a)
 			if !ok {
-				return nil, "histogram_quantiles with a parameter that is not a constant is not on an executor yet"
+				return w.leave(e, "histogram_quantiles with a parameter that is not a constant is not on an executor yet")
 			}
 			h.Args, h.ArgsPos = append(h.Args, c), append(h.ArgsPos, w.pos(a))
 		}
@@ -103,34 +96,24 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (pla
 		h.Args = append(h.Args, c)
 	}
 	for i := 0; i < f.Args && !constants; i++ {
-		n, reason := w.scalar(e.Args[i], sc)
-		if n == nil {
-			return nil, stays(reason)
-		}
-		h.ArgNodes = append(h.ArgNodes, n)
+		h.ArgNodes = append(h.ArgNodes, w.scalar(e.Args[i], sc))
 	}
 	if w.of(e.Args[f.Args]).histogram { // that engine adds the notes of the inner one to those of the outer
-		return nil, "a histogram function over another is evaluated by Prometheus's engine"
+		return w.leave(e, "a histogram function over another is evaluated by Prometheus's engine")
 	}
-	sc.selectorRefused = ""
 	sc.forgetNames(true)
-	var reason string
-	if h.Input, reason = w.compile(e.Args[f.Args], sc); h.Input == nil {
-		return nil, stays(reason)
-	}
-	return h, ""
+	h.Input = w.compile(e.Args[f.Args], sc)
+	return h
 }
 
-const reasonInfoReference = "info() reads its info series at the time of the selectors in its first argument"
-
 // info compiles the function info.
-func (w *walker) info(e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) info(e *parser.Call, sc scope) plan.Node {
 	at := referenceOf(e.Args[0])
 	switch {
 	case at.timestamp != nil && sc.moved:
-		return nil, "info() of a selector with @ lies under a subquery with an offset or @"
+		return w.leave(e, "info() of a selector with @ lies under a subquery with an offset or @")
 	case at.timestamp != nil && sc.grid.Steps > 1:
-		return nil, "info() of a selector with @ is read at every step"
+		return w.leave(e, "info() of a selector with @ is read at every step")
 	}
 	n := &plan.Info{
 		Lookback: w.lookback, Offset: at.offset.Milliseconds(), Fixed: at.timestamp,
@@ -146,22 +129,8 @@ func (w *walker) info(e *parser.Call, sc scope) (plan.Node, string) {
 		}
 	}
 	n.Names = infoNames(n.Names)
-	sc.selectorRefused = ""
-	var reason string
-	if n.Input, reason = w.compile(e.Args[0], sc); n.Input == nil {
-		return nil, stays(reason)
-	}
-	return n, ""
-}
-
-// insideInfo walks the arguments of a call of info that stays with Prometheus's engine. That
-// engine looks at the selectors in the first to know when it is to read the info series, and
-// of a stand-in it takes the time of the step.
-func (w *walker) insideInfo(d *plan.Decision, e *parser.Call, sc scope) {
-	if at := referenceOf(e.Args[0]); at != (reference{}) {
-		sc.refused = reasonInfoReference
-	}
-	d.Children = append(d.Children, w.walk(&e.Args[0], sc)) // the second one is never evaluated
+	n.Input = w.compile(e.Args[0], sc)
+	return n
 }
 
 // infoNames are the matchers of the names of info series, given those of the query: without
@@ -252,16 +221,16 @@ func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
 }
 
 // relabel compiles label_replace and label_join.
-func (w *walker) relabel(pattern int, e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) relabel(pattern int, e *parser.Call, sc scope) plan.Node {
 	args, ok := literals(e.Args[1:])
 	if !ok {
-		return nil, reasonNotLiteral(e)
+		return w.leave(e, reasonNotLiteral(e))
 	}
-	fails := func(format, arg string) (plan.Node, string) {
-		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Origin: w.origin(e)}, ""
+	fails := func(format, arg string) plan.Node {
+		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Origin: w.origin(e)}
 	}
 	const wrongSource, wrongLabel = "invalid source label name in ", "invalid destination label name in "
-	r := &plan.Relabel{Label: args[0], Origin: w.origin(e), Merges: w.merges(e.PosRange)}
+	r := &plan.Relabel{Label: args[0], Origin: w.origin(e)}
 	if pattern > 0 {
 		r.Template, r.Source = args[1], args[2:3]
 		var err error
@@ -279,30 +248,26 @@ func (w *walker) relabel(pattern int, e *parser.Call, sc scope) (plan.Node, stri
 	if !model.UTF8Validation.IsValidLabelName(r.Label) {
 		return fails(wrongLabel, r.Label)
 	}
-	sc.selectorRefused, sc.anyName = "", false
-	var reason string
-	if r.Input, reason = w.compile(e.Args[0], sc); r.Input == nil {
-		return nil, stays(reason)
+	sc.anyName = false
+	r.Input = w.compile(e.Args[0], sc)
+	if w.left == nil && w.env.DelayedNameRemoval && r.Regexp != nil && r.Input.DropsName() && !r.DropsName() && !matchesAll(r, args[3]) {
+		return w.leave(e, "names are to be removed later from those series only whose label does not match")
 	}
-	if w.env.DelayedNameRemoval && r.Regexp != nil && r.Input.DropsName() && !r.DropsName() {
-		return nil, "names are to be removed later from those series only whose label does not match"
-	}
-	return r, ""
+	return r
+}
+
+// matchesAll reports whether a label_replace surely changes all series, by its pattern.
+func matchesAll(r *plan.Relabel, pattern string) bool {
+	return pattern == ".*" || pattern == "(.*)" || r.Source[0] == "" && r.Regexp.MatchString("")
 }
 
 // sort compiles a function that sorts series.
-func (w *walker) sort(e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) sort(e *parser.Call, sc scope) plan.Node {
 	names, ok := literals(e.Args[1:])
 	if !ok {
-		return nil, reasonNotLiteral(e)
+		return w.leave(e, reasonNotLiteral(e))
 	}
-	s := &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Origin: w.origin(e)}
-	sc.selectorRefused = ""
-	var reason string
-	if s.Input, reason = w.compile(e.Args[0], sc); s.Input == nil {
-		return nil, stays(reason)
-	}
-	return s, ""
+	return &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Input: w.compile(e.Args[0], sc), Origin: w.origin(e)}
 }
 
 // literals returns the values of expressions that are literal strings.
@@ -324,23 +289,19 @@ func reasonNotLiteral(e *parser.Call) string {
 // timestamp compiles timestamp and start_timestamp of a bare selector, which read the
 // samples' own times; of anything else timestamp is the time of the step. Neither
 // function cares whether the selector is anchored or smoothed.
-func (w *walker) timestamp(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
+func (w *walker) timestamp(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
 	v, ok := e.Args[0].(*parser.VectorSelector)
 	switch {
 	case !ok && f == window.Timestamp:
 		return w.stepMapped(&plan.StepMap{Func: vector.StepTime, Origin: w.origin(e)}, e.Args, sc)
 	case !ok:
-		return nil, f.Name + " of anything but a selector is not on an executor yet"
+		return w.leave(e, f.Name+" of anything but a selector is not on an executor yet")
 	case v.Timestamp != nil && v.OriginalOffset != 0:
-		return nil, f.Name + " of a selector with @ and an offset is evaluated by Prometheus's engine, which leaves the offset out"
+		return w.leave(e, f.Name+" of a selector with @ and an offset is evaluated by Prometheus's engine, which leaves the offset out")
 	case f.StartTime && !w.env.StartTimestamps:
-		return nil, "start_timestamp has no result where the engine does not use start timestamps"
+		return w.leave(e, "start_timestamp has no result where the engine does not use start timestamps")
 	}
-	scan, reason := w.scan(v, sc)
-	if scan == nil {
-		return nil, reason
-	}
-	return &plan.Window{Scan: scan, Func: f, Width: w.lookback, ArgPos: v.PosRange, Origin: w.origin(e)}, ""
+	return &plan.Window{Scan: w.scan(v, sc), Func: f, Width: w.lookback, ArgPos: v.PosRange, Origin: w.origin(e)}
 }
 
 // extension says which samples beside its windows function f reads of a range
@@ -369,7 +330,6 @@ const reasonMetadata = "Prometheus's engine may remove the type or unit that is 
 // losesMetadata reports whether e keeps names over a subquery in which a type or
 // unit is set. Prometheus's engine remembers of series in a subquery that they are
 // to lose their name, type and unit, and then takes away those that were set since.
-// Stand-ins do not say so, so that all of it is for that engine.
 func (w *walker) losesMetadata(e *parser.Call) bool {
 	f := window.Named(e.Func.Name)
 	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata

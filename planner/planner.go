@@ -1,13 +1,15 @@
-// Package planner decides which subtrees of a query an executor evaluates.
+// Package planner compiles a query to a plan for the executors, or says why Prometheus's engine
+// evaluates it.
 //
-// It walks the tree that Prometheus's engine has already preprocessed, top
-// down, keeping track of the step grid each node is evaluated on, and takes the
-// largest subtrees that the nodes of package plan can express.
+// The tree that comes in is one that Prometheus's engine has preprocessed. It is walked once, top
+// down, with the step grid that each expression is evaluated on. The first expression that the nodes
+// of package plan cannot express leaves the whole query to that engine. The tree is not changed.
+//
+// Start with New.
 package planner
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -15,7 +17,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/schema"
 
-	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
@@ -29,59 +30,52 @@ type Env struct {
 	DelayedNameRemoval bool
 	// StartTimestamps says that the engine uses start timestamps.
 	StartTimestamps bool
-	// Excluded holds expressions, by position, that an executor has declined
-	// after seeing their data, and the reason.
-	Excluded map[posrange.PositionRange]string
-	// Merging holds expressions, by position, of which series of the result may be the
-	// same.
-	Merging map[posrange.PositionRange]bool
-	// MergingAll says that Merging holds all expressions.
-	MergingAll bool
 	// Bits says that all values are to have Prometheus's bits.
 	Bits bool
-	// Refused is why all of the query stays with Prometheus's engine, if it does.
-	Refused string
 }
 
-// Part is a subtree for an executor.
-type Part struct {
-	Slot *parser.Expr // where the subtree hangs in the statement's tree
-	Expr parser.Expr  // the subtree
-	Node plan.Node
+// Plan says how a query is evaluated: by executors, or by Prometheus's engine.
+type Plan struct {
+	Node plan.Node // nil where Prometheus's engine evaluates the query
 	Grid plan.Grid
-	// Outer is the number of the query's own steps that repeat the part's only
-	// step, because it lies in a step-invariant expression; 0 if it does not.
-	Outer int
-	// InSubquery says that the part is evaluated on a subquery's grid.
-	InSubquery bool
-	Decision   *plan.Decision
-	// Of has the decisions of the part's nodes.
-	Of map[plan.Node]*plan.Decision
+	Root *plan.Decision               // says who evaluates what, and why
+	Of   map[plan.Node]*plan.Decision // the decisions of nodes
+
+	w    *walker
+	expr parser.Expr
 }
 
-// Plan returns the parts of stmt's expression that an executor can evaluate,
-// and for every node of it who evaluates it and why. The statement is not
-// changed. When the context ends first, the error is that of Prometheus's engine.
-func Plan(ctx context.Context, stmt *parser.EvalStmt, env Env) ([]*Part, *plan.Decision, error) {
-	w := newWalker(ctx, stmt, env)
-	root := w.plan(stmt)
-	if w.ended != nil {
-		return nil, nil, w.ended
-	}
-	return w.parts, root, nil
-}
-
-func newWalker(ctx context.Context, stmt *parser.EvalStmt, env Env) *walker {
-	return &walker{
-		ctx: ctx, env: env, lookback: stmt.LookbackDelta.Milliseconds(),
-		facts: map[parser.Expr]*facts{}, failed: map[attempt]string{},
-	}
-}
-
-func (w *walker) plan(stmt *parser.EvalStmt) *plan.Decision {
+// New returns the plan of a statement. When the context ends first, the error is that of
+// Prometheus's engine.
+func New(ctx context.Context, stmt *parser.EvalStmt, env Env) (*Plan, error) {
+	w := &walker{ctx: ctx, env: env, lookback: stmt.LookbackDelta.Milliseconds(), facts: map[parser.Expr]*facts{}}
 	start, end := millis(stmt.Start), millis(stmt.End)
-	grid := plan.NewGrid(start, end, stmt.Interval.Milliseconds())
-	return w.walk(&stmt.Expr, scope{grid: grid, instant: start == end, refused: w.env.Refused})
+	p := &Plan{Grid: plan.NewGrid(start, end, stmt.Interval.Milliseconds()), Of: map[plan.Node]*plan.Decision{}, w: w, expr: stmt.Expr}
+	root := w.of(stmt.Expr)
+	w.metadata = root.metadata
+	if root.selects && p.Grid.Steps > 0 {
+		p.Node = w.typed(stmt.Expr, scope{grid: p.Grid, instant: start == end})
+	}
+	switch {
+	case w.ended != nil:
+		return nil, w.ended
+	case w.left != nil:
+		p.Leave(w.pos(w.left), w.reason)
+	case p.Node == nil || !plan.ReadsSamples(p.Node):
+		p.Leave(root.pos, reasonIdle)
+		p.Root.Walk(func(d *plan.Decision) { d.Own, d.Idle, d.Reason = false, true, reasonIdle })
+	default:
+		p.Root = describe(p.Node, p.Of)
+		p.Root.Steps = p.Grid.Steps
+	}
+	return p, nil
+}
+
+// Leave leaves the query to Prometheus's engine, because of the expression at a position.
+func (p *Plan) Leave(at posrange.PositionRange, reason string) {
+	p.Node = nil
+	p.Root, _ = p.w.decisions(p.expr, at, [2]string{reason, wholeStays + reason})
+	p.Root.Steps = p.Grid.Steps
 }
 
 func millis(t time.Time) int64 { return t.UnixNano() / int64(time.Millisecond) }
@@ -90,52 +84,48 @@ type walker struct {
 	ctx      context.Context
 	env      Env
 	lookback int64
-	parts    []*Part
 	facts    map[parser.Expr]*facts
-	// failed are the reasons why expressions could not be compiled, so that they are not
-	// compiled again on the way down.
-	failed map[attempt]string
-	steps  int   // compiled nodes and visited ones
-	ended  error // of the context
+	metadata bool  // see facts, of the whole query
+	steps    int   // compiled nodes
+	ended    error // of the context
+	// left is the first expression that was found not to be one for executors, for a reason.
+	left   parser.Expr
+	reason string
 }
 
-func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
-	expr := *slot
-	if w.stopped() {
-		return &plan.Decision{}
+// leave leaves the query to Prometheus's engine, because of e. It returns no node.
+func (w *walker) leave(e parser.Expr, reason string) plan.Node {
+	if w.left == nil {
+		w.left, w.reason = e, reason
 	}
-	var node plan.Node
-	reason := reasonIdle
-	if w.of(expr).selects {
-		if node, reason = w.typed(expr, sc); node != nil && !plan.ReadsSamples(node) {
-			node, reason, sc.refused = nil, reasonIdle, reasonIdle
-		}
-	}
-	if node != nil {
-		of := map[plan.Node]*plan.Decision{}
-		d := describe(node, of)
-		d.Steps = sc.grid.Steps
-		w.parts = append(w.parts, &Part{
-			Slot: slot, Expr: expr, Node: node, Grid: sc.grid,
-			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d, Of: of,
-		})
-		return d
-	}
-	d := &plan.Decision{
-		Text: expr, Pos: w.pos(expr), Kind: kind(expr), Executor: plan.OnPrometheus,
-		Reason: reason, Steps: sc.grid.Steps, Own: ownReason(expr, reason),
-		Idle: isIdle(reason),
-	}
-	w.children(d, expr, sc)
-	return d
+	return nil
 }
 
 // typed compiles a scalar or a vector.
-func (w *walker) typed(expr parser.Expr, sc scope) (plan.Node, string) {
+func (w *walker) typed(expr parser.Expr, sc scope) plan.Node {
 	if w.of(expr).typ == parser.ValueTypeScalar {
 		return w.scalar(expr, sc)
 	}
 	return w.compile(expr, sc)
+}
+
+// decisions are those of a query that Prometheus's engine evaluates because of the expression at a
+// position: the innermost one that is there. The first reason is that expression's, the second one
+// that of all others. found says that it is at or below e.
+func (w *walker) decisions(e parser.Expr, at posrange.PositionRange, reasons [2]string) (d *plan.Decision, found bool) {
+	f := w.of(e)
+	d = &plan.Decision{Text: e, Pos: f.pos, Kind: kind(e), Executor: plan.OnPrometheus, Reason: reasons[1]}
+	for child := range parser.ChildrenIter(e) {
+		below, ok := w.decisions(child.(parser.Expr), at, reasons)
+		d.Children, found = append(d.Children, below), found || ok
+	}
+	switch {
+	case !found && f.pos == at:
+		d.Own, d.Reason, found = true, reasons[0], true
+	case !f.selects:
+		d.Idle, d.Reason = true, reasonIdle
+	}
+	return d, found
 }
 
 // describe renders a planned node and those below it, and notes them in of.
@@ -182,62 +172,6 @@ func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
 	return d
 }
 
-// children walks what hangs below a node that stays with Prometheus's engine.
-func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
-	sc.selectorRefused = ""
-	down := func(slot *parser.Expr, sc scope) { d.Children = append(d.Children, w.walk(slot, sc)) }
-	switch e := expr.(type) {
-	case *parser.ParenExpr:
-		down(&e.Expr, sc)
-	case *parser.UnaryExpr:
-		down(&e.Expr, sc)
-	case *parser.BinaryExpr:
-		down(&e.LHS, sc)
-		down(&e.RHS, sc)
-	case *parser.AggregateExpr:
-		if e.Param != nil {
-			down(&e.Param, sc)
-		}
-		f := aggregate.Named(e.Op.String())
-		sc.labels = sc.labels || f != nil && f.Labels
-		down(&e.Expr, sc)
-	case *parser.StepInvariantExpr:
-		if sc.outer == 0 {
-			sc.outer = sc.grid.Steps
-		}
-		sc.grid.Steps = min(sc.grid.Steps, 1)
-		sc.instant = true
-		down(&e.Expr, sc)
-	case *parser.SubqueryExpr:
-		down(&e.Expr, w.subquery(e, sc))
-	case *parser.Call:
-		c := vector.Called(e.Func.Name)
-		if _, ok := c.Node.(*plan.Info); ok {
-			w.insideInfo(d, e, sc)
-			return
-		}
-		if c.ReadsSelector {
-			sc.selectorRefused = e.Func.Name + "() reads the selector itself"
-		}
-		if w.losesMetadata(e) {
-			sc.refused = reasonMetadata
-		}
-		for i := range e.Args {
-			down(&e.Args[i], sc)
-		}
-	}
-}
-
-// ownReason reports whether a node that stays with Prometheus's engine does so
-// for a reason of its own.
-func ownReason(e parser.Expr, reason string) bool {
-	switch e.(type) {
-	case *parser.NumberLiteral, *parser.StringLiteral, *parser.StepInvariantExpr, *parser.ParenExpr, *parser.MatrixSelector, *parser.SubqueryExpr:
-		return false
-	}
-	return !isIdle(reason) && !strings.HasPrefix(reason, inputStays)
-}
-
 func kind(e parser.Expr) string {
 	switch e.(type) {
 	case *parser.VectorSelector:
@@ -260,50 +194,16 @@ func kind(e parser.Expr) string {
 	return "expression"
 }
 
-// attempt is what compiling an expression depends on.
-type attempt struct {
-	expr   parser.Expr
-	scope  scope
-	scalar bool
-}
+// stepsPerCheck is the number of nodes after which the context is looked at again.
+const stepsPerCheck = 64
 
-// try compiles an expression. What failed below a parent is asked for again when the parent
-// stays with Prometheus's engine and its children are walked, and then fails at once: so a
-// node is compiled a fixed number of times, however deep it is.
-func (w *walker) try(expr parser.Expr, sc scope, scalar bool) (plan.Node, string) {
-	if w.stopped() {
-		return nil, reasonStopped
-	}
-	a := attempt{expr, sc, scalar}
-	a.scope.outer, a.scope.subqueries = 0, 0 // these matter to parts alone
-	if len(w.failed) > 0 {
-		if reason, ok := w.failed[a]; ok {
-			return nil, reason
-		}
-	}
-	compile := w.vectorNode
-	if scalar {
-		compile = w.scalarNode
-	}
-	n, reason := compile(expr, sc)
-	if n == nil {
-		w.failed[a] = reason
-	}
-	return n, reason
-}
-
-const (
-	reasonStopped = "planning was stopped"
-	// stepsPerCheck is the number of nodes after which the context is looked at again.
-	stepsPerCheck = 64
-)
-
-// stopped reports whether the context has ended, at which planning ends as soon as it can.
+// stopped reports whether nothing more is to be compiled: the query is left, or the context has
+// ended.
 func (w *walker) stopped() bool {
 	if w.steps++; w.ended == nil && w.steps%stepsPerCheck == 0 {
 		w.ended = plan.Ended(w.ctx)
 	}
-	return w.ended != nil
+	return w.ended != nil || w.left != nil
 }
 
 // facts are what the planner asks again and again of an expression and what is below it.
@@ -413,26 +313,6 @@ func setsMetadata(call *parser.Call) bool {
 }
 
 const (
-	reasonIdle   = "it reads no samples"
-	reasonNoStep = "it is evaluated at no step"
-	reasonScalar = "a scalar is no vector"
-
-	inputStays = "its input stays with Prometheus's engine: "
-	// maxReasonText is the most bytes of an expression that is printed in a reason.
-	maxReasonText = 200
+	reasonIdle = "it reads no samples"
+	wholeStays = "the whole query stays with Prometheus's engine: "
 )
-
-// deepReason is how the reasons of nodes begin that are far above the one that is the cause.
-// Those of the nodes above them do not grow any more.
-var deepReason = strings.Repeat(inputStays, 8)
-
-// stays is the reason of a node whose input stays for a reason.
-func stays(reason string) string {
-	if strings.HasPrefix(reason, deepReason) {
-		return reason
-	}
-	return inputStays + reason
-}
-
-// isIdle reports whether a reason is that there is nothing to evaluate.
-func isIdle(reason string) bool { return reason == reasonIdle || reason == reasonNoStep }

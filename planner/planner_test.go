@@ -34,17 +34,17 @@ func prepare(t *testing.T, qs string, start, end, step int64) *parser.EvalStmt {
 func env() Env { return Env{NoStepSubqueryInterval: func(int64) int64 { return 60_000 }} }
 
 // planned plans a statement that is planned in time.
-func planned(t testing.TB, stmt *parser.EvalStmt, e Env) ([]*Part, *plan.Decision) {
-	parts, root, err := Plan(t.Context(), stmt, e)
+func planned(t testing.TB, stmt *parser.EvalStmt, e Env) *Plan {
+	p, err := New(t.Context(), stmt, e)
 	require.NoError(t, err)
-	return parts, root
+	return p
 }
 
 var update = flag.Bool("update", false, "write testdata/plans.txt anew")
 
-// TestPlan holds testdata/plans.txt, queries and the parts planned of each: what is computed, on which
-// grid, and what reads which times, as "node | start+interval*steps | reads from..to [| outer n]
-// [| subquery]" from 3600 s to 7200 s, a step of a minute.
+// TestPlan holds testdata/plans.txt, queries and the plan of each: what is computed, on which grid, and
+// what reads which times, as "node | start+interval*steps | reads from..to" from 3600 s to 7200 s, a
+// step of a minute; or why there is none.
 func TestPlan(t *testing.T) {
 	const file = "testdata/plans.txt"
 	want, err := os.ReadFile(file)
@@ -61,13 +61,10 @@ func TestPlan(t *testing.T) {
 		}
 		stmt := prepare(t, query, 3_600_000, 7_200_000, 60_000)
 		before := stmt.Expr.String()
-		parts, root := planned(t, stmt, env())
+		p := planned(t, stmt, env())
 		require.Equal(t, before, stmt.Expr.String(), "planning must not change the query")
-		for _, p := range parts {
-			fmt.Fprintf(&got, "\t%s\n", render(p))
-			require.Same(t, p.Expr, *p.Slot)
-		}
-		root.Walk(func(d *plan.Decision) {
+		fmt.Fprintf(&got, "\t%s\n", render(p))
+		p.Root.Walk(func(d *plan.Decision) {
 			if d.Executor == plan.OnPrometheus {
 				require.NotEmpty(t, d.Reason, d.Expr)
 			}
@@ -79,7 +76,16 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, string(want), got.String(), "write it anew: go test ./planner -run TestPlan -update")
 }
 
-func render(p *Part) string {
+func render(p *Plan) string {
+	if p.Node == nil {
+		reason := p.Root.Reason
+		p.Root.Walk(func(d *plan.Decision) {
+			if d.Own {
+				reason = d.Reason
+			}
+		})
+		return "-- " + reason
+	}
 	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
 	grid := func(g plan.Grid) string { return fmt.Sprintf("%s+%s*%d", sec(g.Start), sec(g.Interval), g.Steps) }
 	s := p.Node.String()
@@ -109,72 +115,55 @@ func render(p *Part) string {
 		}
 	}
 	below(p.Node, p.Grid)
-	if p.Outer > 0 {
-		s += fmt.Sprintf(" | outer %d", p.Outer)
-	}
-	if p.InSubquery {
-		s += " | subquery"
-	}
 	return s
 }
 
-// TestExcluded: an excluded selector takes the nodes above it with it and no
-// other, and the explanation gives the reason.
-func TestExcluded(t *testing.T) {
-	stmt := prepare(t, `sum(rate(a[5m])) + sum(rate(b[5m]))`, 0, 600_000, 60_000)
-	e := env()
-	e.Excluded = map[posrange.PositionRange]string{{Start: 9, End: 10}: "it is odd"}
-	parts, root := planned(t, stmt, e)
-	require.Len(t, parts, 1)
-	require.Equal(t, "sum(rate(b[5m]))", parts[0].Node.String())
-	require.Equal(t, "its input stays with Prometheus's engine: it is odd", root.Children[0].Reason)
-}
-
-// TestExcludedOperator: an operator that an executor has declined stays with
-// Prometheus's engine, and so does what is above it, but not its sides.
-func TestExcludedOperator(t *testing.T) {
-	const qs = `sum(rate(foo[5m]) * b) + scalar(c)`
-	at := func(s string) posrange.PositionRange {
-		i := strings.Index(qs, s)
-		return posrange.PositionRange{Start: posrange.Pos(i), End: posrange.Pos(i + len(s))}
-	}
-	for excluded, want := range map[string][]string{
-		"":                       {qs},
-		qs:                       {"sum(rate(foo[5m]) * b)", "scalar(c)"},
-		"sum(rate(foo[5m]) * b)": {"rate(foo[5m]) * b", "scalar(c)"},
-		"rate(foo[5m]) * b":      {"rate(foo[5m])", "b", "scalar(c)"},
-		"foo":                    {"b", "scalar(c)"},
-		"scalar(c)":              {"sum(rate(foo[5m]) * b)", "c"},
-	} {
-		e := env()
-		e.Excluded = map[posrange.PositionRange]string{at(excluded): "it is odd"}
-		parts, root := planned(t, prepare(t, qs, 0, 600_000, 60_000), e)
-		var got []string
-		for _, p := range parts {
-			got = append(got, p.Node.String())
-		}
-		require.Equal(t, want, got, excluded)
-		var reasons []string
-		root.Walk(func(d *plan.Decision) { reasons = append(reasons, d.Reason) })
-		require.Equal(t, excluded != "", strings.Contains(strings.Join(reasons, ""), "it is odd"), excluded)
+// TestLeave: because of an expression the whole query goes to Prometheus's engine. The explanation
+// gives the reason at the expression, and names it everywhere else.
+func TestLeave(t *testing.T) {
+	const qs, whole = `sum(rate(foo[5m]) * b) + scalar(c) * -(2)`, "the whole query stays with Prometheus's engine: it is odd"
+	for _, odd := range []string{qs, "sum(rate(foo[5m]) * b)", "rate(foo[5m]) * b", "foo", "scalar(c)"} {
+		p := planned(t, prepare(t, qs, 0, 600_000, 60_000), env())
+		require.NotNil(t, p.Node)
+		i := strings.Index(qs, odd)
+		p.Leave(posrange.PositionRange{Start: posrange.Pos(i), End: posrange.Pos(i + len(odd))}, "it is odd")
+		require.Nil(t, p.Node)
+		p.Root.Render(qs)
+		var own []string
+		p.Root.Walk(func(d *plan.Decision) {
+			require.Equal(t, plan.OnPrometheus, d.Executor)
+			switch {
+			case d.Own:
+				own = append(own, d.Expr)
+				require.Equal(t, "it is odd", d.Reason)
+			case d.Idle:
+				require.Contains(t, []string{"-(2)", "(2)", "2"}, d.Expr)
+			default:
+				require.Equal(t, whole, d.Reason, d.Expr)
+			}
+		})
+		require.Equal(t, []string{odd}, own)
 	}
 }
 
 // TestDelayedNameRemoval: an or of which only one side loses its names at the
-// end of the query stays, since an executor's answer says it for all series.
+// end of the query stays, since an executor's answer says it for all series, unless the series of the
+// other side have none.
 func TestDelayedNameRemoval(t *testing.T) {
-	for qs, parts := range map[string]int{"-a or b": 2, "-a or -b": 1, "a or b": 1, "-a and b": 1, "a unless -b": 1,
-		"sum by (x) (-a or b)": 1, "sum by (__name__) (-a or b)": 2, "topk(1, -a or b)": 2, "max(topk(1, -a or b))": 1, "abs(-a or b)": 1, "(-a or b) > 1": 2,
-		"(-a or b) > on (x) c": 1} {
+	for qs, taken := range map[string]bool{"-a or b": false, "-a or -b": true, "a or b": true, "-a and b": true, "a unless -b": true,
+		"sum by (x) (-a or b)": true, "sum by (__name__) (-a or b)": false, "topk(1, -a or b)": false, "max(topk(1, -a or b))": true,
+		"abs(-a or b)": true, "(-a or b) > 1": false, "(-a or b) > on (x) c": true,
+		"sum(rate(a[5m])) or vector(0)": true, "rate(a[5m]) or vector(1)": true, "vector(1) or a": true, "sum by (x) (-a) or b": true,
+		"sum without (x) (-a) or b": false, "sum by (__type__) (-a) or b": false, "(a / b) or rate(c[5m])": true,
+		"(a / on (x) group_left (__name__) b) or -c": false, "topk(1, sum by (x) (-a)) * 2 or b": true,
+		"histogram_quantile(0.9, sum by (le) (rate(a[5m]))) or b": true, "histogram_quantile(0.9, a) or b": false,
+		`label_replace(sum(-a) or b, "__type__", "c", "", "")`: false, "info(sum(-a) or b)": false,
+	} {
 		for _, delayed := range []bool{false, true} {
 			e := env()
 			e.DelayedNameRemoval = delayed
-			got, _ := planned(t, prepare(t, qs, 0, 600_000, 60_000), e)
-			want := 1
-			if delayed {
-				want = parts
-			}
-			require.Len(t, got, want, "%s delayed %v", qs, delayed)
+			p := planned(t, prepare(t, qs, 0, 600_000, 60_000), e)
+			require.Equal(t, taken || !delayed, p.Node != nil, "%s delayed %v", qs, delayed)
 		}
 	}
 }
@@ -184,18 +173,27 @@ func TestDelayedNameRemoval(t *testing.T) {
 func TestDelayedNames(t *testing.T) {
 	for qs, want := range map[string]string{
 		`label_replace(x, "__name__", "y", "job", "(.*)")`:  `label_replace(x, "__name__", "y", "job", "(.*)")`,
-		`label_replace(-x, "__name__", "y", "job", "(.*)")`: `-x drops`,
+		`label_replace(-x, "__name__", "y", "job", "(.*)")`: `label_replace(-x, "__name__", "y", "job", "(.*)")`,
+		`label_replace(-x, "__name__", "y", "job", "(.+)")`: "",
+		`label_replace(-x, "__name__", "y", "job", "")`:     "",
+		`label_replace(-x, "__name__", "y", "", "")`:        `label_replace(-x, "__name__", "y", "", "")`,
+		`label_replace(-x, "__name__", "y", "", "a")`:       "",
 		`label_replace(-x, "a", "y", "job", "(.*)")`:        `label_replace(-x, "a", "y", "job", "(.*)") drops`,
 		`label_join(-x, "__name__", "y", "job")`:            `label_join(-x, "__name__", "y", "job")`,
 		`label_join(-x, "job", "y", "__name__")`:            `label_join(-x, "job", "y", "__name__") drops`,
 		`sort(-x)`:                                          `sort(-x) drops`,
+		`sum(-x) or y`:                                      `sum(-x) or y`,
+		`vector(1) or -y`:                                   `vector(1) or -y drops`,
 	} {
 		e := env()
 		e.DelayedNameRemoval = true
-		parts, _ := planned(t, prepare(t, qs, 0, 600_000, 60_000), e)
-		require.Len(t, parts, 1, qs)
-		got := parts[0].Node.String()
-		if parts[0].Node.DropsName() {
+		p := planned(t, prepare(t, qs, 0, 600_000, 60_000), e)
+		if p.Node == nil {
+			require.Empty(t, want, qs)
+			continue
+		}
+		got := p.Node.String()
+		if p.Node.DropsName() {
 			got += " drops"
 		}
 		require.Equal(t, want, got, qs)
@@ -216,13 +214,13 @@ func TestSortRanged(t *testing.T) {
 		{`max_over_time(sort(x)[1m:1m])`, 600_000, 600_000, false},
 		{`max_over_time(sort(x)[1m:1m])`, 630_000, 630_000, true},
 	} {
-		parts, _ := planned(t, prepare(t, c.query, c.start, c.end, 60_000), env())
-		require.Len(t, parts, 1, c.query)
-		n := parts[0].Node
+		p := planned(t, prepare(t, c.query, c.start, c.end, 60_000), env())
+		require.NotNil(t, p.Node, c.query)
+		n := p.Node
 		if once, ok := n.(*plan.Once); ok {
 			n = once.Input
 		} else {
-			require.Equal(t, 1, parts[0].Grid.Steps)
+			require.Equal(t, 1, p.Grid.Steps)
 		}
 		if sub, ok := n.(*plan.Subwindow); ok {
 			require.Equal(t, 1, sub.Inner.Steps, c.query)
@@ -234,8 +232,8 @@ func TestSortRanged(t *testing.T) {
 
 // TestInstant: an instant query is a grid of one step.
 func TestInstant(t *testing.T) {
-	parts, _ := planned(t, prepare(t, `sum(rate(foo[5m]))`, 600_000, 600_000, 0), env())
-	require.Equal(t, plan.Grid{Start: 600_000, Interval: 1, Steps: 1}, parts[0].Grid)
+	p := planned(t, prepare(t, `sum(rate(foo[5m]))`, 600_000, 600_000, 0), env())
+	require.Equal(t, plan.Grid{Start: 600_000, Interval: 1, Steps: 1}, p.Grid)
 }
 
 // infosOf says when the infos at and below n read info series.
@@ -273,9 +271,9 @@ func TestEveryFunction(t *testing.T) {
 				parser.Functions[name] = &parser.Function{Name: name, ArgTypes: types, ReturnType: parser.ValueTypeVector}
 				defer delete(parser.Functions, name)
 			}
-			parts, _ := planned(t, prepare(t, name+"("+args+")", 0, 600, 60), env())
-			require.Len(t, parts, 1)
-			require.Same(t, f, parts[0].Node.(*plan.Window).Func)
+			p := planned(t, prepare(t, name+"("+args+")", 0, 600, 60), env())
+			require.NotNil(t, p.Node)
+			require.Same(t, f, p.Node.(*plan.Window).Func)
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Budget bounds the memory in bytes that one query takes for intermediate
-// results and for its answer, over all its parts. A nil Budget has no bound. It
+// results and for its answer. A nil Budget has no bound. It
 // does not count the samples that are read, which the cache and the limits of
 // fetching bound, nor scratch memory, which is a few MB a core.
 type Budget struct {
@@ -61,6 +61,14 @@ func (b *Budget) Charge(n int64) error {
 func (b *Budget) fail(err error) error {
 	b.failed.CompareAndSwap(nil, &err)
 	return *b.failed.Load()
+}
+
+// Used is how many bytes are counted.
+func (b *Budget) Used() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.used.Load()
 }
 
 // AtLeast counts so many more bytes that n are counted, if fewer are. It fails as Take does.

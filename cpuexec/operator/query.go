@@ -29,6 +29,9 @@ type Query struct {
 	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not before
+	// Merging says that series may become the same, which are then merged. Else a node in which some
+	// do is declined.
+	Merging bool
 
 	Matrix *plan.Matrix
 	// Held is the number of samples that Prometheus's engine would hold besides

@@ -65,7 +65,7 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 	default:
 		return Leaf{}, false
 	}
-	bottom, above := vector.Under(n.Input)
+	bottom, above := vector.Under(n.Input, false)
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated. So what is known of a function's name has Prometheus's bits, whether a query

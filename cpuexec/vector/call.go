@@ -14,10 +14,8 @@ type Call struct {
 	Name string
 	// Node is of the type of node that a call becomes, with what the function says of it.
 	Node plan.Node
-	// ReadsSelector says that the function itself reads a selector that it is called with, and Window
-	// how; with a Window of nil it does so as others do.
-	ReadsSelector bool
-	Window        *plan.WindowFunc
+	// Window is how the function reads a selector that it is called with; nil if it does so as others do.
+	Window *plan.WindowFunc
 	// Pattern is the number of the argument that is a regular expression, counted from 0; 0 for none.
 	Pattern int
 }
@@ -25,10 +23,10 @@ type Call struct {
 var calls definitions.Table[Call, Call]
 
 var (
-	_ = defineCall(&Call{Name: "absent", Node: &plan.Absent{}, ReadsSelector: true})
-	_ = defineCall(&Call{Name: window.Present.Name, Node: &plan.Absent{OverTime: true}, ReadsSelector: true, Window: window.Present})
-	_ = defineCall(&Call{Name: window.Timestamp.Name, Node: &plan.Window{}, ReadsSelector: true, Window: window.Timestamp})
-	_ = defineCall(&Call{Name: window.StartTimestamp.Name, Node: &plan.Window{}, ReadsSelector: true, Window: window.StartTimestamp})
+	_ = defineCall(&Call{Name: "absent", Node: &plan.Absent{}})
+	_ = defineCall(&Call{Name: window.Present.Name, Node: &plan.Absent{OverTime: true}, Window: window.Present})
+	_ = defineCall(&Call{Name: window.Timestamp.Name, Node: &plan.Window{}, Window: window.Timestamp})
+	_ = defineCall(&Call{Name: window.StartTimestamp.Name, Node: &plan.Window{}, Window: window.StartTimestamp})
 	_ = defineCall(&Call{Name: "label_replace", Node: &plan.Relabel{}, Pattern: 4})
 	_ = defineCall(&Call{Name: "label_join", Node: &plan.Relabel{}})
 	_ = defineCall(&Call{Name: "info", Node: &plan.Info{}})

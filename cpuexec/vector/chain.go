@@ -18,12 +18,13 @@ import (
 // where that has no effect.
 type Chain []plan.Node
 
-// Under takes the nodes above another apart: the node below them, and them.
-func Under(n plan.Node) (bottom plan.Node, c Chain) {
+// Under takes the nodes above another apart: the node below them, and them. With merging the nodes
+// that merge series end the chain, since their input must be rows.
+func Under(n plan.Node, merging bool) (bottom plan.Node, c Chain) {
 	for {
 		switch x := n.(type) {
 		case *plan.Map, *plan.Relabel:
-			if merges(n) {
+			if merging && Merges(n) {
 				slices.Reverse(c)
 				return n, c
 			}
@@ -41,16 +42,16 @@ func Under(n plan.Node) (bottom plan.Node, c Chain) {
 	}
 }
 
-// merges reports whether a node merges series that become the same, for which its
-// input must be rows.
-func merges(n plan.Node) bool {
+// Merges reports whether series may become the same in a node that looks at one at a time.
+// Prometheus's engine merges them.
+func Merges(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Map:
-		return n.Merges
-	case *plan.Relabel:
-		return n.Merges
+		return !n.Filters()
 	case *plan.StepMap:
-		return n.Merges
+		return !n.Filters()
+	case *plan.Relabel:
+		return true
 	}
 	return false
 }
@@ -158,7 +159,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		} else {
 			unique = removeNames(ls)
 		}
-		if !unique && !merges(node) {
+		if !unique && !q.Merging {
 			return nil, &plan.Declined{At: node, Reason: reason, Merges: true}
 		}
 	}

@@ -164,14 +164,14 @@ func Merged(q *operator.Query, n plan.Node, in operator.Operator) *operator.Fini
 		if err != nil && !errors.As(err, new(promql.ErrTooManySamples)) {
 			return nil, err
 		}
-		return MergeWithin(q, n, rows, err, true)
+		return MergeWithin(q, n, rows, err)
 	}}
 }
 
-// MergeWithin merges the rows of n if it is to, where limit is the error of the sample
+// MergeWithin merges the rows of n if the query is to, where limit is the error of the sample
 // limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
-func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
-	if !merges {
+func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error) ([]plan.Row, error) {
+	if !q.Merging {
 		return rows, limit
 	}
 	rows, err := merge(q, rows)
@@ -179,6 +179,19 @@ func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, m
 		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
 	}
 	return rows, cmp.Or(limit, err)
+}
+
+// WithoutNames removes the names of the rows of a query that ends, and merges those that become the
+// same.
+func WithoutNames(q *operator.Query, rows []plan.Row) ([]plan.Row, error) {
+	ls, unique := withoutNames(len(rows), func(i int) labels.Labels { return rows[i].Labels })
+	for i := range rows {
+		rows[i].Labels = ls[i]
+	}
+	if unique {
+		return rows, nil
+	}
+	return merge(q, rows)
 }
 
 // merge makes one row of those with the same labels, as Prometheus's engine does of

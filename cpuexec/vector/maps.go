@@ -202,7 +202,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 	s := &stepMapped{rows: in[n.Vector]}
 	if !n.Filters() && !q.DelayedNameRemoval {
 		var ok bool
-		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
+		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !q.Merging {
 			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 		}
 	}

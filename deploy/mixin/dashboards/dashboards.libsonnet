@@ -16,7 +16,7 @@ local p = import 'panels.libsonnet';
       p.stat('Requests', 'reqps', [p.query('job:promwarp_http_requests:rate5m{job="$job"}')]),
       p.stat('Failed', 'percentunit', [p.query('job:promwarp_http_errors:ratio_rate5m{job="$job"} or 0 * job:promwarp_http_requests:rate5m{job="$job"}')], 'The share of requests that end with a status of 500 or more.', 1),
       p.stat('Tiles from the cache', 'percentunit', [p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}')], 'The share of tiles of half an hour that were in memory when a query asked for them.', 1),
-      p.stat('Queries accelerated', 'percentunit', [p.query('%s / %s' % [rate('promwarp_queries_total', more=',accelerated=~"whole|part"'), rate('promwarp_queries_total', more=',accelerated!="idle"')])], 'The share of queries that executors evaluated, as a whole or in part.', 1),
+      p.stat('Queries accelerated', 'percentunit', [p.query('%s / %s' % [rate('promwarp_queries_total', more=',accelerated="whole"'), rate('promwarp_queries_total', more=',accelerated!="idle"')])], 'The share of queries that executors evaluated.', 1),
     ], 4),
     p.row('Queries', [
       p.lines('Requests by door', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'door'), '{{door}}')]),
@@ -27,8 +27,8 @@ local p = import 'panels.libsonnet';
       ]),
     ]),
     p.row('Evaluation', [
-      p.lines('Queries by how much was accelerated', 'reqps', [p.query(rate('promwarp_queries_total', 'accelerated'), '{{accelerated}}')], stacked=true),
-      p.lines("Left to Prometheus's engine", 'ops', [p.query(rate('promwarp_parts_left_total', 'reason'), '{{reason}}')], 'Expressions that no executor evaluates, by reason.'),
+      p.lines('Queries by whether they were accelerated', 'reqps', [p.query(rate('promwarp_queries_total', 'accelerated'), '{{accelerated}}')], stacked=true),
+      p.lines("Left to Prometheus's engine", 'ops', [p.query(rate('promwarp_parts_left_total', 'reason'), '{{reason}}')], 'Queries that no executor evaluates, by reason.'),
       p.lines('Samples', 'short', [
         p.query(rate('promwarp_cpu_samples_decoded_total'), 'decoded'),
         p.query(rate('promwarp_cpu_samples_kept_total'), 'decoded before'),

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/stats"
+
+	"github.com/promwarp/promwarp/internal/instrument"
+)
+
+// life follows queries from their beginning to their end, whoever evaluates them: it has them listed
+// while they run, and the metrics that Prometheus's engine has of itself.
+type life struct {
+	tracker       promql.QueryTracker // nil for none
+	running       prometheus.Gauge
+	samples, read prometheus.Counter
+	durations     []prometheus.ObserverVec
+}
+
+// timed are the timers of a query whose durations are metrics.
+var timed = map[string]stats.QueryTiming{
+	"queue_time": stats.ExecQueueTime, "prepare_time": stats.QueryPreparationTime,
+	"inner_eval": stats.InnerEvalTime, "result_sort": stats.ResultSortTime,
+}
+
+func newLife(reg prometheus.Registerer, tracker promql.QueryTracker) *life {
+	f := instrument.With(reg)
+	most := f.Gauge("prometheus_engine_queries_concurrent_max", "The max number of concurrent queries.")
+	if most.Set(-1); tracker != nil {
+		most.Set(float64(tracker.GetMaxConcurrent()))
+	}
+	f.Gauge("prometheus_engine_query_log_enabled", "State of the query log.")
+	f.Counter("prometheus_engine_query_log_failures_total", "The number of query log failures.")
+	slice := []string{"slice"}
+	return &life{
+		tracker: tracker,
+		running: f.Gauge("prometheus_engine_queries", "The current number of queries being executed or waiting."),
+		samples: f.Counter("prometheus_engine_query_samples_total", "The total number of samples loaded by all queries (full window per step for range-vector)."),
+		read:    f.Counter("prometheus_engine_query_samples_read_total", "The total number of samples read by all queries (only new points per step for range-vector)."),
+		durations: []prometheus.ObserverVec{
+			f.NewSummaryVec(prometheus.SummaryOpts{
+				Name: "prometheus_engine_query_duration_seconds", Help: "Query timings",
+				Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
+			}, slice),
+			f.NewHistogramVec(prometheus.HistogramOpts{
+				Name: "prometheus_engine_query_duration_histogram_seconds", Help: "The duration of various parts of PromQL query execution.",
+				Buckets: []float64{.01, .1, 1, 10}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+				NativeHistogramMinResetDuration: time.Hour,
+			}, slice),
+		},
+	}
+}
+
+// of runs a query.
+func (l *life) of(ctx context.Context, q promql.Query, run func(context.Context) *promql.Result) *promql.Result {
+	l.running.Inc()
+	defer l.running.Dec()
+	s := q.Stats()
+	defer func() {
+		l.samples.Add(float64(s.Samples.TotalSamples))
+		l.read.Add(float64(s.Samples.SamplesRead))
+		for slice, timing := range timed {
+			took := s.Timers.GetTimer(timing).Duration()
+			for _, d := range l.durations {
+				if took > 0 {
+					d.WithLabelValues(slice).Observe(took)
+				}
+			}
+		}
+	}()
+	queue, _ := s.Timers.GetSpanTimer(ctx, stats.ExecQueueTime)
+	unlist, err := l.list(ctx, q.String())
+	queue.Finish()
+	if err != nil {
+		return &promql.Result{Err: err}
+	}
+	defer unlist()
+	return run(ctx)
+}
+
+// list has a query listed until unlist is called.
+func (l *life) list(ctx context.Context, query string) (unlist func(), err error) {
+	if l.tracker == nil {
+		return func() {}, nil
+	}
+	slot, err := l.tracker.Insert(ctx, query)
+	return func() { l.tracker.Delete(slot) }, err
+}
+
+// ended is Prometheus's error for what has ended with a context's error there.
+func ended(err error, where string) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return promql.ErrQueryCanceled(where)
+	case errors.Is(err, context.DeadlineExceeded):
+		return promql.ErrQueryTimeout(where)
+	}
+	return err
+}
