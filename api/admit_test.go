@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/internal/queue"
 )
@@ -280,12 +281,11 @@ func TestTimeoutInTheQueue(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, slot.Leave)
 	a.o.Engine = e
 	deadline := make(chan time.Duration, 1)
-	h := a.gate.Query(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		d, _ := r.Context().Deadline()
-		deadline <- time.Until(d)
-	}), a.respondNotAdmitted)
 	r := httptest.NewRequest(http.MethodGet, "/?timeout=10s", nil)
 	require.NoError(t, r.ParseForm())
-	h.ServeHTTP(httptest.NewRecorder(), r)
+	require.NoError(t, a.gate.Query(httptest.NewRecorder(), r, func(r *http.Request, _ *admit.Turn) {
+		d, _ := r.Context().Deadline()
+		deadline <- time.Until(d)
+	}))
 	require.Less(t, <-deadline, 9910*time.Millisecond)
 }

@@ -1,8 +1,8 @@
 // Package api holds promwarp's HTTP doors: Prometheus's own API, remote read
 // included, promwarp's /query and /explain, and those for operating it.
 //
-// Prometheus's web/api/v1 is mounted for everything that is evaluated here; remote read
-// is answered by remoteread/serve.
+// Queries are answered by query.go, in the bytes of Prometheus's API; remote read by
+// remoteread/serve.
 // What remote read cannot answer (labels, series, metadata, rules, targets) is
 // forwarded to the upstream's HTTP API, or answered from the queryable when
 // there is no upstream. Everything else is refused with an error that says
@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gorilla/mux"
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
@@ -25,7 +26,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/admit"
@@ -71,9 +71,7 @@ type Options struct {
 	// Config, Flags and RuntimeInfo are what the status doors say.
 	Config      func() promconfig.Config
 	Flags       map[string]string
-	RuntimeInfo func() (v1.RuntimeInfo, error)
-	// ListenAddress is the server's, host:port.
-	ListenAddress string
+	RuntimeInfo func() RuntimeInfo
 	// Features are those of the engine and its parser, by category, for
 	// /api/v1/features; nil is the parser's alone.
 	Features func() map[string]map[string]bool
@@ -132,8 +130,6 @@ type Options struct {
 	// TooLarge are requests that needed more memory than there is, and are refused for a while; nil
 	// are none.
 	TooLarge *memory.TooLarge
-	// ReadQueue is the same for requests of remote read.
-	ReadQueue *queue.Queue
 	// ListQueue is the same for requests for labels, series and metadata, which servers answer
 	// that samples are read from. A slot is given back when the server begins to answer.
 	ListQueue *queue.Queue
@@ -141,16 +137,8 @@ type Options struct {
 	// queues. Requests without it, and all if it is empty, are the remote address's.
 	TenantHeader string
 
-	// ReadSamples and ReadFrameBytes bound remote read as
-	// Prometheus's --storage.remote.read-* flags do; 0 is Prometheus's default, and
-	// less than 0 no limit. So with ReadQueries, the most queries of a request.
-	ReadSamples    int
-	ReadFrameBytes int
-	ReadQueries    int
-	// ReadStreamSamples bounds the samples of a query whose answer is chunks; 0 does not.
-	ReadStreamSamples int64
-	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
-	ReadChunks remoteserve.Chunks
+	// Read bounds remote read, with its queue. The rest of it comes from these options.
+	Read remoteserve.Options
 	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
 	// of which sends readers what its function makes of what they asked for.
 	ReadReductions map[string]remoteserve.Reduce
@@ -184,29 +172,21 @@ const (
 
 // More defaults of Options, Prometheus's where it has one.
 const (
-	defaultTimeout        = 2 * time.Minute
-	defaultLookbackDelta  = 5 * time.Minute
-	defaultReadSamples    = remoteserve.DefaultSampleLimit
-	defaultReadFrameBytes = remoteserve.DefaultFrameBytes
-	defaultReadQueries    = remoteserve.DefaultMaxQueries
+	defaultTimeout       = 2 * time.Minute
+	defaultLookbackDelta = 5 * time.Minute
 )
 
 var anyOrigin = regexp.MustCompile("^(?:.*)$")
 
 // API is the http.Handler of all doors.
 type API struct {
-	o       Options
-	logger  *slog.Logger
-	v1      http.Handler            // Prometheus's own, paths from /api/v1
-	queries http.Handler            // v1 for the doors that evaluate; large answers are streamed
-	read    map[string]http.Handler // remote read, by path
-	guard   *guard.Guard
-	gate    *admit.Gate
-	active  active.List
-
+	o         Options
+	logger    *slog.Logger
+	guard     *guard.Guard
+	gate      *admit.Gate
+	active    active.List
 	resampled *resampled.Door
-
-	doors http.Handler // all of them, behind what puts paths into their usual form
+	doors     *mux.Router
 }
 
 // New returns the doors.
@@ -229,7 +209,7 @@ func New(o Options) (*API, error) {
 	}
 	if o.RuntimeInfo == nil {
 		start := time.Now()
-		o.RuntimeInfo = func() (v1.RuntimeInfo, error) { return RuntimeInfo(start), nil }
+		o.RuntimeInfo = func() RuntimeInfo { return NewRuntimeInfo(start) }
 	}
 	if o.Ready == nil {
 		o.Ready = func() ([]string, error) { return nil, nil }
@@ -255,9 +235,6 @@ func New(o Options) (*API, error) {
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.Timeout, defaultTimeout)
 	setDefault(&o.LookbackDelta, defaultLookbackDelta)
-	setDefault(&o.ReadSamples, defaultReadSamples)
-	setDefault(&o.ReadFrameBytes, defaultReadFrameBytes)
-	setDefault(&o.ReadQueries, defaultReadQueries)
 
 	a := &API{o: o, logger: o.Logger}
 	a.guard = &guard.Guard{
@@ -266,24 +243,29 @@ func New(o Options) (*API, error) {
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader, TooLarge: o.TooLarge, Memory: o.Memory}
 	a.resampled = &resampled.Door{
-		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic, TooLarge: a.tooLarge,
+		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
 	}
-	a.v1 = a.newV1()
-	a.queries = a.streamed(a.v1)
-	var err error
-	if a.read, err = a.newRead(); err != nil {
+	read, err := a.newRead()
+	if err != nil {
 		return nil, err
 	}
-	a.doors = a.guard.Arrived(usualPath(a.routes()))
+	a.doors = a.routes(read)
 	return a, nil
 }
 
-func setDefault[T int | int64 | time.Duration](v *T, d T) {
+func setDefault[T int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.doors.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !a.guard.Arrived(w, r) {
+		return
+	}
+	if r, ok := usualPath(w, r); ok {
+		a.doors.ServeHTTP(w, r)
+	}
+}

@@ -14,8 +14,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/active"
-	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache"
@@ -28,11 +26,11 @@ import (
 // explain says how a query is, or with analyze=true was, evaluated. It takes
 // the parameters of /query. The answer is a plan.Explanation as JSON, under
 // data; with format=text, or an Accept header of text/plain, it is a tree.
-func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
 	if resample.Asked(r.Form) {
 		if analyze, ok := analyzed(w, r); ok {
-			a.resampled.Explain(w, r, analyze)
+			a.resampled.Explain(w, r, t, analyze)
 		}
 		return
 	}
@@ -64,7 +62,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
-	admit.EvaluationEnded(ctx)
+	t.ended(nil)
 	if err = respond.Plain(err); err != nil {
 		a.guard.NotePanic(err)
 		code, typ := respond.Classify(err)
@@ -75,11 +73,10 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, code, typ, err.Error())
 		return
 	}
-	did := active.StatsOf(ctx)
-	if e.Cache = cacheWork(&did.Cache); e.Cache != nil {
+	if e.Cache = cacheWork(&t.Stats.Cache); e.Cache != nil {
 		e.Cache.Timeline.Add(e.Ahead)
 	}
-	e.Upstreams = upstreamWork(&did.Upstreams)
+	e.Upstreams = upstreamWork(&t.Stats.Upstreams)
 	e.Settings = a.o.Known()
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

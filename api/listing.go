@@ -2,31 +2,37 @@ package api
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 
-	"github.com/prometheus/common/model"
+	"github.com/gorilla/mux"
 
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/federate"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/respond"
 )
 
-// listing returns what answers the doors that remote read cannot answer, and
-// those that only a running Prometheus can.
-func (a *API) listing(f *forward.Forwarder) (list, only http.Handler) {
+// listings opens the doors that remote read cannot answer, and those that only a running Prometheus
+// can.
+func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
+	local := a.local()
+	list := func(path string) http.Handler { return a.says(local[path]) }
+	only := respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	switch len(a.o.Remotes) {
 	case 0:
-		list = escapeName(a.v1)
-		only = respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	case 1:
-		list = f.Lists()
-		only = list
+		only = f.Lists()
+		list = func(string) http.Handler { return only }
 	default:
-		list = a.compressed(f.Lists())
+		all := a.compressed(f.Lists())
+		list = func(string) http.Handler { return all }
 		only = respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
-	return a.gate.List(list, a.respondNotAdmitted), a.gate.List(only, a.respondNotAdmitted)
+	for path, methods := range listed {
+		a.door(m, prefix+path, methods, a.gate.List(list(path), a.respondNotAdmitted))
+	}
+	for path, methods := range upstreamOnly {
+		a.door(m, prefix+path, methods, a.gate.List(only, a.respondNotAdmitted))
+	}
 }
 
 // federation returns what answers /federate. Where one server is read from, that
@@ -42,29 +48,13 @@ func (a *API) federation(f *forward.Forwarder) http.Handler {
 		Logger:         a.logger,
 		NotePanic:      a.guard.NotePanic,
 	})
-	here := a.compressed(a.gate.Query(d, d.Failed))
+	here := a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.gate.Query(w, r, func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
+			d.Failed(w, r, err)
+		}
+	}))
 	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
 		return here
 	}
 	return a.gate.List(f.To(a.o.Remotes[0], here), d.Failed)
-}
-
-// escapeName lets Prometheus's API answer for a label whose name holds an
-// escaped slash, which its router does not find, by escaping the name in
-// Prometheus's own way.
-func escapeName(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix+"/label/")
-		name, isLabel := strings.CutSuffix(name, "/values")
-		if ok && isLabel && strings.Contains(name, "%") {
-			if plain, err := url.PathUnescape(name); err == nil && strings.Contains(plain, "/") {
-				if !strings.HasPrefix(plain, "U__") {
-					plain = model.EscapeName(plain, model.ValueEncodingEscaping)
-				}
-				r = r.Clone(r.Context())
-				r.URL.Path, r.URL.RawPath = prefix+"/label/"+plain+"/values", ""
-			}
-		}
-		h.ServeHTTP(w, r)
-	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/promwarp/promwarp/api/respond"
 )
 
-// openAPIPath is where promwarp's own endpoints are described as an OpenAPI document. Prometheus's
-// are described at /api/v1/openapi.yaml.
+// openAPIPath is where promwarp's own endpoints are described as an OpenAPI document. The upstream
+// describes Prometheus's, at /api/v1/openapi.yaml.
 const openAPIPath = "/openapi.json"
 
 //go:embed openapi.yaml

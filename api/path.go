@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -11,22 +12,30 @@ import (
 	"github.com/promwarp/promwarp/api/respond"
 )
 
-// usualPath lets requests find their door however their path is written. One with
-// empty elements or dots is redirected by http.ServeMux, as Prometheus does. In
-// others only such characters stay escaped as mean something else unescaped.
-func usualPath(doors http.Handler) http.Handler {
-	m := http.NewServeMux()
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawPath != "" {
-			u := *r.URL
-			u.RawPath = leastEscaped(u.EscapedPath())
-			r = shallowCopy(r, &u)
-		}
-		doors.ServeHTTP(w, r)
-	})
-	m.Handle("/", h)
-	m.Handle(prefix+"/", h)
-	return m
+// usualPath lets requests find their door however their path is written: it returns the request with
+// only such characters escaped in the path as mean something else unescaped. One with empty elements
+// or dots is redirected, as Prometheus does; ok is then false.
+func usualPath(w http.ResponseWriter, r *http.Request) (usual *http.Request, ok bool) {
+	escaped := r.URL.EscapedPath()
+	clean := path.Clean("/" + escaped)
+	if clean != "/" && strings.HasSuffix(escaped, "/") || clean == prefix {
+		clean += "/"
+	}
+	switch {
+	case r.RequestURI == "*":
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusBadRequest)
+		return nil, false
+	case clean != escaped && r.Method != http.MethodConnect:
+		u := url.URL{Path: clean, RawQuery: r.URL.RawQuery}
+		http.Redirect(w, r, u.String(), http.StatusTemporaryRedirect)
+		return nil, false
+	case r.URL.RawPath != "":
+		u := *r.URL
+		u.RawPath = leastEscaped(escaped)
+		r = shallowCopy(r, &u)
+	}
+	return r, true
 }
 
 // shallowCopy returns r with another URL.

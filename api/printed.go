@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
-	"github.com/prometheus/prometheus/util/httputil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/planner"
 )
 
@@ -17,23 +19,135 @@ import (
 // Prometheus's printer takes longer still: 10 s for 2000 levels.
 const printedDepth = 500
 
-// notDeep refuses queries that are too deep to be printed.
-func (a *API) notDeep(h http.Handler) http.Handler {
-	limits := a.o.Limits
+// formatQuery answers with the request's query in lines.
+func (a *API) formatQuery(r *http.Request) (any, annotations.Annotations, error) {
+	expr, err := a.parsed(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return expr.Pretty(0), nil, nil
+}
+
+// parseQuery answers with the request's query as a tree.
+func (a *API) parseQuery(r *http.Request) (any, annotations.Annotations, error) {
+	expr, err := a.parsed(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tree(expr), nil, nil
+}
+
+// parsed parses the request's query, unless that is too deep to be printed.
+func (a *API) parsed(r *http.Request) (parser.Expr, error) {
+	limits, query := a.o.Limits, r.FormValue("query")
 	limits.Depth = printedDepth
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := params.ReadForm(r, a.o.MaxBodyBytes); err != nil {
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			params.FormError(w, err)
-			return
+	var beyond *planner.LimitError
+	if errors.As(limits.Check(query), &beyond) && a.o.Limits.Check(query) == nil {
+		return nil, params.Invalid("query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
+	}
+	expr, err := a.o.Parser.ParseExpr(query)
+	if err != nil {
+		return nil, params.Invalid("query", err)
+	}
+	return expr, nil
+}
+
+// node is a node of a tree of an expression.
+type node map[string]any
+
+// tree is an expression as Prometheus's API gives it to browsers; nil is none.
+func tree(e parser.Expr) any {
+	switch e := e.(type) {
+	case *parser.AggregateExpr:
+		return node{"type": "aggregation", "op": e.Op.String(), "expr": tree(e.Expr), "param": tree(e.Param), "grouping": list(e.Grouping), "without": e.Without}
+	case *parser.BinaryExpr:
+		n := node{"type": "binaryExpr", "op": e.Op.String(), "lhs": tree(e.LHS), "rhs": tree(e.RHS), "matching": nil, "bool": e.ReturnBool}
+		if m := e.VectorMatching; m != nil {
+			n["matching"] = node{
+				"card": m.Card.String(), "labels": list(m.MatchingLabels), "on": m.On, "include": list(m.Include),
+				"fillValues": map[string]*float64{"lhs": m.FillValues.LHS, "rhs": m.FillValues.RHS},
+			}
 		}
-		var beyond *planner.LimitError
-		err := limits.Check(r.FormValue("query"))
-		if errors.As(err, &beyond) && a.o.Limits.Check(r.FormValue("query")) == nil {
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			respond.Invalid(w, "query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
-			return
+		return n
+	case *parser.Call:
+		args := []any{}
+		for _, arg := range e.Args {
+			args = append(args, tree(arg))
 		}
-		h.ServeHTTP(w, r) // says what else is wrong
-	})
+		f := node{"name": e.Func.Name, "argTypes": e.Func.ArgTypes, "variadic": e.Func.Variadic, "returnType": e.Func.ReturnType}
+		return node{"type": "call", "func": f, "args": args}
+	case *parser.VectorSelector:
+		return selector(e, "vectorSelector")
+	case *parser.MatrixSelector:
+		n := selector(e.VectorSelector.(*parser.VectorSelector), "matrixSelector")
+		n["range"], n["rangeExpr"] = e.Range.Milliseconds(), duration(e.RangeExpr)
+		return n
+	case *parser.SubqueryExpr:
+		return node{
+			"type": "subquery", "expr": tree(e.Expr), "timestamp": e.Timestamp, "startOrEnd": startOrEnd(e.StartOrEnd),
+			"range": e.Range.Milliseconds(), "rangeExpr": duration(e.RangeExpr),
+			"offset": e.OriginalOffset.Milliseconds(), "offsetExpr": duration(e.OriginalOffsetExpr),
+			"step": e.Step.Milliseconds(), "stepExpr": duration(e.StepExpr),
+		}
+	case *parser.NumberLiteral:
+		return node{"type": "numberLiteral", "val": strconv.FormatFloat(e.Val, 'f', -1, 64)}
+	case *parser.StringLiteral:
+		return node{"type": "stringLiteral", "val": e.Val}
+	case *parser.ParenExpr:
+		return node{"type": "parenExpr", "expr": tree(e.Expr)}
+	case *parser.UnaryExpr:
+		return node{"type": "unaryExpr", "op": e.Op.String(), "expr": tree(e.Expr)}
+	case *parser.DurationExpr:
+		return duration(e)
+	}
+	return nil
+}
+
+// selector is the node of a selector, of the type given.
+func selector(e *parser.VectorSelector, kind string) node {
+	matchers := []node{}
+	for _, m := range e.LabelMatchers {
+		matchers = append(matchers, matcher(m))
+	}
+	return node{
+		"type": kind, "name": e.Name, "offset": e.OriginalOffset.Milliseconds(), "offsetExpr": duration(e.OriginalOffsetExpr),
+		"matchers": matchers, "timestamp": e.Timestamp, "startOrEnd": startOrEnd(e.StartOrEnd), "anchored": e.Anchored, "smoothed": e.Smoothed,
+	}
+}
+
+func matcher(m *labels.Matcher) node {
+	return node{"name": m.Name, "value": m.Value, "type": m.Type.String()}
+}
+
+// duration is the tree of a duration that is computed; nil is none.
+func duration(e parser.Expr) any {
+	switch e := e.(type) {
+	case *parser.DurationExpr:
+		if e == nil {
+			return nil
+		}
+		return node{"type": "durationExpr", "op": e.Op.String(), "lhs": duration(e.LHS), "rhs": duration(e.RHS), "wrapped": e.Wrapped}
+	case *parser.NumberLiteral:
+		if e == nil {
+			return nil
+		}
+		return node{"type": "numberLiteral", "val": strconv.FormatFloat(e.Val, 'f', -1, 64), "duration": e.Duration}
+	}
+	return tree(e)
+}
+
+// startOrEnd is what follows an @ that is no time; nil is a time, or no @.
+func startOrEnd(item parser.ItemType) any {
+	if item == 0 {
+		return nil
+	}
+	return item.String()
+}
+
+// list is a list that is never null.
+func list(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
 }

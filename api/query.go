@@ -10,38 +10,41 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
+	"github.com/prometheus/prometheus/util/stats"
 
+	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
-// withJSON reads a JSON body as the form that says the same, so that all behind it see a form.
-func (a *API) withJSON(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var wrong *resample.Error
-		switch err := resampled.Form(r, a.o.Limits.MostValues()); {
-		case err == nil:
-			h.ServeHTTP(w, r)
-		case errors.As(err, &wrong):
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			a.resampled.Failed(w, err)
-		default:
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			params.FormError(w, err)
-		}
-	})
+// minStreamed is from how many points on an answer is streamed, about 30 KB.
+const minStreamed = 1 << 10
+
+// prometheusQuery is the door of Prometheus's API for instant queries, and ranged that for range
+// queries.
+func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
+	return func(w http.ResponseWriter, r *http.Request, t *turn) {
+		a.open(w, r, func(w http.ResponseWriter) {
+			p, err := params.ParseAs(ranged, r, time.Now())
+			if err != nil {
+				respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+				return
+			}
+			a.answerQuery(w, r, t, p)
+		})
+	}
 }
 
 // query is promwarp's own door. It answers resample requests, and PromQL: for that it takes what
-// Prometheus's query and query_range take, and start, end and step make it a range query. JSON is
-// written by Prometheus's API, tables of PromQL answers by queryTable.
-func (a *API) query(w http.ResponseWriter, r *http.Request) {
+// Prometheus's query and query_range take, and start, end and step make it a range query.
+func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	if resample.Asked(r.Form) {
-		a.compressed(a.cors(http.HandlerFunc(a.resampled.Answer))).ServeHTTP(w, r)
+		a.open(w, r, func(w http.ResponseWriter) { a.resampled.Answer(w, r, t) })
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
@@ -51,31 +54,149 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 			err = wrong(err)
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
 		a.resampled.Failed(w, err)
 		return
-	case !asked.IsJSON():
-		a.compressed(a.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := a.queryTable(w, r, p, asked); err != nil {
+	}
+	a.open(w, r, func(w http.ResponseWriter) {
+		if !asked.IsJSON() {
+			if err := a.queryTable(w, r, t, p, asked); err != nil {
 				a.resampled.Failed(w, err)
 			}
-		}))).ServeHTTP(w, r)
+			return
+		}
+		if p.Limit, err = params.Limit(r.FormValue("limit")); err != nil {
+			respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+			return
+		}
+		a.answerQuery(w, r, t, p)
+	})
+}
+
+// answerQuery evaluates a PromQL query and answers as Prometheus's API does, byte for byte. A large
+// answer is encoded as it is written.
+func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p params.Evaluation) {
+	ctx := r.Context()
+	if r.FormValue("timeout") != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
+		defer cancel()
+	}
+	statistics := r.FormValue("stats")
+	q, err := a.newQuery(ctx, p, statistics == "all")
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		a.failed(w, promql.ErrQueryTimeout("the queue"))
+		return
+	case errors.Is(err, context.Canceled):
+		a.failed(w, promql.ErrQueryCanceled("the queue"))
+		return
+	case err != nil:
+		respond.Invalid(w, "query", err)
 		return
 	}
-	path := prefix + "/query"
-	if params.IsRange(r.Form) {
-		path += "_range"
+	defer q.Close()
+	result := a.evaluate(ctx, t, q)
+	if result.Err != nil {
+		a.failed(w, result.Err)
+		return
 	}
-	in := r.Clone(r.Context())
-	in.URL.Path, in.URL.RawPath = path, ""
-	a.queries.ServeHTTP(w, in)
+	cut(result, p.Limit)
+	said := encode.Result{Value: result.Value}
+	switch statistics {
+	case "", "true", "all":
+	default:
+		result.Warnings.Add(fmt.Errorf(`value %q for parameter "stats" is deprecated and will be rejected in the next major release, use "true" or "all"`, statistics))
+	}
+	if statistics != "" {
+		said.Stats = stats.NewQueryStats(q.Stats())
+	}
+	said.Warnings, said.Infos = result.Warnings.AsStrings(p.Query, mostAnnotations, mostAnnotations)
+	write(ctx, w, said)
+}
+
+// mostAnnotations is how many warnings, and how many infos, an answer has; what is left out is counted.
+const mostAnnotations = 10
+
+// write writes the answer to a query.
+func write(ctx context.Context, w http.ResponseWriter, said encode.Result) {
+	_, span := tracing.Start(ctx, "encode")
+	answer, err := encode.New(said)
+	if err != nil {
+		tracing.End(span, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// Histograms may panic, which has to happen before the status is sent.
+	streamed := answer.Points() >= minStreamed && !answer.Histograms()
+	begin := answer.Head()
+	if !streamed {
+		begin = answer.Bytes()
+	}
+	tracing.End(span, nil)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.Write(begin); err != nil || !streamed {
+		return // an error is the client's, which has gone
+	}
+	_, span = tracing.Start(ctx, "stream")
+	_, err = answer.WriteRest(w)
+	tracing.End(span, err)
+}
+
+// failed answers a query whose evaluation has failed, in Prometheus's words where it has some.
+func (a *API) failed(w http.ResponseWriter, err error) {
+	code, typ := respond.Classify(err)
+	text := err.Error()
+	switch typ {
+	case respond.Timeout:
+		var timeout promql.ErrQueryTimeout
+		if !errors.As(err, &timeout) {
+			text = promql.ErrQueryTimeout("fetching: " + text).Error()
+		}
+	case respond.Internal:
+		a.guard.NotePanic(err)
+	case respond.Unavailable:
+		if memory.Exhausted(err) {
+			w.Header().Set("Retry-After", respond.RetryAfter(nil))
+		}
+	case respond.BadData:
+		code, typ = http.StatusUnprocessableEntity, respond.Execution
+	}
+	respond.Error(w, code, typ, text)
+}
+
+// cut cuts a result to so many series, 0 for no limit.
+func cut(r *promql.Result, limit int) {
+	truncated := false
+	switch v := r.Value.(type) {
+	case promql.Matrix:
+		r.Value, truncated = truncate(v, limit)
+	case promql.Vector:
+		r.Value, truncated = truncate(v, limit)
+	case *plan.Matrix:
+		v.Rows, truncated = truncate(v.Rows, limit)
+	}
+	if truncated {
+		r.Warnings.Add(errTruncated)
+	}
+}
+
+var errTruncated = errors.New("results truncated due to limit")
+
+// truncate returns the first rows, at most limit of them if that is not 0, and whether there
+// are more.
+func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit], true
+	}
+	return rows, false
 }
 
 // queryTable evaluates a PromQL query and answers with a table. An error comes before anything is
 // written.
-func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evaluation, asked table.Asked) error {
+func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p params.Evaluation, asked table.Asked) error {
 	limit := 0
 	if text := r.FormValue("limit"); text != "" {
 		var err error
@@ -89,14 +210,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evalua
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
-	opts := promql.NewPrometheusQueryOpts(false, p.Lookback)
-	var q promql.Query
-	var err error
-	if params.IsRange(r.Form) {
-		q, err = a.o.Engine.NewRangeQuery(ctx, a.o.Queryable, opts, p.Query, p.Start, p.End, p.Step)
-	} else {
-		q, err = a.o.Engine.NewInstantQuery(ctx, a.o.Queryable, opts, p.Query, p.Start)
-	}
+	q, err := a.newQuery(ctx, p, false)
 	if err != nil {
 		if _, typ := respond.Classify(err); typ == respond.BadData || typ == respond.Execution {
 			return &resample.Error{Code: resample.CodeInvalidValue, Field: "query", Text: err.Error()}
@@ -104,19 +218,19 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evalua
 		return err
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, q, true)
+	result := a.evaluate(ctx, t, q)
 	if result.Err != nil {
 		return result.Err
 	}
 	cut(result, limit)
-	t, err := table.Of(ctx, result.Value)
+	of, err := table.Of(ctx, result.Value)
 	if err != nil {
 		return err
 	}
-	warnings, infos := result.Warnings.AsStrings(p.Query, 10, 10)
-	t.Warnings = append(warnings, infos...)
+	warnings, infos := result.Warnings.AsStrings(p.Query, mostAnnotations, mostAnnotations)
+	of.Warnings = append(warnings, infos...)
 	_, span := tracing.Start(ctx, "encode")
-	err = asked.Answer(ctx, w, t, a.o.Memory)
+	err = asked.Answer(ctx, w, of, a.o.Memory)
 	tracing.End(span, err)
 	return err
 }

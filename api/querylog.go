@@ -7,20 +7,18 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 // logQuery logs a query that was evaluated, if all are logged or it was slow. Its number is that of
 // /api/v1/status/queries.
-func (a *API) logQuery(ctx context.Context, q promql.Query, took time.Duration, err error) {
+func (a *API) logQuery(ctx context.Context, t *turn, q promql.Query, took time.Duration, err error) {
 	slow := a.o.SlowQueries > 0 && took >= a.o.SlowQueries
 	if !slow && !a.o.LogQueries {
 		return
 	}
-	id, door, text := active.Describe(ctx)
-	fields := []any{"id", id, "door", door, "query", text}
+	fields := []any{"id", t.ID, "door", t.Door, "query", t.Query}
 	if s, ok := q.Statement().(*parser.EvalStmt); ok {
 		fields = append(fields, "start", s.Start.UTC(), "end", s.End.UTC(), "step", s.Interval)
 	}

@@ -8,9 +8,10 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/active"
+	"github.com/promwarp/promwarp/api/compress"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/params"
@@ -33,29 +34,8 @@ var (
 
 // The doors of Prometheus's API, below prefix.
 var (
-	// evaluated are answered by the engine.
-	evaluated = map[string][]string{
-		"/query":       getPost,
-		"/query_range": getPost,
-	}
-	// printed are answered by Prometheus's API with what a query's text means.
-	printed = map[string][]string{
-		"/format_query": getPost,
-		"/parse_query":  getPost,
-	}
-	// here are answered by Prometheus's API from what it was given.
-	here = map[string][]string{
-		"/status/config":       get,
-		"/status/flags":        get,
-		"/status/runtimeinfo":  get,
-		"/status/self_metrics": get,
-		"/features":            get,
-		"/notifications":       get,
-		"/notifications/live":  get,
-		"/openapi.yaml":        get,
-	}
 	// listed are what remote read cannot answer: forwarded to an upstream, or
-	// answered from the queryable where there is none.
+	// answered by API.local where there is none.
 	listed = map[string][]string{
 		"/labels":              getPost,
 		"/label/{name}/values": get,
@@ -71,6 +51,7 @@ var (
 	}
 	// upstreamOnly are kept by a running Prometheus alone.
 	upstreamOnly = map[string][]string{
+		"/openapi.yaml":                  get,
 		"/status/tsdb":                   get,
 		"/status/tsdb/blocks":            get,
 		"/status/walreplay":              get,
@@ -97,10 +78,8 @@ type refusal struct {
 	typ, message string
 }
 
-// routes builds the router of all doors.
-func (a *API) routes() *mux.Router {
-	// Label names in a path may hold an escaped slash, and must arrive at the
-	// upstream as they came.
+// routes builds the router of all doors. Those for remote read are given by their paths.
+func (a *API) routes(read map[string]http.Handler) *mux.Router {
 	f := forward.New(forward.Options{
 		Remotes:      a.o.Remotes,
 		Parser:       a.o.Parser,
@@ -110,28 +89,26 @@ func (a *API) routes() *mux.Router {
 		CORSOrigin:   a.o.CORSOrigin,
 		Logger:       a.logger,
 	})
+	// Label names in a path may hold an escaped slash, and must arrive at the
+	// upstream as they came.
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
-	for path, methods := range evaluated {
-		a.door(m, prefix+path, methods, a.evaluation(prefix+path, a.queries))
-	}
-	for path, methods := range printed {
-		a.door(m, prefix+path, methods, a.notDeep(a.v1))
-	}
-	for path, methods := range here {
-		a.door(m, prefix+path, methods, a.v1)
-	}
-	for path, h := range a.read {
+	a.door(m, prefix+"/query", getPost, a.evaluation(prefix+"/query", false, a.prometheusQuery(false)))
+	a.door(m, prefix+"/query_range", getPost, a.evaluation(prefix+"/query_range", false, a.prometheusQuery(true)))
+	a.door(m, prefix+"/format_query", getPost, a.says(a.formatQuery))
+	a.door(m, prefix+"/parse_query", getPost, a.says(a.parseQuery))
+	for path, h := range read {
 		a.door(m, path, post, whole(h))
 	}
-	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
-	list, only := a.listing(f)
-	for path, methods := range listed {
-		a.door(m, prefix+path, methods, list)
-	}
-	for path, methods := range upstreamOnly {
-		a.door(m, prefix+path, methods, only)
-	}
+	a.door(m, prefix+"/status/buildinfo", get, a.opened(buildInfo))
+	a.door(m, prefix+"/status/config", get, a.says(a.statusConfig))
+	a.door(m, prefix+"/status/flags", get, a.says(constant(a.o.Flags)))
+	a.door(m, prefix+"/status/runtimeinfo", get, a.says(func(*http.Request) (any, annotations.Annotations, error) { return a.o.RuntimeInfo(), nil, nil }))
+	a.door(m, prefix+"/status/self_metrics", get, a.says(a.selfMetrics))
+	a.door(m, prefix+"/features", get, a.says(a.features))
+	a.door(m, prefix+"/notifications", get, a.cors(http.HandlerFunc(a.notifications)))
+	a.door(m, prefix+"/notifications/live", get, a.cors(http.HandlerFunc(a.liveNotifications)))
+	a.listings(m, f)
 	for path, r := range refused {
 		a.door(m, prefix+path, r.methods, a.compressed(a.cors(respond.Always(r.code, r.typ, r.message))))
 	}
@@ -141,9 +118,9 @@ func (a *API) routes() *mux.Router {
 	a.door(m, prefix+"/status/queries", get, a.compressed(http.HandlerFunc(a.queryStatus)))
 	a.door(m, prefix+"/status/cache", get, a.compressed(http.HandlerFunc(a.cacheStatus)))
 	a.door(m, prefix+"/status/gpus", get, a.compressed(http.HandlerFunc(a.gpuStatus)))
-	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.evaluation("/query", http.HandlerFunc(a.query)))))
-	a.door(m, openAPIPath, get, a.compressed(a.cors(http.HandlerFunc(openAPI))))
-	a.door(m, "/explain", getPost, a.withJSON(a.evaluation("/explain", http.HandlerFunc(a.explain))))
+	a.door(m, "/query", getPost, a.orPage(a.evaluation("/query", true, a.query)))
+	a.door(m, openAPIPath, get, a.opened(openAPI))
+	a.door(m, "/explain", getPost, a.evaluation("/explain", true, a.explain))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
 	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))
@@ -168,12 +145,6 @@ func (a *API) routes() *mux.Router {
 	return m
 }
 
-// evaluation has h answer requests whose form was read, once it is their turn, and lists them until
-// they are answered.
-func (a *API) evaluation(door string, h http.Handler) http.Handler {
-	return a.withExecutor(a.active.Watch(door, a.gate.Query(active.Begun(h), a.respondNotAdmitted)))
-}
-
 // door opens path for the given methods, and OPTIONS. Endpoints that change something take PUT, and
 // refuse what a browser sends for a page of another origin: otherwise any page that an operator
 // visits could use them. Clients that are no browsers send neither Origin nor Sec-Fetch-Site.
@@ -188,7 +159,6 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 	if slices.Contains(methods, http.MethodPut) {
 		h = http.NewCrossOriginProtection().Handler(h)
 	}
-	bounded := params.Bounded(a.o.Limits, h)
 	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openAPIPath
 	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -199,8 +169,8 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
-		default:
-			bounded.ServeHTTP(w, r)
+		case params.Bounded(a.o.Limits, w, r):
+			h.ServeHTTP(w, r)
 		}
 	})))
 }
@@ -208,10 +178,21 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 // options tells a browser what a page of another origin may do, which is the same of
 // all doors that such pages may use.
 func (a *API) options(w http.ResponseWriter, r *http.Request) {
-	httputil.SetCORS(w, a.o.CORSOrigin, r)
 	w.Header().Add("Vary", "Accept-Encoding")
+	httputil.SetCORS(w, a.o.CORSOrigin, r)
 	w.WriteHeader(http.StatusNoContent)
 }
+
+// compressed has h answer, compressed as the client prefers.
+func (a *API) compressed(h http.Handler) http.Handler { return compress.Handler(h, a.o.Memory) }
+
+// open has answer write, compressed, and for pages of other origins too.
+func (a *API) open(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter)) {
+	a.opened(func(w http.ResponseWriter, _ *http.Request) { answer(w) }).ServeHTTP(w, r)
+}
+
+// opened is what open makes of a door.
+func (a *API) opened(h http.HandlerFunc) http.Handler { return a.compressed(a.cors(h)) }
 
 // cors lets pages of other origins have h's answers.
 func (a *API) cors(h http.Handler) http.Handler {

@@ -252,6 +252,8 @@ var dataDirectoryDiffers = map[string]differences{
 	"GET /api/v1/status/tsdb?limit=0":                 running,
 	"GET /api/v1/status/tsdb/blocks":                  running,
 	"GET /api/v1/status/walreplay":                    running,
+	"GET /api/v1/openapi.yaml":                        running,
+	"GET /api/v1/openapi.yaml?openapi_version=3.2":    running,
 	"GET /graph?g0.expr=up&g0.tab=1":                  {"status": noServer, "body": noServer, "Content-Type": noServer, "Location": noServer},
 }
 
@@ -459,8 +461,8 @@ var httpTable = []exchange{
 	{request: "GET /api/v1/status/self_metrics", differs: own},
 	{request: "GET /api/v1/features", differs: own},
 	{request: "GET /api/v1/notifications"},
-	{request: "GET /api/v1/openapi.yaml", differs: own},
-	{request: "GET /api/v1/openapi.yaml?openapi_version=3.2", differs: own},
+	{request: "GET /api/v1/openapi.yaml"},
+	{request: "GET /api/v1/openapi.yaml?openapi_version=3.2"},
 	{request: "GET /version", differs: own},
 	{request: "GET /-/healthy", differs: own},
 	{request: "HEAD /-/healthy", differs: differences{"Content-Type": headOfGet}},

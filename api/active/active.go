@@ -1,11 +1,10 @@
 // Package active lists the requests that are being evaluated, or wait for their turn, and cancels
 // those that an operator names.
 //
-// Watch is around the doors that evaluate; it gives a request its number, the statistics of what
-// it fetches, and a context that Cancel ends. A request is in the list from when its form was read
-// until it is answered.
+// Begin lists a request, with statistics of what is fetched for it, and gives it a context that
+// Cancel ends. A request is in the list from when its form was read until it is answered.
 //
-// Start with List.Watch.
+// Start with List.Begin.
 package active
 
 import (
@@ -27,18 +26,20 @@ import (
 type List struct {
 	mu      sync.Mutex
 	last    uint64
-	running map[uint64]*request
+	running map[uint64]*Entry
 }
 
-// request is one that is under way.
-type request struct {
-	id       uint64
-	query    string
-	door     string
+// Entry is a request that is under way.
+type Entry struct {
+	ID    uint64
+	Query string // what it asks for, as text
+	Door  string
+	Stats Stats
+
+	list     *List
 	executor string
 	since    time.Time
 	running  atomic.Bool // it has its turn
-	stats    *Stats
 	cancel   context.CancelFunc
 }
 
@@ -49,20 +50,36 @@ type Stats struct {
 	progress  progress.Request
 }
 
-type key struct{}
+// Begin lists a request whose form was read until End. The request that it returns has the context
+// that Cancel ends.
+func (l *List) Begin(r *http.Request, door string) (*http.Request, *Entry) {
+	ctx, cancel := context.WithCancel(r.Context())
+	e := &Entry{Query: textOf(r.Form), Door: door, list: l, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), cancel: cancel}
+	ctx = progress.With(ctx, &e.Stats.progress)
+	ctx = fanout.WithStats(cache.WithStats(ctx, &e.Stats.Cache), &e.Stats.Upstreams)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running == nil {
+		l.running = map[uint64]*Entry{}
+	}
+	l.last++
+	e.ID = l.last
+	l.running[e.ID] = e
+	return r.WithContext(ctx), e
+}
 
-// Watch has h answer, and lists the request meanwhile. The request's form must have been read.
-func (l *List) Watch(door string, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		q := &request{query: textOf(r.Form), door: door, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), stats: &Stats{}, cancel: cancel}
-		ctx = progress.With(ctx, &q.stats.progress)
-		ctx = fanout.WithStats(cache.WithStats(context.WithValue(ctx, key{}, q), &q.stats.Cache), &q.stats.Upstreams)
-		l.add(q)
-		defer l.remove(q)
-		h.ServeHTTP(w, r.WithContext(ctx))
-	})
+// Begun says that the request no longer waits for its turn.
+func (e *Entry) Begun() { e.running.Store(true) }
+
+// Evaluated says that what is left is to write the answer.
+func (e *Entry) Evaluated() { e.Stats.progress.End() }
+
+// End says that the request is answered.
+func (e *Entry) End() {
+	e.cancel()
+	e.list.mu.Lock()
+	defer e.list.mu.Unlock()
+	delete(e.list.running, e.ID)
 }
 
 // longestText is the most bytes of a query that are listed.
@@ -78,49 +95,6 @@ func textOf(form url.Values) string {
 		text = text[:longestText] + "…"
 	}
 	return text
-}
-
-func (l *List) add(q *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == nil {
-		l.running = map[uint64]*request{}
-	}
-	l.last++
-	q.id = l.last
-	l.running[q.id] = q
-}
-
-func (l *List) remove(q *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.running, q.id)
-}
-
-// Begun has h answer, and notes that the request no longer waits for its turn.
-func Begun(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if q, _ := r.Context().Value(key{}).(*request); q != nil {
-			q.running.Store(true)
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// StatsOf are the statistics of the request that has ctx, or of none.
-func StatsOf(ctx context.Context) *Stats {
-	if q, _ := ctx.Value(key{}).(*request); q != nil {
-		return q.stats
-	}
-	return &Stats{}
-}
-
-// Describe says which request has ctx: its number, its door, and what it asks for. It is 0 for none.
-func Describe(ctx context.Context) (id uint64, door, query string) {
-	if q, _ := ctx.Value(key{}).(*request); q != nil {
-		return q.id, q.door, q.query
-	}
-	return 0, "", ""
 }
 
 // Request is what is shown of a request.
@@ -159,37 +133,36 @@ func (l *List) Requests() []Request {
 	return out
 }
 
-// show describes q as the list of queries under way shows it.
-func (q *request) show() Request {
+// show describes e as the list of queries under way shows it.
+func (e *Entry) show() Request {
 	s := Request{
-		ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
-		Waiting: !q.running.Load(), Stage: q.stats.progress.Stage(), SamplesEvaluated: q.stats.progress.Evaluated(),
+		ID: e.ID, Query: e.Query, Door: e.Door, Executor: e.executor, Since: e.since.UTC(), Seconds: time.Since(e.since).Seconds(),
+		Waiting: !e.running.Load(), Stage: e.Stats.progress.Stage(), SamplesEvaluated: e.Stats.progress.Evaluated(),
 	}
 	if s.Waiting {
 		s.Stage = waiting
 	}
-	s.add(&q.stats.Cache)
-	for _, u := range q.stats.Upstreams.Upstreams() {
+	s.add(&e.Stats.Cache)
+	for _, u := range e.Stats.Upstreams.Upstreams() {
 		s.add(&u.Cache)
 	}
-	s.FetchedBytes = max(s.FetchedBytes, q.stats.progress.Arrived())
+	s.FetchedBytes = max(s.FetchedBytes, e.Stats.progress.Arrived())
 	return s
 }
 
 // bytesOfSample is about what a sample takes in memory, compressed.
 const bytesOfSample = 2
 
-// Mostly reports whether the request that has ctx holds most of the memory that requests under way
+// Mostly reports whether a request holds most of the memory that requests under way
 // and others hold: seven eighths, by what they have fetched and selected, and the least bytes.
-func (l *List) Mostly(ctx context.Context, least, other int64) bool {
-	mine, _ := ctx.Value(key{}).(*request)
+func (e *Entry) Mostly(least, other int64) bool {
 	own, all := int64(0), other
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, q := range l.running {
+	e.list.mu.Lock()
+	defer e.list.mu.Unlock()
+	for _, q := range e.list.running {
 		s := q.show()
-		n := max(q.stats.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
-		if all += n; q == mine {
+		n := max(q.Stats.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
+		if all += n; q == e {
 			own = n
 		}
 	}

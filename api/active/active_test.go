@@ -21,21 +21,21 @@ func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l List
 		turn, done := make(chan struct{}), make(chan error, 1)
-		h := l.Watch("/query", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			<-turn
-			Begun(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				StatsOf(r.Context()).Cache.FetchedBytes.Add(7)
-				StatsOf(r.Context()).Cache.Samples.Add(5)
-				progress.Of(r.Context()).Evaluate(4)
-				defer progress.Of(r.Context()).Fetch()()
-				progress.Of(r.Context()).Arrive(9)
-				<-r.Context().Done()
-				done <- context.Cause(r.Context())
-			})).ServeHTTP(w, r)
-		}))
 		r := httptest.NewRequest(http.MethodGet, "/query", nil)
 		r.Form = url.Values{"query": {"up"}, "executor": {"cpu"}}
-		go h.ServeHTTP(httptest.NewRecorder(), r)
+		go func() {
+			r, e := l.Begin(r, "/query")
+			defer e.End()
+			<-turn
+			e.Begun()
+			e.Stats.Cache.FetchedBytes.Add(7)
+			e.Stats.Cache.Samples.Add(5)
+			progress.Of(r.Context()).Evaluate(4)
+			defer progress.Of(r.Context()).Fetch()()
+			progress.Of(r.Context()).Arrive(9)
+			<-r.Context().Done()
+			done <- context.Cause(r.Context())
+		}()
 		synctest.Wait()
 		since := time.Now().UTC()
 		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Waiting: true, Stage: "waiting"}}, l.Requests())

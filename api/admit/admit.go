@@ -14,12 +14,9 @@ import (
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/tracing"
 )
-
-type slotKey struct{}
 
 // Gate is where requests wait for their turn.
 type Gate struct {
@@ -37,9 +34,6 @@ type Gate struct {
 	Memory   *memory.Pool
 }
 
-// Refuse answers a request that got no slot, for the reason err.
-type Refuse = func(w http.ResponseWriter, r *http.Request, err error)
-
 // admission is a queue and what its requests are called in errors.
 type admission struct {
 	queue     *queue.Queue
@@ -48,47 +42,65 @@ type admission struct {
 	large     *memory.TooLarge
 }
 
-// Query has h answer when there is a slot for the request's query, which is to be given back
-// by EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
-// form, if it has one, must have been read, so that whoever sends one slowly holds no slot.
-func (g *Gate) Query(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, h, refuse)
+// Query calls answer when there is a slot for the request's query, which Turn.Evaluated gives back.
+// The time in the queue counts toward the query's timeout, which ends the context that answer gets.
+// The request's form, if it has one, must have been read, so that whoever sends one slowly holds no
+// slot. An error says why there is no slot; the header says when to come again.
+func (g *Gate) Query(w http.ResponseWriter, r *http.Request, answer func(*http.Request, *Turn)) error {
+	return g.admit(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, answer)
 }
 
-// List is like Query, of requests for labels, series and metadata.
-func (g *Gate) List(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}, h, refuse)
-}
-
-func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler {
+// List has h answer requests for labels, series and metadata when it is their turn, which ends as the
+// answer begins, and refuse those that got none.
+func (g *Gate) List(h http.Handler, refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
+	q := admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
-		defer cancel()
-		a := keyed(q.large, r)
-		if err := a.large.Refuses(a.key, a.start, g.Memory.Limit()); err != nil {
+		if err := g.admit(q, w, r, func(r *http.Request, t *Turn) { h.ServeHTTP(&listed{w, t}, r) }); err != nil {
 			refuse(w, r, err)
-			return
 		}
-		_, span := tracing.Start(ctx, "admission")
-		slot, err := q.queue.Enter(ctx, g.Client(r))
-		tracing.End(span, err)
-		if err != nil {
-			w.Header().Set("Retry-After", respond.RetryAfter(err))
-			refuse(w, r, q.refusal(err))
-			return
-		}
-		defer slot.Leave()
-		a.Slot = slot
-		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, a)))
 	})
 }
 
-// EvaluationEnded gives the slot of a request back: what is left is to write.
-func EvaluationEnded(ctx context.Context) {
-	progress.Of(ctx).End()
-	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil {
-		a.Leave()
+// listed is the http.ResponseWriter of a list, whose turn ends when that is written.
+type listed struct {
+	http.ResponseWriter
+	turn *Turn
+}
+
+// Unwrap is for http.ResponseController.
+func (l *listed) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (l *listed) WriteHeader(code int) {
+	l.turn.slot.Leave()
+	l.ResponseWriter.WriteHeader(code)
+}
+
+// Leave ends the turn of the list that w is for before it is written.
+func Leave(w http.ResponseWriter) {
+	if l, ok := w.(*listed); ok {
+		l.turn.slot.Leave()
 	}
+}
+
+func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, answer func(*http.Request, *Turn)) error {
+	ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
+	defer cancel()
+	t := keyed(q.large, r)
+	if err := t.large.Refuses(t.key, t.start, g.Memory.Limit()); err != nil {
+		return err
+	}
+	_, span := tracing.Start(ctx, "admission")
+	var err error
+	t.slot, err = q.queue.Enter(ctx, g.Client(r))
+	tracing.End(span, err)
+	if err != nil {
+		w.Header().Set("Retry-After", respond.RetryAfter(err))
+		return q.refusal(err)
+	}
+	defer t.slot.Leave()
+	answer(r.WithContext(ctx), t)
+	return nil
 }
 
 // timeout is how long a request's query may take, the queue included. A form that was not

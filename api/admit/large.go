@@ -1,7 +1,7 @@
 package admit
 
 import (
-	"context"
+	"errors"
 	"hash/maphash"
 	"net/http"
 	"time"
@@ -11,26 +11,26 @@ import (
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
-// admitted is a request that has a slot. Its key is the same for requests for one query over ranges of
-// one length, which begin at start, and for resample requests with the same form, whose start is zero.
-type admitted struct {
-	*queue.Slot
+// Turn is a request's turn to be evaluated. Its key is the same for requests for one query over ranges
+// of one length, which begin at start, and for resample requests with the same form, whose start is zero.
+type Turn struct {
+	slot  *queue.Slot
 	large *memory.TooLarge // nil if the request has no key
 	key   uint64
 	start time.Time
 }
 
-// keyed is r's admission, still without a slot.
-func keyed(large *memory.TooLarge, r *http.Request) *admitted {
+// keyed is r's turn, still without a slot.
+func keyed(large *memory.TooLarge, r *http.Request) *Turn {
 	switch {
 	case large == nil || len(r.Form) == 0:
-		return &admitted{}
+		return &Turn{}
 	case r.Form.Get("query") == "":
-		return &admitted{large: large, key: maphash.String(large.Seed, r.Form.Encode())}
+		return &Turn{large: large, key: maphash.String(large.Seed, r.Form.Encode())}
 	}
 	e, err := params.Parse(r, time.Now())
 	if err != nil {
-		return &admitted{}
+		return &Turn{}
 	}
 	var h maphash.Hash
 	h.SetSeed(large.Seed)
@@ -38,13 +38,16 @@ func keyed(large *memory.TooLarge, r *http.Request) *admitted {
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(0)
 	}
-	return &admitted{large: large, key: h.Sum64(), start: e.Start}
+	return &Turn{large: large, key: h.Sum64(), start: e.Start}
 }
 
-// NeededTooMuch says that the request's query needed more memory than there is, as err says: the
-// same query is refused for a while before its samples are fetched.
-func NeededTooMuch(ctx context.Context, err *memory.TooLargeError) {
-	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil {
-		a.large.Note(a.key, a.start, err)
+// Evaluated gives the slot of the request back: what is left is to write. err is what the evaluation
+// failed for; of a *memory.TooLargeError the same query is refused for a while before its samples are
+// fetched.
+func (t *Turn) Evaluated(err error) {
+	var large *memory.TooLargeError
+	if errors.As(err, &large) {
+		t.large.Note(t.key, t.start, large)
 	}
+	t.slot.Leave()
 }

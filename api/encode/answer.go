@@ -3,46 +3,41 @@
 //
 // The bulk of a large answer is points. Times that series share are formatted once for an answer,
 // and pieces of it are encoded on all cores and written in order, so that no more than a few of them
-// are in memory.
-//
-// Only matrices and vectors are written here. What surrounds them (status, statistics, warnings),
-// scalars, strings, errors and native histograms are left to Prometheus's encoder.
+// are in memory. What surrounds the points (statistics, warnings) is left to the JSON library that
+// Prometheus uses.
 //
 // Start with New.
 package encode
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/prometheus/prometheus/promql"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Codec is a v1.Codec that encodes every response as Prometheus's own v1.JSONCodec does.
-type Codec struct{ v1.JSONCodec }
+// JSON writes values as Prometheus's API does. Labels, series, points and histograms are not among
+// them: what New and AppendLabels write is.
+var JSON = jsoniter.ConfigCompatibleWithStandardLibrary
 
-// Encode implements v1.Codec.
-func (c Codec) Encode(resp *v1.Response) ([]byte, error) {
-	a, err := New(resp)
-	if err != nil {
-		return nil, err
-	}
-	if a == nil {
-		return c.JSONCodec.Encode(resp)
-	}
-	return a.Bytes(), nil
+// Result is what a query's response says.
+type Result struct {
+	Value           parser.Value     // a *plan.Matrix, or one of package promql
+	Stats           stats.QueryStats // nil says nothing
+	Warnings, Infos []string
 }
 
-// Answer is a query's response that is ready to be encoded. It refers to the
-// response's series, which must stay as they are for as long as it is used. An
+// Answer is a Result that is ready to be encoded. It refers to the
+// value's series, which must stay as they are for as long as it is used. An
 // Answer may be encoded any number of times.
 type Answer struct {
 	head, tail []byte
@@ -73,12 +68,10 @@ const (
 	leastPiece = 1024
 )
 
-// New returns the encoding of a response. It is nil, without an error, when the
-// response is not a matrix or a vector; Codec encodes these too. An error is
-// one of Prometheus's encoder.
-func New(resp *v1.Response) (*Answer, error) {
-	a, err := newAnswer(resp, pieceWeight)
-	if a == nil || err != nil || a.cores == 1 || a.weight < pieceWeight {
+// New returns the encoding of a result. An error is one of JSON.
+func New(r Result) (*Answer, error) {
+	a, err := newAnswer(r, pieceWeight)
+	if err != nil || a.cores == 1 || a.weight < pieceWeight {
 		return a, err
 	}
 	if piece := max(a.weight/(4*a.cores), leastPiece); piece < pieceWeight {
@@ -87,29 +80,46 @@ func New(resp *v1.Response) (*Answer, error) {
 	return a, nil
 }
 
-func newAnswer(resp *v1.Response, piece int) (*Answer, error) {
-	d, ok := resp.Data.(*v1.QueryData)
-	if !ok || d == nil {
-		return nil, nil
+func newAnswer(r Result, piece int) (*Answer, error) {
+	a := &Answer{cores: runtime.GOMAXPROCS(0), rows: vector(nil)}
+	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
+	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
+	var err error
+	add := func(to *[]byte, name string, value any) {
+		text, failed := JSON.Marshal(value)
+		if failed != nil {
+			err = failed
+		}
+		*to = append(append(*to, name...), text...)
 	}
-	a := &Answer{cores: runtime.GOMAXPROCS(0)}
-	switch r := d.Result.(type) {
+	switch v := r.Value.(type) {
 	case *plan.Matrix:
-		a.rows = matrix{newSteps(r), len(r.Rows)}
+		a.rows = matrix{newSteps(v), len(v.Rows)}
 	case promql.Matrix:
-		m := matrix{points(r), len(r)}
+		m := matrix{points(v), len(v)}
 		a.rows, a.histograms = m, m.hasHistograms()
 	case promql.Vector:
-		a.rows, a.histograms = vector(r), vector(r).hasHistograms()
-	default:
-		return nil, nil
+		a.rows, a.histograms = vector(v), vector(v).hasHistograms()
 	}
-	var err error
-	if a.head, a.tail, err = envelope(resp, d); err != nil {
-		return nil, err
+	switch r.Value.Type() {
+	case parser.ValueTypeMatrix, parser.ValueTypeVector:
+		a.head, a.tail = append(a.head, '['), append(a.tail, ']')
+	default: // a number or a text, which is no row
+		add(&a.head, "", r.Value)
 	}
+	if r.Stats != nil {
+		add(&a.tail, `,"stats":`, r.Stats)
+	}
+	a.tail = append(a.tail, '}')
+	if len(r.Warnings) > 0 {
+		add(&a.tail, `,"warnings":`, r.Warnings)
+	}
+	if len(r.Infos) > 0 {
+		add(&a.tail, `,"infos":`, r.Infos)
+	}
+	a.tail = append(a.tail, '}')
 	a.cut(piece)
-	return a, nil
+	return a, err
 }
 
 // cut cuts the rows into pieces of a weight.
@@ -124,29 +134,6 @@ func (a *Answer) cut(piece int) {
 	}
 }
 
-// noRows is how Prometheus's encoder writes a result without rows. Only the
-// status and the result's type come before it.
-var noRows = []byte(`"result":[]`)
-
-// envelope has Prometheus's encoder write the response with an empty result in
-// the place of its own, and returns what it writes before and after the rows.
-func envelope(resp *v1.Response, d *v1.QueryData) (head, tail []byte, err error) {
-	without := *d
-	without.Result = promql.Matrix{}
-	around := *resp
-	around.Data = &without
-	b, err := v1.JSONCodec{}.Encode(&around)
-	if err != nil {
-		return nil, nil, err
-	}
-	i := bytes.Index(b, noRows)
-	if i < 0 {
-		return nil, nil, fmt.Errorf("encode: no %s in a response of Prometheus's encoder", noRows)
-	}
-	i += len(noRows) - 1
-	return b[:i:i], b[i:], nil
-}
-
 // Head is what comes before the first row. It is not empty.
 func (a *Answer) Head() []byte { return a.head }
 
@@ -159,7 +146,7 @@ func (a *Answer) Histograms() bool { return a.histograms }
 
 // Bytes returns the whole answer in memory of its own.
 func (a *Answer) Bytes() []byte {
-	b := a.rows.append(bytes.Clone(a.head), a.cuts[0], a.cuts[len(a.cuts)-1])
+	b := a.rows.append(slices.Clone(a.head), a.cuts[0], a.cuts[len(a.cuts)-1])
 	return append(b, a.tail...)
 }
 

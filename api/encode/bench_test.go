@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -66,8 +65,17 @@ func (k kind) steps(series, points int) *plan.Matrix {
 	return m
 }
 
-// BenchmarkMatrix encodes 1000 series of 760 points, by Prometheus's codec, by
-// Codec, as an executor has them, and written piece by piece, as the API does, on one core and on all.
+// whole encodes a result at once.
+func whole(r Result) ([]byte, error) {
+	a, err := New(r)
+	if err != nil {
+		return nil, err
+	}
+	return a.Bytes(), nil
+}
+
+// BenchmarkMatrix encodes 1000 series of 760 points, by Prometheus's codec,
+// whole, as an executor has them, and written piece by piece, as the API does, on one core and on all.
 func BenchmarkMatrix(b *testing.B) {
 	const series, points = 1000, 760
 	for _, k := range kinds {
@@ -83,9 +91,9 @@ func BenchmarkMatrix(b *testing.B) {
 				b.ReportMetric(float64(series*points)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpoints/s")
 			})
 		}
-		run("prometheus", func() error { _, err := v1.JSONCodec{}.Encode(resp); return err })
-		run("codec", func() error { _, err := Codec{}.Encode(resp); return err })
-		run("steps", func() error { _, err := Codec{}.Encode(steps); return err })
+		run("prometheus", func() error { _, err := byPrometheus(resp); return err })
+		run("whole", func() error { _, err := whole(resp); return err })
+		run("steps", func() error { _, err := whole(steps); return err })
 		for _, cores := range []int{1, runtime.GOMAXPROCS(0)} {
 			name := "stream"
 			if cores == 1 {
@@ -133,8 +141,8 @@ func BenchmarkVector(b *testing.B) {
 	resp := respond(v)
 	for _, c := range []struct {
 		name   string
-		encode func(*v1.Response) ([]byte, error)
-	}{{"prometheus", v1.JSONCodec{}.Encode}, {"codec", Codec{}.Encode}} {
+		encode func(Result) ([]byte, error)
+	}{{"prometheus", byPrometheus}, {"whole", whole}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,14 +1,12 @@
 package encode
 
 import (
-	"bytes"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"github.com/prometheus/prometheus/util/jsonutil"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -231,24 +229,18 @@ func (v vector) append(b []byte, from, to cursor) []byte {
 	return b
 }
 
-// histogramBatch is how many histograms go to Prometheus's encoder at once.
-const histogramBatch = 64
-
-// appendHistograms has Prometheus's encoder write histograms with their times,
-// `[t,{…}],[t,{…}]`, and appends that.
+// appendHistograms appends histograms with their times, `[t,{…}],[t,{…}]`.
 func appendHistograms(b []byte, ps []promql.HPoint) []byte {
-	for batch := range slices.Chunk(ps, histogramBatch) {
-		if &batch[0] != &ps[0] {
+	s := JSON.BorrowStream(nil)
+	defer JSON.ReturnStream(s)
+	for i, p := range ps {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		text, err := v1.JSONCodec{}.Encode(&v1.Response{Data: batch})
-		from := bytes.IndexByte(text, '[')
-		to := bytes.LastIndexByte(text, ']')
-		if err != nil || from < 0 || to < from {
-			// Prometheus's encoder of histograms has no errors.
-			panic(fmt.Sprintf("encode: Prometheus's encoder wrote %q for histograms, error %v", text, err))
-		}
-		b = append(b, text[from+1:to]...)
+		s.SetBuffer(s.Buffer()[:0])
+		jsonutil.MarshalHistogram(p.H, s)
+		b = append(appendTimestamp(append(b, '['), p.T), ',')
+		b = append(append(b, s.Buffer()...), ']')
 	}
 	return b
 }

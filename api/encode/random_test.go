@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/stats"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
@@ -209,12 +208,10 @@ func randomVector(r *rand.Rand) promql.Vector {
 	return v
 }
 
-// respond returns a successful response with a value.
-func respond(v parser.Value) *v1.Response {
-	return &v1.Response{Status: "success", Data: &v1.QueryData{ResultType: v.Type(), Result: v}}
-}
+// respond returns a result with a value and nothing else.
+func respond(v parser.Value) Result { return Result{Value: v} }
 
-func randomResponse(r *rand.Rand) *v1.Response {
+func randomResponse(r *rand.Rand) Result {
 	var v parser.Value
 	switch r.IntN(10) {
 	case 0:
@@ -231,7 +228,7 @@ func randomResponse(r *rand.Rand) *v1.Response {
 		samples := stats.NewQuerySamples(true)
 		samples.InitStepTracking(0, 10, 1)
 		samples.IncrementSamplesAtStep(1, r.Int64N(100))
-		resp.Data.(*v1.QueryData).Stats = stats.NewQueryStats(&stats.Statistics{Timers: stats.NewQueryTimers(), Samples: samples})
+		resp.Stats = stats.NewQueryStats(&stats.Statistics{Timers: stats.NewQueryTimers(), Samples: samples})
 	}
 	for range r.IntN(3) {
 		resp.Warnings = append(resp.Warnings, randomString(r)+`"result":[]`)

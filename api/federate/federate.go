@@ -39,7 +39,7 @@ type Options struct {
 	NotePanic func(error)
 }
 
-// Door is the http.Handler of /federate.
+// Door answers /federate.
 type Door struct{ o Options }
 
 // New returns the door.
@@ -53,8 +53,8 @@ type exposed struct {
 	h      *histogram.FloatHistogram // nil if it is a float
 }
 
-// ServeHTTP answers with the newest sample of each series that a match[] selects.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Answer answers with the newest sample of each series that a match[] selects.
+func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn *admit.Turn) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, fmt.Sprintf("error parsing form values: %v", err), http.StatusBadRequest)
 		return
@@ -65,7 +65,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	samples, err := d.newest(r, selectors, time.Now())
-	admit.EvaluationEnded(r.Context())
+	turn.Evaluated(nil)
 	if err != nil {
 		d.Failed(w, r, err)
 		return

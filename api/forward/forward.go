@@ -64,7 +64,7 @@ var forwardedHeaders = []string{
 
 // answerTypes are the media types of a Prometheus's answers. Others are not passed on: a browser would
 // show HTML, and run what is in it, as promwarp's own.
-var answerTypes = []string{"application/json", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
+var answerTypes = []string{"application/json", "application/yaml", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
 
 // Options are what a Forwarder is made from.
 type Options struct {
@@ -142,7 +142,6 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			r.Out.Host = base.Host
 		},
 		ModifyResponse: func(resp *http.Response) error {
-			admit.EvaluationEnded(resp.Request.Context()) // what is left is to write
 			switch resp.StatusCode {
 			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 				// Not the client's credentials were refused, so it must not be asked for others.
@@ -179,7 +178,12 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), f.o.Timeout)
 		defer cancel()
-		p.ServeHTTP(w, r.WithContext(ctx))
+		proxy := *p
+		proxy.ModifyResponse = func(resp *http.Response) error {
+			admit.Leave(w) // what is left is to write
+			return p.ModifyResponse(resp)
+		}
+		proxy.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -1,6 +1,6 @@
 // Package guard surrounds doors: it bounds what requests hold (bodies that come slowly or are
 // large, clients that read nothing), measures and logs them, and survives their panics.
-// Guard.Arrived comes first, around all doors; Guard.Door is around each.
+// Guard.Arrived comes first, for all doors; Guard.Door is around each.
 package guard
 
 import (
@@ -64,24 +64,22 @@ type Guard struct {
 // maxHeaderFields is the most fields of a request's header.
 const maxHeaderFields = 1000
 
-// Arrived refuses requests whose header has too many fields, and has h answer the others,
-// whose bodies must come in time. Browsers take no answer for another type than it says.
-func (g *Guard) Arrived(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		n := 0
-		for _, values := range r.Header {
-			n += len(values)
-		}
-		if n > maxHeaderFields {
-			http.Error(w, fmt.Sprintf("the request's header has more than the %d fields that promwarp takes", maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge)
-			return
-		}
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = newTimedBody(w, r.Body, g.BodyTimeout)
-		}
-		h.ServeHTTP(w, r)
-	})
+// Arrived refuses requests whose header has too many fields, and reports whether this is another,
+// whose body must come in time. Browsers take no answer for another type than it says.
+func (g *Guard) Arrived(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	n := 0
+	for _, values := range r.Header {
+		n += len(values)
+	}
+	if n > maxHeaderFields {
+		http.Error(w, fmt.Sprintf("the request's header has more than the %d fields that promwarp takes", maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge)
+		return false
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = newTimedBody(w, r.Body, g.BodyTimeout)
+	}
+	return true
 }
 
 // Door measures, logs and bounds what h does, and survives its panics.

@@ -1,5 +1,5 @@
 // Package params reads the parameters of requests as Prometheus does, and says in its words what
-// is wrong with them. Parse reads those of a query; ReadForm reads the form that they are in.
+// is wrong with them. ParseAs and Parse read those of a query; ReadForm reads the form that they are in.
 package params
 
 import (
@@ -25,41 +25,46 @@ type Evaluation struct {
 	Step       time.Duration
 	Timeout    time.Duration
 	Lookback   time.Duration
+	Limit      int // of series in the answer; 0 is none. Parse leaves it at that
 }
 
-// Parse reads the parameters of a query as Prometheus does, with its
-// words for what is wrong.
+// Parse reads the parameters of a query for promwarp's own endpoints, where start, end and step
+// make it a range query. Unlike Prometheus it refuses numbers that are no times.
 func Parse(r *http.Request, now time.Time) (Evaluation, error) {
-	e := Evaluation{Query: r.FormValue("query"), Start: now, End: now}
-	var err error
-	if IsRange(r.Form) {
-		if e.Start, err = Time(r.FormValue("start")); err != nil {
-			return e, invalid("start", err)
+	for _, name := range []string{"time", "start", "end", "step", "timeout", "lookback_delta"} {
+		if f, err := strconv.ParseFloat(r.FormValue(name), 64); err == nil && !isTime(f) {
+			return Evaluation{}, Invalid(name, errTime(r.FormValue(name)))
 		}
-		if e.End, err = Time(r.FormValue("end")); err != nil {
-			return e, invalid("end", err)
-		}
-		if e.End.Before(e.Start) {
-			return e, invalid("end", errors.New("end timestamp must not be before start time"))
-		}
-		if e.Step, err = Duration(r.FormValue("step")); err != nil {
-			return e, invalid("step", err)
-		}
-		if e.Step <= 0 {
-			return e, invalid("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
-		}
-		if e.End.Sub(e.Start)/e.Step > maxPoints {
-			return e, errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
-		}
-	} else if s := r.FormValue("time"); s != "" {
-		if e.Start, err = Time(s); err != nil {
-			return e, invalid("time", err)
-		}
+	}
+	return read(IsRange(r.Form), r, now)
+}
+
+// ParseAs reads the parameters of an instant or a range query as Prometheus does.
+func ParseAs(ranged bool, r *http.Request, now time.Time) (Evaluation, error) {
+	limit, err := Limit(r.FormValue("limit"))
+	if err != nil {
+		return Evaluation{}, err
+	}
+	e, err := read(ranged, r, now)
+	e.Limit = limit
+	return e, err
+}
+
+// read reads what Prometheus's endpoints and promwarp's have in common.
+func read(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
+	e.Query = r.FormValue("query")
+	if ranged {
+		err = e.readRange(r)
+	} else {
+		e.Start, err = TimeOr(r, "time", now)
 		e.End = e.Start
+	}
+	if err != nil {
+		return e, err
 	}
 	if s := r.FormValue("timeout"); s != "" {
 		if e.Timeout, err = Duration(s); err != nil {
-			return e, invalid("timeout", err)
+			return e, Invalid("timeout", err)
 		}
 	}
 	if s := r.FormValue("lookback_delta"); s != "" {
@@ -70,39 +75,128 @@ func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 	return e, nil
 }
 
+// readRange reads start, end and step.
+func (e *Evaluation) readRange(r *http.Request) (err error) {
+	if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
+		return Invalid("start", err)
+	}
+	if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
+		return Invalid("end", err)
+	}
+	if e.End.Before(e.Start) {
+		return Invalid("end", errors.New("end timestamp must not be before start time"))
+	}
+	if e.Step, err = Duration(r.FormValue("step")); err != nil {
+		return Invalid("step", err)
+	}
+	if e.Step <= 0 {
+		return Invalid("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
+	}
+	if e.End.Sub(e.Start)/e.Step > maxPoints {
+		return errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
+	}
+	return nil
+}
+
 // IsRange reports whether a form asks for a range query.
 func IsRange(f url.Values) bool {
 	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }
 
-// Error is what is wrong with a parameter.
+// Error is what is wrong with a parameter, or without one with the request.
 type Error struct {
 	Parameter string
 	Err       error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("invalid parameter %q: %v", e.Parameter, e.Err) }
+func (e *Error) Error() string {
+	if e.Parameter == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("invalid parameter %q: %v", e.Parameter, e.Err)
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
-func invalid(parameter string, err error) error { return &Error{parameter, err} }
+// Invalid returns an *Error.
+func Invalid(parameter string, err error) error { return &Error{parameter, err} }
+
+// Limit reads the most elements of an answer, 0 for no limit.
+func Limit(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 0 {
+		err = errors.New("limit must be non-negative")
+	}
+	if err != nil {
+		return 0, Invalid("limit", err)
+	}
+	return n, nil
+}
+
+// The times that stand for no bound in Prometheus's API. Go writes them, but does not read them.
+var (
+	MinTime = time.Unix(math.MinInt64/1000+62135596801, 0).UTC()
+	MaxTime = time.Unix(math.MaxInt64/1000-62135596801, 999999999).UTC()
+)
+
+// TimeOr reads a parameter that need not be there, as Prometheus does.
+func TimeOr(r *http.Request, parameter string, otherwise time.Time) (time.Time, error) {
+	s := r.FormValue(parameter)
+	if s == "" {
+		return otherwise, nil
+	}
+	t, err := prometheusTime(s)
+	if err != nil {
+		return t, Invalid(parameter, fmt.Errorf("invalid time value for '%s': %w", parameter, err))
+	}
+	return t, nil
+}
 
 // Time reads seconds since the epoch, to the millisecond, or RFC 3339.
 func Time(s string) (time.Time, error) {
+	t, err := prometheusTime(s)
+	if f, number := strconv.ParseFloat(s, 64); number == nil && !isTime(f) {
+		return t, errTime(s)
+	}
+	return t, err
+}
+
+// isTime reports whether a number of seconds can be a time.
+func isTime(f float64) bool { return math.Abs(f) < math.MaxInt64/2000 }
+
+func errTime(s string) error { return fmt.Errorf("cannot parse %q to a valid timestamp", s) }
+
+// prometheusTime is Time, but takes all numbers, as Prometheus does.
+func prometheusTime(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		if ms := math.Round(f * 1000); math.Abs(ms) < math.MaxInt64/2 {
-			return time.UnixMilli(int64(ms)).UTC(), nil
-		}
-	} else if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return seconds(f), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
+	switch s {
+	case MinTime.Format(time.RFC3339Nano):
+		return MinTime, nil
+	case MaxTime.Format(time.RFC3339Nano):
+		return MaxTime, nil
+	}
+	return time.Time{}, errTime(s)
+}
+
+// seconds is a time since the epoch, cut to milliseconds as Prometheus does it.
+func seconds(f float64) time.Time {
+	whole, part := math.Modf(f)
+	return time.Unix(int64(whole), int64(math.Round(part*1000)/1000*float64(time.Second))).UTC()
 }
 
 // Duration reads seconds or a Prometheus duration such as 5m.
 func Duration(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		if ns := f * float64(time.Second); math.Abs(ns) < math.MaxInt64 {
-			return time.Duration(ns), nil
+		if ns := f * float64(time.Second); !(math.Abs(ns) >= math.MaxInt64) {
+			return time.Duration(ns), nil // what is no number is less than all durations
 		}
 		return 0, fmt.Errorf("cannot parse %q to a valid duration. It overflows int64", s)
 	}

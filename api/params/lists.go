@@ -16,22 +16,20 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// Bounded has h answer the requests whose lists are within the limits, and refuses the others before
-// anything is made of what they list. It is the same for all endpoints, as each selector costs each
-// of them. The body stays readable for h, which may forward it.
-func Bounded(limits planner.Limits, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := formBody(r)
-		if err != nil {
-			FormError(w, err)
-			return
-		}
-		if name, err := checkLists(limits, r.URL.RawQuery, string(body)); err != nil {
-			BeyondLimits(w, name, err)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+// Bounded reports whether a request's lists are within the limits, and refuses it where they are not,
+// before anything is made of what they list. It is the same for all endpoints, as each selector costs
+// each of them. The body stays readable for who answers, and may forward it.
+func Bounded(limits planner.Limits, w http.ResponseWriter, r *http.Request) bool {
+	body, err := formBody(r)
+	if err != nil {
+		FormError(w, err)
+		return false
+	}
+	if name, err := checkLists(limits, r.URL.RawQuery, string(body)); err != nil {
+		BeyondLimits(w, name, err)
+		return false
+	}
+	return true
 }
 
 // formBody reads the body of a request that sends a form in one part, and leaves the same bytes to

@@ -9,7 +9,6 @@
 package resampled
 
 import (
-	"context"
 	"errors"
 	"mime"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/internal/memory"
@@ -33,8 +31,13 @@ type Door struct {
 	Known     resample.Known
 	Memory    *memory.Pool // for answers; nil is without limit
 	NotePanic func(error)  // logs an error that is a panic
-	// TooLarge notes what alone needs more memory than there is, and returns the error that says so.
-	TooLarge func(ctx context.Context, err error) error
+}
+
+// Turn is a request's turn to be evaluated.
+type Turn interface {
+	// Evaluated ends it: what is left is to write. It returns the error of the evaluation, which is a
+	// *memory.TooLargeError where the request alone needs more memory than there is.
+	Evaluated(err error) error
 }
 
 // Form gives a request with a JSON body the form that says the same, with the parameters of its
@@ -75,14 +78,14 @@ func (d *Door) Failed(w http.ResponseWriter, err error) {
 }
 
 // Answer answers a request whose form was read.
-func (d *Door) Answer(w http.ResponseWriter, r *http.Request) {
-	if err := d.answer(w, r); err != nil {
+func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn Turn) {
+	if err := d.answer(w, r, turn); err != nil {
 		d.Failed(w, err)
 	}
 }
 
 // answer computes and writes the answer. An error comes before anything is written.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, turn Turn) error {
 	asked, err := table.Ask(r.Header, r.Form)
 	if err != nil {
 		return err
@@ -95,11 +98,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 		return &resample.Error{Code: resample.CodeConflict, Field: "explain", Text: "the format " + asked.Name + " has no place for an explanation", Hint: "use format=json, or /explain"}
 	}
 	result, err := d.Executor.Run(r.Context(), d.Queryable, p)
-	if err != nil {
-		err = d.TooLarge(r.Context(), err)
-	}
-	admit.EvaluationEnded(r.Context())
-	if err != nil {
+	if err = turn.Evaluated(err); err != nil {
 		return err
 	}
 	defer result.Release()
@@ -131,7 +130,7 @@ func (d *Door) plan(form url.Values) (*resample.Plan, error) {
 
 // Explain answers with how a request whose form was read is computed, and with analyze what that
 // took.
-func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
+func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyze bool) {
 	p, err := d.plan(r.Form)
 	if err != nil {
 		d.Failed(w, err)
@@ -140,8 +139,7 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
 	x := d.Executor.Explain(p)
 	if analyze {
 		result, err := d.Executor.Run(r.Context(), d.Queryable, p)
-		admit.EvaluationEnded(r.Context())
-		if err != nil {
+		if err = turn.Evaluated(err); err != nil {
 			d.Failed(w, err)
 			return
 		}

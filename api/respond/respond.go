@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/rescue"
@@ -63,13 +64,14 @@ const StatusClientClosed = 499
 // os.ErrDeadlineExceeded.
 var ErrSlowBody = fmt.Errorf("the request's body did not arrive in time: %w", os.ErrDeadlineExceeded)
 
-// Error writes an error of the given type in Prometheus's form.
+// Error writes an error of the given type as Prometheus does, byte for byte.
 func Error(w http.ResponseWriter, code int, typ, message string) {
-	writeJSON(w, code, struct {
+	b, err := encode.JSON.Marshal(struct {
 		Status    string `json:"status"`
 		ErrorType string `json:"errorType"`
 		Error     string `json:"error"`
 	}{"error", typ, message})
+	write(w, code, b, err)
 }
 
 // Mistake says what is wrong with a request, for programs.
@@ -97,14 +99,20 @@ func Data(w http.ResponseWriter, data any) {
 	}{"success", data})
 }
 
-// Warned writes an answer, with warnings and infos where there are any.
+// Warned writes an answer as Prometheus does, byte for byte, with warnings and infos where there are
+// any: encode.JSON must be able to write the data.
 func Warned(w http.ResponseWriter, data any, warnings, infos []string) {
-	writeJSON(w, http.StatusOK, struct {
+	b, err := encode.JSON.Marshal(struct {
 		Status   string   `json:"status"`
 		Data     any      `json:"data"`
 		Warnings []string `json:"warnings,omitempty"`
 		Infos    []string `json:"infos,omitempty"`
 	}{"success", data, warnings, infos})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	write(w, http.StatusOK, b, nil)
 }
 
 // Invalid says that a parameter is wrong, in Prometheus's words.
@@ -151,6 +159,10 @@ func RetryAfter(err error) string {
 
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	b, err := json.Marshal(body)
+	write(w, code, b, err)
+}
+
+func write(w http.ResponseWriter, code int, b []byte, err error) {
 	if err != nil {
 		code, b = http.StatusInternalServerError, []byte(`{"status":"error","errorType":"internal","error":"the answer cannot be written as JSON"}`)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/encode"
@@ -68,7 +67,7 @@ func BenchmarkFormats(b *testing.B) {
 		})
 	}
 	bench("json", func(w io.Writer) error {
-		a, err := encode.New(&v1.Response{Status: "success", Data: &v1.QueryData{ResultType: m.Type(), Result: m}})
+		a, err := encode.New(encode.Result{Value: m})
 		require.NoError(b, err)
 		_, err = w.Write(a.Head())
 		require.NoError(b, err)

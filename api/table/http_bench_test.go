@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -48,7 +47,7 @@ func BenchmarkHTTP(b *testing.B) {
 		bench(name+", bytes alone", func(w io.Writer) error { _, err := w.Write(all.Bytes()); return err })
 	}
 	both("json", func(w io.Writer) error {
-		a, err := encode.New(&v1.Response{Status: "success", Data: &v1.QueryData{ResultType: m.Type(), Result: m}})
+		a, err := encode.New(encode.Result{Value: m})
 		require.NoError(b, err)
 		_, err = w.Write(a.Head())
 		require.NoError(b, err)

@@ -299,7 +299,8 @@ func TestScripts(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	prometheus := startDemoPrometheus(l, db, promslog.NewNopLogger())
+	prometheus, err := startDemoPrometheus(l, db, promslog.NewNopLogger())
+	require.NoError(t, err)
 	t.Cleanup(prometheus.Close)
 
 	serve := func(h http.HandlerFunc) string {

@@ -188,13 +188,13 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
 	var o api.Options
 	s.Storage.Remote.Apply(&o)
-	require.Equal(t, api.Options{ReadSamples: 1, ReadFrameBytes: 1 << 20, ReadQueries: 1000, ReadChunks: "auto"}, o)
+	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000, Chunks: "auto"}}, o)
 
 	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
 	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
 	require.False(t, s.Web.EnablePprof)
 	s.Storage.Remote.Apply(&o)
-	require.Equal(t, -1, o.ReadSamples, "no limit")
+	require.Zero(t, o.Read.SampleLimit, "no limit")
 	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, Source{Dir: "d", Setting: "tsdb.path"}, src)

@@ -89,19 +89,13 @@ func (s *Settings) Library() (l aggregate.Library, err error) {
 	return l, errors.Join(all...)
 }
 
-// Apply gives the settings to the doors, where 0 is a default instead of no limit.
+// Apply gives the settings to the doors.
 func (s *remoteSettings) Apply(o *api.Options) {
-	limit := func(n int) int {
-		if n == 0 {
-			return -1
-		}
-		return n
-	}
-	o.ReadSamples = limit(s.ReadSampleLimit)
-	o.ReadStreamSamples = int64(s.ReadStreamSampleLimit)
-	o.ReadFrameBytes = int(s.ReadMaxBytesInFrame)
-	o.ReadQueries = limit(s.ReadMaxQueries)
-	o.ReadChunks = serve.Chunks(s.ReadChunks)
+	o.Read.SampleLimit = s.ReadSampleLimit
+	o.Read.StreamSampleLimit = int64(s.ReadStreamSampleLimit)
+	o.Read.FrameBytes = int(s.ReadMaxBytesInFrame)
+	o.Read.MaxQueries = s.ReadMaxQueries
+	o.Read.Chunks = serve.Chunks(s.ReadChunks)
 }
 
 // Apply gives the settings to the doors.

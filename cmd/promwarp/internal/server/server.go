@@ -24,7 +24,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/exporter-toolkit/web"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"go.yaml.in/yaml/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -266,12 +265,12 @@ func (s *Server) URL() string {
 }
 
 // runtimeInfo is what /api/v1/status/runtimeinfo says.
-func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
-	i := api.RuntimeInfo(s.start)
+func (s *Server) runtimeInfo() api.RuntimeInfo {
+	i := api.NewRuntimeInfo(s.start)
 	s.reloadInfo.Lock()
 	defer s.reloadInfo.Unlock()
 	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
-	return i, nil
+	return i
 }
 
 // validate checks settings, but for the source where one is given.

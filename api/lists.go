@@ -1,0 +1,322 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/timestamp"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/api/encode"
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
+)
+
+// said answers a request as Prometheus does: with data, nothing at all if that is nil, or an error, which is
+// a *params.Error if the request is wrong.
+type said func(r *http.Request) (data any, warnings annotations.Annotations, err error)
+
+// says has f answer.
+func (a *API) says(f said) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.open(w, r, func(w http.ResponseWriter) {
+			data, warnings, err := f(r)
+			switch {
+			case errors.As(err, new(*params.Error)):
+				respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+			case err != nil:
+				a.failed(w, err)
+			case data == nil:
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				warned, infos := warnings.AsStrings(r.FormValue("query"), mostAnnotations, mostAnnotations)
+				respond.Warned(w, data, warned, infos)
+			}
+		})
+	})
+}
+
+// jsonText is JSON that is written as it is.
+type jsonText []byte
+
+// MarshalJSON implements json.Marshaler.
+func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
+
+// local answers what a running Prometheus lists, by path, where samples come from a data directory:
+// names and series from that, and of scraping, rules and exemplars that there are none.
+func (a *API) local() map[string]said {
+	return map[string]said{
+		"/labels":              a.labelNames,
+		"/label/{name}/values": a.labelValues,
+		"/series":              a.series,
+		"/query_exemplars":     a.exemplars,
+		"/metadata":            metadata,
+		"/targets":             targets,
+		"/targets/metadata":    a.targetMetadata,
+		"/scrape_pools":        constant(map[string][]string{"scrapePools": {}}),
+		"/rules":               a.rules,
+		"/alerts":              constant(map[string][]string{"alerts": {}}),
+		"/alertmanagers":       constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}}),
+	}
+}
+
+// constant says the same to all.
+func constant(data any) said {
+	return func(*http.Request) (any, annotations.Annotations, error) { return data, nil, nil }
+}
+
+// listed is what a request for names or series asks for.
+type listing struct {
+	querier  storage.Querier // to be closed
+	hints    storage.SelectHints
+	limit    int
+	matchers [][]*labels.Matcher
+}
+
+// newListing reads the parameters of a request for names or series.
+func (a *API) newListing(r *http.Request) (*listing, error) {
+	limit, err := params.Limit(r.FormValue("limit"))
+	if err != nil {
+		return nil, err
+	}
+	start, err := params.TimeOr(r, "start", params.MinTime)
+	if err != nil {
+		return nil, err
+	}
+	end, err := params.TimeOr(r, "end", params.MaxTime)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{limit: limit, hints: storage.SelectHints{Start: timestamp.FromTime(start), End: timestamp.FromTime(end), Func: "series", Limit: limit}}
+	if limit > 0 && limit < math.MaxInt {
+		l.hints.Limit++ // shows that there are more
+	}
+	if l.matchers, err = a.selectors(r); err != nil {
+		return nil, &params.Error{Err: err}
+	}
+	l.querier, err = a.o.Queryable.Querier(l.hints.Start, l.hints.End)
+	return l, err
+}
+
+// selectors are the request's match[], none of which may match all series.
+func (a *API) selectors(r *http.Request) ([][]*labels.Matcher, error) {
+	all, err := a.o.Parser.ParseMetricSelectors(r.Form["match[]"])
+	for _, matchers := range all {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m != nil && !m.Matches("") }) {
+			return nil, errors.New("match[] must contain at least one non-empty matcher")
+		}
+	}
+	return all, err
+}
+
+// labelNames lists the names of labels.
+func (a *API) labelNames(r *http.Request) (any, annotations.Annotations, error) {
+	l, err := a.newListing(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.querier.Close()
+	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return l.querier.LabelNames(r.Context(), hints, matchers...)
+	})
+}
+
+// labelValues lists the values of a label, whose name may be escaped in Prometheus's own way.
+func (a *API) labelValues(r *http.Request) (any, annotations.Annotations, error) {
+	name, err := url.PathUnescape(mux.Vars(r)["name"])
+	if strings.HasPrefix(name, "U__") {
+		name = model.UnescapeName(name, model.ValueEncodingEscaping)
+	}
+	if err != nil || !model.UTF8Validation.IsValidLabelName(name) {
+		return nil, nil, &params.Error{Err: fmt.Errorf("invalid label name: %q", name)}
+	}
+	l, err := a.newListing(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.querier.Close()
+	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return l.querier.LabelValues(r.Context(), name, hints, matchers...)
+	})
+}
+
+// names are those that ask lists for any of the selectors, in order.
+func (l *listing) names(ask func(*storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
+	if len(l.matchers) == 0 {
+		l.matchers = [][]*labels.Matcher{nil}
+	}
+	all, warnings := map[string]bool{}, annotations.New()
+	for _, matchers := range l.matchers {
+		names, w, err := ask(&storage.LabelHints{Limit: l.hints.Limit}, matchers...)
+		if err != nil {
+			return nil, nil, err
+		}
+		warnings.Merge(w)
+		for _, name := range names {
+			all[name] = true
+		}
+	}
+	names, truncated := truncate(append([]string{}, slices.Sorted(maps.Keys(all))...), l.limit)
+	if truncated {
+		warnings.Add(errTruncated)
+	}
+	return names, *warnings, nil
+}
+
+// series lists the labels of series.
+func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, nil, &params.Error{Err: fmt.Errorf("error parsing form values: %w", err)}
+	}
+	if len(r.Form["match[]"]) == 0 {
+		return nil, nil, &params.Error{Err: errors.New("no match[] parameter provided")}
+	}
+	l, err := a.newListing(r)
+	if err != nil {
+		var wrong *params.Error
+		if errors.As(err, &wrong) && wrong.Parameter == "" {
+			wrong.Parameter = "match[]"
+		}
+		return nil, nil, err
+	}
+	defer l.querier.Close()
+	var sets []storage.SeriesSet
+	for _, matchers := range l.matchers {
+		sets = append(sets, l.querier.Select(r.Context(), len(l.matchers) > 1, &l.hints, matchers...))
+	}
+	set := sets[0]
+	if len(sets) > 1 {
+		set = storage.NewMergeSeriesSet(sets, 0, storage.ChainedSeriesMerge)
+	}
+	warnings := set.Warnings()
+	text := jsonText("[")
+	for n := 0; set.Next(); n++ {
+		if err := r.Context().Err(); err != nil {
+			return nil, nil, err
+		}
+		if l.limit > 0 && n == l.limit {
+			warnings.Add(errTruncated)
+			break
+		}
+		if n > 0 {
+			text = append(text, ',')
+		}
+		text = encode.AppendLabels(text, set.At().Labels())
+	}
+	return append(text, ']'), warnings, set.Err()
+}
+
+// exemplars lists none, for queries that have selectors.
+func (a *API) exemplars(r *http.Request) (any, annotations.Annotations, error) {
+	start, err := params.TimeOr(r, "start", params.MinTime)
+	if err != nil {
+		return nil, nil, err
+	}
+	end, err := params.TimeOr(r, "end", params.MaxTime)
+	if err != nil {
+		return nil, nil, err
+	}
+	if end.Before(start) {
+		return nil, nil, &params.Error{Err: errors.New("end timestamp must not be before start timestamp")}
+	}
+	expr, err := a.o.Parser.ParseExpr(r.FormValue("query"))
+	if err != nil {
+		return nil, nil, &params.Error{Err: err}
+	}
+	if len(parser.ExtractSelectors(expr)) == 0 {
+		return nil, nil, nil
+	}
+	return []string{}, nil, nil
+}
+
+// numbers refuses a request whose parameters of the names are given and are no numbers.
+func numbers(r *http.Request, names ...string) error {
+	for _, name := range names {
+		if s := r.FormValue(name); s != "" {
+			if _, err := strconv.Atoi(s); err != nil {
+				return &params.Error{Err: errors.New(name + " must be a number")}
+			}
+		}
+	}
+	return nil
+}
+
+// metadata lists none.
+func metadata(r *http.Request) (any, annotations.Annotations, error) {
+	return map[string]string{}, nil, numbers(r, "limit", "limit_per_metric")
+}
+
+// targetMetadata lists none.
+func (a *API) targetMetadata(r *http.Request) (any, annotations.Annotations, error) {
+	err := numbers(r, "limit")
+	if match := r.FormValue("match_target"); err == nil && match != "" {
+		if _, err = a.o.Parser.ParseMetricSelector(match); err != nil {
+			err = params.Invalid("match_target", err)
+		}
+	}
+	return []string{}, nil, err
+}
+
+// targets lists none.
+func targets(r *http.Request) (any, annotations.Annotations, error) {
+	found := struct {
+		Active  []string       `json:"activeTargets"`
+		Dropped []string       `json:"droppedTargets"`
+		Counts  map[string]int `json:"droppedTargetCounts"`
+	}{Active: []string{}, Dropped: []string{}}
+	switch strings.ToLower(r.URL.Query().Get("state")) {
+	case "", "any", "dropped":
+		found.Counts = map[string]int{}
+	}
+	return found, nil, nil
+}
+
+// rules lists none.
+func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, nil, &params.Error{Err: fmt.Errorf("error parsing form values: %w", err)}
+	}
+	if _, err := a.selectors(r); err != nil {
+		return nil, nil, &params.Error{Err: err}
+	}
+	q := r.URL.Query()
+	switch kind := strings.ToLower(q.Get("type")); kind {
+	case "", "alert", "record":
+	default:
+		return nil, nil, params.Invalid("type", fmt.Errorf("not supported value %q", kind))
+	}
+	if s := strings.ToLower(q.Get("exclude_alerts")); s != "" {
+		if _, err := strconv.ParseBool(s); err != nil {
+			return nil, nil, params.Invalid("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
+		}
+	}
+	token, limit := q.Get("group_next_token"), q.Get("group_limit")
+	if limit != "" {
+		n, err := strconv.ParseInt(limit, 10, 32)
+		if err != nil {
+			return nil, nil, params.Invalid("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
+		}
+		if n <= 0 {
+			return nil, nil, params.Invalid("group_limit", errors.New("group_limit needs to be greater than 0"))
+		}
+	}
+	switch {
+	case token != "" && limit == "":
+		return nil, nil, params.Invalid("group_next_token", errors.New("group_limit needs to be present in order to paginate over the groups"))
+	case token != "":
+		return nil, nil, params.Invalid("group_next_token", fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
+	}
+	return map[string][]string{"groups": {}}, nil, nil
+}
