@@ -71,24 +71,23 @@ func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
 	}
 }
 
-// decline notes why the cores evaluate a node.
-func (a *accelerator) decline(n plan.Node, reason string) {
-	if d := a.of[n]; d != nil && reason != "" {
-		d.Reason = reason
+// decline notes why the cores evaluate a node. It reports whether that was not noted yet.
+func (a *accelerator) decline(n plan.Node, reason string) bool {
+	d := a.of[n]
+	if d == nil || reason == "" || d.Reason == reason {
+		return false
 	}
+	d.Reason = reason
+	return true
 }
 
 // Accepts implements cpuexec.Accelerator.
 func (a *accelerator) Accepts(n plan.Node) bool {
 	reason := a.suits(n)
-	if reason == "" {
-		return true
-	}
-	if a.gpus != nil {
+	if a.decline(n, reason) && a.gpus != nil {
 		a.gpus.Decline(reason)
 	}
-	a.decline(n, reason)
-	return false
+	return reason == ""
 }
 
 // Evaluate implements cpuexec.Accelerator.

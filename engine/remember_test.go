@@ -20,8 +20,10 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -321,19 +323,36 @@ func TestRememberedSamples(t *testing.T) {
 	}
 }
 
-// What is all remembered needs no samples.
+// What is all remembered needs no samples, though there are more of them than a query may hold, and
+// no less so where GPUs are to be used and there are none.
 func TestRememberedWhole(t *testing.T) {
-	a := newAsking(50_000_000)
-	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total"))
-	for range 2 {
-		a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
-	}
-	x, err := a.remembers.Explain(t.Context(), queryable{func() (*selection.Selection, error) { return sel, nil }}, nil,
-		"sum(rate(m_total[5m]))", time.UnixMilli(10*minute), time.UnixMilli(190*minute), time.Minute, true)
+	gpus, err := placement.Open(placement.Options{Options: device.Options{Library: "none.so", MemoryFraction: 1}})
 	require.NoError(t, err)
-	require.Equal(t, &plan.KeptSteps{Kept: 181}, x.Root.Remembered)
-	require.Zero(t, x.Root.Work.Samples)
-	require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+	defer gpus.Close()
+	var lines []stretch
+	for i := range 4 {
+		lines = append(lines, lineOf(0, 240, "__name__", "m_total", "le", fmt.Sprint(i)))
+	}
+	sel := settledLines(t, 200, 1, lines...)
+	for _, qs := range []string{"sum(rate(m_total[5m]))", "histogram_quantile(0.9, sum by (le) (rate(m_total[5m])))"} {
+		for _, used := range []*placement.Placer{nil, gpus} {
+			a := newAsking(4 * 960)
+			a.remembers.opts.GPUs = used
+			for range 2 {
+				a.ask(t, sel, qs, 10, 190)
+			}
+			x, err := a.remembers.Explain(t.Context(), queryable{func() (*selection.Selection, error) { return sel, nil }}, nil,
+				qs, time.UnixMilli(10*minute), time.UnixMilli(190*minute), time.Minute, true)
+			require.NoError(t, err)
+			leaf := x.Root
+			for leaf.Kind != "aggregate" {
+				leaf = leaf.Children[0]
+			}
+			require.Equal(t, &plan.KeptSteps{Kept: 181}, leaf.Remembered, "%s %v", qs, used != nil)
+			require.Zero(t, x.Root.Work.Samples)
+			require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+		}
+	}
 }
 
 // TestSecondLook: what the first look at a dashboard decoded or added up is there at the second.
