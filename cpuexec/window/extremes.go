@@ -2,6 +2,7 @@ package window
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -25,7 +26,7 @@ func defineExtreme(name string, sign float64, policy string, sees Sees) *plan.Wi
 		},
 		Fast: func(s *Evaluator) (int, bool) {
 			s.indices = extremes(s.in.Values, &s.bounds, sign, s.indices, s.out)
-			return s.fr.counts.Points, true
+			return s.fr.Counts.Points, true
 		},
 		Sees: sees,
 		GPU:  abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
@@ -48,13 +49,13 @@ func (w *Window) timeOf(sign float64) float64 {
 // when sign is -1. Of equal ones it is the first, and NaN only where there is
 // nothing else, as in Prometheus's loop. queue holds the samples that are the
 // extreme of some window still to come; the grown slice is returned.
-func extremes(vs []float64, b *bounds, sign float64, queue []int32, out dense.Row) []int32 {
+func extremes(vs []float64, b *frame.Bounds, sign float64, queue []int32, out dense.Row) []int32 {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
 	queue = queue[:0]
 	head, next := 0, int32(0)
-	for k := range b.lo {
-		lo, hi := b.lo[k], b.hi[k]
+	for k := range b.Lo {
+		lo, hi := b.Lo[k], b.Hi[k]
 		if lo == hi {
 			continue
 		}

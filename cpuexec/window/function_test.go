@@ -10,13 +10,14 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // ExampleFunction_Plain computes a rate over one window by its readable twin.
 func ExampleFunction_Plain() {
 	w := Window{Times: []int64{10_000, 25_000, 40_000, 55_000}, Values: []float64{2, 5, 1, 4}}
-	w.span = &Span{Grid: plan.NewGrid(60_000, 60_000, 1), Scan: &plan.Scan{}, Width: 60_000}
+	w.span = &frame.Span{Grid: plan.NewGrid(60_000, 60_000, 1), Scan: &plan.Scan{}, Width: 60_000}
 	fmt.Println(Of(Named("increase")).Plain(&w))
 	fmt.Println(Of(Named("max_over_time")).Plain(&w))
 	// Output:
@@ -36,7 +37,7 @@ func TestPlain(t *testing.T) {
 			values := 0
 			for range 150 {
 				ts, vs := plainData(r)
-				sp := Span{
+				sp := frame.Span{
 					Grid: plan.Grid{Start: ts[0] + r.Int64N(400_000) - 200_000, Interval: 1 + r.Int64N(90_000), Steps: 1 + r.IntN(200)},
 					Scan: &plan.Scan{Offset: r.Int64N(2) * 60_000}, Width: 1 + r.Int64N(900_000),
 				}
@@ -49,7 +50,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
-				e, frames := &Evaluator{}, NewFrames(sp)
+				e, frames := &Evaluator{}, frame.NewFrames(sp)
 				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
 				frames.Release()
 				values += requirePlain(t, sp, call, ts, vs, got)
@@ -60,7 +61,7 @@ func TestPlain(t *testing.T) {
 }
 
 // requirePlain compares got with what the plain form comes to, and returns the number of values.
-func requirePlain(t *testing.T, sp Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
+func requirePlain(t *testing.T, sp frame.Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
 	for k := range sp.Grid.Steps {
 		w := Window{span: &sp, step: k, Param: call.Param, Trend: call.Trend}
 		w.vary(&call.Varying, k)
@@ -139,12 +140,12 @@ func BenchmarkWindows(b *testing.B) {
 			for _, width := range []int64{5, 60, 360, 1440} {
 				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
 					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
-					sp := Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
+					sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
 					w := &Evaluator{}
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts
-						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						require.NoError(b, w.Evaluate(frame.NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
 					}
 				})
 			}
