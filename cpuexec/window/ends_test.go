@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -80,37 +81,42 @@ func TestEnds(t *testing.T) {
 // packedSamples reads so many series of the same samples, of which the first ones are
 // retained in packed columns.
 func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
-	lists := make([][]int64, series)
-	for i := range lists {
-		lists[i] = ts
-	}
-	return packedColumns(t, lists, vs, known)
+	return packedColumns(t, slices.Repeat([][]int64{ts}, series), vs, known)
 }
 
 // packedColumns is packedSamples of series with the given times.
 func packedColumns(t testing.TB, lists [][]int64, vs []float64, known int) []column.Samples {
+	all := columns(t, lists, slices.Repeat([][]float64{vs}, len(lists)), known, true)
+	for _, in := range all {
+		require.Len(t, in.Units, known)
+	}
+	return all
+}
+
+// columns reads series of the given times and values, of which the first ones are retained in columns,
+// packed or not.
+func columns(t testing.TB, lists [][]int64, values [][]float64, known int, packed bool) []column.Samples {
 	b, until := selection.NewBuilder(0), int64(math.MaxInt64)
-	if known < len(vs) {
+	if known < len(lists[0]) {
 		until = lists[0][known]
 	}
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for i, ts := range lists {
 		mint, maxt = min(mint, ts[0]), max(maxt, ts[len(ts)-1])
 		b.Series(labels.FromStrings("series", fmt.Sprintf("%05d", i)))
-		for _, part := range [][2]int{{0, known}, {known, len(vs)}} {
-			if ts, vs := ts[part[0]:part[1]], vs[part[0]:part[1]]; len(ts) > 0 {
+		for _, part := range [][2]int{{0, known}, {known, len(ts)}} {
+			if ts, vs := ts[part[0]:part[1]], values[i][part[0]:part[1]]; len(ts) > 0 {
 				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 			}
 		}
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: true}
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: packed}
 	all := make([]column.Samples, len(lists))
 	for i := range all {
 		all[i], err = new(column.Reader).Load(q, i)
 		require.NoError(t, err)
-		require.Len(t, all[i].Units, known)
 	}
 	return all
 }

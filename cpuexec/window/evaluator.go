@@ -46,6 +46,8 @@ type Evaluator struct {
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
+	keys    largest[int64]
+	units   largest[uint32]
 	joined  []float64 // packed values, unpacked
 	indices []int32   // of samples
 	began   []int32   // samples that start timestamps say something of

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,23 +131,50 @@ func gauge(kind string, jitter int64) (ts []int64, vs []float64) {
 	return ts, vs
 }
 
-// BenchmarkWindows applies window functions to one series of 5760 samples, 15 s
-// apart over 24 h, at the 1441 steps of a minute each of the last day that ends
-// with them.
+// wandering draws a random walk in all bits, in whole pages or with two decimals.
+func wandering(r *rand.Rand, kind string) (vs []float64) {
+	level := 1e6
+	for range 5760 {
+		level += (1e6-level)*0.02 + r.NormFloat64()*1e4
+		switch kind {
+		case "whole":
+			vs = append(vs, 4096*math.Floor(level))
+		case "cents":
+			vs = append(vs, math.Round(level*100)/100)
+		default:
+			vs = append(vs, level)
+		}
+	}
+	return vs
+}
+
+// BenchmarkWindows applies window functions to series of 5760 samples, 15 s apart over 24 h, and
+// reports the ns of a sample.
 func BenchmarkWindows(b *testing.B) {
+	const series, minute = 32, 60_000
 	for _, name := range Names() {
-		for _, kind := range []string{"bytes", "shares"} {
-			ts, vs := gauge(kind, 700)
-			for _, width := range []int64{5, 60, 360, 1440} {
-				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
-					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
-					sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
-					w := &Evaluator{}
+		for _, kind := range []string{"bits", "whole", "cents"} {
+			ts, _ := gauge("", 0)
+			r := rand.New(rand.NewPCG(3, 5))
+			var values [][]float64
+			for range series {
+				values = append(values, wandering(r, kind))
+			}
+			all := columns(b, slices.Repeat([][]int64{ts}, series), values, len(ts), TakesPacked(Named(name)))
+			for _, shape := range []struct{ width, every int64 }{{5, 1}, {60, 60}, {1440, 1440}, {60, 1}, {360, 1}} {
+				b.Run(fmt.Sprintf("%s/%s/%dm-%dm", name, kind, shape.width, shape.every), func(b *testing.B) {
+					first := ts[0] + min(shape.width, shape.every)*minute
+					g := plan.NewGrid(first, ts[len(ts)-1]+minute/2, shape.every*minute)
+					sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: shape.width * minute}
+					w, frames := &Evaluator{}, frame.NewFrames(sp)
 					out := dense.New(g.Steps)
 					for b.Loop() {
-						var c dense.Counts
-						require.NoError(b, w.Evaluate(frame.NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						for _, in := range all {
+							var c dense.Counts
+							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, in, out, &c))
+						}
 					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series*len(ts)), "ns/sample")
 				})
 			}
 		}

@@ -41,6 +41,12 @@ var kinds = map[string]func(t *rapid.T, k int) float64{
 		}
 		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324, 1e-310, math.Copysign(0, -1), 0, 1e200, -1e300}[rapid.IntRange(0, 9).Draw(t, "v")]
 	},
+	"mostly none": func(t *rapid.T, k int) float64 {
+		if rapid.IntRange(0, 3).Draw(t, "often") > 0 {
+			return math.Copysign(math.NaN(), float64(rapid.IntRange(0, 1).Draw(t, "sign"))-0.5)
+		}
+		return float64(rapid.IntRange(-2, 2).Draw(t, "v")) / 2
+	},
 	"squares overflow": func(t *rapid.T, k int) float64 { return rapid.Float64Range(-1e200, 1e200).Draw(t, "v") },
 	"denormal":         func(t *rapid.T, k int) float64 { return 5e-324 * float64(rapid.IntRange(-9, 9).Draw(t, "v")) },
 }
@@ -107,6 +113,9 @@ func (w *windowed) plain(name string, param float64, out dense.Row) (points int)
 func (w *windowed) requireAlike(t *rapid.T, want, got dense.Row, tolerance float64, what string) {
 	require.Equal(t, want.Present, got.Present, what)
 	for k, x := range want.Values {
+		if !want.Has(k, 1) {
+			continue
+		}
 		y := got.Values[k]
 		same := math.Float64bits(x) == math.Float64bits(y) || (x != x && y != y)
 		near := math.Abs(x-y) <= tolerance*math.Abs(x)
@@ -125,6 +134,20 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 			})
 		})
 	}
+}
+
+// TestExtremes: the largest and the smallest value of each window are those that the plain form has.
+func TestExtremes(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		for name, sign := range map[string]float64{"max_over_time": 1, "min_over_time": -1} {
+			want := w.row()
+			w.plain(name, 0, want)
+			e := w.evaluator()
+			e.fr.Any = want.Present
+			e.extremes(sign)
+			w.requireAlike(t, want, e.out, 0, name)
+		}
+	})
 }
 
 func TestSlidingSums(t *testing.T) {
