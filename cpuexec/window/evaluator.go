@@ -46,6 +46,7 @@ type Evaluator struct {
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
+	side    abreast
 	keys    largest[int64]
 	units   largest[uint32]
 	joined  []float64 // packed values, unpacked

@@ -36,11 +36,48 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 	if s.integerSums(s.fr, &s.in, mean, s.out) {
 		return s.fr.Counts.Points, true
 	}
-	if !s.slide(s.values(), sumCost) {
-		return 0, false
+	if s.slide(s.values(), sumCost) {
+		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
+		return s.fr.Counts.Points, true
 	}
-	slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
-	return s.fr.Counts.Points, true
+	copy(s.out.Present, s.fr.Any)
+	return s.abreast(1, func(a *abreast) { a.sums(s.in.Values, mean, s.out.Values) }), true
+}
+
+// sums fills out with the sums of windows, or their means, by Prometheus's operations in its order.
+func (a *abreast) sums(vs []float64, mean bool, out []float64) {
+	a.over(vs)
+	sum, c, first := a.sum[:a.n], a.c[:a.n], 0
+	clear(sum)
+	clear(c)
+	if mean { // which begins with the first one
+		for i, lo := range a.lo[:a.n] {
+			sum[i] = vs[lo]
+		}
+		first = 1
+	}
+	for j := range a.common {
+		if in := a.next(); j >= first {
+			exact.Add(sum, c, in)
+		}
+	}
+	for i, k := range a.steps[:a.n] {
+		window, n := vs[a.lo[i]:a.hi[i]], float64(a.hi[i]-a.lo[i])
+		sum, c := sum[i], c[i]
+		if done := max(a.common, first); done < len(window) {
+			sum, c = exact.Accumulate(window[done:], sum, c)
+		}
+		v := sum + c
+		switch {
+		case sum-sum != 0 && mean: // it may be the sum alone that overflows
+			v = exact.Mean(window)
+		case sum-sum != 0:
+			v = sum
+		case mean:
+			v = float64(sum/n) + float64(c/n)
+		}
+		out[k] = v
+	}
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What
