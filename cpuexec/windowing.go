@@ -14,6 +14,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -71,7 +72,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		e.scratch = scratch
 		for _, s := range scratch {
 			if r.job.CountSamples {
-				s.Counts = window.NewStepCounts(r.job.Grid.Steps)
+				s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
 			}
 		}
 		if err := cores(); err != nil {
@@ -94,7 +95,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 }
 
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
-func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
+func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.told = progress.Of(r.Context)
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
@@ -222,7 +223,7 @@ func (s *selected) onCores() (err error) {
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
-	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	frames := frame.NewFrames(frame.SpanOf(s.w, r.job.Grid, r.Context.Done()))
 	defer frames.Release()
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }
