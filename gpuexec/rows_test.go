@@ -304,3 +304,35 @@ func encoded(t *testing.T, o pipeline.Outcome) []byte {
 	require.NoError(t, gob.NewEncoder(&b).Encode(o.Results))
 	return b.Bytes()
 }
+
+// TestRowsOnce: a leaf that is declined in its last batch is not begun again in the other workspace,
+// since the rows of the batches before have been consumed.
+func TestRowsOnce(t *testing.T) {
+	b := selection.NewBuilder(0)
+	for i := range 640 {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i)))
+		ts, vs := make([]int64, 100), make([]float64, 100)
+		for k := range ts {
+			ts[k], vs[k] = int64(k)*15_000, float64(k)
+			if i == 639 {
+				vs[k] = math.Copysign(0, float64(k%3-1))
+			}
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	x.GoodBatch = 1 << 18
+	job := jobOver(aggregation("sum", "quantile_over_time", 300_000, 0, nil, nil, false).Input, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 10}, sel)
+	want, err := cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	a := &coresGoOn{Alone{Machine: x.Machine}}
+	job.Accelerator = a
+	got, err := cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	same(t, want, got, true, "declined in the last batch")
+	require.Positive(t, got.Work.Samples)
+	require.Less(t, got.Work.Samples, want.Work.Samples/2, "rows of the GPU were used")
+}
