@@ -14,7 +14,7 @@ import (
 func (r *evaluation) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	g := r.job.Grid
 	x := r.job.Accelerator // it does not tell the order
-	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && x != nil && x.Accepts(n) {
+	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && x != nil && x.Suits(LeafOf(n)) == "" {
 		return r.anew(n)
 	}
 	sel, err := r.fetch(leaf.Window)

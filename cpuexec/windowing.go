@@ -21,6 +21,7 @@ import (
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // windowing is the evaluation of a window function, and the chain above it, over the samples
@@ -168,12 +169,12 @@ func (e *windowing) count(i int, c dense.Counts) error {
 type selected struct {
 	windowing
 	w           *plan.Window
-	accelerator Accelerator // nil for none
+	accelerator offload.Accelerator // nil for none
 	src         *source
 }
 
 // window makes the operator of w, which an accelerator may compute, and the chain above it.
-func (r *evaluation) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
+func (r *evaluation) window(w *plan.Window, above vector.Chain, x offload.Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
 		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
 		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},

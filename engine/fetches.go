@@ -226,7 +226,7 @@ func (q *query) beginAhead() {
 	if q.mode != Auto && q.mode != CPU || q.stats || !q.mayReorder() {
 		return
 	}
-	if a := q.accelerates(); a != nil && a.suitsAny(q.plan.Node) {
+	if a := q.accelerator(); a != nil && a.suitsAny(q.plan.Node) {
 		return
 	}
 	f := q.fetches
@@ -237,9 +237,4 @@ func (q *query) beginAhead() {
 	if of := q.e.cpu.Ahead(job); of != nil {
 		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), lease}
 	}
-}
-
-// suitsAny reports whether a GPU may evaluate n or something below it.
-func (a *accelerator) suitsAny(n plan.Node) bool {
-	return a.suits(n) == "" || slices.ContainsFunc(n.Inputs(), a.suitsAny)
 }

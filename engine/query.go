@@ -222,7 +222,10 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		}
 		return q.fetches.started(w).get()
 	}
-	job.Accelerator, job.Budget, job.CountSamples = q.accelerator(), q.budget, q.stats
+	if a := q.accelerator(); a != nil {
+		job.Accelerator, job.Forced = a, q.mode == GPU
+	}
+	job.Budget, job.CountSamples = q.budget, q.stats
 	if q.remembers() {
 		job.Results = q.e.results
 	}

@@ -37,9 +37,9 @@ import (
 
 	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -108,7 +108,7 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	cpu := cpuexec.New(cpuexec.Options{})
-	x, err := gpuexec.New(dev, cpu, gpuexec.Options{})
+	x, err := pipeline.New(dev, pipeline.Options{})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ type kind struct {
 	*points
 	size int
 	rig  *rig
-	gpu  *gpuexec.Executor
+	gpu  *pipeline.Machine
 	cpu  *cpuexec.Executor
 	sel  *selection.Selection // the points as promwarp has them
 	Comparison

@@ -13,7 +13,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -39,11 +39,10 @@ func (k *kind) promwarp(ctx context.Context) {
 				k.gpu.Forget(k.sel)
 			}
 			m.Release()
-			run := k.cpu.Run
 			if w.onGPU {
-				run = k.gpu.Run
+				j.Accelerator = &gpuexec.Alone{Machine: k.gpu}
 			}
-			got, err := run(ctx, j)
+			got, err := k.cpu.Run(ctx, j)
 			if err == nil {
 				m = got
 			}
@@ -103,7 +102,7 @@ func (k *kind) resampled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := resample.New(resample.Options{Accelerator: &resampling.Alone{Machine: k.gpu.Machine}})
+	e := resample.New(resample.Options{Accelerator: &gpuexec.Alone{Machine: k.gpu}})
 	last := &resample.Result{}
 	defer func() { last.Release() }()
 	for _, w := range []struct {
