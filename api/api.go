@@ -148,8 +148,8 @@ type Options struct {
 
 	Logger *slog.Logger
 	// Answered, when set, is told of each query that was evaluated without an error, before it is
-	// closed, with the context of its request.
-	Answered func(context.Context, promql.Query)
+	// closed, and of the remote address that it was asked from.
+	Answered func(client string, q promql.Query)
 	// LogQueries has each query logged that is evaluated; one that takes SlowQueries or longer, if
 	// that is not 0, is logged with its plan.
 	LogQueries  bool

@@ -26,8 +26,9 @@ import (
 // turn is a request's that is evaluated: its place among those under way, and its slot.
 type turn struct {
 	*active.Entry
-	api  *API
-	slot *admit.Turn
+	api    *API
+	slot   *admit.Turn
+	client string // its remote address
 }
 
 // evaluation has answer answer requests whose form was read, once it is their turn, and lists them
@@ -47,7 +48,7 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 		defer entry.End()
 		err = a.gate.Query(w, r, func(r *http.Request, slot *admit.Turn) {
 			entry.Begun()
-			answer(w, r, &turn{entry, a, slot})
+			answer(w, r, &turn{entry, a, slot, r.RemoteAddr})
 		})
 		if err != nil {
 			a.respondNotAdmitted(w, r, err)
@@ -136,7 +137,7 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Res
 	r.Err = respond.Plain(t.tooLarge(r.Err))
 	a.logQuery(ctx, t, q, time.Since(began), r.Err)
 	if a.o.Answered != nil && r.Err == nil {
-		a.o.Answered(ctx, q)
+		a.o.Answered(t.client, q)
 	}
 	t.ended(r.Err)
 	return r
