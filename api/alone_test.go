@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
@@ -28,9 +29,9 @@ type hungry struct {
 	wait  map[string]chan struct{} // that a query waits for once it has fetched; nil waits for nothing
 }
 
-func (h *hungry) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := h.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
-	return hungryQuery{query, h, qs}, err
+func (h *hungry) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := h.Engine.NewQuery(ctx, r)
+	return hungryQuery{query, h, r.Query}, err
 }
 
 type hungryQuery struct {

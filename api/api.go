@@ -33,6 +33,7 @@ import (
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
@@ -45,8 +46,8 @@ import (
 
 // Engine evaluates queries and explains how.
 type Engine interface {
-	promql.QueryEngine
-	Explain(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration, analyze bool) (*plan.Explanation, error)
+	NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
+	Explain(ctx context.Context, r engine.Request, analyze bool) (*plan.Explanation, error)
 }
 
 // Options are what the doors are made from. Only Engine and Queryable are

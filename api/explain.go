@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/params"
@@ -61,7 +60,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
-	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
+	e, err := a.o.Engine.Explain(ctx, t.of(p, false), analyze)
 	t.ended(nil)
 	if err = respond.Plain(err); err != nil {
 		a.guard.NotePanic(err)

@@ -36,8 +36,8 @@ func (q *query) accelerator() cpuexec.Accelerator {
 }
 
 func (q *query) accelerates() *accelerator {
-	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.mode}
+	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
+		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
 	}
 	return nil
 }
