@@ -244,7 +244,7 @@ func New(o Options) (*API, error) {
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader, TooLarge: o.TooLarge, Memory: o.Memory}
 	a.resampled = &resampled.Door{
-		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
+		Executor: o.Resample, Memory: o.Memory, NotePanic: a.guard.NotePanic,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
 	}
 	read, err := a.newRead()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/active"
@@ -20,6 +21,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // turn is a request's that is evaluated: its place among those under way, and its slot.
@@ -107,10 +109,13 @@ func (a *API) wrongForm(w http.ResponseWriter, err error) {
 	}
 }
 
+// Storage implements resampled.Turn.
+func (t *turn) Storage() storage.Queryable { return selection.For(t.api.o.Queryable, t.Reads()) }
+
 // of is the turn's request for a query.
 func (t *turn) of(p params.Evaluation, perStep bool) engine.Request {
 	r := t.request
-	r.Storage, r.Options = t.api.o.Queryable, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
+	r.Storage, r.Progress, r.Options = t.Storage(), t.Reads().Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
 	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
 	return r
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -43,7 +42,6 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
-	told      *progress.Request
 }
 
 // drive evaluates the function over all series into out. offload, if it is not nil, may add some
@@ -96,7 +94,6 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
-	e.told = progress.Of(r.Context)
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
 		in, err := load(s, i)
@@ -104,7 +101,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 			return err
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
-		e.told.Evaluate(in.Times.Len())
+		r.job.Progress.Evaluate(in.Times.Len())
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}

@@ -244,7 +244,7 @@ func (q *query) job() cpuexec.Job {
 	o := &q.e.opts.Prometheus
 	return cpuexec.Job{
 		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
-		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps,
+		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps, Progress: q.request.Progress,
 	}
 }
 

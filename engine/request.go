@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -29,6 +30,8 @@ type Request struct {
 	// otherwise, and with results kept from earlier queries the largest number of samples held at
 	// once is not known.
 	Statistics bool
+	// Progress is told how far the evaluation has come; nil tells nobody.
+	Progress *progress.Request
 	// Plan says that the query's plan is to be shown when it has ended.
 	Plan bool
 }
