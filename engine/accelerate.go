@@ -28,8 +28,8 @@ type accelerator struct {
 
 // accelerator returns what computes leaves of the plan in place of the cores, or nil.
 func (q *query) accelerator() *accelerator {
-	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.mode}
+	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
+		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
 	}
 	return nil
 }
