@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
@@ -15,38 +16,32 @@ import (
 	"github.com/promwarp/promwarp/selection/samples"
 )
 
-// piece is a chunk as it is sent.
-type piece struct {
-	minT, maxT int64 // ms, of its first and last sample
-	enc        chunkenc.Encoding
-	data       []byte // none if it has no samples
-}
-
 // reencode returns the samples of chunk c of one within the range of f as a chunk in encoding enc.
 //
 // A chunk of which something is cut off is what Prometheus's database makes of it. So its
 // first histogram does not say that it is no counter reset: what is before it was cut off.
 // A chunk that only changes its encoding says of resets what it said.
-func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (piece, error) {
+func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (p prompb.Chunk, err error) {
+	p.Type = prompb.Chunk_Encoding(enc)
 	if enc == chunkenc.EncXOR {
 		times, values, err := s.decoded.within(f, one, []selection.Chunk{c})
-		if err != nil || len(times) == 0 {
-			return piece{}, err
+		if err == nil && len(times) > 0 {
+			p.MinTimeMs, p.MaxTimeMs, p.Data = times[0], times[len(times)-1], encoding.AppendXOR(nil, times, values)
 		}
-		return piece{times[0], times[len(times)-1], enc, encoding.AppendXOR(nil, times, values)}, nil
+		return p, err
 	}
 	s.decoder = one.sel.Decode(one.i, []selection.Chunk{c}, f.mint, f.maxt, s.decoder)
-	data, first, last, err := samples.Encode(enc, s.decoder)
+	p.Data, p.MinTimeMs, p.MaxTimeMs, err = samples.Encode(enc, s.decoder)
 	if err == nil {
-		if k := resetByte(c.Enc); k >= 0 && f.holds(c) && data != nil {
-			setReset(enc, data, one.sel.Bytes(c)[k])
+		if k := resetByte(c.Enc); k >= 0 && f.holds(c) && p.Data != nil {
+			setReset(enc, p.Data, one.sel.Bytes(c)[k])
 		}
-		return piece{first, last, enc, data}, nil
+		return p, nil
 	}
 	if s.decoder.Err() == nil {
 		err = fmt.Errorf("encoding a chunk of series %s at %d ms again: %w", one.labels, s.decoder.AtT(), err)
 	}
-	return piece{}, err
+	return p, err
 }
 
 // setReset makes data, a chunk of histograms in encoding e, say of resets what the byte of another
