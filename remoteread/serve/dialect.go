@@ -81,33 +81,6 @@ func (b *floats) within(f found, one series, chunks []selection.Chunk) ([]int64,
 	return b.Times[lo:max(lo, hi)], b.Values[lo:max(lo, hi)], nil
 }
 
-// Chunks says which chunk encodings readers get.
-type Chunks string
-
-// The values of Chunks.
-const (
-	// Auto sends what the reader is known to understand, by its User-Agent: encodings
-	// as they are stored to promwarp and to a Prometheus that has them, XOR and the
-	// histogram encodings without start timestamps to all others.
-	Auto Chunks = "auto"
-	// XOR sends everybody those.
-	XOR Chunks = "xor"
-	// AsIs sends everybody encodings as they are stored.
-	AsIs Chunks = "as-is"
-)
-
-// chunksParameter is the parameter in a URL by which a reader says what it understands.
-const chunksParameter = "chunks"
-
-// ParseChunks reads a Chunks.
-func ParseChunks(text string) (Chunks, error) {
-	switch c := Chunks(text); c {
-	case Auto, XOR, AsIs:
-		return c, nil
-	}
-	return "", fmt.Errorf("unknown chunk encodings %q; there are auto, xor and as-is", text)
-}
-
 // dialect is what a reader understands beside XOR and the histogram encodings without
 // start timestamps, which everybody does.
 type dialect struct {
@@ -124,22 +97,19 @@ const (
 	minorHistogramST = 14
 )
 
-// dialectOf returns what whoever sent r understands: what its URL says, or else what
-// standard says.
-func dialectOf(standard Chunks, r *http.Request) (dialect, error) {
-	if text := r.URL.Query().Get(chunksParameter); text != "" {
-		var err error
-		if standard, err = ParseChunks(text); err != nil {
-			return dialect{}, refuse("parameter %s: %w", chunksParameter, err)
-		}
-	}
-	switch standard {
-	case XOR:
-		return dialect{}, nil
-	case AsIs:
+// dialectOf returns what whoever sent r understands: what its URL says, or else what its User-Agent is
+// known to.
+func dialectOf(r *http.Request) (dialect, error) {
+	switch text := r.URL.Query().Get("chunks"); text {
+	case "as-is":
 		return everything, nil
+	case "xor":
+		return dialect{}, nil
+	case "", "auto":
+		return knownTo(r.UserAgent()), nil
+	default:
+		return dialect{}, refuse("parameter chunks: unknown chunk encodings %q; there are auto, xor and as-is", text)
 	}
-	return knownTo(r.UserAgent()), nil
 }
 
 // knownTo returns what a reader with this User-Agent understands.

@@ -102,7 +102,7 @@ const (
 func (s *sampler) collect(ctx context.Context, f found) error {
 	// What certainly has too many samples is refused before any is decoded.
 	if limit := int64(s.h.o.SampleLimit); limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
-		if n, err := f.count(ctx, true); err != nil {
+		if n, err := f.count(ctx); err != nil {
 			return err
 		} else if n > limit {
 			return s.tooMany()

@@ -69,14 +69,6 @@ func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) 
 
 // send sends what one query found.
 func (s *stream) send(ctx context.Context, f found) error {
-	// What has too many samples is refused before any is sent.
-	if limit := s.h.o.StreamSampleLimit; limit > 0 {
-		if n, err := f.count(ctx, false); err != nil {
-			return err
-		} else if n > limit {
-			return refuse("exceeded sample limit (%d) of streamed answers, which --storage.remote.read-stream-sample-limit sets", limit)
-		}
-	}
 	defer s.point.Leave()
 	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
 		s.point.Pass()
@@ -84,9 +76,8 @@ func (s *stream) send(ctx context.Context, f found) error {
 	})
 }
 
-// count returns how many samples there are in chunks that overlap the range, or, if they are to be
-// whole, in those that lie in it.
-func (f found) count(ctx context.Context, whole bool) (n int64, err error) {
+// count returns how many samples there are in chunks that lie in the range.
+func (f found) count(ctx context.Context) (n int64, err error) {
 	watch := yield.Watch{Ctx: ctx}
 	defer watch.Leave()
 	for i := range f.sel.NumSeries() {
@@ -94,7 +85,7 @@ func (f found) count(ctx context.Context, whole bool) (n int64, err error) {
 			return 0, err
 		}
 		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
-			if !whole || f.holds(c) {
+			if f.holds(c) {
 				n += int64(c.Samples)
 			}
 		}

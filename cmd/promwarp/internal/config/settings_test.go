@@ -107,10 +107,6 @@ func TestTable(t *testing.T) {
 	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
 	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
 	require.Equal(t, device.Library, defaults.GPU.Library)
-	for _, words := range []string{"auto", "as-is", "xor"} {
-		_, err := serve.ParseChunks(words)
-		require.NoError(t, err)
-	}
 }
 
 // nested is a key with dots as those of mappings in mappings.
@@ -165,7 +161,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
 	var o api.Options
 	s.Storage.Remote.Apply(&o)
-	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000, Chunks: "auto"}}, o)
+	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000}}, o)
 
 	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
 	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
@@ -237,7 +233,6 @@ func TestSettingsErrors(t *testing.T) {
 		"part of other kind":  {file: "aggregates: [{name: a, state: [1]}]\n", want: []string{"line 1", "mapping"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
-		"read chunks":         {file: "upstream: {url: http://p}\nstorage: {remote: {read_chunks: all}}\n", want: []string{"storage.remote.read_chunks is all and must be one of auto, as-is, xor"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors.origin"}},
 		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
@@ -420,7 +415,7 @@ func FuzzSettings(f *testing.F) {
 		"aggregates: [{name: a, state: {s: 0}, add: {s: s + }, merge: {s: a.s}, result: s}]", "aggregates: [null, {}, {state: 1}]",
 		"remote_read: [null]", "remote_read: [{url: 'http://p/api/v1/read', on_failure: warn}]", "remote_read: [{url: \"%\"}]",
 		"web: {listen_address: {a: 1}}", "- 1", "upstream: {url: 1, url: 2}", "memory: {limit: 99999999999GiB}", "gpu: {devices: [x]}",
-		"enable_feature: [a]", "storage: {remote: {read_chunks: all}}", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
+		"enable_feature: [a]", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
 	} {
 		f.Add([]byte(text))
 	}
