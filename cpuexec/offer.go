@@ -126,7 +126,7 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome
 	if err := s.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
+	out.Offloaded(x, hasPoints)
 	r.countLeaf(l, o)
 	r.Held = min(r.Held, s.after)
 	return r.Done()

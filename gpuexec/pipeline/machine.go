@@ -26,8 +26,11 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -73,6 +76,8 @@ type Machine struct {
 	ThreadGoal uint32
 	// GoodBatch is the bytes of device memory that a batch should take.
 	GoodBatch int
+	// FusedLongest is the longest window of a fused kernel, in chunks.
+	FusedLongest float64
 
 	arena  cuda.Pointer
 	memory uint64
@@ -100,7 +105,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
-		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch,
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	first := launch.Queries()
@@ -205,6 +210,15 @@ func (m *Machine) MemoryTaken() uint64 { return m.memory }
 // ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
 // device.
 func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Store.Share(sel) }
+
+// Fuses reports whether a fused kernel, which decodes chunks and computes windows in one go without
+// storing samples, is for windows of a selection that share no sample, of which the longest takes so
+// many ms. Each is computed by the thread that has the chunk in which it begins, so that windows longer
+// than chunks would leave most threads without one. Fused kernels read XOR chunks alone: where there
+// are XOR2 chunks, decode_mixed makes columns of all. It does not change a bit of the answer.
+func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
+	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
+}
 
 // Keep copies a selection's chunks to the device, as far as they are not there, so
 // that the first job over them need not. They stay as what jobs copy does: until

@@ -26,7 +26,7 @@ type program struct {
 type programs map[*aggregate.Definition]*program
 
 // programsOf are the programs of a task, with the kernels that this needs, which are not loaded.
-func programsOf(t *resample.Task) programs {
+func programsOf(m *pipeline.Machine, t *resample.Task) programs {
 	all := programs{}
 	need := func(d *aggregate.Definition, kernels ...launch.Kernel) {
 		code, _ := custom.PortableOf(d)
@@ -47,7 +47,7 @@ func programsOf(t *resample.Task) programs {
 	}
 	merging := []launch.Kernel{"custom_merge", "custom_values"}
 	runs := launch.Kernel("custom_runs")
-	if fuses(t, sourcesOf(t, nil)) {
+	if fuses(m, t, sourcesOf(t, nil)) {
 		runs = "custom_fused"
 	}
 	for _, a := range t.Aggregates {
@@ -88,7 +88,7 @@ func (all programs) release(m *pipeline.Machine) error {
 
 // Load loads the kernels that a task needs and a machine lacks, for the requests to come.
 func Load(m *pipeline.Machine, t *resample.Task) error {
-	all := programsOf(t)
+	all := programsOf(m, t)
 	if err := all.hold(m); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func Compiles(m *pipeline.Machine, t *resample.Task) time.Duration {
 	if !m.Kernels.Loaded(launch.Resample...) {
 		return 10 * time.Second
 	}
-	for _, of := range programsOf(t) {
+	for _, of := range programsOf(m, t) {
 		if !m.Programs.Loaded(&of.launched) {
 			return 300 * time.Millisecond
 		}
