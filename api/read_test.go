@@ -100,11 +100,9 @@ func TestRemoteReadOptions(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"as it is":         {types: nil, code: 200},
-		"too many samples": {change: func(o *Options) { o.Read.SampleLimit = 21 }, code: 400, want: "exceeded sample limit (21)\n"},
-		"not of chunks":    {change: func(o *Options) { o.Read.SampleLimit = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 200},
-		"too many streamed": {change: func(o *Options) { o.Read.StreamSampleLimit = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 400,
-			want: "exceeded sample limit (21) of streamed answers, which --storage.remote.read-stream-sample-limit sets\n"},
+		"as it is":          {types: nil, code: 200},
+		"too many samples":  {change: func(o *Options) { o.Read.SampleLimit = 21 }, code: 400, want: "exceeded sample limit (21)\n"},
+		"not of chunks":     {change: func(o *Options) { o.Read.SampleLimit = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 200},
 		"unknown encodings": {url: "?chunks=all", code: 400, want: "parameter chunks: unknown chunk encodings \"all\"; there are auto, xor and as-is\n"},
 		"large":             {change: func(o *Options) { o.MaxBodyBytes = 3 }, code: 413, want: "the request is larger than the 3 bytes that promwarp takes\n"},
 	} {
@@ -114,8 +112,6 @@ func TestRemoteReadOptions(t *testing.T) {
 			require.Equal(t, c.want, w.Body.String(), name)
 		}
 	}
-	_, err := New(Options{Engine: newEngine(t, nil), Queryable: newStorage(t, someSeries), Read: remoteserve.Options{Chunks: "all"}})
-	require.ErrorContains(t, err, `"all"`)
 	w := do(t, newTestAPI(t, nil), httptest.NewRequest(http.MethodGet, "/api/v1/read", nil))
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }

@@ -73,15 +73,5 @@ func (r *rig) finish(out io.Writer) error {
 	if n := r.result.Failed(); n > 0 {
 		return fmt.Errorf("%d questions failed or were answered differently by promwarp", n)
 	}
-	if r.docs == "" {
-		return nil
-	}
-	if r.unusual != "" {
-		r.say("%s stays as it is, because of %s", r.docs, r.unusual)
-		return nil
-	}
-	if err := r.result.WriteDocs(stages[0].name, r.docs); err != nil {
-		return fmt.Errorf("-docs: %w", err)
-	}
 	return nil
 }

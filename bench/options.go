@@ -30,8 +30,6 @@ type options struct {
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
 	markdown       string
-	docs           string
-	unusual        string // a flag that makes the run another than that of the docs
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
@@ -71,18 +69,12 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
 	}
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
-	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	given := map[string]bool{}
-	f.Visit(func(g *flag.Flag) {
-		given[g.Name] = true
-		if !slices.Contains([]string{"markdown", "docs"}, g.Name) {
-			o.unusual = "-" + g.Name
-		}
-	})
+	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
 	if *small {
 		for name, value := range smoke {
 			if !given[name] {

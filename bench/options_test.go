@@ -3,8 +3,6 @@ package main
 import (
 	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -27,7 +25,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, o.asks(peers.Prometheus) && !o.asks(peers.VictoriaMetrics))
 	require.Equal(t, "gzip first", o.stages[0].name+" "+o.stages[1].name)
-	require.Equal(t, shape{month: true, series: 7, hours: 720, seed: 1, age: time.Hour, jitter: "none"}, o.data.or(o.stages[1].data))
+	require.Equal(t, shape{block: 54 * time.Hour, series: 7, hours: 720, seed: 1, age: time.Hour, jitter: "none"}, o.data.or(o.stages[1].data))
 }
 
 func TestNumbers(t *testing.T) {
@@ -55,29 +53,9 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestDocs: the documentation gets the result of a run as it describes, no other.
-func TestDocs(t *testing.T) {
-	finish := func(args ...string) (string, error) {
-		o, err := parseOptions(append([]string{"-dir", t.TempDir(), "-docs", "none.md"}, args...), io.Discard)
-		require.NoError(t, err)
-		if o.unusual == "-dir" {
-			o.unusual = ""
-		}
-		var said strings.Builder
-		err = (&rig{options: o, progress: &said}).finish(io.Discard)
-		return said.String(), err
-	}
-	dir := t.TempDir()
-	for _, args := range [][]string{{}, {"-markdown", filepath.Join(dir, "r.md")}} {
-		_, err := finish(args...)
-		require.ErrorIs(t, err, os.ErrNotExist, "it would be written")
-	}
-	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-flags", "--gpu.mode=off"}, {"-rounds", "1"}, {"-only", "promwarp"}, {"-stages", "first"}} {
-		said, err := finish(args...)
-		require.NoError(t, err)
-		require.Contains(t, said, "none.md stays as it is, because of -")
-	}
-	r := &rig{options: options{dir: dir}, progress: io.Discard}
+// TestFinish: a wrong answer makes the program fail.
+func TestFinish(t *testing.T) {
+	r := &rig{options: options{dir: t.TempDir()}, progress: io.Discard}
 	r.result.Stage("first").Row("a").Wrong = "value 1 instead of 2"
 	require.ErrorContains(t, r.finish(io.Discard), "1 questions failed")
 }

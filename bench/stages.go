@@ -32,7 +32,7 @@ type stage struct {
 var stages = []*stage{
 	{"dashboards", "44 queries of dashboards, first and repeated, of all peers", shape{series: 3000, hours: 30}, 3, 5 * time.Second,
 		"--cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards},
-	{"first", "first and second answers over a month", shape{month: true, series: 480, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
+	{"first", "first and second answers over a month", shape{block: 54 * time.Hour, series: 1000, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
 	{"selectors", "first answers to queries of many selectors, with few series and with none", shape{series: 6800, hours: 6, age: time.Hour}, 5, 0, "", selectors},
 	{"clients", "sixteen queries of dashboards by clients at once", shape{series: 3000, hours: 24, age: time.Hour}, 1, 0, "--cache.results-bytes=0", clients},
 	{"cores", "the queries of dashboards on numbers of cores", shape{series: 10_000, hours: 24, age: time.Hour}, 5, 2 * time.Second,
@@ -98,14 +98,15 @@ func named(span, step time.Duration, texts ...string) (qs []queries.Query) {
 	return qs
 }
 
-// first asks for all of the month but its first hour.
+// first asks for all of a month but its first hour, of a Prometheus whose blocks are as long as
+// those that it compacts to.
 func first(ctx context.Context, r *rig) error {
 	return r.firsts(ctx, r.questions(named(r.data.length()-time.Hour, time.Hour,
-		"rate", "sum by (job) (rate(m_total[5m]))",
-		"increase", "sum by (job) (increase(m_total[1h]))",
-		"max", "max by (job) (max_over_time(m_total[1h]))",
-		"avg-of-a-day", "avg(avg_over_time(m_total[1d]))",
-		"quantile", "quantile by (job) (0.9, avg_over_time(m_total[1h]))",
+		"rate", "sum by (job) (rate(http_requests_total[5m]))",
+		"increase", "sum by (job) (increase(http_requests_total[1h]))",
+		"max", "max by (job) (max_over_time(http_requests_total[1h]))",
+		"avg-of-a-day", "avg(avg_over_time(http_requests_total[1d]))",
+		"quantile", "quantile by (job) (0.9, avg_over_time(http_requests_total[1h]))",
 	)...))
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
@@ -96,6 +97,9 @@ type Job struct {
 	// Ahead, if there is one, has what was evaluated before all samples had come. It is of the
 	// same node, grid and options.
 	Ahead *Ahead
+
+	// Progress is told of samples whose windows were evaluated; nil tells nobody.
+	Progress *progress.Request
 
 	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none

@@ -14,10 +14,10 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -44,7 +44,6 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
-	told      *progress.Request
 }
 
 // drive evaluates the function over all series into out. offload, if it is not nil, may add some
@@ -72,7 +71,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		e.scratch = scratch
 		for _, s := range scratch {
 			if r.job.CountSamples {
-				s.Counts = window.NewStepCounts(r.job.Grid.Steps)
+				s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
 			}
 		}
 		if err := cores(); err != nil {
@@ -95,9 +94,8 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 }
 
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
-func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
+func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
-	e.told = progress.Of(r.Context)
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
 		in, err := load(s, i)
@@ -105,7 +103,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 			return err
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
-		e.told.Evaluate(in.Times.Len())
+		r.job.Progress.Evaluate(in.Times.Len())
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
@@ -223,7 +221,7 @@ func (s *selected) onCores() (err error) {
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
-	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	frames := frame.NewFrames(frame.SpanOf(s.w, r.job.Grid, r.Context.Done()))
 	defer frames.Release()
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }

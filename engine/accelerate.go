@@ -28,8 +28,8 @@ type accelerator struct {
 
 // accelerator returns what computes leaves of the plan in place of the cores, or nil.
 func (q *query) accelerator() *accelerator {
-	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.mode}
+	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
+		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
 	}
 	return nil
 }
@@ -61,20 +61,22 @@ func (a *accelerator) suitsAny(n plan.Node) (suits bool) {
 	return suits
 }
 
-// decline notes why the cores evaluate a node.
-func (a *accelerator) decline(n plan.Node, reason string) {
-	if d := a.of[n]; d != nil && reason != "" {
-		d.Reason = reason
+// decline notes why the cores evaluate a node. It reports whether that was not noted yet.
+func (a *accelerator) decline(n plan.Node, reason string) bool {
+	d := a.of[n]
+	if d == nil || reason == "" || d.Reason == reason {
+		return false
 	}
+	d.Reason = reason
+	return true
 }
 
 // Suits implements offload.Accelerator.
 func (a *accelerator) Suits(l offload.Leaf) string {
 	reason := a.suits(l)
-	if reason != "" && a.gpus != nil {
+	if a.decline(nodeOf(l), reason) && a.gpus != nil {
 		a.gpus.Decline(reason)
 	}
-	a.decline(nodeOf(l), reason)
 	return reason
 }
 

@@ -8,7 +8,6 @@
 //	resample/  samples to states of runs, and those to groups, for resample requests
 //	custom/    the same with a program of a custom aggregate, which is put into the PTX later
 //	probe/     a kernel that shows whether a device computes rightly: `promwarp devices` launches it
-//	historic/  those of the experiment that promwarp began with
 //	ptx/       what build/ has made of all these
 //	host/      the same kernels behind the CUDA driver's interface, without a GPU
 //

@@ -154,7 +154,6 @@ func TestRun(t *testing.T) {
 		require.Positive(t, row.Resident, row.Name)
 	}
 	require.Equal(t, int64(8000), r.Resampled[0].Samples)
-	require.Empty(t, r.Carbonara)
 	require.NotEmpty(t, r.Date)
 	require.Positive(t, r.Cores)
 	require.True(t, r.Machine.Usable())
@@ -173,14 +172,11 @@ func TestParse(t *testing.T) {
 		_, err := parse(c.args, io.Discard)
 		require.ErrorContains(t, err, c.err)
 	}
-	o, err := parse([]string{"-carbonara", "-times", "1"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, []int{1}, o.sizes)
 }
 
 // TestNoGPU: without one the error says why.
 func TestNoGPU(t *testing.T) {
-	o, err := parse([]string{"-carbonara", "-library", "libnothing.so.1"}, io.Discard)
+	o, err := parse([]string{"-crossover", "-library", "libnothing.so.1"}, io.Discard)
 	require.NoError(t, err)
 	require.ErrorContains(t, o.run(t.Context(), io.Discard, io.Discard), "no GPU is usable: no NVIDIA driver")
 }

@@ -1,14 +1,13 @@
 // Gpu measures what a GPU does for queries, on the machine that it runs on:
 //
 //	make gpubench
-//	bin/gpubench [-shapes] [-resample] [-carbonara] [-crossover] [-out results.json]
+//	bin/gpubench [-shapes] [-resample] [-crossover] [-out results.json]
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes all data
 // itself. Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of
 // the host, and on the GPU with their chunks there already (rig.go): ten shapes of queries,
-// resample requests, and sums of rates over ever more samples. Package carbonara has the
-// experiment that promwarp began with. Answers are compared, and one that is wrong makes the
-// program fail.
+// resample requests, and sums of rates over ever more samples. Answers are compared, and one
+// that is wrong makes the program fail.
 package main
 
 import (
@@ -27,7 +26,6 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"github.com/promwarp/promwarp/bench/gpu/carbonara"
 	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -48,11 +46,10 @@ func main() {
 
 // options are what the flags say.
 type options struct {
-	shapes, carbonara, crossover, resample bool
+	shapes, crossover, resample bool
 
 	match           *regexp.Regexp
 	series, samples int
-	sizes           []int
 	most            float64
 	limits          report.Limits
 	memory          float64
@@ -65,12 +62,10 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.SetOutput(w)
 	f.BoolVar(&o.shapes, "shapes", false, "measure ten shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
 	f.BoolVar(&o.resample, "resample", false, "measure resample requests; takes as much memory as -shapes")
-	f.BoolVar(&o.carbonara, "carbonara", false, "measure the experiment that promwarp began with; takes about 10 GB of memory")
 	f.BoolVar(&o.crossover, "crossover", false, "measure from how many samples on the GPU is faster")
-	match := f.String("match", "", "of -shapes, -resample and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
+	match := f.String("match", "", "of -shapes and -resample: regular expression of the names of the queries to measure; empty for all")
 	f.IntVar(&o.series, "series", 100_000, "of -shapes and -resample: series of a metric")
 	f.IntVar(&o.samples, "samples", 10_000, "of -shapes and -resample: samples of a series")
-	large := f.Int("times", 64, "of -carbonara: how many times the experiment's series to measure, too")
 	f.Float64Var(&o.most, "most", 1e9, "of -crossover: samples of the largest size")
 	f.IntVar(&o.limits.Rounds, "rounds", 9, "how often to time one thing, at most")
 	f.DurationVar(&o.limits.Budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
@@ -80,10 +75,6 @@ func parse(args []string, w io.Writer) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	o.sizes = []int{1}
-	if *large > 1 {
-		o.sizes = append(o.sizes, *large)
-	}
 	var err error
 	o.match, err = regexp.Compile(*match)
 	switch {
@@ -91,8 +82,8 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
 		return nil, fmt.Errorf("-match: %w", err)
-	case !o.shapes && !o.carbonara && !o.crossover && !o.resample:
-		return nil, errors.New("say what to measure: -shapes, -resample, -carbonara, -crossover, or several")
+	case !o.shapes && !o.crossover && !o.resample:
+		return nil, errors.New("say what to measure: -shapes, -resample, -crossover, or several")
 	case o.series < 1 || o.samples < 8 || o.limits.Rounds < 1:
 		return nil, errors.New("-series and -rounds must be at least 1, -samples at least 8")
 	}
@@ -101,15 +92,14 @@ func parse(args []string, w io.Writer) (*options, error) {
 
 // results are what was measured, and on what.
 type results struct {
-	Date      string                 `json:"date"`
-	Commit    string                 `json:"commit"`
-	Machine   *device.Inventory      `json:"machine"`
-	Cores     int                    `json:"cores"`
-	Processor string                 `json:"processor"`
-	Shapes    []Row                  `json:"shapes,omitempty"`
-	Resampled []Row                  `json:"resampled,omitempty"`
-	Carbonara []carbonara.Comparison `json:"carbonara,omitempty"`
-	Crossover []Row                  `json:"crossover,omitempty"`
+	Date      string            `json:"date"`
+	Commit    string            `json:"commit"`
+	Machine   *device.Inventory `json:"machine"`
+	Cores     int               `json:"cores"`
+	Processor string            `json:"processor"`
+	Shapes    []Row             `json:"shapes,omitempty"`
+	Resampled []Row             `json:"resampled,omitempty"`
+	Crossover []Row             `json:"crossover,omitempty"`
 }
 
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
@@ -126,11 +116,6 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		if o.out != "" {
 			saving = errors.Join(saving, report.WriteJSON(o.out, r))
 		}
-	}
-	if o.carbonara {
-		c := carbonara.Defaults(o.library)
-		c.Sizes, c.Kinds, c.Limits, c.Log = o.sizes, o.match, o.limits, say
-		failed = carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
 	}
 	for _, part := range []struct {
 		wanted bool
@@ -173,9 +158,6 @@ func (r *results) reason() string {
 
 func (r *results) tables(w io.Writer) error {
 	var all []*report.Table
-	if len(r.Carbonara) > 0 {
-		all = carbonara.Tables(r.Carbonara)
-	}
 	if len(r.Crossover) > 0 {
 		all = append(all, crossoverTable(r.Crossover))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -46,7 +47,7 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 		logger.Info("starting promwarp", "version", version.Info(), "build", version.BuildContext())
 		srv, err := server.New(cfg)
 		if err != nil {
-			return f.Locate(err)
+			return err
 		}
 		go footprint.PaceCollector(ctx)
 		return srv.Run(ctx)
@@ -86,7 +87,7 @@ func probeCommand(name, help string) func(*kingpin.Application) (string, func(co
 
 // checkConfigCommand declares promwarp check config.
 func checkConfigCommand(app *kingpin.Application) (string, func(context.Context) error) {
-	cmd := clause(app, "check", checkHelp).Command("config", "Check a configuration file as serve does at its start, and name all that is wrong with it.").HelpLong(`Examples:
+	cmd := clause(app, "check", checkHelp).Command("config", "Check a configuration file as serve does at its start, and name what is wrong with it.").HelpLong(`Examples:
   promwarp check config /etc/promwarp/promwarp.yml
 `)
 	file := cmd.Arg("file", "The file for serve's --config.file.").Required().String()
@@ -97,11 +98,11 @@ func checkConfigCommand(app *kingpin.Application) (string, func(context.Context)
 func runCheck(file string) error {
 	f := config.Flags{File: file}
 	set, err := f.Load()
-	if err == nil {
-		err = server.Check(set)
-	}
 	if err != nil {
-		return errors.New(f.Locate(err).Error()) // no UsageError
+		return errors.New(err.Error()) // no UsageError
+	}
+	if err := server.Check(set); err != nil {
+		return errors.New(file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
 	sources, err := set.Sources()
 	if err != nil {

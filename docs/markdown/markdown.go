@@ -65,7 +65,7 @@ func Lines(text string) (all []Line) {
 		empty := strings.TrimSpace(line) == ""
 		indented = strings.HasPrefix(line, "    ") && (blank || indented) || indented && empty
 		if strings.HasPrefix(line, "<!--") {
-			written = !strings.Contains(line, "until here") && !strings.Contains(line, ": end")
+			written = !strings.Contains(line, ": end")
 		}
 		code := fenced || fence || indented
 		all = append(all, Line{line, code, !code && !written && !strings.HasPrefix(line, "|"), fenced || fence, language})

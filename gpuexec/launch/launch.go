@@ -39,9 +39,8 @@ var (
 		"add_squares", "count_keys", "count_uniqs", "fused_keys", "fused_runs", "group_distinct", "group_order", "group_order_few",
 		"merge_runs", "order_keys", "run_order", "run_rows", "square_terms", "state_values", "value_keys",
 	}
-	Custom   = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}
-	Probe    = []Kernel{"check"}
-	Historic = []Kernel{"resample_atomic", "resample_blocks", "resample_runs", "resample_shared"}
+	Custom = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}
+	Probe  = []Kernel{"check"}
 )
 
 // Queries returns the kernels that queries need.

@@ -46,7 +46,7 @@ func TestLaunch(t *testing.T) {
 func TestKernels(t *testing.T) {
 	for room, listed := range map[string][]Kernel{
 		"decode": Decode, "window": Window, "values": Values, "group": Group, "resample": Resample, "custom": Custom,
-		"probe": Probe, "historic": Historic,
+		"probe": Probe,
 	} {
 		sources, err := filepath.Glob("../../kernels/" + room + "/*.cu")
 		require.NoError(t, err)
@@ -58,10 +58,10 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestQueries: what queries load has no kernel that only tests and benchmarks launch.
+// TestQueries: what queries load has no kernel that only tests launch.
 func TestQueries(t *testing.T) {
 	require.NotEmpty(t, Queries())
-	for _, k := range append(Probe, Historic...) {
+	for _, k := range Probe {
 		require.NotContains(t, Queries(), k, k)
 	}
 }

@@ -45,6 +45,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
 )
 
 // Options say what to generate.
@@ -62,6 +64,8 @@ type Options struct {
 	// of a scrape alike, "series" for each by itself, as where they are pushed; "" or "none" for
 	// none.
 	Jitter string
+	// Block is how long blocks are that are written; 0 is 2 h.
+	Block time.Duration
 }
 
 // Stats say what was written.
@@ -80,6 +84,9 @@ func (o *Options) validate() error {
 	}
 	if o.Series == 0 {
 		o.Series = 6800
+	}
+	if o.Block == 0 {
+		o.Block = time.Duration(tsdb.DefaultBlockDuration) * time.Millisecond
 	}
 	switch {
 	case o.Interval < time.Second:

@@ -238,6 +238,15 @@ func TestWriteBlocks(t *testing.T) {
 	db.DisableCompactions()
 	requireHolds(t, db, want)
 
+	o.Block = 54 * time.Hour
+	dir = t.TempDir()
+	stats, err = WriteBlocks(context.Background(), dir, o, nil)
+	require.NoError(t, err)
+	require.Equal(t, wantStats, stats)
+	blocks, err = filepath.Glob(filepath.Join(dir, "*", "meta.json"))
+	require.NoError(t, err)
+	require.Len(t, blocks, int((o.End-1)/o.Block.Milliseconds()-o.Start/o.Block.Milliseconds())+1)
+
 	// A generator goes on where its blocks end.
 	g, err := New(o)
 	require.NoError(t, err)

@@ -112,7 +112,7 @@ func (w *worker) delayed(s *Series, ts []int64) []int64 {
 	w.late = append(w.late[:0], ts...)
 	for i, t := range ts {
 		late := t + int64(mix(seed+uint64(t))%lateBy)
-		if late < w.opts.End && late/tsdb.DefaultBlockDuration == t/tsdb.DefaultBlockDuration {
+		if block := w.opts.Block.Milliseconds(); late < w.opts.End && late/block == t/block {
 			w.late[i] = late
 		}
 	}
@@ -260,8 +260,8 @@ func (a *appending) rollback() {
 	}
 }
 
-// WriteBlocks writes the data set into dir as TSDB blocks of two hours, which
-// makes dir a data directory that Prometheus opens.
+// WriteBlocks writes the data set into dir as TSDB blocks, which makes dir a data
+// directory that Prometheus opens.
 func WriteBlocks(ctx context.Context, dir string, o Options, progress Progress) (Stats, error) {
 	g, err := New(o)
 	if err != nil {
@@ -271,8 +271,8 @@ func WriteBlocks(ctx context.Context, dir string, o Options, progress Progress) 
 }
 
 // WriteBlocks writes all samples before until, in ms since the epoch, that were
-// not generated yet, as TSDB blocks of two hours, aligned as Prometheus aligns
-// them. It uses all cores.
+// not generated yet, as TSDB blocks, aligned as Prometheus aligns them. It uses all
+// cores.
 func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, progress Progress) (stats Stats, err error) {
 	defer func() {
 		if err != nil {
@@ -282,9 +282,9 @@ func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, pr
 	// While one block is flushed the next is filled.
 	flushes, ctx := errgroup.WithContext(ctx)
 	flushes.SetLimit(1)
-	first := g.reached / tsdb.DefaultBlockDuration * tsdb.DefaultBlockDuration
-	for from := first; from < until; from += tsdb.DefaultBlockDuration {
-		w, ferr := g.fillBlock(ctx, dir, min(from+tsdb.DefaultBlockDuration, until))
+	block := g.opts.Block.Milliseconds()
+	for from := g.reached / block * block; from < until; from += block {
+		w, ferr := g.fillBlock(ctx, dir, min(from+block, until))
 		if ferr != nil {
 			// What a flush in progress says comes first: it may be the cause.
 			err = errors.Join(flushes.Wait(), ferr)
@@ -310,7 +310,7 @@ func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, pr
 func (g *Generator) fillBlock(ctx context.Context, dir string, until int64) (*tsdb.BlockWriter, error) {
 	// A head takes samples up to half its range older than its newest one; with
 	// twice the block's length the whole block fits in any order.
-	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*tsdb.DefaultBlockDuration)
+	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*g.opts.Block.Milliseconds())
 	if err != nil {
 		return nil, err
 	}

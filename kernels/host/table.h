@@ -42,10 +42,6 @@
 #include "../custom/custom_runs.cu"
 #include "../custom/custom_values.cu"
 #include "../probe/check.cu"
-#include "../historic/resample_atomic.cu"
-#include "../historic/resample_blocks.cu"
-#include "../historic/resample_runs.cu"
-#include "../historic/resample_shared.cu"
 
 #define KERNELS(X) \
   X(decode_mixed, false) \
@@ -88,8 +84,4 @@
   X(custom_merge, false) \
   X(custom_runs, false) \
   X(custom_values, false) \
-  X(check, true) \
-  X(resample_atomic, false) \
-  X(resample_blocks, false) \
-  X(resample_runs, false) \
-  X(resample_shared, true)
+  X(check, true)

@@ -66,7 +66,7 @@ func TestAgainstPrometheus(t *testing.T) {
 		theirs := reference(m, external)
 		for range 8 {
 			req, ranges := randomRequest(r)
-			chunks := []Chunks{XOR, AsIs}[r.IntN(2)]
+			chunks := []string{"xor", "as-is"}[r.IntN(2)]
 
 			req.AcceptedResponseTypes = streamed
 			want := chunkAnswer(t, ask(t, theirs, req).Body, ranges)
@@ -74,7 +74,7 @@ func TestAgainstPrometheus(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			requireCut(t, m.sel, external.IsEmpty(), w.Body.Bytes(), ranges)
 			got := chunkAnswer(t, w.Body, ranges)
-			if chunks == XOR {
+			if chunks == "xor" {
 				withoutST(want)
 			}
 			requireSame(t, m.sel, external, ranges, want, got, true)
@@ -212,9 +212,9 @@ func TestSameBytesAsPrometheus(t *testing.T) {
 	for range 30 {
 		m := &inMemory{sel: random(t, r, r.IntN(40))}
 		size := []int{1, 500, 3000, DefaultFrameBytes}[r.IntN(4)]
-		h := newHandler(t, m, func(o *Options) { o.FrameBytes, o.Chunks = size, AsIs })
+		h := newHandler(t, m, func(o *Options) { o.FrameBytes = size })
 		req := &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{query(-latest, 10*latest), query(0, 10*latest)}}
-		want, got := ask(t, referenceWithFrames(m, size), req), ask(t, h, req)
+		want, got := ask(t, referenceWithFrames(m, size), req), ask(t, h, req, asking("as-is"))
 		require.Equal(t, want.Header(), got.Header())
 		require.True(t, bytes.Equal(want.Body.Bytes(), got.Body.Bytes()), "%d bytes instead of %d", got.Body.Len(), want.Body.Len())
 	}
@@ -228,7 +228,7 @@ func TestReencodedChunksKeepResets(t *testing.T) {
 		h := newHandler(t, m)
 		req := &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{query(-latest, 10*latest)}}
 		ranges := [][2]int64{{-latest, 10 * latest}}
-		stored, plain := ask(t, h, req, asking(AsIs)).Body.Bytes(), ask(t, h, req, asking(XOR)).Body.Bytes()
+		stored, plain := ask(t, h, req, asking("as-is")).Body.Bytes(), ask(t, h, req, asking("xor")).Body.Bytes()
 		require.Equal(t, headers(t, stored), headers(t, plain))
 		for _, f := range frames(t, bytes.NewReader(plain)) {
 			for _, c := range f.ChunkedSeries[0].Chunks {
@@ -278,7 +278,7 @@ func TestManyGroups(t *testing.T) {
 	m := &inMemory{sel: random(t, seeded(t), 3*groupSeries)}
 	queries := []*prompb.Query{query(0, latest), query(500, 7000)}
 	chunks := &prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: streamed}
-	want := chunkAnswer(t, ask(t, newHandler(t, m), chunks, asking(XOR)).Body, [][2]int64{{0, latest}, {500, 7000}})
+	want := chunkAnswer(t, ask(t, newHandler(t, m), chunks, asking("xor")).Body, [][2]int64{{0, latest}, {500, 7000}})
 	req := &prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: sampled}
 	for q, got := range sampleAnswer(t, ask(t, newHandler(t, m), req).Body, 2) {
 		require.Equal(t, len(want[q]), len(got))
@@ -305,46 +305,40 @@ func TestManyGroups(t *testing.T) {
 func TestDialect(t *testing.T) {
 	plain, floats := dialect{}, dialect{xor2: true}
 	for _, c := range []struct {
-		standard  Chunks
 		url       string
 		userAgent string
 		want      dialect
 	}{
-		{standard: Auto, userAgent: "Prometheus/3.15.0", want: everything},
-		{standard: Auto, userAgent: "Prometheus/3.14.0", want: everything},
-		{standard: Auto, userAgent: "Prometheus/4.0.0-rc.1 (linux)", want: everything},
-		{standard: Auto, userAgent: "Prometheus/3.13.2", want: floats},
-		{standard: Auto, userAgent: "Prometheus/3.11.0", want: floats},
-		{standard: Auto, userAgent: "Prometheus/3.11.0-rc.0", want: plain},
-		{standard: Auto, userAgent: "Prometheus/3.12.0-rc.0", want: floats},
-		{standard: Auto, userAgent: "Prometheus/3.15.1+debian", want: everything},
-		{standard: Auto, userAgent: "Prometheus/3.10.0", want: plain},
-		{standard: Auto, userAgent: "Prometheus/2.53.1", want: plain},
-		{standard: Auto, userAgent: "Prometheus/", want: plain},
-		{standard: Auto, userAgent: "Prometheus/3", want: plain},
-		{standard: Auto, userAgent: "Prometheus/x.y.z", want: plain},
-		{standard: Auto, userAgent: "promwarp/0.1.0", want: everything},
-		{standard: Auto, userAgent: "Thanos/0.39.2", want: plain},
-		{standard: Auto, userAgent: "vmctl", want: plain},
-		{standard: Auto, userAgent: "Go-http-client/1.1", want: plain},
-		{standard: Auto, userAgent: "", want: plain},
-		{standard: Auto, url: "?chunks=as-is", userAgent: "Thanos/0.39.2", want: everything},
-		{standard: Auto, url: "?chunks=xor", userAgent: "Prometheus/3.15.0", want: plain},
-		{standard: XOR, userAgent: "Prometheus/3.15.0", want: plain},
-		{standard: XOR, url: "?chunks=auto", userAgent: "Prometheus/3.15.0", want: everything},
-		{standard: AsIs, userAgent: "Thanos/0.39.2", want: everything},
-		{standard: AsIs, url: "?chunks=xor", want: plain},
+		{userAgent: "Prometheus/3.15.0", want: everything},
+		{userAgent: "Prometheus/3.14.0", want: everything},
+		{userAgent: "Prometheus/4.0.0-rc.1 (linux)", want: everything},
+		{userAgent: "Prometheus/3.13.2", want: floats},
+		{userAgent: "Prometheus/3.11.0", want: floats},
+		{userAgent: "Prometheus/3.11.0-rc.0", want: plain},
+		{userAgent: "Prometheus/3.12.0-rc.0", want: floats},
+		{userAgent: "Prometheus/3.15.1+debian", want: everything},
+		{userAgent: "Prometheus/3.10.0", want: plain},
+		{userAgent: "Prometheus/2.53.1", want: plain},
+		{userAgent: "Prometheus/", want: plain},
+		{userAgent: "Prometheus/3", want: plain},
+		{userAgent: "Prometheus/x.y.z", want: plain},
+		{userAgent: "promwarp/0.1.0", want: everything},
+		{userAgent: "Thanos/0.39.2", want: plain},
+		{userAgent: "vmctl", want: plain},
+		{userAgent: "Go-http-client/1.1", want: plain},
+		{userAgent: "", want: plain},
+		{url: "?chunks=as-is", userAgent: "Thanos/0.39.2", want: everything},
+		{url: "?chunks=xor", userAgent: "Prometheus/3.15.0", want: plain},
+		{url: "?chunks=auto", userAgent: "Prometheus/3.15.0", want: everything},
 	} {
 		r := httptest.NewRequest("POST", "/api/v1/read"+c.url, nil)
 		r.Header.Set("User-Agent", c.userAgent)
-		got, err := dialectOf(c.standard, r)
+		got, err := dialectOf(r)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%+v", c)
 	}
-	_, err := dialectOf(Auto, httptest.NewRequest("POST", "/api/v1/read?chunks=xor3", nil))
+	_, err := dialectOf(httptest.NewRequest("POST", "/api/v1/read?chunks=xor3", nil))
 	require.EqualError(t, err, `parameter chunks: unknown chunk encodings "xor3"; there are auto, xor and as-is`)
-	_, err = New(Options{Queryable: &inMemory{}, Chunks: "all"})
-	require.ErrorContains(t, err, `"all"`)
 }
 
 // What each reader gets of chunks in all encodings.

@@ -14,17 +14,26 @@ import (
 
 // coder encodes series as TimeSeries, one after another, and compresses them.
 type coder struct {
-	compressor
 	decoded    floats
+	labels     []prompb.Label
 	reuse      chunkenc.Iterator
 	floats     []byte // of the present series: labels and Samples
 	histograms []byte // and Histograms
+	message    []byte // all series so far
+	compressed []byte
 }
 
 // series encodes the samples of p within the range of f and returns how many they are. For a
 // reader that looks at labels alone, it encodes none, as a Prometheus does.
 func (c *coder) series(f found, p *pending) (n int, err error) {
-	c.floats, _ = appendLabels(c.floats[:0], p.labels)
+	c.labels = prompb.FromLabels(p.labels, c.labels[:0])
+	head := prompb.TimeSeries{Labels: c.labels}
+	n = head.Size()
+	c.floats = slices.Grow(c.floats[:0], n)[:n]
+	if _, err := head.MarshalToSizedBuffer(c.floats); err != nil {
+		return 0, err
+	}
+	n = 0
 	c.histograms = c.histograms[:0]
 	switch {
 	case f.onlyLabels:
@@ -83,15 +92,15 @@ func appendSample(b []byte, t int64, v float64) []byte {
 		s[16], s[17] = byte(t>>28)|0x80, byte(t>>35)
 		return b
 	}
-	n := numberLen(uint64(t))
+	var sample [usualOfSample + binary.MaxVarintLen64]byte
+	m := sample[:0]
 	if value != 0 {
-		n += 1 + 8
+		m = binary.LittleEndian.AppendUint64(append(m, tagSampleV), value)
 	}
-	b = append(b, tagSamples, byte(n))
-	if value != 0 {
-		b = binary.LittleEndian.AppendUint64(append(b, tagSampleV), value)
+	if t != 0 {
+		m = binary.AppendUvarint(append(m, tagSampleT), uint64(t))
 	}
-	return appendNumber(b, tagSampleT, uint64(t))
+	return append(append(b, tagSamples, byte(len(m))), m...)
 }
 
 func (c *coder) addHistogram(h prompb.Histogram) error {
@@ -105,61 +114,20 @@ func (c *coder) addHistogram(h prompb.Histogram) error {
 	return nil
 }
 
-// endSeries adds the present series to what is compressed.
+// endSeries adds the present series to the message.
 func (c *coder) endSeries() {
-	var head [1 + binary.MaxVarintLen64]byte
-	c.write(binary.AppendUvarint(append(head[:0], tagTimeseries), uint64(len(c.floats)+len(c.histograms))))
-	c.write(c.floats)
-	c.write(c.histograms)
+	c.message = binary.AppendUvarint(append(c.message, tagTimeseries), uint64(len(c.floats)+len(c.histograms)))
+	c.message = append(append(c.message, c.floats...), c.histograms...)
 }
 
-// snappyBlock is how many bytes snappy compresses at a time; each such block refers to
-// nothing outside of itself.
-const snappyBlock = 64 << 10
-
-// compressor compresses what is appended to it, so that only the compressed bytes of a
-// large message are held. In snappy's format the number of all bytes comes first, then any
-// sequence of elements, so what block after block compresses to may be put together, and
-// anything may be put before it once its content is known.
-type compressor struct {
-	raw  []byte // not compressed yet
-	tmp  []byte
-	out  []byte // elements
-	size int64  // bytes that out stands for
+// elements are what the message is compressed to. In snappy's format the number of all bytes comes first,
+// then any sequence of elements: those of several messages may be put together, and anything may be put
+// before them once its content is known.
+func (c *coder) elements() []byte {
+	c.compressed = s2.EncodeSnappy(c.compressed[:cap(c.compressed)], c.message)
+	_, header := binary.Uvarint(c.compressed)
+	return slices.Clone(c.compressed[header:])
 }
-
-// write appends b.
-func (c *compressor) write(b []byte) {
-	for len(b) > 0 {
-		n := min(len(b), snappyBlock-len(c.raw))
-		c.raw = append(c.raw, b[:n]...)
-		b = b[n:]
-		if len(c.raw) == snappyBlock {
-			c.flush()
-		}
-	}
-}
-
-// flush compresses what is not compressed yet.
-func (c *compressor) flush() {
-	if len(c.raw) == 0 {
-		return
-	}
-	c.size += int64(len(c.raw))
-	c.tmp = s2.EncodeSnappy(c.tmp[:cap(c.tmp)], c.raw)
-	_, header := binary.Uvarint(c.tmp)
-	c.out = append(c.out, c.tmp[header:]...)
-	c.raw = c.raw[:0]
-}
-
-// compressed returns what was appended, compressed, and how many bytes it stands for.
-func (c *compressor) compressed() (out []byte, size int64) {
-	c.flush()
-	return slices.Clone(c.out), c.size
-}
-
-// reset forgets what was appended.
-func (c *compressor) reset() { c.raw, c.out, c.size = c.raw[:0], c.out[:0], 0 }
 
 // literal returns b, of 1 to 60 bytes, as an element.
 func literal(b []byte) []byte {

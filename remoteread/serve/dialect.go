@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
@@ -15,38 +16,32 @@ import (
 	"github.com/promwarp/promwarp/selection/samples"
 )
 
-// piece is a chunk as it is sent.
-type piece struct {
-	minT, maxT int64 // ms, of its first and last sample
-	enc        chunkenc.Encoding
-	data       []byte // none if it has no samples
-}
-
 // reencode returns the samples of chunk c of one within the range of f as a chunk in encoding enc.
 //
 // A chunk of which something is cut off is what Prometheus's database makes of it. So its
 // first histogram does not say that it is no counter reset: what is before it was cut off.
 // A chunk that only changes its encoding says of resets what it said.
-func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (piece, error) {
+func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (p prompb.Chunk, err error) {
+	p.Type = prompb.Chunk_Encoding(enc)
 	if enc == chunkenc.EncXOR {
 		times, values, err := s.decoded.within(f, one, []selection.Chunk{c})
-		if err != nil || len(times) == 0 {
-			return piece{}, err
+		if err == nil && len(times) > 0 {
+			p.MinTimeMs, p.MaxTimeMs, p.Data = times[0], times[len(times)-1], encoding.AppendXOR(nil, times, values)
 		}
-		return piece{times[0], times[len(times)-1], enc, encoding.AppendXOR(nil, times, values)}, nil
+		return p, err
 	}
 	s.decoder = one.sel.Decode(one.i, []selection.Chunk{c}, f.mint, f.maxt, s.decoder)
-	data, first, last, err := samples.Encode(enc, s.decoder)
+	p.Data, p.MinTimeMs, p.MaxTimeMs, err = samples.Encode(enc, s.decoder)
 	if err == nil {
-		if k := resetByte(c.Enc); k >= 0 && f.holds(c) && data != nil {
-			setReset(enc, data, one.sel.Bytes(c)[k])
+		if k := resetByte(c.Enc); k >= 0 && f.holds(c) && p.Data != nil {
+			setReset(enc, p.Data, one.sel.Bytes(c)[k])
 		}
-		return piece{first, last, enc, data}, nil
+		return p, nil
 	}
 	if s.decoder.Err() == nil {
 		err = fmt.Errorf("encoding a chunk of series %s at %d ms again: %w", one.labels, s.decoder.AtT(), err)
 	}
-	return piece{}, err
+	return p, err
 }
 
 // setReset makes data, a chunk of histograms in encoding e, say of resets what the byte of another
@@ -86,33 +81,6 @@ func (b *floats) within(f found, one series, chunks []selection.Chunk) ([]int64,
 	return b.Times[lo:max(lo, hi)], b.Values[lo:max(lo, hi)], nil
 }
 
-// Chunks says which chunk encodings readers get.
-type Chunks string
-
-// The values of Chunks.
-const (
-	// Auto sends what the reader is known to understand, by its User-Agent: encodings
-	// as they are stored to promwarp and to a Prometheus that has them, XOR and the
-	// histogram encodings without start timestamps to all others.
-	Auto Chunks = "auto"
-	// XOR sends everybody those.
-	XOR Chunks = "xor"
-	// AsIs sends everybody encodings as they are stored.
-	AsIs Chunks = "as-is"
-)
-
-// chunksParameter is the parameter in a URL by which a reader says what it understands.
-const chunksParameter = "chunks"
-
-// ParseChunks reads a Chunks.
-func ParseChunks(text string) (Chunks, error) {
-	switch c := Chunks(text); c {
-	case Auto, XOR, AsIs:
-		return c, nil
-	}
-	return "", fmt.Errorf("unknown chunk encodings %q; there are auto, xor and as-is", text)
-}
-
 // dialect is what a reader understands beside XOR and the histogram encodings without
 // start timestamps, which everybody does.
 type dialect struct {
@@ -129,22 +97,19 @@ const (
 	minorHistogramST = 14
 )
 
-// dialectOf returns what whoever sent r understands: what its URL says, or else what
-// standard says.
-func dialectOf(standard Chunks, r *http.Request) (dialect, error) {
-	if text := r.URL.Query().Get(chunksParameter); text != "" {
-		var err error
-		if standard, err = ParseChunks(text); err != nil {
-			return dialect{}, refuse("parameter %s: %w", chunksParameter, err)
-		}
-	}
-	switch standard {
-	case XOR:
-		return dialect{}, nil
-	case AsIs:
+// dialectOf returns what whoever sent r understands: what its URL says, or else what its User-Agent is
+// known to.
+func dialectOf(r *http.Request) (dialect, error) {
+	switch text := r.URL.Query().Get("chunks"); text {
+	case "as-is":
 		return everything, nil
+	case "xor":
+		return dialect{}, nil
+	case "", "auto":
+		return knownTo(r.UserAgent()), nil
+	default:
+		return dialect{}, refuse("parameter chunks: unknown chunk encodings %q; there are auto, xor and as-is", text)
 	}
-	return knownTo(r.UserAgent()), nil
 }
 
 // knownTo returns what a reader with this User-Agent understands.

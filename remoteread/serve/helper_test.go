@@ -264,8 +264,8 @@ func requestOf(t testing.TB, req *prompb.ReadRequest, change ...func(*http.Reque
 }
 
 // asking sets the URL's parameter chunks.
-func asking(c Chunks) func(*http.Request) {
-	return func(r *http.Request) { r.URL.RawQuery = "chunks=" + string(c) }
+func asking(c string) func(*http.Request) {
+	return func(r *http.Request) { r.URL.RawQuery = "chunks=" + c }
 }
 
 var (

@@ -102,7 +102,7 @@ const (
 func (s *sampler) collect(ctx context.Context, f found) error {
 	// What certainly has too many samples is refused before any is decoded.
 	if limit := int64(s.h.o.SampleLimit); limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
-		if n, err := f.count(ctx, true); err != nil {
+		if n, err := f.count(ctx); err != nil {
 			return err
 		} else if n > limit {
 			return s.tooMany()
@@ -171,7 +171,7 @@ var coders = sync.Pool{New: func() any { return new(coder) }}
 // group returns the series of a group, compressed, and how many bytes that stands for.
 func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, int64, error) {
 	c := coders.Get().(*coder)
-	c.reset()
+	c.message = c.message[:0]
 	sent := 0
 	for i := range group {
 		n, err := c.series(f, &group[i])
@@ -186,7 +186,7 @@ func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, 
 			sent++
 		}
 	}
-	part, size := c.compressed()
+	part, size := c.elements(), int64(len(c.message))
 	coders.Put(c)
 	s.h.metrics.series.Add(float64(sent))
 	return part, size, s.lease.Grow(ctx, int64(len(part)))

@@ -49,15 +49,10 @@ type Options struct {
 	Queryable storage.ChunkQueryable
 	// ExternalLabels are added to series that lack them. nil means none.
 	ExternalLabels func() labels.Labels
-	// Chunks says which chunk encodings readers get that do not say. Default Auto.
-	Chunks Chunks
 
 	// SampleLimit is the most samples that a query may bring in an answer of samples.
 	// 0 means no limit, here and below.
 	SampleLimit int
-	// StreamSampleLimit is the same for answers of chunks: it counts the samples of all
-	// chunks that are sent, cut ones as if they were whole.
-	StreamSampleLimit int64
 	// MaxQueries is the most queries of a request.
 	MaxQueries int
 	// Limits bound the regular expressions of a request, and the matchers and the grouping of a
@@ -103,12 +98,6 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.ExternalLabels == nil {
 		o.ExternalLabels = labels.EmptyLabels
-	}
-	if o.Chunks == "" {
-		o.Chunks = Auto
-	}
-	if _, err := ParseChunks(string(o.Chunks)); err != nil {
-		return nil, err
 	}
 	if o.FrameBytes <= 0 {
 		o.FrameBytes = DefaultFrameBytes
@@ -182,7 +171,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if err := h.checkRegexps(req); err != nil {
 		return failure(ctx, err)
 	}
-	reader, err := dialectOf(h.o.Chunks, r)
+	reader, err := dialectOf(r)
 	if err != nil {
 		return err
 	}

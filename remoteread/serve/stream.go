@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/crc32"
-	"math/bits"
 	"slices"
 	"sync"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -30,8 +28,9 @@ type stream struct {
 	*job
 	w      *response
 	buf    []byte
-	frame  frame
-	chunks [3]int // sent as stored, cut, reencoded
+	query  int
+	frame  prompb.ChunkedSeries // chunks of the present series
+	chunks [3]int               // sent as stored, cut, reencoded
 	series int
 	point  yield.Point
 
@@ -53,7 +52,7 @@ func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) 
 		}
 	}()
 	for i, q := range req.Queries {
-		s.frame.query = i
+		s.query = i
 		if err := j.query(ctx, q, func(f found) error { return s.send(ctx, f) }); err != nil {
 			if w.begun {
 				_ = s.write() // whole frames, which may still be used
@@ -70,14 +69,6 @@ func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) 
 
 // send sends what one query found.
 func (s *stream) send(ctx context.Context, f found) error {
-	// What has too many samples is refused before any is sent.
-	if limit := s.h.o.StreamSampleLimit; limit > 0 {
-		if n, err := f.count(ctx, false); err != nil {
-			return err
-		} else if n > limit {
-			return refuse("exceeded sample limit (%d) of streamed answers, which --storage.remote.read-stream-sample-limit sets", limit)
-		}
-	}
 	defer s.point.Leave()
 	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
 		s.point.Pass()
@@ -85,9 +76,8 @@ func (s *stream) send(ctx context.Context, f found) error {
 	})
 }
 
-// count returns how many samples there are in chunks that overlap the range, or, if they are to be
-// whole, in those that lie in it.
-func (f found) count(ctx context.Context, whole bool) (n int64, err error) {
+// count returns how many samples there are in chunks that lie in the range.
+func (f found) count(ctx context.Context) (n int64, err error) {
 	watch := yield.Watch{Ctx: ctx}
 	defer watch.Leave()
 	for i := range f.sel.NumSeries() {
@@ -95,7 +85,7 @@ func (f found) count(ctx context.Context, whole bool) (n int64, err error) {
 			return 0, err
 		}
 		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
-			if !whole || f.holds(c) {
+			if f.holds(c) {
 				n += int64(c.Samples)
 			}
 		}
@@ -105,19 +95,20 @@ func (f found) count(ctx context.Context, whole bool) (n int64, err error) {
 
 // sendSeries sends the samples of one series within the range of f.
 func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error {
-	var labelBytes int
-	s.frame.reset()
-	s.frame.labels, labelBytes = appendLabels(s.frame.labels[:0], one.labels)
-	room := s.h.o.FrameBytes - labelBytes
+	room := s.h.o.FrameBytes
+	s.frame.Labels, s.frame.Chunks = prompb.FromLabels(one.labels, s.frame.Labels[:0]), s.frame.Chunks[:0]
+	for i := range s.frame.Labels {
+		room -= s.frame.Labels[i].Size()
+	}
 	left := room
 	sent := false
 	for _, c := range chunks {
-		p := piece{c.MinT, c.MaxT, c.Enc, nil}
+		p := prompb.Chunk{Type: prompb.Chunk_Encoding(c.Enc), MinTimeMs: c.MinT, MaxTimeMs: c.MaxT}
 		enc := s.reader.encoding(c.Enc)
 		switch {
 		case f.holds(c) && enc == c.Enc:
 			s.chunks[0]++
-			p.data = one.sel.Bytes(c)
+			p.Data = one.sel.Bytes(c)
 		default:
 			if f.holds(c) {
 				s.chunks[2]++
@@ -129,11 +120,12 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 				return err
 			}
 		}
-		if p.data == nil {
+		if p.Data == nil {
 			continue
 		}
 		sent = true
-		if left -= s.frame.add(p); left <= 0 {
+		s.frame.Chunks = append(s.frame.Chunks, p)
+		if left -= p.Size(); left <= 0 {
 			left = room
 			if err := s.endFrame(); err != nil {
 				return err
@@ -143,7 +135,7 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 	if sent {
 		s.series++
 	}
-	if len(s.frame.pieces) == 0 {
+	if len(s.frame.Chunks) == 0 {
 		return nil
 	}
 	return s.endFrame()
@@ -154,10 +146,11 @@ func (f found) holds(c selection.Chunk) bool { return c.MinT >= f.mint && c.MaxT
 
 // endFrame ends the present frame; the series may go on in another.
 func (s *stream) endFrame() error {
-	s.buf = s.frame.append(s.buf)
-	s.frame.reset()
-	if len(s.buf) < batch {
-		return nil
+	var err error
+	s.buf, err = appendFrame(s.buf, &prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{&s.frame}, QueryIndex: int64(s.query)})
+	s.frame.Chunks = s.frame.Chunks[:0]
+	if err != nil || len(s.buf) < batch {
+		return err
 	}
 	return s.write()
 }
@@ -182,151 +175,18 @@ func (s *stream) count() {
 	s.h.metrics.series.Add(float64(s.series))
 }
 
-// A streamed answer is a sequence of frames: the length of the message as a varint, the
-// CRC-32C of the message big-endian, the message. The message of a frame with one chunk of
-// series {a="b"} from 1 to 2 ms, in bytes:
-//
-//	17                        length
-//	xx xx xx xx               checksum
-//	0a 15                     ChunkedReadResponse.chunked_series, 21 bytes
-//	   0a 06                  ChunkedSeries.labels, 6 bytes
-//	      0a 01 61            Label.name "a"
-//	      12 01 62            Label.value "b"
-//	   12 0b                  ChunkedSeries.chunks, 11 bytes
-//	      08 01               Chunk.min_time_ms
-//	      10 02               Chunk.max_time_ms
-//	      18 01               Chunk.type, XOR
-//	      22 03 xx xx xx      Chunk.data
-//
-// Fields that are 0 are left out. The number of the query, where it is not the first,
-// follows as field 2.
-const (
-	tagSeries     = 1<<3 | 2 // of ChunkedReadResponse
-	tagQueryIndex = 2 << 3
-	tagLabels     = 1<<3 | 2 // of ChunkedSeries, and of TimeSeries
-	tagChunks     = 2<<3 | 2
-	tagName       = 1<<3 | 2 // of Label
-	tagValue      = 2<<3 | 2
-	tagMinTime    = 1 << 3 // of Chunk
-	tagMaxTime    = 2 << 3
-	tagType       = 3 << 3
-	tagData       = 4<<3 | 2
-)
-
+// A streamed answer is a sequence of frames: the length of a prompb.ChunkedReadResponse as a varint, its
+// CRC-32C big-endian, and itself. Each has chunks of one series.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// varintLen is the number of bytes of v as a varint.
-func varintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
-
-// labelLen is the number of bytes of a Label.
-func labelLen(l labels.Label) int {
-	n := 0
-	for _, s := range []string{l.Name, l.Value} {
-		if s != "" {
-			n += 1 + varintLen(uint64(len(s))) + len(s)
-		}
-	}
-	return n
-}
-
-// appendLabels appends ls as the first fields of a ChunkedSeries or a TimeSeries. sum is
-// how many bytes its Labels take without what stands around each.
-func appendLabels(b []byte, ls labels.Labels) (out []byte, sum int) {
-	ls.Range(func(l labels.Label) {
-		n := labelLen(l)
-		sum += n
-		b = append(b, tagLabels)
-		b = binary.AppendUvarint(b, uint64(n))
-		b = appendText(b, tagName, l.Name)
-		b = appendText(b, tagValue, l.Value)
-	})
-	return b, sum
-}
-
-// appendText appends a field of text, which may be empty.
-func appendText(b []byte, tag byte, s string) []byte {
-	if s == "" {
-		return b
-	}
-	b = append(b, tag)
-	b = binary.AppendUvarint(b, uint64(len(s)))
-	return append(b, s...)
-}
-
-// len is the number of bytes of p as a Chunk.
-func (p *piece) len() int {
-	n := numberLen(uint64(p.minT)) + numberLen(uint64(p.maxT)) + numberLen(uint64(p.enc))
-	if len(p.data) > 0 {
-		n += 1 + varintLen(uint64(len(p.data))) + len(p.data)
-	}
-	return n
-}
-
-// append appends p as a Chunk.
-func (p *piece) append(b []byte) []byte {
-	b = appendNumber(b, tagMinTime, uint64(p.minT))
-	b = appendNumber(b, tagMaxTime, uint64(p.maxT))
-	b = appendNumber(b, tagType, uint64(p.enc))
-	if len(p.data) > 0 {
-		b = append(b, tagData)
-		b = binary.AppendUvarint(b, uint64(len(p.data)))
-		b = append(b, p.data...)
-	}
-	return b
-}
-
-// numberLen is the number of bytes of a field of number v, whose tag is one byte.
-func numberLen(v uint64) int {
-	if v == 0 {
-		return 0
-	}
-	return 1 + varintLen(v)
-}
-
-// appendNumber appends a field of number v, which may be 0.
-func appendNumber(b []byte, tag byte, v uint64) []byte {
-	if v == 0 {
-		return b
-	}
-	return binary.AppendUvarint(append(b, tag), v)
-}
-
-// frame is what one frame holds: chunks of one series.
-type frame struct {
-	query  int    // the query's number
-	labels []byte // as appendLabels makes them
-	pieces []piece
-	size   int // of all pieces as Chunks
-}
-
-// add adds p and returns its size as a Chunk.
-func (f *frame) add(p piece) int {
-	n := p.len()
-	f.pieces = append(f.pieces, p)
-	f.size += 1 + varintLen(uint64(n)) + n
-	return n
-}
-
-// reset removes all chunks.
-func (f *frame) reset() { f.pieces, f.size = f.pieces[:0], 0 }
-
-// append appends the frame.
-func (f *frame) append(b []byte) []byte {
-	series := len(f.labels) + f.size
-	message := 1 + varintLen(uint64(series)) + series + numberLen(uint64(f.query))
-	b = slices.Grow(b, varintLen(uint64(message))+crc32.Size+message)
-	b = binary.AppendUvarint(b, uint64(message))
+// appendFrame appends a message as a frame.
+func appendFrame(b []byte, m *prompb.ChunkedReadResponse) ([]byte, error) {
+	n := m.Size()
+	b = binary.AppendUvarint(slices.Grow(b, binary.MaxVarintLen64+crc32.Size+n), uint64(n))
 	sum := len(b)
-	b = append(b, make([]byte, crc32.Size)...)
-	b = append(b, tagSeries)
-	b = binary.AppendUvarint(b, uint64(series))
-	b = append(b, f.labels...)
-	for i := range f.pieces {
-		b = append(b, tagChunks)
-		b = binary.AppendUvarint(b, uint64(f.pieces[i].len()))
-		b = f.pieces[i].append(b)
-	}
-	b = appendNumber(b, tagQueryIndex, uint64(f.query))
-	binary.BigEndian.PutUint32(b[sum:], crc32.Checksum(b[sum+crc32.Size:], castagnoli))
-	return b
+	b = b[:sum+crc32.Size+n]
+	message := b[sum+crc32.Size:]
+	_, err := m.MarshalToSizedBuffer(message)
+	binary.BigEndian.PutUint32(b[sum:], crc32.Checksum(message, castagnoli))
+	return b, err
 }

@@ -181,7 +181,7 @@ func requireAsDatabase(t *testing.T, theirs http.Handler, meant *prompb.Query, h
 		req := &prompb.ReadRequest{Queries: []*prompb.Query{meant}, AcceptedResponseTypes: types}
 		for name, h := range handlers {
 			var want, got [][]received
-			w := ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{asked}, AcceptedResponseTypes: types}, asking(AsIs))
+			w := ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{asked}, AcceptedResponseTypes: types}, asking("as-is"))
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			if len(types) > 1 {
 				want, got = chunkAnswer(t, ask(t, theirs, req).Body, [][2]int64{in}), chunkAnswer(t, w.Body, [][2]int64{in})

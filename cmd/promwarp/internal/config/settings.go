@@ -163,12 +163,10 @@ type storageSettings struct {
 
 // remoteSettings are those of the remote read that is answered, as Prometheus has them.
 type remoteSettings struct {
-	ReadSampleLimit       int      `yaml:"read_sample_limit" default:"50000000" help:"Most samples of a query of remote read that is answered with samples; 0 sets no limit."`
-	ReadStreamSampleLimit int      `yaml:"read_stream_sample_limit" hidden:"yes" default:"0" help:"Most samples of a query of remote read that is answered with chunks; 0 sets no limit."`
-	ReadConcurrentLimit   int      `yaml:"read_concurrent_limit" default:"10" help:"Requests of remote read that are answered at once; 0 sets no limit."`
-	ReadMaxBytesInFrame   ByteSize `yaml:"read_max_bytes_in_frame" hidden:"yes" default:"1MiB" least:"1" help:"Size beyond which a series is continued in another frame of a streamed answer."`
-	ReadMaxQueries        int      `yaml:"read_max_queries" hidden:"yes" default:"1000" help:"Most queries of one request of remote read; 0 sets no limit."`
-	ReadChunks            string   `yaml:"read_chunks" hidden:"yes" default:"auto" of:"auto, as-is, xor" help:"Chunk encodings that remote readers get which do not say: as-is sends what is stored, xor what everybody knows, auto as-is to those known to understand it."`
+	ReadSampleLimit     int      `yaml:"read_sample_limit" default:"50000000" help:"Most samples of a query of remote read that is answered with samples; 0 sets no limit."`
+	ReadConcurrentLimit int      `yaml:"read_concurrent_limit" default:"10" help:"Requests of remote read that are answered at once; 0 sets no limit."`
+	ReadMaxBytesInFrame ByteSize `yaml:"read_max_bytes_in_frame" hidden:"yes" default:"1MiB" least:"1" help:"Size beyond which a series is continued in another frame of a streamed answer."`
+	ReadMaxQueries      int      `yaml:"read_max_queries" hidden:"yes" default:"1000" help:"Most queries of one request of remote read; 0 sets no limit."`
 }
 
 // readerSettings say what the paths below /api/v1/read/ cannot know of their readers.

@@ -107,10 +107,6 @@ func TestTable(t *testing.T) {
 	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
 	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
 	require.Equal(t, device.Library, defaults.GPU.Library)
-	for _, words := range []string{"auto", "as-is", "xor"} {
-		_, err := serve.ParseChunks(words)
-		require.NoError(t, err)
-	}
 }
 
 // nested is a key with dots as those of mappings in mappings.
@@ -122,29 +118,6 @@ func nested(key string) (text string) {
 		text += name
 	}
 	return text
-}
-
-// TestGone: keys and flags that there were are errors that say what to do.
-func TestGone(t *testing.T) {
-	defaults := Default()
-	for key, instead := range gone {
-		require.NotContains(t, defaults.Values(), strings.ReplaceAll(key, "_", "-"))
-		if now, renamed := strings.CutPrefix(instead, "write "); renamed {
-			require.Contains(t, defaults.Values(), strings.ReplaceAll(now, "_", "-"), key)
-		}
-		_, err := readSettings(testfiles.Config(t, nested(key)+": 1"))
-		require.ErrorContains(t, err, "line 2: "+key+": there is no such setting any more: "+instead)
-	}
-	for flag, want := range map[string]string{
-		"--cache.prefetch-concurrency":       "one such request is made at a time",
-		"--storage.remote.read-share-window": "rule_query_offset of the reader saves more",
-	} {
-		app := kingpin.New("test", "")
-		new(Flags).Add(app, true)
-		_, err := app.Parse([]string{flag, "2"})
-		require.EqualError(t, err, "there is no "+flag+" any more: "+want)
-	}
-	require.Equal(t, GPUOff, load(t, "--gpu=off").GPU.Mode)
 }
 
 const fullFile = `
@@ -188,7 +161,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
 	var o api.Options
 	s.Storage.Remote.Apply(&o)
-	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000, Chunks: "auto"}}, o)
+	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000}}, o)
 
 	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
 	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
@@ -260,7 +233,6 @@ func TestSettingsErrors(t *testing.T) {
 		"part of other kind":  {file: "aggregates: [{name: a, state: [1]}]\n", want: []string{"line 1", "mapping"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
-		"read chunks":         {file: "upstream: {url: http://p}\nstorage: {remote: {read_chunks: all}}\n", want: []string{"storage.remote.read_chunks is all and must be one of auto, as-is, xor"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors.origin"}},
 		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
@@ -443,7 +415,7 @@ func FuzzSettings(f *testing.F) {
 		"aggregates: [{name: a, state: {s: 0}, add: {s: s + }, merge: {s: a.s}, result: s}]", "aggregates: [null, {}, {state: 1}]",
 		"remote_read: [null]", "remote_read: [{url: 'http://p/api/v1/read', on_failure: warn}]", "remote_read: [{url: \"%\"}]",
 		"web: {listen_address: {a: 1}}", "- 1", "upstream: {url: 1, url: 2}", "memory: {limit: 99999999999GiB}", "gpu: {devices: [x]}",
-		"enable_feature: [a]", "storage: {remote: {read_chunks: all}}", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
+		"enable_feature: [a]", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -479,75 +451,21 @@ func requirePlain(t *testing.T, text string) {
 	require.NotRegexp(t, `\bconfig\.[A-Z]|struct \{|interface \{|!!|%!`, quotedText.ReplaceAllString(text, ""))
 }
 
-// TestErrorsNameThePlace: an error about a configuration file names the setting, the entry of a
-// list or the line.
+// TestErrorsNameThePlace: an error about a configuration file names the line.
 func TestErrorsNameThePlace(t *testing.T) {
 	for text, want := range map[string]string{
-		"web: {enable_pprof: true}\nquery: {max_samples: 1, timeout: 1}":                       `line 2: query.timeout: not a valid duration string: "1"; write one such as 30s, 5m or 1d`,
-		"cache: {host_bytes: 9EiB}":                                                            `line 1: cache.host_bytes: not a size in bytes: "9EiB"`,
-		"remote_read: [{url: 'http://p/api/v1/read'}, {url: 'http://q', remote_timeout: 1y2}]": "line 1: remote_read: entry 2: remote_timeout: ",
-		"log: {level: info}\n\nweb: \x01":                                                      "line 3: control characters are not allowed",
-		"log: {level: info}\ncache: &c {<<: *c}":                                               "line 2: cache: anchor 'c' value contains itself",
-		"query: {}\ncaches: {}":                                                                `line 2: caches: unknown key "caches"`,
+		"web: {enable_pprof: true}\nquery: {max_samples: 1, timeout: 1}":                             `line 2: not a valid duration string: "1"; write one such as 30s, 5m or 1d`,
+		"cache: {host_bytes: 9EiB}":                                                                  `line 1: not a size in bytes: "9EiB"`,
+		"remote_read:\n- url: http://p/api/v1/read\n- url: http://q\n  remote_timeout: 1y2\ngpu: {}": `line 4: not a valid duration string: "1y2"`,
+		"remote_read:\n- name: a\n  url: http://p\n- name: b\ngpu: {}":                               "line 4: url for remote_read is empty",
+		"log: {level: info}\n\nweb: \x01":                                                            "line 3: control characters are not allowed",
+		"log: {level: info}\ncache: &c {<<: *c}":                                                     "line 2: anchor 'c' value contains itself",
+		"query: {}\ncaches: {}":                                                                      `line 2: unknown key "caches"`,
+		"query:\n  max_samples: many\n  timeout: 1m\n  timeout: 2m\nqueries: {}": "line 2: `many` does not fit here, where a value of type whole number belongs\nFILE: " +
+			"line 4: key \"timeout\" is given twice\nFILE: line 5: unknown key \"queries\"",
 	} {
 		file := testfiles.Config(t, text)
 		_, err := readSettings(file)
-		require.ErrorContains(t, err, file+": "+want)
+		require.ErrorContains(t, err, file+": "+strings.ReplaceAll(want, "FILE", file))
 	}
-}
-
-// TestAllFaults: every value that does not parse is named, by its line and its setting, in the file's
-// order, and nothing else is.
-func TestAllFaults(t *testing.T) {
-	file := testfiles.Config(t, `remote_read:
-  - url: "http://p:9090/%"
-    remote_timeout: soon
-    on_failure: ignore
-    tls_config: {min_version: TLS9, ca_file: ca.pem}
-  - name: no-address
-  - url: http://q
-    headers: {Authorization: x}
-  - {url: http://r, uri: x}
-query:
-  timeout: soon
-  max_samples: many
-  lookback_delta: later
-  tiemout: 1m
-  timeout: 1m
-cache:
-  host_bytes: much
-  fresh: 5m
-  disk_bytes: [1]
-web: {listen_address: {a: 1}, enable_pprof: perhaps}
-storage: {remote_read_max_queries: 1, remote: {read_max_queries: 1}}
-aggregates:
-  - {name: a, combine: {s: 0}, state: [1]}
-tracing: {endpoint: "localhost:4317", sampling_fraction: some}
-queries: {}
-`)
-	_, err := readSettings(file)
-	require.Error(t, err)
-	require.Equal(t, strings.TrimSpace(`
-line 2: remote_read: entry 1: url: invalid URL escape "%"; write a URL such as http://prometheus:9090
-line 3: remote_read: entry 1: remote_timeout: not a valid duration string: "soon"; write one such as 30s, 5m or 1d
-line 4: remote_read: entry 1: on_failure: "ignore" is neither error, which is the default, nor warn, which answers without the upstream
-line 5: remote_read: entry 1: tls_config: min_version: unknown TLS version: TLS9; write TLS10, TLS11, TLS12 or TLS13
-line 6: remote_read: entry 2: url for remote_read is empty
-line 8: remote_read: entry 3: headers: Authorization: authorization header must be changed via the basic_auth, authorization, oauth2, sigv4, azuread or google_iam parameter
-line 9: remote_read: entry 4: uri: unknown key "uri"
-line 11: query.timeout: not a valid duration string: "soon"; write one such as 30s, 5m or 1d
-line 12: query.max_samples: 'many' does not fit here, where a value of type whole number belongs
-line 13: query.lookback_delta: not a duration: "later"; write one such as 15s, or auto for the upstream's
-line 14: query.tiemout: unknown key "tiemout"
-line 15: query: key "timeout" is given twice, first in line 11
-line 17: cache.host_bytes: not a size in bytes: "much"; write one such as 4GiB or 512MiB
-line 19: cache.disk_bytes: a list does not fit here, where a value of type size, such as 4GiB, belongs
-line 20: web.listen_address: a mapping does not fit here, where a value of type list belongs
-line 20: web.enable_pprof: 'perhaps' does not fit here, where a value of type true or false belongs
-line 21: storage.remote_read_max_queries: there is no such setting any more: write storage.remote.read_max_queries
-line 23: aggregates: entry 1: combine: unknown key "combine"
-line 23: aggregates: entry 1: state: a list does not fit here, where a value of type mapping belongs
-line 24: tracing.sampling_fraction: 'some' does not fit here, where a value of type number belongs
-line 25: queries: unknown key "queries"
-`), strings.NewReplacer(file+": ", "", "`", "'").Replace(err.Error()))
 }

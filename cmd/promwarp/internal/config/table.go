@@ -192,36 +192,11 @@ type Flagger interface {
 	Flag(name, help string) *kingpin.FlagClause
 }
 
-// gone are keys that older versions had, and by them flags, with what to do: those to be written otherwise
-// are "write" and the other key.
-var gone = map[string]string{
-	"cache.prefetch_concurrency":              "one such request is made at a time",
-	"compare.concurrency":                     "one query is compared at a time",
-	"storage.remote_read_chunks":              "write storage.remote.read_chunks",
-	"storage.remote_read_concurrent_limit":    "write storage.remote.read_concurrent_limit",
-	"storage.remote_read_max_bytes_in_frame":  "write storage.remote.read_max_bytes_in_frame",
-	"storage.remote_read_max_queries":         "write storage.remote.read_max_queries",
-	"storage.remote_read_sample_limit":        "write storage.remote.read_sample_limit",
-	"storage.remote_read_share_window":        "rule_query_offset of the reader saves more",
-	"storage.remote_read_stream_sample_limit": "write storage.remote.read_stream_sample_limit",
-	"web.config_file":                         "write web.config.file",
-	"web.cors_origin":                         "write web.cors.origin",
-}
-
 // Add declares the flags: those of a server, or those that other commands have as well.
 func (f *Flags) Add(to Flagger, server bool) {
 	to.Flag("config.file", fileHelp).PlaceHolder("FILE").StringVar(&f.File)
 	if server {
 		to.Flag("help-hidden", "Show the settings that --help leaves out, whose defaults should do, and end.").PreAction(showHidden).Bool()
-	}
-	for key, instead := range gone {
-		if strings.HasPrefix(instead, "write ") {
-			continue // the flag is there
-		}
-		flag := strings.NewReplacer("remote_", "remote.", "_", "-").Replace(key)
-		to.Flag(flag, "").Hidden().PreAction(func(*kingpin.ParseContext) error {
-			return fmt.Errorf("there is no --%s any more: %s", flag, instead)
-		}).String()
 	}
 	for _, row := range table {
 		if row.only == "serve" && !server {
@@ -235,9 +210,6 @@ func (f *Flags) Add(to Flagger, server bool) {
 		flag.SetValue(&flagValue{setting: row, flags: f})
 		if row.isHidden() {
 			flag.Hidden()
-		}
-		if row.key == "gpu.mode" { // as it was called
-			to.Flag("gpu", row.Tag.Get("help")).Hidden().SetValue(&flagValue{setting: row, flags: f})
 		}
 	}
 }

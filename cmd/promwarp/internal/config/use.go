@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner"
-	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/custom"
@@ -92,10 +91,8 @@ func (s *Settings) Library() (l aggregate.Library, err error) {
 // Apply gives the settings to the doors.
 func (s *remoteSettings) Apply(o *api.Options) {
 	o.Read.SampleLimit = s.ReadSampleLimit
-	o.Read.StreamSampleLimit = int64(s.ReadStreamSampleLimit)
 	o.Read.FrameBytes = int(s.ReadMaxBytesInFrame)
 	o.Read.MaxQueries = s.ReadMaxQueries
-	o.Read.Chunks = serve.Chunks(s.ReadChunks)
 }
 
 // Apply gives the settings to the doors.
