@@ -180,7 +180,8 @@ kernels:        ## build the GPU kernels' PTX, which is committed, with clang-19
 
 # The host driver stands in for the CUDA driver in tests.
 HOST_SOURCES := $(sort $(wildcard kernels/host/*.cpp))
-HOST_FLAGS   := -std=c++17 -O2 -g -fPIC -shared -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Werror
+HOST_SPEED   := -O2 -g
+HOST_FLAGS   := -std=c++17 $(HOST_SPEED) -fPIC -shared -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Werror
 ASAN_FLAGS   := -O1 -fsanitize=address -fno-omit-frame-pointer
 
 hostdriver: $(BUILD)/libcuda-host.so ## build the kernels for the host, behind the CUDA driver's interface

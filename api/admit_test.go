@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
@@ -31,8 +31,8 @@ type slow struct {
 	running, most atomic.Int64
 }
 
-func (s *slow) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := s.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
+func (s *slow) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := s.Engine.NewQuery(ctx, r)
 	return slowQuery{query, s}, err
 }
 

@@ -12,12 +12,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // hungry is an engine whose queries fetch some bytes and then find no memory.
@@ -28,24 +30,24 @@ type hungry struct {
 	wait  map[string]chan struct{} // that a query waits for once it has fetched; nil waits for nothing
 }
 
-func (h *hungry) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := h.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
-	return hungryQuery{query, h, qs}, err
+func (h *hungry) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := h.Engine.NewQuery(ctx, r)
+	return hungryQuery{query, h, r}, err
 }
 
 type hungryQuery struct {
 	promql.Query
-	h    *hungry
-	text string
+	h *hungry
+	r engine.Request
 }
 
 func (q hungryQuery) Exec(ctx context.Context) *promql.Result {
 	q.h.asked.Add(1)
-	progress.Of(ctx).Arrive(q.h.bytes[q.text])
-	if wait := q.h.wait[q.text]; wait != nil {
+	q.r.Progress.Arrive(q.h.bytes[q.r.Query])
+	if wait := q.h.wait[q.r.Query]; wait != nil {
 		<-wait
 	}
-	progress.Of(ctx).Arrive(-q.h.bytes[q.text]) // as of a fetch that fails
+	q.r.Progress.Arrive(-q.h.bytes[q.r.Query]) // as of a fetch that fails
 	return &promql.Result{Err: &memory.BusyError{Limit: 1 << 30}}
 }
 
@@ -113,20 +115,21 @@ type hungrySelects struct {
 	err   error
 }
 
-func (h *hungrySelects) Querier(mint, maxt int64) (storage.Querier, error) {
-	q, err := h.SampleAndChunkQueryable.Querier(mint, maxt)
-	return hungrySelect{q, h}, err
+func (h *hungrySelects) Open(r selection.Request, _, _ int64) selection.Reader {
+	return hungryReader{LabelQuerier: storage.NoopQuerier(), h: h, r: r}
 }
 
-type hungrySelect struct {
-	storage.Querier
+type hungryReader struct {
+	storage.LabelQuerier
+	selection.Keeper
 	h *hungrySelects
+	r selection.Request
 }
 
-func (q hungrySelect) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+func (q hungryReader) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	q.h.asked.Add(1)
-	progress.Of(ctx).Arrive(700 << 20)
-	return storage.ErrSeriesSet(q.h.err)
+	q.r.Progress.Arrive(700 << 20)
+	return nil, nil, q.h.err
 }
 
 // TestTooLargeResample: a resample request that alone finds no memory is at fault itself, and the

@@ -33,6 +33,7 @@ import (
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
@@ -45,8 +46,8 @@ import (
 
 // Engine evaluates queries and explains how.
 type Engine interface {
-	promql.QueryEngine
-	Explain(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration, analyze bool) (*plan.Explanation, error)
+	NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
+	Explain(ctx context.Context, r engine.Request, analyze bool) (*plan.Explanation, error)
 }
 
 // Options are what the doors are made from. Only Engine and Queryable are
@@ -148,8 +149,8 @@ type Options struct {
 
 	Logger *slog.Logger
 	// Answered, when set, is told of each query that was evaluated without an error, before it is
-	// closed, with the context of its request.
-	Answered func(context.Context, promql.Query)
+	// closed, and of the remote address that it was asked from.
+	Answered func(client string, q promql.Query)
 	// LogQueries has each query logged that is evaluated; one that takes SlowQueries or longer, if
 	// that is not 0, is logged with its plan.
 	LogQueries  bool
@@ -243,7 +244,7 @@ func New(o Options) (*API, error) {
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader, TooLarge: o.TooLarge, Memory: o.Memory}
 	a.resampled = &resampled.Door{
-		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
+		Executor: o.Resample, Memory: o.Memory, NotePanic: a.guard.NotePanic,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
 	}
 	read, err := a.newRead()

@@ -396,7 +396,7 @@ func TestNoSniffing(t *testing.T) {
 // panicking is an engine with a bug.
 type panicking struct{ Engine }
 
-func (panicking) Explain(context.Context, storage.Queryable, promql.QueryOpts, string, time.Time, time.Time, time.Duration, bool) (*plan.Explanation, error) {
+func (panicking) Explain(context.Context, engine.Request, bool) (*plan.Explanation, error) {
 	panic("a bug")
 }
 

@@ -22,12 +22,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -178,8 +178,9 @@ type many struct {
 	rows int
 }
 
-func (m many) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, _ string, ts time.Time) (promql.Query, error) {
-	query, err := m.Engine.NewInstantQuery(ctx, q, opts, "1", ts)
+func (m many) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	r.Query = "1"
+	query, err := m.Engine.NewQuery(ctx, r)
 	return manyQuery{query, m.rows}, err
 }
 

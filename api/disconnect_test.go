@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -93,8 +94,8 @@ type watched struct {
 	ended chan error
 }
 
-func (w *watched) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	query, err := w.Engine.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
+func (w *watched) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := w.Engine.NewQuery(ctx, r)
 	return watchedQuery{query, w}, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/active"
@@ -18,23 +19,25 @@ import (
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // turn is a request's that is evaluated: its place among those under way, and its slot.
 type turn struct {
 	*active.Entry
-	api  *API
-	slot *admit.Turn
+	api     *API
+	slot    *admit.Turn
+	client  string         // its remote address
+	request engine.Request // what it says besides its query, if it is PromQL
 }
 
 // evaluation has answer answer requests whose form was read, once it is their turn, and lists them
 // until they are answered. A door of promwarp's own takes forms as JSON, too.
 func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter, *http.Request, *turn)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, err := a.readAsked(r, own)
+		request, err := a.readAsked(r, own)
 		if r.MultipartForm != nil {
 			defer r.MultipartForm.RemoveAll() // net/http does so of its own request only
 		}
@@ -43,11 +46,11 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 			a.wrongForm(w, err)
 			return
 		}
-		r, entry := a.active.Begin(r.WithContext(ctx), door)
+		r, entry := a.active.Begin(r, door)
 		defer entry.End()
 		err = a.gate.Query(w, r, func(r *http.Request, slot *admit.Turn) {
 			entry.Begun()
-			answer(w, r, &turn{entry, a, slot})
+			answer(w, r, &turn{entry, a, slot, r.RemoteAddr, request})
 		})
 		if err != nil {
 			a.respondNotAdmitted(w, r, err)
@@ -56,44 +59,38 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 }
 
 // readAsked reads the request's form, and of that which executor evaluates the query (executor,
-// strict), how exactly, and whether with statistics. These are in the context that it returns.
-func (a *API) readAsked(r *http.Request, own bool) (context.Context, error) {
+// strict), how exactly, and whether with statistics.
+func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err error) {
 	if own {
 		if err := resampled.Form(r, a.o.Limits.MostValues()); err != nil {
-			return nil, err
+			return asked, err
 		}
 	}
 	if err := params.ReadForm(r, a.o.MaxBodyBytes); err != nil {
-		return nil, err
+		return asked, err
 	}
 	// params.Bounded has read forms in one part; the others come as JSON or in several parts.
 	if r.MultipartForm != nil || r.Method == http.MethodPost && len(r.PostForm) == 0 {
 		if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
-			return nil, params.Invalid(name, err)
+			return asked, params.Invalid(name, err)
 		}
 	}
 	if name, err := params.Long(r.Form); err != nil {
-		return nil, params.Invalid(name, err)
+		return asked, params.Invalid(name, err)
 	}
-	mode, err := engine.ParseMode(r.FormValue("executor"))
-	if err != nil {
-		return nil, params.Invalid("executor", err)
+	if asked.Mode, err = engine.ParseMode(r.FormValue("executor")); err != nil {
+		return asked, params.Invalid("executor", err)
 	}
-	strict := false
 	if s := r.FormValue("strict"); s != "" {
-		if strict, err = strconv.ParseBool(s); err != nil {
-			return nil, params.Invalid("strict", fmt.Errorf("cannot parse %.100q: use true or false", s))
+		if asked.Strict, err = strconv.ParseBool(s); err != nil {
+			return asked, params.Invalid("strict", fmt.Errorf("cannot parse %.100q: use true or false", s))
 		}
 	}
-	var exact plan.Exact
-	if err := exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
-		return nil, params.Invalid("exact", err)
+	if err := asked.Exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
+		return asked, params.Invalid("exact", err)
 	}
-	ctx := engine.WithExact(engine.WithMode(r.Context(), mode, strict), exact)
-	if r.FormValue("stats") != "" {
-		ctx = engine.WithStatistics(ctx)
-	}
-	return ctx, nil
+	asked.Statistics, asked.Plan = r.FormValue("stats") != "", a.o.SlowQueries > 0
+	return asked, nil
 }
 
 // wrongForm answers a request whose form cannot be read, or says nothing that can be evaluated.
@@ -112,13 +109,15 @@ func (a *API) wrongForm(w http.ResponseWriter, err error) {
 	}
 }
 
-// newQuery makes a query of the engine, which must be closed.
-func (a *API) newQuery(ctx context.Context, p params.Evaluation, perStep bool) (promql.Query, error) {
-	opts := promql.NewPrometheusQueryOpts(perStep, p.Lookback)
-	if p.Step > 0 {
-		return a.o.Engine.NewRangeQuery(ctx, a.o.Queryable, opts, p.Query, p.Start, p.End, p.Step)
-	}
-	return a.o.Engine.NewInstantQuery(ctx, a.o.Queryable, opts, p.Query, p.Start)
+// Storage implements resampled.Turn.
+func (t *turn) Storage() storage.Queryable { return selection.For(t.api.o.Queryable, t.Reads()) }
+
+// of is the turn's request for a query.
+func (t *turn) of(p params.Evaluation, perStep bool) engine.Request {
+	r := t.request
+	r.Storage, r.Progress, r.Options = t.Storage(), t.Reads().Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
+	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
+	return r
 }
 
 // evaluate evaluates a query and ends its turn. The value is the executor's own matrix where there
@@ -128,15 +127,12 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Res
 	if ours, ok := q.(engine.Query); ok {
 		exec = ours.ExecMatrix
 	}
-	if a.o.SlowQueries > 0 {
-		ctx = engine.WithPlan(ctx)
-	}
 	began := time.Now()
 	r := exec(ctx)
 	r.Err = respond.Plain(t.tooLarge(r.Err))
 	a.logQuery(ctx, t, q, time.Since(began), r.Err)
 	if a.o.Answered != nil && r.Err == nil {
-		a.o.Answered(ctx, q)
+		a.o.Answered(t.client, q)
 	}
 	t.ended(r.Err)
 	return r

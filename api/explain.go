@@ -11,13 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -61,7 +58,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
-	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
+	e, err := a.o.Engine.Explain(ctx, t.of(p, false), analyze)
 	t.ended(nil)
 	if err = respond.Plain(err); err != nil {
 		a.guard.NotePanic(err)
@@ -73,10 +70,12 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		respond.Error(w, code, typ, err.Error())
 		return
 	}
-	if e.Cache = cacheWork(&t.Stats.Cache); e.Cache != nil {
+	if e.Cache = cacheWork(&t.Stats); e.Cache != nil {
 		e.Cache.Timeline.Add(e.Ahead)
 	}
-	e.Upstreams = upstreamWork(&t.Stats.Upstreams)
+	if analyze {
+		e.Upstreams = upstreamWork(&t.Stats)
+	}
 	e.Settings = a.o.Known()
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -100,7 +99,7 @@ func analyzed(w http.ResponseWriter, r *http.Request) (analyze, ok bool) {
 }
 
 // cacheWork is what the cache did for a query, or nil if it was not asked.
-func cacheWork(s *cache.QueryStats) *plan.CacheWork {
+func cacheWork(s *selection.Stats) *plan.CacheWork {
 	w := plan.CacheWork{
 		TilesKept:     s.TilesHit.Load(),
 		TilesSubsumed: s.TilesSubsumed.Load(),
@@ -118,12 +117,12 @@ func cacheWork(s *cache.QueryStats) *plan.CacheWork {
 }
 
 // timeline is the requests to the upstream, or nil if there were none.
-func timeline(s *cache.QueryStats) *plan.Timeline {
-	all, more := s.Requests()
+func timeline(s *selection.Stats) *plan.Timeline {
+	all, more := s.Exchanges()
 	if len(all) == 0 {
 		return nil
 	}
-	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Request) int { return a.Sent.Compare(b.Sent) })
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Exchange) int { return a.Sent.Compare(b.Sent) })
 	t := plan.NewTimeline(all[0].Sent)
 	t.Unlisted = more
 	for _, r := range all {
@@ -148,9 +147,9 @@ func timeline(s *cache.QueryStats) *plan.Timeline {
 
 // upstreamWork is what the caches of several upstreams did for a query; nil if
 // there is one.
-func upstreamWork(s *fanout.QueryStats) (out []plan.UpstreamWork) {
+func upstreamWork(s *selection.Stats) (out []plan.UpstreamWork) {
 	for _, u := range s.Upstreams() {
-		w := plan.UpstreamWork{Name: u.Name, Cache: cacheWork(&u.Cache)}
+		w := plan.UpstreamWork{Name: u.Name(), Cache: cacheWork(u)}
 		if err := u.Err(); err != nil {
 			w.Failure = err.Error()
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -21,11 +22,12 @@ type lending struct {
 	lent, givenBack int
 }
 
-func (l *lending) SuitsResample(*resample.Plan) string { return "" }
+func (l *lending) Suits(offload.Leaf) string { return "" }
 
-func (l *lending) Resample(_ context.Context, t *resample.Task, consume func(*resample.Cells) error, _ bool) (resample.Outcome, error) {
+func (l *lending) Evaluate(_ context.Context, of offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
+	t := of.(*resample.Task)
 	n := t.Grid.N()
-	cells := &resample.Cells{Each: t.Groups}
+	cells := &offload.Rows{Each: t.Groups}
 	for g := range t.Groups {
 		cells.Groups = append(cells.Groups, int32(g))
 	}
@@ -54,10 +56,10 @@ func (l *lending) Resample(_ context.Context, t *resample.Task, consume func(*re
 			}
 		}
 	}
-	return resample.Outcome{}, consume(cells)
+	return offload.Outcome{}, consume(cells)
 }
 
-func (l *lending) TaskOnCores(*resample.Task, time.Duration) {}
+func (l *lending) OnCores(offload.Leaf, time.Duration) {}
 
 // gone is a client that has gone.
 type gone struct{ http.ResponseWriter }

@@ -41,7 +41,7 @@ func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 // made here from the samples, as Prometheus makes it.
 func (a *API) federation(f *forward.Forwarder) http.Handler {
 	d := federate.New(federate.Options{
-		Queryable:      a.o.Queryable,
+		Queryable:      a.wholly(),
 		Parser:         a.o.Parser,
 		LookbackDelta:  a.o.LookbackDelta,
 		ExternalLabels: a.o.ExternalLabels,

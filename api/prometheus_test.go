@@ -13,12 +13,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/common/route"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/storage"
@@ -58,7 +60,7 @@ func prometheusAPI(a *API, described ...string) http.Handler {
 	of := features.NewRegistry()
 	a.o.Parser.RegisterFeatures(of)
 	api := v1.NewAPI(
-		a.o.Engine, a.o.Queryable,
+		counting{a.o.Engine}, a.o.Queryable,
 		nil, nil, // appenders
 		none,
 		func(context.Context) v1.ScrapePoolsRetriever { return none },
@@ -95,9 +97,18 @@ func prometheusAPI(a *API, described ...string) http.Handler {
 	)
 	r := route.New().WithPrefix(prefix)
 	api.Register(r)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.ServeHTTP(w, req.WithContext(engine.WithStatistics(req.Context()))) // Prometheus's engine always counts
-	})
+	return r
+}
+
+// counting is an engine whose queries have statistics, as those of Prometheus's engine always do.
+type counting struct{ Engine }
+
+func (e counting) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	return e.NewQuery(ctx, engine.Request{Storage: q, Options: opts, Query: qs, Start: ts, Statistics: true})
+}
+
+func (e counting) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
+	return e.NewQuery(ctx, engine.Request{Storage: q, Options: opts, Query: qs, Start: start, End: end, Step: interval, Statistics: true})
 }
 
 // manySeries are enough for answers that are streamed.

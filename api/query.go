@@ -84,7 +84,7 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p par
 		defer cancel()
 	}
 	statistics := r.FormValue("stats")
-	q, err := a.newQuery(ctx, p, statistics == "all")
+	q, err := a.o.Engine.NewQuery(ctx, t.of(p, statistics == "all"))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		a.failed(w, promql.ErrQueryTimeout("the queue"))
@@ -210,7 +210,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p para
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
-	q, err := a.newQuery(ctx, p, false)
+	q, err := a.o.Engine.NewQuery(ctx, t.of(p, false))
 	if err != nil {
 		if _, typ := respond.Classify(err); typ == respond.BadData || typ == respond.Execution {
 			return &resample.Error{Code: resample.CodeInvalidValue, Field: "query", Text: err.Error()}

@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/cache/fanout"
 )
 
 // prefix is where Prometheus's API is mounted.
@@ -98,7 +97,7 @@ func (a *API) routes(read map[string]http.Handler) *mux.Router {
 	a.door(m, prefix+"/format_query", getPost, a.says(a.formatQuery))
 	a.door(m, prefix+"/parse_query", getPost, a.says(a.parseQuery))
 	for path, h := range read {
-		a.door(m, path, post, whole(h))
+		a.door(m, path, post, h)
 	}
 	a.door(m, prefix+"/status/buildinfo", get, a.opened(buildInfo))
 	a.door(m, prefix+"/status/config", get, a.says(a.statusConfig))
@@ -199,14 +198,6 @@ func (a *API) cors(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
 		h.ServeHTTP(w, r)
-	})
-}
-
-// whole has h answer with all upstreams or with an error: its answers cannot carry
-// the warning that one is missing, and whoever reads them may keep them as whole.
-func whole(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(fanout.Whole(r.Context())))
 	})
 }
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -26,9 +26,9 @@ type holding struct {
 	pool *memory.Pool
 }
 
-func (h holding) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := h.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
-	return &holdingQuery{query, h.pool.Lease(memory.Evaluation), int64(opts.LookbackDelta().Seconds()) << 20}, err
+func (h holding) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := h.Engine.NewQuery(ctx, r)
+	return &holdingQuery{query, h.pool.Lease(memory.Evaluation), int64(r.Options.LookbackDelta().Seconds()) << 20}, err
 }
 
 type holdingQuery struct {

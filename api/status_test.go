@@ -6,14 +6,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -57,8 +56,8 @@ type hanging struct {
 	began chan struct{}
 }
 
-func (h hanging) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := h.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
+func (h hanging) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	query, err := h.Engine.NewQuery(ctx, r)
 	return hangingQuery{query, h.began}, err
 }
 

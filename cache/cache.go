@@ -24,7 +24,6 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/saving"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -150,10 +149,10 @@ func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, an
 		return l.covered.Usable(l.moment).From(l.entry.key, l.sel), nil, ctx.Err()
 	}
 	start := time.Now()
-	arrived := progress.Of(ctx).Fetch()
+	arrived := l.request.Progress.Fetch()
 	err := c.await(ctx, l.flights)
 	arrived()
-	statsFrom(ctx).FetchNanos.Add(int64(time.Since(start)))
+	l.request.Stats.FetchNanos.Add(int64(time.Since(start)))
 	if err != nil {
 		return nil, nil, err
 	}

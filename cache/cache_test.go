@@ -271,15 +271,15 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	up := newMinutely(t, 2)
 	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Registerer: reg})
-	var cold, warm QueryStats
-	_, _, err := c.get(WithStats(t.Context(), &cold), 91*hour, now, named("m"))
+	var cold, warm selection.Stats
+	_, _, err := c.counted(t.Context(), &cold, 91*hour, now, named("m"))
 	require.NoError(t, err)
 	require.EqualValues(t, 0, cold.TilesHit.Load())
 	require.EqualValues(t, 5, cold.TilesFetched.Load())
 	require.EqualValues(t, 1, cold.Fetches.Load())
 	require.Positive(t, cold.FetchedBytes.Load())
 	require.Positive(t, cold.FetchNanos.Load())
-	_, _, err = c.get(WithStats(t.Context(), &warm), 91*hour, 95*hour-1, named("m"))
+	_, _, err = c.counted(t.Context(), &warm, 91*hour, 95*hour-1, named("m"))
 	require.NoError(t, err)
 	require.EqualValues(t, 3, warm.TilesHit.Load())
 	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
@@ -336,14 +336,14 @@ func TestContents(t *testing.T) {
 	require.Nil(t, got.Selectors[0].Memory)
 }
 
-// TestSamplesSelected: what a query selects is counted in the statistics that its context carries.
+// TestSamplesSelected: what a query selects is counted in the statistics of its request.
 func TestSamplesSelected(t *testing.T) {
 	c := New(newMinutely(t, 3), Options{Tile: testTile, Now: at(now), HostBytes: DefaultHostBytes})
 	for range 2 { // fetched, then from memory
-		q, err := c.Querier(70*hour, 72*hour-1)
+		var qs selection.Stats
+		q, err := selection.For(c, selection.Request{Stats: &qs}).Querier(70*hour, 72*hour-1)
 		require.NoError(t, err)
-		var qs QueryStats
-		_, _, err = q.(selection.Querier).SelectChunks(WithStats(t.Context(), &qs), nil, named("m")...)
+		_, _, err = q.(selection.Querier).SelectChunks(t.Context(), nil, named("m")...)
 		require.NoError(t, err)
 		require.EqualValues(t, 3*120, qs.Samples.Load())
 		require.NoError(t, q.Close())

@@ -23,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/testlog"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // onDisk opens a cache with a disk at path. It is closed when the test ends, if
@@ -54,8 +55,8 @@ func TestDiskMetrics(t *testing.T) {
 	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now) // it still answers
 	reg := prometheus.NewPedanticRegistry()
 	c = onDisk(t, up, path, Options{Registerer: reg})
-	var qs QueryStats
-	_, _, err := c.get(WithStats(t.Context(), &qs), 80*hour, horizon-1, named("m"))
+	var qs selection.Stats
+	_, _, err := c.counted(t.Context(), &qs, 80*hour, horizon-1, named("m"))
 	require.NoError(t, err)
 	require.EqualValues(t, 10, qs.TilesHit.Load())
 	problems, err := testutil.GatherAndLint(reg)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -20,13 +21,13 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	part                // what it brings, and from where
-	entry   *entry      // of the selector
-	settled tile.Span   // the tiles of it that are to be kept
-	moment  tile.Moment // when it started
-	ahead   bool        // whether it was started for no query
-	end     int64       // of the query which it was started for
-	stats   *QueryStats // of that query
+	part                      // what it brings, and from where
+	entry   *entry            // of the selector
+	settled tile.Span         // the tiles of it that are to be kept
+	moment  tile.Moment       // when it started
+	ahead   bool              // whether it was started for no query
+	end     int64             // of the query which it was started for
+	request selection.Request // that of that query
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -62,7 +63,7 @@ type superset struct {
 // start makes f, with one waiter, the flight for a stretch of e. It is to be launched. The cache's
 // mutex must be held.
 func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
-	f.entry, f.stats, f.done = e, statsFrom(ctx), make(chan struct{})
+	f.entry, f.done = e, make(chan struct{})
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.waiters.Store(1)
 	f.settled = tile.Span{From: max(f.From, f.moment.Settled.From), To: min(f.To, f.moment.Settled.To)}
@@ -71,7 +72,8 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
 	x := c.expected(e, f.Span)
 	x.Ahead = f.ahead
 	f.ctx = selection.Expect(f.ctx, x)
-	f.ctx = selection.OnRequest(f.ctx, f.stats.requests.Add)
+	f.ctx = selection.OnRequest(f.ctx, f.request.Stats.Add)
+	f.ctx = progress.With(f.ctx, f.request.Progress)
 	c.flying.Add(1)
 	return f
 }
@@ -167,13 +169,13 @@ func (c *Cache) bring(f *flight) (err error) {
 	if !f.ahead {
 		tiles := tile.Spans{f.settled}.Tiles(c.tile)
 		c.metrics.misses.add(tiles)
-		f.stats.TilesFetched.Add(tiles)
-		f.stats.Fetches.Add(1)
+		f.request.Stats.TilesFetched.Add(tiles)
+		f.request.Stats.Fetches.Add(1)
 	}
 	if f.sel, f.ws, err = c.fetch(f); err != nil {
 		return err
 	}
-	f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
+	f.request.Stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
 	} else {
@@ -217,7 +219,7 @@ func (c *Cache) subsume(f *flight) bool {
 	f.sel, f.has = sel, f.wider.has
 	tiles := tile.Spans{f.Span}.Tiles(c.tile)
 	c.metrics.subsumed.add(tiles)
-	f.stats.TilesSubsumed.Add(tiles)
+	f.request.Stats.TilesSubsumed.Add(tiles)
 	c.mu.Lock()
 	f.entry.parent = f.wider.entry // if it is corrupt, so is that
 	c.mu.Unlock()

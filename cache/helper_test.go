@@ -216,10 +216,14 @@ const testTile = 2 * time.Hour
 
 // get is what somebody gets who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	l := c.look(ctx, c.moment(), mint, maxt, matchers)
-	defer c.release(l)
-	c.launch(l.starts)
-	return c.result(ctx, l)
+	return c.counted(ctx, nil, mint, maxt, matchers)
+}
+
+// counted is get with statistics.
+func (c *Cache) counted(ctx context.Context, s *selection.Stats, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	r := c.Open(selection.Request{Stats: s}, mint, maxt)
+	defer r.Close()
+	return r.SelectChunks(ctx, nil, matchers...)
 }
 
 // totals are what a cache holds and has done since it was made.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
@@ -14,6 +12,7 @@ import (
 // lookup is what one query found: what was kept, and the flights that bring
 // what was not.
 type lookup struct {
+	request selection.Request
 	want    tile.Span
 	entry   *entry               // nil when nothing is wanted
 	sel     *selection.Selection // nil when nothing was kept
@@ -37,20 +36,22 @@ func (c *Cache) release(l *lookup) {
 	}
 }
 
-// look finds the entry of a selector and joins the flights for what it lacks from mint to maxt (ms,
-// both included), or makes such as are to be launched. Selectors that are looked up at one moment lack
-// the same times. What is found is held until it is released.
-func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, matchers []*labels.Matcher) *lookup {
-	if mint > maxt || ctx.Err() != nil {
+// look finds the entry of a selector and joins the flights for what it lacks of the times asked for, or
+// makes such as are to be launched. Selectors that are looked up at one moment lack the same times. What
+// is found is held until it is released.
+func (r *reader) look(m tile.Moment, a selection.Ask) *lookup {
+	c := r.c
+	mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
+	if mint > maxt || a.Ctx.Err() != nil {
 		return &lookup{}
 	}
 	w := c.wants(m, mint, maxt)
-	key := matching.Key(matchers)
+	key := matching.Key(a.Matchers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.use(key, matchers)
+	e := c.use(key, a.Matchers)
 	e.wanted(w)
-	l := &lookup{want: w.Span, entry: e, sel: e.sel, covered: e.covered, moment: m}
+	l := &lookup{request: r.request, want: w.Span, entry: e, sel: e.sel, covered: e.covered, moment: m}
 	parts := c.join(l, w)
 	if !l.kept.Empty() {
 		e.held = append(e.held, l)
@@ -58,15 +59,15 @@ func (c *Cache) look(ctx context.Context, m tile.Moment, mint, maxt int64, match
 	joined := len(l.flights)
 	for _, p := range parts {
 		if p.flight == nil && p.from != fromKept {
-			f := &flight{part: p, end: w.To, moment: m}
-			l.starts = append(l.starts, c.start(ctx, e, f))
+			f := &flight{part: p, end: w.To, moment: m, request: r.request}
+			l.starts = append(l.starts, c.start(a.Ctx, e, f))
 		}
 	}
 	l.flights = append(l.flights, l.starts...)
 	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()
 	}
-	c.count(statsFrom(ctx), m, parts, int64(joined))
+	c.count(r.request.Stats, m, parts, int64(joined))
 	return l
 }
 
@@ -121,7 +122,7 @@ func (c *Cache) wants(m tile.Moment, mint, maxt int64) want {
 
 // count counts tiles that are there, and those that queries share; what flights bring counts once they
 // have it.
-func (c *Cache) count(qs *QueryStats, m tile.Moment, parts []part, shared int64) {
+func (c *Cache) count(s *selection.Stats, m tile.Moment, parts []part, shared int64) {
 	var hits, misses int64
 	for _, p := range parts {
 		settled, _ := p.Split(m.Settled.To)
@@ -136,7 +137,7 @@ func (c *Cache) count(qs *QueryStats, m tile.Moment, parts []part, shared int64)
 	c.metrics.hits.add(hits)
 	c.metrics.misses.add(misses)
 	c.metrics.shared.add(shared)
-	qs.TilesHit.Add(hits)
-	qs.TilesFetched.Add(misses)
-	qs.SharedFetches.Add(shared)
+	s.TilesHit.Add(hits)
+	s.TilesFetched.Add(misses)
+	s.SharedFetches.Add(shared)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Fetched ahead are the newest tiles of selectors that are asked for again and again with the newest
@@ -166,7 +167,8 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 		return 0, nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	f := c.start(ctx, e, &flight{part: part{Span: s, from: fromUpstream}, ahead: true, moment: c.moment()})
+	ahead := &flight{part: part{Span: s, from: fromUpstream}, ahead: true, moment: c.moment(), request: selection.Request{Stats: &selection.Stats{}}}
+	f := c.start(ctx, e, ahead)
 	c.mu.Unlock()
 	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {

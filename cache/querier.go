@@ -27,33 +27,37 @@ var ErrNoLabels = errors.New("listing label names and values is not supported ov
 
 var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
+	_ selection.Source                = (*Cache)(nil)
 	_ selection.Reader                = (*reader)(nil)
 	_ selection.Beginner              = (*reader)(nil)
 )
 
-// Querier returns a querier for mint to maxt (ms, both included). It is a
-// selection.Querier, too.
+// Querier implements storage.Queryable, for nobody's request.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &selection.SeriesQuerier{Reader: c.reader(mint, maxt), Mint: mint, Maxt: maxt}, nil
+	return selection.Storage{Source: c}.Querier(mint, maxt)
 }
 
-// ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
-// both included). It is a selection.Querier, too.
+// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return &selection.ChunkQuerier{Reader: c.reader(mint, maxt), Mint: mint, Maxt: maxt}, nil
+	return selection.Storage{Source: c}.ChunkQuerier(mint, maxt)
 }
 
-// reader is what the queriers have in common.
+// reader reads for a request.
 type reader struct {
 	c          *Cache
+	request    selection.Request // with statistics
 	mint, maxt int64
 
 	mu     sync.Mutex
 	looked []*lookup
 }
 
-func (c *Cache) reader(mint, maxt int64) *reader {
-	return &reader{c: c, mint: mint, maxt: maxt}
+// Open implements selection.Source.
+func (c *Cache) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	if r.Stats == nil {
+		r.Stats = &selection.Stats{}
+	}
+	return &reader{c: c, request: r, mint: mint, maxt: maxt}
 }
 
 // SelectChunks implements selection.Querier.
@@ -68,8 +72,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	var starts []*flight
 	defer func() { r.c.launch(starts) }()
 	for i, a := range asks {
-		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
-		l := r.c.look(a.Ctx, m, mint, maxt, a.Matchers)
+		l := r.look(m, a)
 		r.mu.Lock()
 		r.looked = append(r.looked, l)
 		r.mu.Unlock()
@@ -77,7 +80,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 			sel, ws, err := r.c.result(ctx, l)
 			if err == nil {
-				statsFrom(ctx).Samples.Add(sel.SamplesAbout(mint, maxt))
+				r.request.Stats.Samples.Add(sel.SamplesAbout(selection.Bounds(a.Hints, r.mint, r.maxt)))
 			}
 			return sel, ws, err
 		}

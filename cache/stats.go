@@ -1,9 +1,6 @@
 package cache
 
 import (
-	"context"
-	"sync/atomic"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/cache/contents"
@@ -27,40 +24,6 @@ func (c *Cache) Stats() Stats {
 	defer c.mu.Unlock()
 	return Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 }
-
-// QueryStats collects what the cache did for one query. Fields are added to,
-// so one QueryStats may serve several selections.
-type QueryStats struct {
-	TilesHit      atomic.Int64 // old tiles answered from memory
-	TilesSubsumed atomic.Int64 // old tiles answered from those of a wider selector
-	TilesFetched  atomic.Int64 // old tiles that were not there
-	Fetches       atomic.Int64 // requests to the upstream, the youngest stretch's included
-	SharedFetches atomic.Int64 // requests that another query had started already
-	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
-	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
-	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
-
-	requests selection.Requests
-}
-
-type statsKey struct{}
-
-// WithStats returns a context whose queries add to s.
-func WithStats(ctx context.Context, s *QueryStats) context.Context {
-	return context.WithValue(ctx, statsKey{}, s)
-}
-
-// statsFrom returns what collects for ctx, which may be nobody's.
-func statsFrom(ctx context.Context) *QueryStats {
-	if s, ok := ctx.Value(statsKey{}).(*QueryStats); ok {
-		return s
-	}
-	return &QueryStats{}
-}
-
-// Requests returns the requests to the upstream that the query started and that have ended, in the
-// order in which they did, and how many there were besides.
-func (s *QueryStats) Requests() (all []selection.Request, more int) { return s.requests.List() }
 
 // Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
 // 1, of a selection's chunks that are on a device; it may be nil.

@@ -120,9 +120,9 @@ func TestSubsumed(t *testing.T) {
 		t.Run(test.wide+test.narrow, func(t *testing.T) {
 			up := &answering{t: t, series: someSeries()}
 			c, _ := clocked(t, up, Options{})
-			get := func(selector string) (map[string][]sample, *QueryStats) {
-				var qs QueryStats
-				sel, _, err := c.get(WithStats(t.Context(), &qs), 80*hour, 90*hour-1, matchersIn(t, selector))
+			get := func(selector string) (map[string][]sample, *selection.Stats) {
+				var qs selection.Stats
+				sel, _, err := c.counted(t.Context(), &qs, 80*hour, 90*hour-1, matchersIn(t, selector))
 				require.NoError(t, err)
 				got, order := read(t, sel.SeriesSet(80*hour, 90*hour-1, nil))
 				require.True(t, slices.IsSorted(order))

@@ -4,7 +4,7 @@
 // plan nodes to what evaluates them; the rooms below do the work: decode and column read samples,
 // window makes one value a step of them, aggregate adds series to groups, vector and histogram
 // work on rows, reuse finds what is known already. Each window, and what aggregates it, is first
-// offered to an Accelerator (offer.go).
+// offered to an accelerator (offer.go).
 //
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
 // windows all series of a group, one after another, and adds each to it. Where it has fewer,
@@ -30,7 +30,9 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -81,8 +83,10 @@ type Job struct {
 	// evaluated on a grid.
 	Select func(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error)
 
-	// Accelerator, if there is one, may compute leaves in place of the cores.
-	Accelerator Accelerator
+	// Accelerator, if there is one, may compute leaves in place of the cores. Forced says that
+	// it is to compute all that it can.
+	Accelerator offload.Accelerator
+	Forced      bool
 
 	// Results, if there are any, hold what leaves came to for jobs with the same
 	// options. The order of the result's rows means nothing then, and its Peak is that
@@ -93,6 +97,9 @@ type Job struct {
 	// Ahead, if there is one, has what was evaluated before all samples had come. It is of the
 	// same node, grid and options.
 	Ahead *Ahead
+
+	// Progress is told of samples whose windows were evaluated; nil tells nobody.
+	Progress *progress.Request
 
 	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none

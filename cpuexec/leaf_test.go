@@ -20,19 +20,19 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // windower is an accelerator that computes windows alone, with a function that may say
 // why it declines the rest.
-type windower func(consume func(Rows) error) (declined string, err error)
+type windower func(consume func(*offload.Rows) error) (declined string, err error)
 
-func (f windower) Aggregates(*plan.Aggregate) bool { return false }
-func (f windower) Accepts(plan.Node) bool          { return true }
-func (f windower) OnCores(*Leaf, time.Duration)    {}
+func (f windower) Suits(offload.Leaf) string           { return "" }
+func (f windower) OnCores(offload.Leaf, time.Duration) {}
 
-func (f windower) Evaluate(_ context.Context, _ *Leaf, consume func(Rows) error) (o Outcome, err error) {
+func (f windower) Evaluate(_ context.Context, _ offload.Leaf, consume func(*offload.Rows) error) (o offload.Outcome, err error) {
 	o.Declined, err = f(consume)
 	return o, err
 }
@@ -65,11 +65,11 @@ func countedBy(t *testing.T, f windower) (*plan.Matrix, error) {
 // TestConsumeRows: rows are consumed in the order in which they come, the cores evaluate
 // those that do not, and a panic is raised where the leaf was offered.
 func TestConsumeRows(t *testing.T) {
-	rows := Rows{
-		Values: [][]float64{{1, 2, 3, 4}}, Each: 2, Present: []uint64{3, 2},
-		Counts: []SeriesCounts{{Points: 2, Most: 2, Last: 2}, {Points: 1, Most: 4, Last: 4}}, All: []int64{1, 6}, Fresh: []int64{1, 5},
+	rows := &offload.Rows{
+		Values: [][]float64{{1, 2, 3, 4}}, Each: 2, Present: [][]uint64{{3, 2}},
+		Counts: []offload.SeriesCounts{{Points: 2, Most: 2, Last: 2}, {Points: 1, Most: 4, Last: 4}}, All: []int64{1, 6}, Fresh: []int64{1, 5},
 	}
-	m, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "enough", consume(rows) })
+	m, err := countedBy(t, func(consume func(*offload.Rows) error) (string, error) { return "enough", consume(rows) })
 	require.NoError(t, err)
 	require.Len(t, m.Rows, 3)
 	require.Equal(t, []float64{1, 2}, m.Rows[0].Values)
@@ -79,7 +79,7 @@ func TestConsumeRows(t *testing.T) {
 	require.Equal(t, []int64{1 + 4, 6 + 4}, m.SamplesAtStep)
 	rows.Values[0] = rows.Values[0][:3:3]
 	require.Panics(t, func() {
-		_, _ = countedBy(t, func(consume func(Rows) error) (string, error) {
+		_, _ = countedBy(t, func(consume func(*offload.Rows) error) (string, error) {
 			failed := make(chan error)
 			go func() { failed <- consume(rows) }()
 			return "", <-failed
@@ -91,10 +91,10 @@ func TestConsumeRows(t *testing.T) {
 // unless they are few or the query fails. In any case it is given back once.
 func TestLentRows(t *testing.T) {
 	released := 0
-	lent := func(present ...uint64) (Rows, []float64) {
-		x := Rows{Each: 2, Values: [][]float64{{1, 2, 3, 4}, {5, 6}}, Present: present, All: make([]int64, 2), Fresh: make([]int64, 2)}
+	lent := func(present ...uint64) (*offload.Rows, []float64) {
+		x := &offload.Rows{Each: 2, Values: [][]float64{{1, 2, 3, 4}, {5, 6}}, Present: [][]uint64{present}, All: make([]int64, 2), Fresh: make([]int64, 2)}
 		for _, p := range present {
-			x.Counts = append(x.Counts, SeriesCounts{Points: uint32(bits.OnesCount64(p))})
+			x.Counts = append(x.Counts, offload.SeriesCounts{Points: uint32(bits.OnesCount64(p))})
 		}
 		released = 0
 		x.Release = func() { released++ }
@@ -117,7 +117,7 @@ func TestLentRows(t *testing.T) {
 		{"few", []uint64{2, 0, 1}, false, [][]float64{{2}, {5}}},
 	} {
 		x, first := lent(c.present...)
-		m, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "", consume(x) })
+		m, err := countedBy(t, func(consume func(*offload.Rows) error) (string, error) { return "", consume(x) })
 		require.NoError(t, err)
 		require.Equal(t, c.want, values(m), c.name)
 		for _, row := range m.Rows {
@@ -133,13 +133,13 @@ func TestLentRows(t *testing.T) {
 	}
 	x, _ := lent(3, 3, 3)
 	failed := errors.New("failed")
-	_, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "", errors.Join(consume(x), failed) })
+	_, err := countedBy(t, func(consume func(*offload.Rows) error) (string, error) { return "", errors.Join(consume(x), failed) })
 	require.ErrorIs(t, err, failed)
 	require.Equal(t, 1, released, "the query fails later")
 	x, _ = lent(3, 3, 3)
 	x.Fresh = x.Fresh[:1]
 	require.Panics(t, func() {
-		_, _ = countedBy(t, func(consume func(Rows) error) (string, error) { return "", consume(x) })
+		_, _ = countedBy(t, func(consume func(*offload.Rows) error) (string, error) { return "", consume(x) })
 	})
 	require.Equal(t, 1, released, "a panic")
 }

@@ -110,9 +110,10 @@ func TestTold(t *testing.T) {
 	sel, err := b.Finish()
 	require.NoError(t, err)
 	var told progress.Request
-	_, err = New(Options{Workers: 2}).Run(progress.With(t.Context(), &told), Job{
-		Node: &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("sum_over_time")},
-		Grid: plan.NewGrid(0, samples*15_000, 60_000),
+	_, err = New(Options{Workers: 2}).Run(t.Context(), Job{
+		Progress: &told,
+		Node:     &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("sum_over_time")},
+		Grid:     plan.NewGrid(0, samples*15_000, 60_000),
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil
 		},

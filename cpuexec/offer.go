@@ -10,6 +10,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // This file offers leaves to the accelerator and adds its outcomes to the evaluation.
@@ -21,8 +22,8 @@ func (s *selected) Drive(out operator.Sink) error {
 		return s.windowed(out, nil)
 	}
 	if to, ok := out.(aggregate.Offloadable); ok {
-		if l := s.aggregationLeaf(to.Layout()); l != nil && s.accelerator.Aggregates(l.Aggregate) {
-			return s.offered(l, to)
+		if l := LeafOf(to.Layout().Node); l != nil && l.Unsuited() == "" {
+			return s.offered(s.aggregationLeaf(to.Layout()), to)
 		}
 	}
 	return s.offeredRows(out)
@@ -31,7 +32,7 @@ func (s *selected) Drive(out operator.Sink) error {
 // offeredRows evaluates the window into out. The accelerator computes it if it accepts that.
 func (s *selected) offeredRows(out operator.Sink) error {
 	r, x := s.r, s.accelerator
-	if !x.Accepts(s.w) {
+	if x.Suits(LeafOf(s.w)) != "" {
 		return s.windowed(out, nil)
 	}
 	l := s.windowLeaf()
@@ -65,7 +66,7 @@ func (s *selected) offeredRows(out operator.Sink) error {
 // that.
 func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	x := s.accelerator
-	accepted, windowOnly := x.Accepts(l.Aggregate), false
+	accepted, windowOnly := x.Suits(l) == "", false
 	start := time.Now()
 	out.Offload(true)
 	if accepted && out.TooLarge(s.r.job.MaxSamples) == "" {
@@ -90,7 +91,7 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 
 // offload offers an aggregation to the accelerator and puts its results into out. Their
 // memory is counted unless the leaf is declined.
-func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o Outcome, err error) {
+func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcome, err error) {
 	r := s.r
 	r.Charge(out.Bytes())
 	if err := r.Done(); err != nil {
@@ -109,7 +110,7 @@ func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o Outcome, err e
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
-func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *Outcome) error {
+func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome) error {
 	r, x := s.r, &o.Results
 	hasPoints, held, peak := r.heldBy(l, x.Counts)
 	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
@@ -132,7 +133,7 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *Outcome) error 
 }
 
 // countLeaf adds what computing a leaf took to the statistics of the query.
-func (r *evaluation) countLeaf(l *Leaf, o *Outcome) {
+func (r *evaluation) countLeaf(l *Leaf, o *offload.Outcome) {
 	r.Matrix.Work.AddDevice(&plan.DeviceWork{
 		Leaves: 1, Chunks: o.Work.Chunks, Samples: o.Work.Samples, Bytes: o.Work.Bytes, Micros: time.Since(l.start).Microseconds(),
 	})
@@ -149,7 +150,7 @@ func (r *evaluation) countSteps(all, fresh []int64) {
 // checkMaps raises what Prometheus's engine raises once it has evaluated the maps of a
 // leaf, of whose input there are so many points. It leaves in hasPoints the series that
 // have some after the maps.
-func (s *selected) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
+func (s *selected) checkMaps(l *Leaf, x *offload.Results, hasPoints []bool, points int) error {
 	left := []int{points}
 	for m, n := range l.Maps {
 		if n.Filters() {
@@ -166,7 +167,7 @@ func (s *selected) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) 
 
 // heldBy goes over the counts of all series: which have points, how many points that
 // are, and how many samples Prometheus's engine would hold at most.
-func (r *evaluation) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, points, peak int) {
+func (r *evaluation) heldBy(l *Leaf, all []offload.SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
 	limit := operator.SampleLimit{Window: !l.Window.Func.Instant, Held: r.Held}
 	for i := range hasPoints {
@@ -176,8 +177,16 @@ func (r *evaluation) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, poin
 	return hasPoints, limit.Held - r.Held, limit.Peak
 }
 
-func countsOf(c SeriesCounts) dense.Counts {
+func countsOf(c offload.SeriesCounts) dense.Counts {
 	return dense.Counts{Points: int(c.Points), MaxWindow: int(c.Most), LastWindow: int(c.Last)}
+}
+
+// queryError returns why the query has ended, or else err.
+func (r *evaluation) queryError(err error) error {
+	if ended := r.Done(); ended != nil {
+		return ended
+	}
+	return err
 }
 
 // rowsConsumer adds the rows of a leaf that is a window to the evaluation of the window.
@@ -192,13 +201,12 @@ var errPanicked = errors.New("what consumes the rows panicked")
 
 // consume adds the next rows. It notes a panic, which is raised again in the goroutine
 // that offered the leaf.
-func (c *rowsConsumer) consume(x Rows) (err error) {
+func (c *rowsConsumer) consume(x *offload.Rows) (err error) {
 	defer func() {
 		if c.panicked = recover(); c.panicked != nil {
 			err = errPanicked
 		}
 		c.err = err
-		err = ofQuery(err)
 	}()
 	held := false // by the matrix
 	defer func() {
@@ -217,7 +225,7 @@ func (c *rowsConsumer) consume(x Rows) (err error) {
 
 // addRows applies the maps to rows and hands them to the sink. It notes whether the matrix
 // holds their memory.
-func (e *windowing) addRows(x Rows, held *bool) error {
+func (e *windowing) addRows(x *offload.Rows, held *bool) error {
 	if err := e.r.Done(); err != nil {
 		return err
 	}
@@ -225,7 +233,7 @@ func (e *windowing) addRows(x Rows, held *bool) error {
 	words := (steps + 63) / 64
 	b := &operator.Batch{
 		N: n, Steps: steps, Words: words, Counts: make([]dense.Counts, n),
-		Values: x.Values, Each: x.Each, Present: x.Present[:n*words], Lent: x.Release != nil,
+		Values: x.Values, Each: x.Each, Present: x.Present[0][:n*words], Lent: x.Release != nil,
 	}
 	for i, c := range x.Counts {
 		b.Counts[i] = countsOf(c)

@@ -13,8 +13,9 @@ import (
 // are not known.
 func (r *evaluation) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	g := r.job.Grid
-	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && r.job.Accelerator != nil {
-		return r.anew(n) // an accelerator does not tell the order
+	x := r.job.Accelerator // it does not tell the order
+	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && x != nil && x.Suits(LeafOf(n)) == "" {
+		return r.anew(n)
 	}
 	sel, err := r.fetch(leaf.Window)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -78,7 +79,7 @@ func (o *subquery) Drive(out operator.Sink) error {
 
 func (o *subquery) onCores() error {
 	r := o.r
-	frames := window.NewFrames(window.Span{
+	frames := frame.NewFrames(frame.Span{
 		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
 	})
 	defer frames.Release()

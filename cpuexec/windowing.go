@@ -14,12 +14,13 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // windowing is the evaluation of a window function, and the chain above it, over the samples
@@ -43,7 +44,6 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
-	told      *progress.Request
 }
 
 // drive evaluates the function over all series into out. offload, if it is not nil, may add some
@@ -71,7 +71,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		e.scratch = scratch
 		for _, s := range scratch {
 			if r.job.CountSamples {
-				s.Counts = window.NewStepCounts(r.job.Grid.Steps)
+				s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
 			}
 		}
 		if err := cores(); err != nil {
@@ -94,9 +94,8 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 }
 
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
-func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
+func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
-	e.told = progress.Of(r.Context)
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
 		in, err := load(s, i)
@@ -104,7 +103,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 			return err
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
-		e.told.Evaluate(in.Times.Len())
+		r.job.Progress.Evaluate(in.Times.Len())
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
@@ -167,12 +166,12 @@ func (e *windowing) count(i int, c dense.Counts) error {
 type selected struct {
 	windowing
 	w           *plan.Window
-	accelerator Accelerator // nil for none
+	accelerator offload.Accelerator // nil for none
 	src         *source
 }
 
 // window makes the operator of w, which an accelerator may compute, and the chain above it.
-func (r *evaluation) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
+func (r *evaluation) window(w *plan.Window, above vector.Chain, x offload.Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
 		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
 		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},
@@ -222,7 +221,7 @@ func (s *selected) onCores() (err error) {
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
-	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	frames := frame.NewFrames(frame.SpanOf(s.w, r.job.Grid, r.Context.Done()))
 	defer frames.Release()
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }

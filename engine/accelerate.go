@@ -7,10 +7,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -28,41 +27,26 @@ type accelerator struct {
 }
 
 // accelerator returns what computes leaves of the plan in place of the cores, or nil.
-func (q *query) accelerator() cpuexec.Accelerator {
-	if a := q.accelerates(); a != nil {
-		return a
+func (q *query) accelerator() *accelerator {
+	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
+		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
 	}
 	return nil
 }
 
-func (q *query) accelerates() *accelerator {
-	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.mode}
-	}
-	return nil
-}
-
-// suits says why a node cannot be on a GPU, or nothing.
-func (a *accelerator) suits(n plan.Node) string {
+// suits says why a leaf cannot be on a GPU, or nothing.
+func (a *accelerator) suits(l offload.Leaf) string {
 	if a.gpus == nil {
 		return reasonNoGPUs
 	}
-	return a.gpus.Suits(n)
-}
-
-// Aggregates implements cpuexec.Accelerator.
-func (a *accelerator) Aggregates(n *plan.Aggregate) bool {
-	return gpuexec.Suits(n) == ""
+	return a.gpus.Suits(l)
 }
 
 // leaves calls f with the leaves at and below n.
-func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
-	switch n := n.(type) {
-	case *plan.Window:
-		f(n)
-	case *plan.Aggregate:
-		if a.Aggregates(n) {
-			f(n)
+func (a *accelerator) leaves(n plan.Node, f func(leaf *cpuexec.Leaf)) {
+	if l := cpuexec.LeafOf(n); l != nil && (l.Aggregate == nil || l.Unsuited() == "") {
+		f(l)
+		if l.Aggregate != nil {
 			return
 		}
 	}
@@ -71,81 +55,77 @@ func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
 	}
 }
 
-// decline notes why the cores evaluate a node.
-func (a *accelerator) decline(n plan.Node, reason string) {
-	if d := a.of[n]; d != nil && reason != "" {
-		d.Reason = reason
-	}
+// suitsAny reports whether a GPU may evaluate n or something below it.
+func (a *accelerator) suitsAny(n plan.Node) (suits bool) {
+	a.leaves(n, func(l *cpuexec.Leaf) { suits = suits || a.suits(l) == "" })
+	return suits
 }
 
-// Accepts implements cpuexec.Accelerator.
-func (a *accelerator) Accepts(n plan.Node) bool {
-	reason := a.suits(n)
-	if reason == "" {
-		return true
+// decline notes why the cores evaluate a node. It reports whether that was not noted yet.
+func (a *accelerator) decline(n plan.Node, reason string) bool {
+	d := a.of[n]
+	if d == nil || reason == "" || d.Reason == reason {
+		return false
 	}
-	if a.gpus != nil {
+	d.Reason = reason
+	return true
+}
+
+// Suits implements offload.Accelerator.
+func (a *accelerator) Suits(l offload.Leaf) string {
+	reason := a.suits(l)
+	if a.decline(nodeOf(l), reason) && a.gpus != nil {
 		a.gpus.Decline(reason)
 	}
-	a.decline(n, reason)
-	return false
+	return reason
 }
 
-// Evaluate implements cpuexec.Accelerator.
-func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+// nodeOf is the node of a query's leaf.
+func nodeOf(l offload.Leaf) plan.Node { return l.(*cpuexec.Leaf).Node() }
+
+// Evaluate implements offload.Accelerator.
+func (a *accelerator) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
+	window, n := l.(*cpuexec.Leaf).Window, nodeOf(l)
 	ctx, span := tracing.Start(ctx, "leaf on a GPU")
-	o, err := a.gpus.Evaluate(ctx, l, consume, a.mode == GPU)
+	o, err := a.gpus.Evaluate(ctx, l, consume)
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("function", l.Window.Func.Name), attribute.String("declined", o.Declined))
+		span.SetAttributes(attribute.String("function", window.Func.Name), attribute.String("declined", o.Declined))
 	}
 	tracing.End(span, err)
-	d := a.of[l.Node()]
-	if o.Estimated {
-		d.Choice = &plan.Choice{
-			CPU: o.Estimate[placement.Cores].Microseconds(), GPU: o.Estimate[placement.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
-		}
+	if o.Choice != nil {
+		a.of[n].Choice = o.Choice
 	}
 	if err != nil || o.Declined != "" {
-		a.decline(l.Node(), o.Declined)
-		return o.Outcome.Outcome, err
+		a.decline(n, o.Declined)
+		return o, err
 	}
-	d.Choice.Device, d.Choice.Stages = &o.GPU, stages(&o.Stages)
-	for _, n := range plan.Path(l.Node(), l.Window) {
+	for _, n := range plan.Path(n, window) {
 		if d := a.of[n]; d != nil {
 			d.Executor = plan.OnGPU
 		}
 	}
-	return o.Outcome.Outcome, nil
+	return o, nil
 }
 
-func stages(s *pipeline.Stages) *plan.DeviceStages {
-	return &plan.DeviceStages{
-		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
-		Waited: s.Waited.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
-		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Reduce: s.Reduce.Microseconds(), Result: s.Result.Microseconds(),
-		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
-	}
-}
-
-// OnCores implements cpuexec.Accelerator.
-func (a *accelerator) OnCores(l *cpuexec.Leaf, took time.Duration) {
+// OnCores implements offload.Accelerator.
+func (a *accelerator) OnCores(l offload.Leaf, took time.Duration) {
 	a.gpus.OnCores(l, took)
-	if c := a.of[l.Node()].Choice; c != nil {
+	if c := a.of[nodeOf(l)].Choice; c != nil {
 		c.Took = took.Microseconds()
 	}
 }
 
 // foreseeDevices says of the leaves of a query that is not run who may evaluate them.
 func (q *query) foreseeDevices() {
-	a := q.accelerates()
+	a := q.accelerator()
 	if a == nil || q.plan.Node == nil {
 		return
 	}
-	a.leaves(q.plan.Node, func(n plan.Node) {
-		reason := a.suits(n)
+	a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
+		reason := a.suits(l)
 		if reason == "" && a.mode == Auto {
 			reason = reasonForesee
 		}
-		a.decline(n, reason)
+		a.decline(l.Node(), reason)
 	})
 }

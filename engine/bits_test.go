@@ -78,7 +78,7 @@ func TestBitsOfRequests(t *testing.T) {
 	opts.Prometheus.Reg, opts.Exact = nil, plan.Bits
 	bits := New(opts)
 	answer := func(e *Engine, exact plan.Exact, ask question) string {
-		q, err := e.ranged(WithExact(t.Context(), exact), st, nil, ask.query, time.UnixMilli(ask.start), time.UnixMilli(ask.end), 15*time.Second)
+		q, err := e.newQuery(t.Context(), Request{Storage: st, Query: ask.query, Start: time.UnixMilli(ask.start), End: time.UnixMilli(ask.end), Step: 15 * time.Second, Exact: exact})
 		require.NoError(t, err)
 		defer q.Close()
 		defer func() { require.NotNil(t, q.plan.Node, "%s is not on an executor", ask.query) }()
@@ -109,7 +109,7 @@ func TestBitsOfRequests(t *testing.T) {
 		}
 	}
 	require.Greater(t, differ, 1, "within 1e-12 a difference and a comparison come to something else")
-	x, err := c.ours.Explain(WithExact(t.Context(), plan.Bits), st, nil, ask.query, time.UnixMilli(0), time.UnixMilli(60_000), 15*time.Second, false)
+	x, err := c.ours.Explain(t.Context(), Request{Exact: plan.Bits, Storage: st, Query: ask.query, Start: time.UnixMilli(0), End: time.UnixMilli(60_000), Step: 15 * time.Second}, false)
 	require.NoError(t, err)
 	require.Contains(t, x.Tree(), "exact     bits")
 }

@@ -23,7 +23,7 @@ func (q *query) makePlan(ctx context.Context) (err error) {
 		NoStepSubqueryInterval: q.e.opts.Prometheus.NoStepSubqueryIntervalFn,
 		DelayedNameRemoval:     q.e.opts.Prometheus.EnableDelayedNameRemoval,
 		StartTimestamps:        q.e.opts.Prometheus.UseStartTimestamps,
-		Bits:                   q.exact == plan.Bits,
+		Bits:                   q.request.Exact == plan.Bits,
 	})
 	return err
 }
@@ -31,7 +31,7 @@ func (q *query) makePlan(ctx context.Context) (err error) {
 // printed renders the expressions of the plan if somebody will read them. Prometheus's engine
 // changes the tree, so it is done before that runs.
 func (q *query) printed() {
-	if q.explained || q.ctx.Value(planKey{}) != nil || q.mode == CPU || q.mode == GPU {
+	if q.request.Plan || q.request.Mode == CPU || q.request.Mode == GPU {
 		q.plan.Root.Render(q.String())
 	}
 }
@@ -78,7 +78,7 @@ func (q *query) foresee(ctx context.Context) error {
 	}
 	mint, maxt := promql.FindMinMaxTime(q.stmt)
 	var kept selection.Keeper
-	if querier, err := q.q.Querier(mint, maxt); err == nil {
+	if querier, err := q.request.Storage.Querier(mint, maxt); err == nil {
 		defer querier.Close()
 		kept, _ = querier.(selection.Keeper)
 	}

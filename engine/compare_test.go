@@ -323,12 +323,12 @@ type inMode struct {
 }
 
 func (e inMode) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	qry, err := e.Engine.NewInstantQuery(WithMode(ctx, e.mode, false), q, opts, qs, ts)
+	qry, err := as{e.Engine, Request{Mode: e.mode}}.NewInstantQuery(ctx, q, opts, qs, ts)
 	return withoutNotes{qry}, err
 }
 
 func (e inMode) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	qry, err := e.Engine.NewRangeQuery(WithMode(ctx, e.mode, false), q, opts, qs, start, end, interval)
+	qry, err := as{e.Engine, Request{Mode: e.mode}}.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
 	return withoutNotes{qry}, err
 }
 

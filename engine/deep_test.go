@@ -166,7 +166,7 @@ func TestAttacks(t *testing.T) {
 		require.Less(t, ours, 3*stock+time.Second, name)
 
 		start := time.Now()
-		x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(0), time.UnixMilli(0), 0, false)
+		x, err := c.ours.Explain(t.Context(), Request{Storage: st, Query: query, Start: time.UnixMilli(0), End: time.UnixMilli(0)}, false)
 		require.NoError(t, err)
 		require.Less(t, len(x.Tree()), 5<<20, name)
 		require.Less(t, time.Since(start), 3*stock+2*time.Second, name)
@@ -180,7 +180,7 @@ func TestAttacks(t *testing.T) {
 func TestExplainCutsTexts(t *testing.T) {
 	st := promqltest.LoadedStorage(t, "load 1m\n  x 0+1x20\n")
 	query := "sum(x+" + strings.Repeat("  x +", 300) + "x)"
-	x, err := newComparison(false, 1).ours.Explain(t.Context(), st, nil, query, time.UnixMilli(0), time.UnixMilli(0), 0, true)
+	x, err := newComparison(false, 1).ours.Explain(t.Context(), Request{Storage: st, Query: query, Start: time.UnixMilli(0), End: time.UnixMilli(0)}, true)
 	require.NoError(t, err)
 	require.Equal(t, query[:1000]+"…", x.Root.Expr)
 	require.Equal(t, "x", x.Root.Children[0].Children[1].Expr)

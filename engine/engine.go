@@ -5,7 +5,7 @@
 // a plan, or whose data turn out to be none for executors, Prometheus's engine evaluates, over the
 // same samples. Whoever evaluates a query, its statistics, warnings and errors are the same.
 //
-// Start with query.run.
+// A Request says all of a query. Start with query.run.
 package engine
 
 import (
@@ -54,7 +54,7 @@ type Options struct {
 	// Memory is the process's memory, of which queries take leases until they are
 	// closed; nil means that there is no limit.
 	Memory *memory.Pool
-	// Exact holds for queries that do not say it themselves; see WithExact.
+	// Exact holds for queries that do not say it themselves; see Request.Exact.
 	Exact plan.Exact
 	// Limits bound the text of queries; the zero value has the defaults.
 	Limits planner.Limits
@@ -125,54 +125,38 @@ func (e *Engine) timeout() time.Duration {
 
 // NewInstantQuery implements promql.QueryEngine.
 func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	query, err := e.instant(ctx, q, opts, qs, ts)
-	if err != nil {
-		return nil, err
-	}
-	return query, nil
+	return e.NewQuery(ctx, Request{Storage: q, Options: opts, Query: qs, Start: ts})
 }
 
 // NewRangeQuery implements promql.QueryEngine.
 func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	query, err := e.ranged(ctx, q, opts, qs, start, end, interval)
+	return e.NewQuery(ctx, Request{Storage: q, Options: opts, Query: qs, Start: start, End: end, Step: interval})
+}
+
+// NewQuery makes the query of a request, a Query, which must be closed.
+func (e *Engine) NewQuery(ctx context.Context, r Request) (promql.Query, error) {
+	query, err := e.newQuery(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return query, nil
 }
 
-func (e *Engine) instant(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (*query, error) {
-	return e.newQuery(ctx, q, opts, qs, func(ctx context.Context, q storage.Queryable) (promql.Query, error) {
-		return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
-	})
-}
-
-func (e *Engine) ranged(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (*query, error) {
-	return e.newQuery(ctx, q, opts, qs, func(ctx context.Context, q storage.Queryable) (promql.Query, error) {
-		return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
-	})
-}
-
-// Explain plans the query, runs it when analyze is set, and says who evaluates it
-// and why. An interval of 0 means an instant query at
-// start.
-func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration, analyze bool) (*plan.Explanation, error) {
-	var query *query
-	var err error
-	if interval == 0 {
-		end = start
-		query, err = e.instant(ctx, q, opts, qs, start)
-	} else {
-		query, err = e.ranged(ctx, q, opts, qs, start, end, interval)
+// Explain plans the query of a request, runs it when analyze is set, and says who evaluates it and why.
+func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Explanation, error) {
+	r.Plan = true
+	if r.Step == 0 {
+		r.End = r.Start
 	}
+	query, err := e.newQuery(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer query.Close()
-	query.explained = true
+	r = query.request
 	x := &plan.Explanation{
-		Query: qs, Executor: string(query.mode), Exact: query.exact, Analyzed: analyze,
-		Start: start.UnixMilli(), End: end.UnixMilli(), Interval: interval.Milliseconds(),
+		Query: r.Query, Executor: string(r.Mode), Exact: r.Exact, Analyzed: analyze,
+		Start: r.Start.UnixMilli(), End: r.End.UnixMilli(), Interval: r.Step.Milliseconds(),
 	}
 	if analyze {
 		began := time.Now()
@@ -187,101 +171,15 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		}
 	}
 	x.Root, x.Ahead = query.plan.Root, query.tookAhead
-	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && query.exact != plan.Bits {
+	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && r.Exact != plan.Bits {
 		x.Tolerance = plan.Tolerance
 	}
-	if query.mode == Prometheus {
+	if r.Mode == Prometheus {
 		x.Root.Walk(func(d *plan.Decision) {
 			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"
 		})
 	}
 	return x, nil
-}
-
-// Mode says which executor a request wants.
-type Mode string
-
-const (
-	// Auto has executors evaluate what they can, on GPUs what is expected to be faster there.
-	Auto Mode = "auto"
-	// CPU runs on cpuexec whatever it can compute, however small.
-	CPU Mode = "cpu"
-	// GPU runs on a GPU every window, with what aggregates it, that one can
-	// compute, however small, and the rest as CPU does.
-	GPU Mode = "gpu"
-	// Prometheus leaves the whole query to Prometheus's engine.
-	Prometheus Mode = "prometheus"
-)
-
-// ParseMode reads the value of a request's executor parameter; the empty
-// string is Auto.
-func ParseMode(s string) (Mode, error) {
-	switch m := Mode(s); m {
-	case "":
-		return Auto, nil
-	case Auto, CPU, GPU, Prometheus:
-		return m, nil
-	}
-	return "", fmt.Errorf("unknown executor %.100q: use auto, cpu, gpu or prometheus", s)
-}
-
-// thing is what a mode forces, in words.
-func (m Mode) thing() string {
-	if m == GPU {
-		return "a GPU"
-	}
-	return "an executor"
-}
-
-type modeKey struct{}
-
-type modeValue struct {
-	mode   Mode
-	strict bool
-	exact  plan.Exact
-}
-
-// WithMode returns a context whose queries run in the given mode. With strict,
-// a query of which a forced executor cannot take all is an error rather than a
-// warning.
-func WithMode(ctx context.Context, m Mode, strict bool) context.Context {
-	v := modeOf(ctx)
-	v.mode, v.strict = m, strict
-	return context.WithValue(ctx, modeKey{}, v)
-}
-
-// WithExact returns a context whose queries have answers as exact as that; empty means as exact as the
-// engine's options say.
-func WithExact(ctx context.Context, e plan.Exact) context.Context {
-	v := modeOf(ctx)
-	v.exact = e
-	return context.WithValue(ctx, modeKey{}, v)
-}
-
-func modeOf(ctx context.Context) modeValue {
-	if v, ok := ctx.Value(modeKey{}).(modeValue); ok {
-		return v
-	}
-	return modeValue{mode: Auto}
-}
-
-type planKey struct{}
-
-// WithPlan returns a context whose queries have a plan to show when they have ended.
-func WithPlan(ctx context.Context) context.Context { return context.WithValue(ctx, planKey{}, true) }
-
-type statisticsKey struct{}
-
-// WithStatistics returns a context whose queries keep the statistics that Prometheus's
-// engine does. Executors count no samples otherwise, and with results kept from earlier
-// queries the largest number of samples held at once is not known.
-func WithStatistics(ctx context.Context) context.Context {
-	return context.WithValue(ctx, statisticsKey{}, true)
-}
-
-func statisticsAsked(ctx context.Context) bool {
-	asked, _ := ctx.Value(statisticsKey{}).(bool)
-	return asked
 }
 
 // leftOver lists what is not on the executor that the request forced: the expression
@@ -293,7 +191,7 @@ func (q *query) leftOver() []string {
 		return nil
 	}
 	q.plan.Root.Walk(func(d *plan.Decision) {
-		if d.Own || q.mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
+		if d.Own || q.request.Mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
 			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
 		}
 	})

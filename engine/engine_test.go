@@ -41,6 +41,24 @@ func plainOpts() promql.EngineOpts {
 	}
 }
 
+// as is an engine of which all queries are asked as a request says, but for the query.
+type as struct {
+	*Engine
+	with Request
+}
+
+func (e as) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	r := e.with
+	r.Storage, r.Options, r.Query, r.Start = q, opts, qs, ts
+	return e.NewQuery(ctx, r)
+}
+
+func (e as) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
+	r := e.with
+	r.Storage, r.Options, r.Query, r.Start, r.End, r.Step = q, opts, qs, start, end, interval
+	return e.NewQuery(ctx, r)
+}
+
 func ranged(t testing.TB, e promql.QueryEngine, ctx context.Context, q storage.Queryable, qs string) *promql.Result {
 	query, err := e.NewRangeQuery(ctx, q, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), 30*time.Second)
 	require.NoError(t, err)
@@ -87,11 +105,11 @@ func strikes(t *testing.T, st storage.Queryable, qs string, limit int, o Options
 	t.Helper()
 	o.Prometheus = plainOpts()
 	o.Prometheus.MaxSamples = limit
-	ctx := t.Context()
+	e := as{Engine: New(o)}
 	if o.GPUs != nil {
-		ctx = WithMode(ctx, GPU, false)
+		e.with.Mode = GPU
 	}
-	got := ranged(t, New(o), ctx, st, qs)
+	got := ranged(t, e, t.Context(), st, qs)
 	o.Prometheus.Reg = nil
 	want := ranged(t, promql.NewEngine(o.Prometheus), t.Context(), st, qs)
 	require.Equal(t, want.Err, got.Err, "%s limit %d", qs, limit)
@@ -289,7 +307,7 @@ func TestForcedMode(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	e := New(Options{Prometheus: plainOpts()})
 	warnings := func(mode Mode, strict bool, qs string) ([]string, error) {
-		res := ranged(t, e, WithMode(t.Context(), mode, strict), st, qs)
+		res := ranged(t, as{e, Request{Mode: mode, Strict: strict}}, t.Context(), st, qs)
 		w, _ := res.Warnings.AsStrings(qs, 0, 0)
 		return w, res.Err
 	}
@@ -318,7 +336,7 @@ func TestExplain(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	e := New(Options{Prometheus: plainOpts()})
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
-	x, err := e.Explain(t.Context(), st, nil, "histogram_fraction(0, 1, histogram_quantile(0.9, lat_bucket)) / 2", start, end, time.Minute, true)
+	x, err := e.Explain(t.Context(), Request{Storage: st, Query: "histogram_fraction(0, 1, histogram_quantile(0.9, lat_bucket)) / 2", Start: start, End: end, Step: time.Minute}, true)
 	require.NoError(t, err)
 	tree := x.Tree()
 	const reason = "a histogram function over another is evaluated by Prometheus's engine"
@@ -326,7 +344,7 @@ func TestExplain(t *testing.T) {
 	require.Contains(t, tree, "  prometheus  histogram_fraction(0, 1, histogram_quantile(0.9, lat_bucket))  -- "+reason)
 	require.Contains(t, tree, "lat_bucket  -- the whole query stays with Prometheus's engine: "+reason)
 
-	x, err = e.Explain(t.Context(), st, nil, "abs(histogram_quantile(0.9, lat_bucket))", start, end, time.Minute, true)
+	x, err = e.Explain(t.Context(), Request{Storage: st, Query: "abs(histogram_quantile(0.9, lat_bucket))", Start: start, End: end, Step: time.Minute}, true)
 	require.NoError(t, err)
 	require.Contains(t, x.Tree(), "cpu         abs(histogram_quantile(0.9, lat_bucket))  [34 series, ")
 	require.True(t, x.Analyzed)
@@ -334,11 +352,11 @@ func TestExplain(t *testing.T) {
 	require.Positive(t, x.Root.Work.Samples)
 	require.Equal(t, 41, x.Root.Steps)
 
-	x, err = e.Explain(t.Context(), st, nil, "reqs_total", start, start, 0, false)
+	x, err = e.Explain(t.Context(), Request{Storage: st, Query: "reqs_total", Start: start, End: start}, false)
 	require.NoError(t, err)
 	require.Equal(t, plan.OnCPU, x.Root.Executor)
 	require.Nil(t, x.Root.Work)
-	_, err = e.Explain(t.Context(), st, nil, "sum(", start, start, 0, false)
+	_, err = e.Explain(t.Context(), Request{Storage: st, Query: "sum(", Start: start, End: start}, false)
 	require.Error(t, err)
 }
 
@@ -449,20 +467,20 @@ func init() {
 // is: a query of a large result fails, whoever evaluates it, and a small one does not.
 func TestMemoryOfPrometheus(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(21, 23)))
-	ctx := WithMode(t.Context(), Prometheus, false)
+	stock := Request{Mode: Prometheus}
 	for _, qs := range []string{
 		"reqs_total", "reqs_total + 1", "rate(reqs_total[5m])", "max_over_time(rate(reqs_total[5m])[10m:1m])", `{__name__=~"reqs.*"} * 1`,
 	} {
-		want := ranged(t, New(Options{Prometheus: plainOpts()}), ctx, st, qs)
+		want := ranged(t, as{New(Options{Prometheus: plainOpts()}), stock}, t.Context(), st, qs)
 		require.NoError(t, want.Err)
 		points := 0
 		for _, s := range want.Value.(promql.Matrix) {
 			points += len(s.Floats) + len(s.Histograms)
 		}
-		res := ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(16 * points)}), ctx, st, qs)
+		res := ranged(t, as{New(Options{Prometheus: plainOpts(), MaxMemory: int64(16 * points)}), stock}, t.Context(), st, qs)
 		require.ErrorAs(t, res.Err, new(*operator.MemoryError), qs)
 		require.ErrorContains(t, res.Err, "query needs more than", "as it is, without a word about the storage")
-		res = ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(400*points + 1<<20)}), ctx, st, qs)
+		res = ranged(t, as{New(Options{Prometheus: plainOpts(), MaxMemory: int64(400*points + 1<<20)}), stock}, t.Context(), st, qs)
 		require.Equal(t, want, res, qs)
 	}
 }
@@ -502,7 +520,7 @@ func TestMemoryOfSelectors(t *testing.T) {
 			"absent_metric{" + strings.Repeat(`a!="b",`, 199) + "} or absent_metric": false,
 			strings.Repeat("absent_metric or ", 300) + "absent_metric":               false,
 		} {
-			q, err := e.NewInstantQuery(WithMode(t.Context(), mode, false), st, nil, qs, time.Unix(3600, 0))
+			q, err := e.NewQuery(t.Context(), Request{Storage: st, Query: qs, Start: time.Unix(3600, 0), Mode: mode})
 			require.NoError(t, err)
 			err = q.Exec(t.Context()).Err
 			if refused {
@@ -524,14 +542,13 @@ func TestMemoryOfProcess(t *testing.T) {
 	pool := memory.New(memory.Options{Limit: 5 << 20, Wait: time.Millisecond})
 	e := New(Options{Prometheus: plainOpts(), Memory: pool})
 	for _, mode := range []Mode{Prometheus, CPU} {
-		ctx := WithMode(t.Context(), mode, false)
 		var open []promql.Query
 		var refused error
 		for refused == nil && len(open) < 100 {
-			q, err := e.NewRangeQuery(ctx, st, nil, "reqs_total * 2", time.Unix(0, 0), time.Unix(7200, 0), 10*time.Second)
+			q, err := e.NewQuery(t.Context(), Request{Storage: st, Query: "reqs_total * 2", Start: time.Unix(0, 0), End: time.Unix(7200, 0), Step: 10 * time.Second, Mode: mode})
 			require.NoError(t, err)
 			open = append(open, q)
-			refused = q.Exec(ctx).Err
+			refused = q.Exec(t.Context()).Err
 		}
 		require.ErrorAs(t, refused, new(*memory.BusyError), fmt.Sprint(mode))
 		require.Greater(t, len(open), 2)

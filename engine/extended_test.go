@@ -20,15 +20,7 @@ import (
 
 // strictly asks for the cores, and takes it for an error if they do not evaluate all
 // of a query.
-type strictly struct{ *Engine }
-
-func (e strictly) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	return e.Engine.NewInstantQuery(WithMode(ctx, CPU, true), q, opts, qs, ts)
-}
-
-func (e strictly) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	return e.Engine.NewRangeQuery(WithMode(ctx, CPU, true), q, opts, qs, start, end, interval)
-}
+func strictly(e *Engine) promql.QueryEngine { return as{e, Request{Mode: CPU, Strict: true}} }
 
 // edgesLength is how long the series of edgeStorage are, in ms.
 const edgesLength = 40 * minute
@@ -158,7 +150,7 @@ func TestExtended(t *testing.T) {
 		t.Run(fmt.Sprintf("delayed=%v/starts=%v", delayed, starts), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(31, uint64(k)))
 			c := newComparison(delayed, 2, useStarts(starts))
-			c.asked = strictly{c.ours}
+			c.asked = strictly(c.ours)
 			var st storage.Storage
 			for i := range n {
 				if i%200 == 0 {
@@ -188,7 +180,7 @@ func TestExtendedOverBlocks(t *testing.T) {
 		t.Run(fmt.Sprintf("starts=%v", starts), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(32, 1))
 			c := newComparison(true, 2, useStarts(starts))
-			c.asked = strictly{c.ours}
+			c.asked = strictly(c.ours)
 			var data *blocks
 			for i := range n {
 				if i%50 == 0 {

@@ -28,6 +28,7 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // remotes are several TSDBs behind remote read, as promwarp merges them and as
@@ -345,7 +346,7 @@ func TestOptionalUpstreamFails(t *testing.T) {
 		q.Close()
 
 		// What cannot carry a warning gets an error.
-		_, _, err = c.exec(t, fanout.Whole(t.Context()), mode, s.ours, faultQuestion)
+		_, _, err = c.exec(t, t.Context(), mode, selection.For(s.ours, selection.Request{Whole: true}), faultQuestion)
 		require.ErrorContains(t, err, "503")
 
 		// It was not taken for a whole answer.

@@ -61,11 +61,11 @@ func (q *query) openFetches(mint, maxt int64) error {
 	if q.fetches != nil {
 		return nil
 	}
-	inner, err := q.q.Querier(mint, maxt)
+	inner, err := q.request.Storage.Querier(mint, maxt)
 	if err != nil {
 		return err
 	}
-	f := &fetches{querier: inner, queryable: q.q, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
+	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
 	f.ctx, f.cancel = context.WithCancel(q.ctx)
 	q.fetches = f
 	return nil
@@ -223,10 +223,10 @@ type aheadOf struct {
 // beginAhead begins to evaluate the plan ahead, if the order of rows means nothing. Statistics and
 // GPUs are for those who evaluate all at once.
 func (q *query) beginAhead() {
-	if q.mode != Auto && q.mode != CPU || q.stats || !q.mayReorder() {
+	if q.request.Mode != Auto && q.request.Mode != CPU || q.request.Statistics || !q.mayReorder() {
 		return
 	}
-	if a := q.accelerates(); a != nil && a.suitsAny(q.plan.Node) {
+	if a := q.accelerator(); a != nil && a.suitsAny(q.plan.Node) {
 		return
 	}
 	f := q.fetches
@@ -237,9 +237,4 @@ func (q *query) beginAhead() {
 	if of := q.e.cpu.Ahead(job); of != nil {
 		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), lease}
 	}
-}
-
-// suitsAny reports whether a GPU may evaluate n or something below it.
-func (a *accelerator) suitsAny(n plan.Node) bool {
-	return a.suits(n) == "" || slices.ContainsFunc(n.Inputs(), a.suitsAny)
 }

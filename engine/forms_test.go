@@ -31,7 +31,7 @@ func TestIdle(t *testing.T) {
 		"max_over_time(temp[1s:1h])", `label_replace(vector(1), "a", "b", "", "")`,
 	} {
 		e := New(Options{Prometheus: plainOpts()})
-		x, err := e.Explain(t.Context(), st, nil, qs, start, end, time.Minute, true)
+		x, err := e.Explain(t.Context(), Request{Storage: st, Query: qs, Start: start, End: end, Step: time.Minute}, true)
 		require.NoError(t, err, qs)
 		x.Root.Walk(func(d *plan.Decision) {
 			require.Equal(t, plan.OnPrometheus, d.Executor, "%s of %s", d.Expr, qs)
@@ -40,13 +40,13 @@ func TestIdle(t *testing.T) {
 		})
 		require.Equal(t, 1.0, testutil.ToFloat64(e.metrics.queries.WithLabelValues("idle")), qs)
 		require.Zero(t, testutil.CollectAndCount(e.metrics.stayed), qs)
-		require.NoError(t, ranged(t, e, WithMode(t.Context(), CPU, true), st, qs).Err, qs)
+		require.NoError(t, ranged(t, as{e, Request{Mode: CPU, Strict: true}}, t.Context(), st, qs).Err, qs)
 	}
 
 	// Beside what reads samples it is an executor's.
 	e := New(Options{Prometheus: plainOpts()})
 	for _, qs := range []string{"sum(temp) or vector(1)", "hour() > 1 and on () temp", "temp * time()", "scalar(sum(temp)) + 1", "-scalar(sum(temp))"} {
-		x, err := e.Explain(t.Context(), st, nil, qs, start, end, time.Minute, true)
+		x, err := e.Explain(t.Context(), Request{Storage: st, Query: qs, Start: start, End: end, Step: time.Minute}, true)
 		require.NoError(t, err, qs)
 		x.Root.Walk(func(d *plan.Decision) { require.Equal(t, plan.OnCPU, d.Executor, "%s of %s", d.Expr, qs) })
 		require.NotNil(t, x.Root.Work, qs)
@@ -96,7 +96,7 @@ func TestLabelFunctions(t *testing.T) {
 				require.False(t, onCPU, qs)
 				continue
 			}
-			x, err := ours.Explain(t.Context(), st, nil, qs, time.Unix(600, 0), time.Unix(3000, 0), time.Minute, true)
+			x, err := ours.Explain(t.Context(), Request{Storage: st, Query: qs, Start: time.Unix(600, 0), End: time.Unix(3000, 0), Step: time.Minute}, true)
 			require.NoError(t, err, qs)
 			left := false
 			x.Root.Walk(func(d *plan.Decision) { left = left || (d.Own && d.Executor == plan.OnPrometheus) })
@@ -166,7 +166,7 @@ func TestInstantOrder(t *testing.T) {
 				return q.Exec(context.Background())
 			}
 			require.Equal(t, summary(exec(stock), qs), summary(exec(ours), qs), qs)
-			x, err := ours.Explain(t.Context(), st, nil, qs, time.UnixMilli(2000), time.UnixMilli(2000), 0, true)
+			x, err := ours.Explain(t.Context(), Request{Storage: st, Query: qs, Start: time.UnixMilli(2000), End: time.UnixMilli(2000)}, true)
 			require.NoError(t, err)
 			require.Equal(t, plan.OnCPU, x.Root.Executor, qs)
 		}

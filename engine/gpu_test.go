@@ -239,7 +239,7 @@ func TestGPUChoice(t *testing.T) {
 	} {
 		gpus, reg := testGPUs(t, c.change)
 		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
-		x, err := e.Explain(WithMode(t.Context(), c.mode, true), st, nil, qs, start, end, time.Minute, true)
+		x, err := e.Explain(t.Context(), Request{Mode: c.mode, Strict: true, Storage: st, Query: qs, Start: start, End: end, Step: time.Minute}, true)
 		require.NoError(t, err)
 		leaf := find(x.Root, "sum by (job) (rate(reqs_total[5m]))")
 		require.Equal(t, c.executor, leaf.Executor)
@@ -296,7 +296,7 @@ func TestGPUForeseen(t *testing.T) {
 		{New(Options{Prometheus: plainOpts()}), GPU, "sum(reqs_total)", reasonNoGPUs},
 		{New(Options{Prometheus: plainOpts()}), Auto, "sum(reqs_total)", ""},
 	} {
-		x, err := c.e.Explain(WithMode(t.Context(), c.mode, false), st, nil, c.expr, at, at, 0, false)
+		x, err := c.e.Explain(t.Context(), Request{Mode: c.mode, Storage: st, Query: c.expr, Start: at, End: at}, false)
 		require.NoError(t, err)
 		require.Equal(t, c.want, x.Root.Reason, "%s %s", c.mode, c.expr)
 	}
@@ -325,14 +325,14 @@ func TestGPUForced(t *testing.T) {
 		{with, "timestamp(temp @ 600.000 offset 5m)", []string{"timestamp(temp @ 600.000 offset 5m): timestamp of a selector with @ and an offset"}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {
-		res := ranged(t, c.e, WithMode(t.Context(), GPU, false), st, c.qs)
+		res := ranged(t, as{c.e, Request{Mode: GPU}}, t.Context(), st, c.qs)
 		require.NoError(t, res.Err)
 		warnings, _ := res.Warnings.AsStrings(c.qs, 0, 0)
 		require.Len(t, warnings, len(c.want), "%s: %s", c.qs, warnings)
 		for _, w := range c.want {
 			require.Contains(t, strings.Join(warnings, "\n"), "not evaluated on a GPU: "+w)
 		}
-		res = ranged(t, c.e, WithMode(t.Context(), GPU, true), st, c.qs)
+		res = ranged(t, as{c.e, Request{Mode: GPU, Strict: true}}, t.Context(), st, c.qs)
 		if len(c.want) == 0 {
 			require.NoError(t, res.Err)
 			continue
@@ -362,7 +362,7 @@ func TestGPULimits(t *testing.T) {
 		}
 		least := int64(64) // bytes that the query ran with
 		for ; ; least += least / 8 {
-			if ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: least, GPUs: gpus}), WithMode(t.Context(), GPU, false), st, qs).Err == nil {
+			if ranged(t, as{New(Options{Prometheus: plainOpts(), MaxMemory: least, GPUs: gpus}), Request{Mode: GPU}}, t.Context(), st, qs).Err == nil {
 				break
 			}
 		}
@@ -398,7 +398,7 @@ func TestGPUChoiceUnderLoad(t *testing.T) {
 	slow := someConstants
 	slow.Cores.Sample = 1e6
 	estimate := func(e *Engine, st storage.Storage) float64 {
-		x, err := e.Explain(t.Context(), st, nil, qs, start, end, time.Minute, true)
+		x, err := e.Explain(t.Context(), Request{Storage: st, Query: qs, Start: start, End: end, Step: time.Minute}, true)
 		require.NoError(t, err)
 		return float64(find(x.Root, qs).Choice.CPU)
 	}

@@ -85,7 +85,7 @@ func TestGPUStarts(t *testing.T) {
 		require.Equal(t, 0.0, metric(t, reg, "promwarp_gpu_usable"))
 		require.NoError(t, ranged(t, e, t.Context(), st, faultQuery).Err)
 		require.Eventually(t, func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }, 5*time.Second, time.Millisecond)
-		require.NoError(t, ranged(t, e, WithMode(t.Context(), GPU, true), st, faultQuery).Err)
+		require.NoError(t, ranged(t, as{e, Request{Mode: GPU, Strict: true}}, t.Context(), st, faultQuery).Err)
 		require.Equal(t, nth, log.Count("a GPU cannot be used at present"))
 		require.Equal(t, nth, log.Count("a GPU is ready"))
 		gpus.Close()
@@ -118,11 +118,11 @@ func TestGPUConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for i := range 20 {
 				qs := queries[(k+i)%len(queries)]
-				ctx, cancel := context.WithCancel(WithMode(context.Background(), GPU, true))
+				ctx, cancel := context.WithCancel(context.Background())
 				if i%4 == 3 {
 					time.AfterFunc(time.Duration(k*100)*time.Microsecond, cancel)
 				}
-				res := ranged(t, e, ctx, st, qs)
+				res := ranged(t, as{e, Request{Mode: GPU, Strict: true}}, ctx, st, qs)
 				cancel()
 				if res.Err != nil && i%4 == 3 {
 					continue
@@ -152,13 +152,13 @@ func TestGPUCancelSoon(t *testing.T) {
 	ended := make([]error, 2)
 	for k := range ended {
 		wg.Go(func() {
-			query, err := e.NewRangeQuery(context.Background(), q, nil, qs, time.Unix(0, 0), time.Unix(3600, 0), time.Second)
+			query, err := e.NewQuery(context.Background(), Request{Storage: q, Query: qs, Start: time.Unix(0, 0), End: time.Unix(3600, 0), Step: time.Second, Mode: GPU})
 			if err != nil {
 				ended[k] = err
 				return
 			}
 			defer query.Close()
-			ctx, cancel := context.WithTimeout(WithMode(context.Background(), GPU, false), 30*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 			defer cancel()
 			ended[k] = query.Exec(ctx).Err
 		})
@@ -168,7 +168,7 @@ func TestGPUCancelSoon(t *testing.T) {
 		require.ErrorAs(t, err, new(promql.ErrQueryTimeout))
 	}
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
-	res := ranged(t, e, WithMode(t.Context(), GPU, true), q, qs)
+	res := ranged(t, as{e, Request{Mode: GPU, Strict: true}}, t.Context(), q, qs)
 	require.NoError(t, res.Err)
 	require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_jobs_total"))
 }

@@ -116,7 +116,7 @@ func runOver(t *testing.T, c, delayed *comparison, st storage.Queryable, query s
 	require.NoError(t, c.compare(t, st, question{query: query, start: at.end, end: at.end}), query)
 	took, _ := c.taken()
 	require.NoError(t, delayed.compare(t, st, ranged), query)
-	x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(at.start), time.UnixMilli(at.end), time.Duration(at.step)*time.Millisecond, failed == 0)
+	x, err := c.ours.Explain(t.Context(), Request{Storage: st, Query: query, Start: time.UnixMilli(at.start), End: time.UnixMilli(at.end), Step: time.Duration(at.step) * time.Millisecond}, failed == 0)
 	require.NoError(t, err, query)
 	switch {
 	case x.Root.Idle:

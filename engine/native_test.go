@@ -166,7 +166,7 @@ func TestNativeHistogramsAtOnce(t *testing.T) {
 					}
 
 					// What is kept says so when nothing is run.
-					x, err := ours.Explain(t.Context(), storage, nil, query, time.UnixMilli(600_000), time.UnixMilli(3_000_000), 30*time.Second, false)
+					x, err := ours.Explain(t.Context(), Request{Storage: storage, Query: query, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
 					require.NoError(t, err)
 					if settled {
 						require.Equal(t, reason, leftFor(x.Root))
@@ -181,7 +181,7 @@ func TestNativeHistogramsAtOnce(t *testing.T) {
 func selectors(query string) int { return strings.Count(query, " ") + 2 }
 
 func explained(e *Engine, ctx context.Context, q storage.Queryable, qs string) (*plan.Explanation, error) {
-	return e.Explain(ctx, q, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), 30*time.Second, true)
+	return e.Explain(ctx, Request{Storage: q, Query: qs, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, true)
 }
 
 // leftFor is why a query is left to Prometheus's engine, or nothing if it is not.
@@ -203,7 +203,7 @@ func TestHistogramsOfSeveralUpstreams(t *testing.T) {
 	e := New(Options{Prometheus: plainOpts()})
 	for _, qs := range []string{"a + f", "f + a"} {
 		require.Equal(t, summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), full, qs), qs), summary(ranged(t, e, t.Context(), f, qs), qs))
-		x, err := e.Explain(t.Context(), f, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), 30*time.Second, false)
+		x, err := e.Explain(t.Context(), Request{Storage: f, Query: qs, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
 		require.NoError(t, err)
 		require.Equal(t, cpuexec.ReasonHistograms, leftFor(x.Root))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 	"go.opentelemetry.io/otel/attribute"
@@ -38,7 +37,7 @@ type Query interface {
 	// Executors are those that evaluated something of the query, with "+" between them; empty where
 	// nothing was to be evaluated.
 	Executors() string
-	// Plan says who evaluated what, as a tree; see WithPlan.
+	// Plan says who evaluated what, as a tree, where that was asked for.
 	Plan() string
 }
 
@@ -50,16 +49,8 @@ type query struct {
 	// executors do not.
 	promql.Query
 
-	e      *Engine
-	q      storage.Queryable
-	mode   Mode
-	strict bool
-	exact  plan.Exact
-	stats  bool // whether its statistics are asked for
-	// explained says that the plan is to be shown.
-	explained bool
-	// again makes a query of Prometheus's engine over a queryable.
-	again makeQuery
+	e       *Engine
+	request Request
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
@@ -75,26 +66,25 @@ type query struct {
 	tookAhead []plan.Ahead
 }
 
-// makeQuery makes a query over a queryable. The context is that of making it.
-type makeQuery func(context.Context, storage.Queryable) (promql.Query, error)
-
-// newQuery makes a query of a text by calling again.
-func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, text string, again makeQuery) (*query, error) {
-	unlist, err := e.life.list(ctx, text)
+// newQuery makes the query of a request.
+func (e *Engine) newQuery(ctx context.Context, r Request) (*query, error) {
+	unlist, err := e.life.list(ctx, r.Query)
 	if err != nil {
 		return nil, err
 	}
 	defer unlist()
-	m := modeOf(ctx)
-	wq := &query{e: e, q: q, mode: m.mode, strict: m.strict, again: again}
-	wq.exact = cmp.Or(m.exact, e.opts.Exact, plan.WithinTolerance)
-	wq.lease = e.opts.Memory.Lease(memory.Evaluation)
-	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
-	return wq, wq.prepare(ctx)
+	r.Mode = cmp.Or(r.Mode, Auto)
+	r.Exact = cmp.Or(r.Exact, e.opts.Exact, plan.WithinTolerance)
+	r.Statistics = r.Statistics || r.Options != nil && r.Options.EnablePerStepStats()
+	q := &query{e: e, request: r, lease: e.opts.Memory.Lease(memory.Evaluation)}
+	return q, q.prepare(ctx)
 }
 
+// prepare has Prometheus's engine parse and preprocess the query.
 func (q *query) prepare(ctx context.Context) (err error) {
-	if q.Query, err = q.again(ctx, samples{q}); err == nil {
+	r := q.request
+	r.Storage = samples{q}
+	if q.Query, err = r.By(ctx, q.e.stock); err == nil {
 		q.stmt = q.Statement().(*parser.EvalStmt)
 	}
 	return err
@@ -139,7 +129,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 			return q.finish(res)
 		}
 		q.closeFetches()
-		q.q = again.Queryable
+		q.request.Storage = again.Queryable
 		q.Query.Close()
 		if err := q.prepare(ctx); err != nil {
 			return &promql.Result{Err: err}
@@ -152,7 +142,7 @@ func (q *query) run(ctx context.Context) *promql.Result {
 	if err := q.beginBudget(ctx); err != nil {
 		return &promql.Result{Err: err}
 	}
-	if q.mode == Prometheus {
+	if q.request.Mode == Prometheus {
 		return q.Query.Exec(ctx)
 	}
 	var res *promql.Result
@@ -222,7 +212,10 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		}
 		return q.fetches.started(w).get()
 	}
-	job.Accelerator, job.Budget, job.CountSamples = q.accelerator(), q.budget, q.stats
+	if a := q.accelerator(); a != nil {
+		job.Accelerator, job.Forced = a, q.request.Mode == GPU
+	}
+	job.Budget, job.CountSamples = q.budget, q.request.Statistics
 	if q.remembers() {
 		job.Results = q.e.results
 	}
@@ -254,7 +247,7 @@ func (q *query) job() cpuexec.Job {
 	o := &q.e.opts.Prometheus
 	return cpuexec.Job{
 		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
-		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps,
+		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps, Progress: q.request.Progress,
 	}
 }
 
@@ -271,7 +264,7 @@ func (q *query) mayReorder() bool {
 // be kept for later ones. An executor that was asked for evaluates all itself, and a
 // query whose statistics are asked for must know what Prometheus's engine would hold.
 func (q *query) remembers() bool {
-	return q.e.results != nil && q.mode == Auto && !q.stats && q.mayReorder()
+	return q.e.results != nil && q.request.Mode == Auto && !q.request.Statistics && q.mayReorder()
 }
 
 // count adds what executors read to the query's statistics.
@@ -326,18 +319,18 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 	if _, ok := res.Value.(*plan.Matrix); !ok {
 		q.release()
 	}
-	if q.mode != CPU && q.mode != GPU || res.Err != nil {
+	if q.request.Mode != CPU && q.request.Mode != GPU || res.Err != nil {
 		return res
 	}
 	left := q.leftOver()
 	if len(left) == 0 {
 		return res
 	}
-	if q.strict {
-		return &promql.Result{Err: &NotTakenError{Mode: q.mode, Parts: left}}
+	if q.request.Strict {
+		return &promql.Result{Err: &NotTakenError{Mode: q.request.Mode, Parts: left}}
 	}
 	for _, l := range left {
-		res.Warnings.Add(NotTakenWarning{q.mode, l})
+		res.Warnings.Add(NotTakenWarning{q.request.Mode, l})
 	}
 	return res
 }

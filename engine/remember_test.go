@@ -20,8 +20,10 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -61,13 +63,13 @@ func settledLines(t testing.TB, until int64, revision uint64, lines ...stretch) 
 // asking asks an engine with a memory the same as one without.
 type asking struct {
 	remembers, plain *Engine
-	ctx              context.Context
+	with             Request // besides the query
 }
 
 func newAsking(maxSamples int) *asking {
 	opts := plainOpts()
 	opts.MaxSamples, opts.Reg = maxSamples, prometheus.NewRegistry()
-	return &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plainOptsOf(maxSamples)}), context.Background()}
+	return &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plainOptsOf(maxSamples)}), Request{}}
 }
 
 func plainOptsOf(maxSamples int) promql.EngineOpts {
@@ -83,12 +85,12 @@ func (a *asking) ask(t *testing.T, sel *selection.Selection, qs string, from, to
 	data := queryable{func() (*selection.Selection, error) { return sel, nil }}
 	var answers [2]string
 	for i, e := range []*Engine{a.plain, a.remembers} {
-		q, err := e.NewRangeQuery(a.ctx, data, nil, qs, time.UnixMilli(from*minute), time.UnixMilli(to*minute), time.Minute)
+		q, err := as{e, a.with}.NewRangeQuery(t.Context(), data, nil, qs, time.UnixMilli(from*minute), time.UnixMilli(to*minute), time.Minute)
 		require.NoError(t, err)
-		res := q.Exec(a.ctx)
+		res := q.Exec(t.Context())
 		answers[i] = summary(res, qs)
 		if res.Err == nil {
-			if s := q.Stats().Samples; statisticsAsked(a.ctx) {
+			if s := q.Stats().Samples; a.with.Statistics {
 				answers[i] += fmt.Sprintf("%d samples, %d read, at most %d at once", s.TotalSamples, s.SamplesRead, s.PeakSamples)
 			}
 		}
@@ -175,7 +177,7 @@ func TestRememberedStarts(t *testing.T) {
 	sel = sel.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: 200 * minute, Revision: 1}}})
 	opts, plain := plainOpts(), plainOpts()
 	opts.UseStartTimestamps, plain.UseStartTimestamps = true, true
-	a := &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plain}), t.Context()}
+	a := &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plain}), Request{}}
 	for _, qs := range []string{"sum(rate(m_total[5m]))", "sum(irate(m_total[5m]))", "sum(rate(m_total[5m] anchored))", "sum(resets(m_total[5m]))"} {
 		for i, ask := range []struct {
 			from, to int64
@@ -236,18 +238,16 @@ func TestRememberedRevisions(t *testing.T) {
 // Nothing is remembered for those who want all of it done, or counted.
 func TestRememberedNotFor(t *testing.T) {
 	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total", "i", "1"), lineOf(30, 90, "__name__", "m_total", "i", "2"))
-	for name, ctx := range map[string]context.Context{
-		"cpu": WithMode(context.Background(), CPU, false), "gpu": WithMode(context.Background(), GPU, false), "statistics": WithStatistics(context.Background()),
-	} {
+	for name, with := range map[string]Request{"cpu": {Mode: CPU}, "gpu": {Mode: GPU}, "statistics": {Statistics: true}} {
 		a := newAsking(50_000_000)
 		_, kept := a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
 		require.Zero(t, kept)
-		a.ctx = ctx
+		a.with = with
 		if name != "gpu" {
 			_, kept = a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
 			require.Zero(t, kept, name)
 		}
-		a.ctx = context.Background()
+		a.with = Request{}
 		_, kept = a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
 		require.Equal(t, 181, kept)
 	}
@@ -257,12 +257,12 @@ func TestRememberedNotFor(t *testing.T) {
 func TestRememberedBits(t *testing.T) {
 	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m", "i", "1"), lineOf(30, 90, "__name__", "m", "i", "2"))
 	a := newAsking(50_000_000)
-	bits := WithExact(context.Background(), plan.Bits)
+	bits := Request{Exact: plan.Bits}
 	for _, c := range []struct {
-		ctx  context.Context
+		with Request
 		kept int
-	}{{bits, 0}, {context.Background(), 0}, {bits, 181}, {context.Background(), 0}} {
-		a.ctx = c.ctx
+	}{{bits, 0}, {Request{}, 0}, {bits, 181}, {Request{}, 0}} {
+		a.with = c.with
 		_, kept := a.ask(t, sel, "sum(avg_over_time(m[5m]))", 10, 190)
 		require.Equal(t, c.kept, kept)
 	}
@@ -321,19 +321,36 @@ func TestRememberedSamples(t *testing.T) {
 	}
 }
 
-// What is all remembered needs no samples.
+// What is all remembered needs no samples, though there are more of them than a query may hold, and
+// no less so where GPUs are to be used and there are none.
 func TestRememberedWhole(t *testing.T) {
-	a := newAsking(50_000_000)
-	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total"))
-	for range 2 {
-		a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
-	}
-	x, err := a.remembers.Explain(t.Context(), queryable{func() (*selection.Selection, error) { return sel, nil }}, nil,
-		"sum(rate(m_total[5m]))", time.UnixMilli(10*minute), time.UnixMilli(190*minute), time.Minute, true)
+	gpus, err := placement.Open(placement.Options{Options: device.Options{Library: "none.so", MemoryFraction: 1}})
 	require.NoError(t, err)
-	require.Equal(t, &plan.KeptSteps{Kept: 181}, x.Root.Remembered)
-	require.Zero(t, x.Root.Work.Samples)
-	require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+	defer gpus.Close()
+	var lines []stretch
+	for i := range 4 {
+		lines = append(lines, lineOf(0, 240, "__name__", "m_total", "le", fmt.Sprint(i)))
+	}
+	sel := settledLines(t, 200, 1, lines...)
+	for _, qs := range []string{"sum(rate(m_total[5m]))", "histogram_quantile(0.9, sum by (le) (rate(m_total[5m])))"} {
+		for _, used := range []*placement.Placer{nil, gpus} {
+			a := newAsking(4 * 960)
+			a.remembers.opts.GPUs = used
+			for range 2 {
+				a.ask(t, sel, qs, 10, 190)
+			}
+			data := queryable{func() (*selection.Selection, error) { return sel, nil }}
+			x, err := a.remembers.Explain(t.Context(), Request{Storage: data, Query: qs, Start: time.UnixMilli(10 * minute), End: time.UnixMilli(190 * minute), Step: time.Minute}, true)
+			require.NoError(t, err)
+			leaf := x.Root
+			for leaf.Kind != "aggregate" {
+				leaf = leaf.Children[0]
+			}
+			require.Equal(t, &plan.KeptSteps{Kept: 181}, leaf.Remembered, "%s %v", qs, used != nil)
+			require.Zero(t, x.Root.Work.Samples)
+			require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+		}
+	}
 }
 
 // TestSecondLook: what the first look at a dashboard decoded or added up is there at the second.

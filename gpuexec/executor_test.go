@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -29,7 +30,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
@@ -107,6 +110,57 @@ func jobOver(node plan.Node, grid plan.Grid, sel *selection.Selection) cpuexec.J
 	return cpuexec.Job{Node: node, Grid: grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 		return sel, nil, nil
 	}}
+}
+
+// Options are those of an Executor's machine.
+type Options = pipeline.Options
+
+// Executor has one machine compute all leaves of jobs.
+type Executor struct {
+	*pipeline.Machine
+	cpu *cpuexec.Executor
+}
+
+// New returns an executor on a device.
+func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) {
+	m, err := pipeline.New(dev, o)
+	return &Executor{m, cpu}, err
+}
+
+// Run evaluates a job.
+func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+	return x.RunStages(ctx, job, &pipeline.Stages{})
+}
+
+// RunStages is Run that says what the last leaf took.
+func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *pipeline.Stages) (*plan.Matrix, error) {
+	a := &Alone{Machine: x.Machine}
+	job.Accelerator = a
+	m, err := x.cpu.Run(ctx, job)
+	*stages = a.Last.Stages
+	return m, err
+}
+
+// noting is an accelerator that notes a leaf and computes nothing.
+type noting struct {
+	Alone
+	l *cpuexec.Leaf
+}
+
+var errNoted = errors.New("the leaf is noted")
+
+func (n *noting) Evaluate(_ context.Context, l offload.Leaf, _ func(*offload.Rows) error) (o offload.Outcome, err error) {
+	n.l = l.(*cpuexec.Leaf)
+	return o, errNoted
+}
+
+// leafOf is the leaf that a job offers.
+func leafOf(t testing.TB, ctx context.Context, job cpuexec.Job) *cpuexec.Leaf {
+	n := &noting{}
+	job.Accelerator = n
+	_, err := cpuexec.New(cpuexec.Options{}).Run(ctx, job)
+	require.ErrorIs(t, err, errNoted)
+	return n.l
 }
 
 // executor is one on the first device, closed with the test.

@@ -131,7 +131,7 @@ func TestTooLittleMemory(t *testing.T) {
 		x, err := New(dev, cpu, Options{Memory: memory})
 		require.NoError(t, err)
 		_, err = x.Run(t.Context(), jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"instance"}, false), plan.Grid{Start: 0, Interval: 60_000, Steps: 50}, sel))
-		var u *Unsuited
+		var u *pipeline.Unsuited
 		require.ErrorAs(t, err, &u)
 		require.Equal(t, reason, u.Reason)
 		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), resident.ErrNoRoom)
@@ -176,16 +176,11 @@ func TestCancelled(t *testing.T) {
 	node := aggregation("sum", "rate", 300_000, 0, nil, nil, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancelled := jobOver(node, faultGrid, sel)
-	l, err := x.cpu.OpenLeaf(ctx, cancelled)
-	require.NoError(t, err)
-	workspace, err := x.Begin(ctx, &x.Large, &x.Large)
-	require.NoError(t, err)
-	stages := &pipeline.Stages{}
+	l := leafOf(t, ctx, cancelled)
 	cancel()
-	_, err = x.compute(workspace, task{l: l, stages: stages})
-	workspace.Leave()
+	o, err := Evaluate(ctx, x.Machine, l, nil)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("expression evaluation"))
-	require.Zero(t, stages.Batches, "a batch was enqueued")
+	require.Zero(t, o.Stages.Batches, "a batch was enqueued")
 	small, err := x.Begin(t.Context(), &x.Small, &x.Small)
 	require.NoError(t, err)
 	_, err = x.Begin(ctx, &x.Small, &x.Small)

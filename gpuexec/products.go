@@ -5,13 +5,13 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // states are the product of the operators that add value to value.
@@ -22,11 +22,12 @@ type states struct {
 	values layout.Section
 }
 
-func (p *states) own() {
+func (p *states) Place() error {
 	p.all = p.Take(p.cells() * int(unsafe.Sizeof(abi.State{})))
+	p.FetchRest()
+	p.values = p.Take(p.cells() * 8)
+	return p.place()
 }
-
-func (p *states) fetched() { p.values = p.Take(p.cells() * 8) }
 
 func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
 	return errors.Join(p.job.Begin(c, s), p.Clear(c, s, p.all, 0))
@@ -40,8 +41,10 @@ func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 	return p.Queue(c, s).GroupResult(p.At(p.all), uint64(p.cells()), p.op, p.At(p.values))
 }
 
-func (p *states) results(fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.values))
+func (p *states) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, &o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.values))
+	return nil
 }
 
 // heaps are the product of topk and bottomk: Prometheus's heap for every group and
@@ -61,11 +64,12 @@ func (p *heaps) elements() (n int) {
 	return n
 }
 
-func (p *heaps) own() { p.slots = p.Take(4 * (p.l.Groups + 1)) }
-
-func (p *heaps) fetched() {
+func (p *heaps) Place() error {
+	p.slots = p.Take(4 * (p.l.Groups + 1))
+	p.FetchRest()
 	cells := p.elements() * p.l.Grid.Steps
 	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
+	return p.place()
 }
 
 func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -85,7 +89,9 @@ func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	})
 }
 
-func (p *heaps) results(fetched []byte, to *cpuexec.Results) {
+func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
+	to := &o.Results
+	p.note(fetched, to)
 	keys, places := pipeline.View[float64](p.Job, fetched, p.keys), pipeline.View[uint32](p.Job, fetched, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
 	to.Filled = slices.Clone(pipeline.View[int32](p.Job, fetched, p.filled))
@@ -108,37 +114,37 @@ func (p *heaps) results(fetched []byte, to *cpuexec.Results) {
 			}
 		}
 	})
+	return nil
 }
 
 // quantiles are the product of the operator of that name. The values of all windows
 // stay on the device until all are there.
 type quantiles struct {
 	*job
-	members, first layout.Section // the places of each group, and where they begin
-	answers        layout.Section
+	members pipeline.Members
+	answers layout.Section
 }
 
-func (p *quantiles) own() {
+func (p *quantiles) Place() error {
 	p.stay = p.Take(8 * p.Places() * p.l.Grid.Steps)
-	p.members, p.first = p.Take(4*len(p.l.GroupOf)), p.Take(4*(p.l.Groups+1))
+	p.members = p.TakeMembers()
+	p.FetchRest()
+	p.answers = p.Take(8 * p.cells())
+	return p.place()
 }
-
-func (p *quantiles) fetched() { p.answers = p.Take(8 * p.cells()) }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
-	first, members := p.Layout.Members(p.l.GroupOf, p.l.Groups)
-	if err := pipeline.Upload(p.Job, c, s, p.members, members); err != nil {
+	if err := p.members.Upload(p.Job, c, s); err != nil {
 		return err
 	}
-	if err := pipeline.Upload(p.Job, c, s, p.first, first); err != nil {
-		return err
-	}
-	return p.Queue(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members), p.At(p.first),
-		uint32(len(members)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
+	return p.Queue(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
+		uint32(len(p.l.GroupOf)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 
-func (p *quantiles) results(fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
+func (p *quantiles) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, &o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
+	return nil
 }
 
 // rows are the product of a window that is not aggregated here: its values, which
@@ -154,6 +160,24 @@ func (p *rows) tileBytes() (rest, back int) {
 	bitmaps := 8 * layout.Lanes * p.words()
 	return bitmaps + 16*p.l.Grid.Steps, bitmaps + layout.Lanes*int(unsafe.Sizeof(abi.SeriesCounts{}))
 }
+
+// Place implements pipeline.Product. Nothing is fetched at the end.
+func (p *rows) Place() error {
+	p.takeNotes()
+	p.FetchRest()
+	r, err := p.divide()
+	if err != nil {
+		return err
+	}
+	if !pipeline.Fits(p.l.Grid.Steps) {
+		return &pipeline.Unsuited{Reason: "the values of a series, at all steps, need more page-locked memory than a buffer has"}
+	}
+	r.Rest, r.Back = p.tileBytes()
+	return p.Lay(r)
+}
+
+// Results implements pipeline.Product.
+func (p *rows) Results([]byte, *offload.Outcome) error { return nil }
 
 // stepReads are where the counts of each step of a batch are, behind its bitmaps.
 func (p *rows) stepReads(b *pipeline.Batch) cuda.Pointer {
@@ -193,9 +217,9 @@ func (p *rows) Back(b *pipeline.Batch) pipeline.Back {
 // Consume implements pipeline.Program: the cores get the rows.
 func (p *rows) Consume(_ *pipeline.Batch, r *pipeline.Returned) error {
 	reads := layout.Of[int64](r.Rest[2])
-	return p.consume(cpuexec.Rows{
+	return p.Hand(&offload.Rows{
 		Values: r.Values, Each: r.Each, Release: r.Release,
-		Present: layout.Of[uint64](r.Rest[0]), Counts: layout.Of[cpuexec.SeriesCounts](r.Rest[1]),
+		Present: [][]uint64{layout.Of[uint64](r.Rest[0])}, Counts: layout.Of[offload.SeriesCounts](r.Rest[1]),
 		All: reads[:p.l.Grid.Steps], Fresh: reads[p.l.Grid.Steps:],
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -48,13 +49,13 @@ func TestRowsThatDoNotFit(t *testing.T) {
 }
 
 // coresGoOn declines a leaf where the device fails.
-type coresGoOn struct{ alone }
+type coresGoOn struct{ Alone }
 
-func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
-	o, err := a.x.Evaluate(ctx, l, consume)
+func (a *coresGoOn) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
+	o, err := Evaluate(ctx, a.Machine, l, consume)
 	if err != nil {
-		u := &Unsuited{}
-		return cpuexec.Outcome{Declined: err.Error(), WindowOnly: errors.As(err, &u) && u.WindowOnly}, nil
+		u := &pipeline.Unsuited{}
+		return offload.Outcome{Declined: err.Error(), WindowOnly: errors.As(err, &u) && u.WindowOnly}, nil
 	}
 	return o.Outcome, nil
 }
@@ -86,7 +87,7 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 	all := bound(x)
 	want, err := cpu.Run(t.Context(), job)
 	require.NoError(t, err)
-	job.Accelerator = &coresGoOn{alone{x: x, stages: &pipeline.Stages{}}}
+	job.Accelerator = &coresGoOn{Alone{Machine: x.Machine}}
 	both := 0
 	for _, call := range []string{"cuMemcpyDtoHAsync_v2", "cuEventSynchronize", "cuLaunchKernel"} {
 		before := h.Calls(call)
@@ -138,7 +139,7 @@ func TestWindowOnly(t *testing.T) {
 		job := jobOver(node, grid, sel)
 		want, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
-		job.Accelerator = &coresGoOn{alone{x: x, stages: &pipeline.Stages{}}}
+		job.Accelerator = &coresGoOn{Alone{Machine: x.Machine}}
 		got, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
 		same(t, want, got, true, op)
@@ -279,9 +280,7 @@ func TestOutcomeStays(t *testing.T) {
 		node := aggregation(op, "max_over_time", 300_000, 0, nil, []string{"job"}, false)
 		node.Input = &plan.Map{Func: vector.Named(">"), Input: node.Input, Args: []float64{0}, Origin: plan.Origin{Text: "max_over_time(m_total) > 0"}}
 		node.Param = map[string]float64{"topk": 3, "quantile": 0.5}[op]
-		l, err := x.cpu.OpenLeaf(t.Context(), jobOver(node, faultGrid, sel))
-		require.NoError(t, err)
-		o, err := x.Evaluate(t.Context(), l, nil)
+		o, err := Evaluate(t.Context(), x.Machine, leafOf(t, t.Context(), jobOver(node, faultGrid, sel)), nil)
 		require.NoError(t, err)
 		require.Len(t, o.Results.Counts, 300)
 		require.Len(t, o.Results.Kept[0], 300)
@@ -300,8 +299,40 @@ func TestOutcomeStays(t *testing.T) {
 }
 
 // encoded is the results of an outcome, with the bits of their values.
-func encoded(t *testing.T, o Outcome) []byte {
+func encoded(t *testing.T, o pipeline.Outcome) []byte {
 	var b bytes.Buffer
 	require.NoError(t, gob.NewEncoder(&b).Encode(o.Results))
 	return b.Bytes()
+}
+
+// TestRowsOnce: a leaf that is declined in its last batch is not begun again in the other workspace,
+// since the rows of the batches before have been consumed.
+func TestRowsOnce(t *testing.T) {
+	b := selection.NewBuilder(0)
+	for i := range 640 {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i)))
+		ts, vs := make([]int64, 100), make([]float64, 100)
+		for k := range ts {
+			ts[k], vs[k] = int64(k)*15_000, float64(k)
+			if i == 639 {
+				vs[k] = math.Copysign(0, float64(k%3-1))
+			}
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	x.GoodBatch = 1 << 18
+	job := jobOver(aggregation("sum", "quantile_over_time", 300_000, 0, nil, nil, false).Input, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 10}, sel)
+	want, err := cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	a := &coresGoOn{Alone{Machine: x.Machine}}
+	job.Accelerator = a
+	got, err := cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	same(t, want, got, true, "declined in the last batch")
+	require.Positive(t, got.Work.Samples)
+	require.Less(t, got.Work.Samples, want.Work.Samples/2, "rows of the GPU were used")
 }

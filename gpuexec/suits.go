@@ -4,67 +4,11 @@ import (
 	"fmt"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/cpuexec/aggregate"
-	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
-	"github.com/promwarp/promwarp/plan"
 )
-
-// Unsuited is the error of a leaf that the executor declines.
-type Unsuited = pipeline.Unsuited
-
-const reasonVaries = "a parameter that is not a constant is not on the GPU yet"
-
-// Suits says why a node, with all below it, cannot be evaluated on the GPU, or
-// nothing.
-func Suits(n plan.Node) string {
-	a, ok := n.(*plan.Aggregate)
-	if !ok {
-		return suitsWindow(n)
-	}
-	switch f := aggregate.Of(a.Func); {
-	case f.NoGPU != "":
-		return fmt.Sprintf("the operator %s is not on the GPU: %s", f.Name, f.NoGPU)
-	case a.ParamNode != nil:
-		return reasonVaries
-	case f.Outside != "" && !f.Ordinary(a.Param):
-		return f.Outside + " is not on the GPU"
-	}
-	n = a.Input
-	for {
-		m, ok := n.(*plan.Map)
-		if !ok {
-			return suitsWindow(n)
-		}
-		if _, ok := mapOf(m); !ok {
-			return fmt.Sprintf("the function %s is not on the GPU: %s", m.Func.Name, vector.Of(m.Func).NoGPU)
-		}
-		n = m.Input
-	}
-}
-
-func suitsWindow(n plan.Node) string {
-	w, ok := n.(*plan.Window)
-	if !ok {
-		return "only windows, and what aggregates them, are on the GPU yet"
-	}
-	if w.Extension.Modifier != plan.Unmodified {
-		return "anchored and smoothed selectors are not on the GPU yet"
-	}
-	switch f := window.Of(w.Func); {
-	case f.NoGPU != "":
-		return fmt.Sprintf("the function %s is not on the GPU: %s", f.Name, f.NoGPU)
-	case len(w.Params) > 0:
-		return reasonVaries
-	case f.Ordinary != nil && !f.Ordinary(w.Param, w.Trend):
-		return f.Outside + " is not on the GPU"
-	}
-	return ""
-}
 
 // steps are the windows of a leaf; how many a thread computes is left open.
 func steps(l *cpuexec.Leaf) launch.Steps {

@@ -100,24 +100,21 @@ type deviceMap struct {
 	a, b  float64
 }
 
-// mapOf is a map for the device, if its bits are the same there.
-func mapOf(m *plan.Map) (d deviceMap, ok bool) {
+// mapOf is a map for the device.
+func mapOf(m *plan.Map) deviceMap {
 	f := vector.Of(m.Func)
-	if f.NoGPU != "" {
-		return d, false
-	}
 	policy := f.GPU
 	if m.Swap && f.Swapped.Name != "" {
 		policy = f.Swapped
 	}
-	d = deviceMap{f: policy.Number(), truth: m.Bool}
+	d := deviceMap{f: policy.Number(), truth: m.Bool}
 	switch {
 	case f.Constants != nil:
 		d.a, d.b = f.Constants(m.Args)
 	case len(m.Args) > 0:
 		d.a = m.Args[0]
 	}
-	return d, true
+	return d
 }
 
 // apply puts the maps of a batch's values on a stream.

@@ -225,10 +225,9 @@ func TestSuitsStarts(t *testing.T) {
 	} {
 		job := jobOver(aggregation("sum", c.function, 60_000, 0, nil, nil, false), plan.NewGrid(60_000, 300_000, 15_000), over(c.start))
 		job.StartTimestamps = c.uses
-		l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(t.Context(), job)
-		require.NoError(t, err)
-		require.Equal(t, c.left, SuitsLeaf(l) == "samples with start timestamps are not on the GPU yet", "%+v", c)
-		require.Equal(t, !c.left, SuitsLeaf(l) == "", "%+v", c)
+		l := leafOf(t, t.Context(), job)
+		require.Equal(t, c.left, Suits(l) == "samples with start timestamps are not on the GPU yet", "%+v", c)
+		require.Equal(t, !c.left, Suits(l) == "", "%+v", c)
 	}
 }
 
@@ -247,7 +246,7 @@ func randomMap(r *rand.Rand, in plan.Node) plan.Node {
 			m.Bool = r.IntN(2) == 0
 		}
 		m.Text = fmt.Sprintf("%s(%v %v %v %s)", m.Func.Name, m.Args, m.Swap, m.Bool, in)
-		if _, ok := mapOf(m); ok {
+		if vector.Of(m.Func).NoGPU == "" {
 			return m
 		}
 	}
@@ -258,24 +257,27 @@ var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f strin
 	return f == "quantile_over_time" || functions[f].Exactness != plan.BitIdentical
 })
 
+// unsuited says why a node cannot be on the GPU, whatever its data.
+func unsuited(n plan.Node) string { return cpuexec.LeafOf(n).Unsuited() }
+
 // TestTable: definitions say what is on the GPU. Windows that are extended never are.
 func TestTable(t *testing.T) {
 	input := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
 	for _, f := range aggregate.Functions() {
-		require.Equal(t, f.NoGPU == "", Suits(&plan.Aggregate{Func: &f.AggregateFunc, Input: input}) == "", f.Name)
+		require.Equal(t, f.NoGPU == "", unsuited(&plan.Aggregate{Func: &f.AggregateFunc, Input: input}) == "", f.Name)
 	}
 	for _, f := range vector.Functions() {
 		name := f.Name
 		m := &plan.Map{Func: &f.MapFunc, Input: input, Args: make([]float64, f.Args)}
-		require.Equal(t, f.NoGPU == "", Suits(&plan.Aggregate{Func: aggregate.Named("sum"), Input: m}) == "", name)
+		require.Equal(t, f.NoGPU == "", unsuited(&plan.Aggregate{Func: aggregate.Named("sum"), Input: m}) == "", name)
 	}
 	for _, definition := range window.Functions() {
 		f := &definition.WindowFunc
-		require.Equal(t, definition.NoGPU == "", Suits(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}) == "", f.Name)
+		require.Equal(t, definition.NoGPU == "", unsuited(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}) == "", f.Name)
 		for _, m := range f.Modifiers {
 			extended := &plan.Window{Func: f, Param: 0.5, Trend: 0.5, Extension: plan.NewExtension(m, 300_000)}
-			require.NotEmpty(t, Suits(extended), f.Name)
-			require.NotEmpty(t, Suits(&plan.Aggregate{Func: aggregate.Named("sum"), Input: extended}), f.Name)
+			require.NotEmpty(t, unsuited(extended), f.Name)
+			require.NotEmpty(t, unsuited(&plan.Aggregate{Func: aggregate.Named("sum"), Input: extended}), f.Name)
 		}
 	}
 }

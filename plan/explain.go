@@ -250,7 +250,8 @@ type DeviceStages struct {
 	Batches  int   `json:"batches"`
 	Copied   int64 `json:"copied_bytes"`   // chunks, and where they are
 	Resident int64 `json:"resident_bytes"` // of chunks that were there already
-	Waited   int64 `json:"waited_us"`      // for others to be done
+	Waited   int64 `json:"waited_us"`      // for others to be done, and for Compiled
+	Compiled int64 `json:"-"`              // kernels of custom aggregates
 	Prepare  int64 `json:"prepare_us"`     // on the cores
 	Copy     int64 `json:"copy_us"`
 	Decode   int64 `json:"decode_us"`

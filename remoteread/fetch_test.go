@@ -476,8 +476,8 @@ func TestSeriesOverFrames(t *testing.T) {
 	all = append(all, wireSeries(0, 100, "__name__", "b"), wireSeries(0, 1, "__name__", "c"))
 	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, frames(all...)) })
 	c := newClient(t, readConfig(t, base), Options{})
-	var ended selection.Request
-	ctx := selection.OnRequest(t.Context(), func(r selection.Request) { ended = r })
+	var ended selection.Exchange
+	ctx := selection.OnRequest(t.Context(), func(r selection.Exchange) { ended = r })
 	sel, _, err := c.Fetch(ctx, 0, hour, anything)
 	require.NoError(t, err)
 	require.Equal(t, 3, ended.Series)

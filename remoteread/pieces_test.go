@@ -80,10 +80,10 @@ func pieceStore(t *testing.T, trouble func(w http.ResponseWriter, r *http.Reques
 }
 
 // fetchSix fetches all of a pieceStore, and what it tells of requests.
-func fetchSix(ctx context.Context, c *Client) (*selection.Selection, []selection.Request, error) {
+func fetchSix(ctx context.Context, c *Client) (*selection.Selection, []selection.Exchange, error) {
 	var mu sync.Mutex
-	var told []selection.Request
-	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Request) {
+	var told []selection.Exchange
+	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Exchange) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, r)
@@ -186,7 +186,7 @@ func TestCancelBetweenPieces(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Request) {
+	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Exchange) {
 		if r.Outcome == "ok" && come.Add(1) == 3 {
 			cancel()
 		}

@@ -282,7 +282,7 @@ func TestTogether(t *testing.T) {
 					}
 					ctx = selection.Expect(ctx, selection.Expectation{Series: known, Samples: 5, Signed: func(int) bool { return false }})
 				}
-				wants[i], asks[i].Ctx = want, selection.OnRequest(ctx, func(selection.Request) { rides.Add(1) })
+				wants[i], asks[i].Ctx = want, selection.OnRequest(ctx, func(selection.Exchange) { rides.Add(1) })
 			}
 			shared += fetchTogether(c, mint, maxt, asks, func(i int, sel *selection.Selection, err error) {
 				if givesUp[i] && errors.Is(err, context.Canceled) {

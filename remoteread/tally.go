@@ -40,8 +40,8 @@ type share struct {
 }
 
 // request describes the attempt, which sent q at the time sent and has just ended.
-func (s *share) request(q question, sent time.Time, sel *selection.Selection, err error) selection.Request {
-	r := selection.Request{
+func (s *share) request(q question, sent time.Time, sel *selection.Selection, err error) selection.Exchange {
+	r := selection.Exchange{
 		MinT: q.mint, MaxT: q.maxt, Sent: sent, FirstByte: s.firstByte, Ended: time.Now(), Bytes: s.wire, Outcome: string(outcomeOf(err)),
 	}
 	if err == nil {

@@ -1,17 +1,17 @@
 package resample
 
 import (
-	"context"
 	"fmt"
 	"math/bits"
+	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // Choice is who computes a request.
@@ -24,82 +24,25 @@ const (
 	ChooseGPU // whatever is expected
 )
 
-// Accelerator computes requests in place of the cores.
-type Accelerator interface {
-	// SuitsResample says why no data could have it compute a plan, or nothing.
-	SuitsResample(p *Plan) string
-	// Resample computes a task, or declines it, unless it is forced to compute all that it can.
-	// What it has computed goes to consume, which is called by one goroutine at a time. An
-	// error is the request's.
-	Resample(ctx context.Context, t *Task, consume func(*Cells) error, forced bool) (Outcome, error)
-	// TaskOnCores tells how long the cores took for a task.
-	TaskOnCores(t *Task, took time.Duration)
-}
-
-// Task is a request over what its selectors matched, as an accelerator is offered it.
+// Task is a request over what its selectors matched, as an accelerator is offered it: its groups and
+// the values of their buckets come back as offload.Rows.
 type Task struct {
 	*Plan
-	Selection *selection.Selection
-	GroupOf   []int32 // of each series; at least one
-	Groups    int
-	Ended     func() error // why the request has ended; nil while it has not
-}
-
-// Outcome is what became of a task.
-type Outcome struct {
-	Declined string // why the cores are to compute it; else it was computed
-	Reason   string // why the accelerator did
-	Work     plan.Work
-	Runs     int64
-	Stages   []Stage
-}
-
-// Cells are what an accelerator has made of some groups.
-type Cells struct {
-	Groups []int32
-	// Present are bitmaps, in whole words for each group, of the buckets that have samples: by
-	// State.
-	Present [][]uint64
-	// Values come in parts of Each groups; the last may have fewer. Of each part they are by
-	// aggregate of the request: for each group a value a bucket, anything where there are no samples.
-	Values [][]float64
-	Each   int
-	// Release, if it is set, frees the memory of the values. It is called once: when the result
-	// that holds the values is released, or before consume returns if no result holds them. Without
-	// Release the caller may reuse the memory once consume returns.
-	Release func()
+	offload.Input
 }
 
 // row is one of the rows of group i, of n buckets. There are so many aggregates.
-func (c *Cells) row(i, aggregate, aggregates, n int) []float64 {
-	part, at := i/c.Each, i%c.Each
-	return c.Values[part*aggregates+aggregate][at*n : (at+1)*n : (at+1)*n]
+func row(x *offload.Rows, i, aggregate, aggregates, n int) []float64 {
+	part, at := i/x.Each, i%x.Each
+	return x.Values[part*aggregates+aggregate][at*n : (at+1)*n : (at+1)*n]
 }
-
-// Source is what aggregates are of: the samples of a series, or the differences between them.
-type Source struct {
-	Differences bool
-	Parts       aggregate.Parts // that the aggregates read
-	Outputs     []int           // aggregates of the request
-}
-
-// Sources are those of the plan.
-func (p *Plan) Sources() (all []Source) {
-	for _, s := range p.sources {
-		all = append(all, Source{s.rate, s.contents.Parts, s.outputs})
-	}
-	return all
-}
-
-// Reads are the times of the samples that are read, in ms: from <= t < to.
-func (p *Plan) Reads() (from, to int64) { return p.from, p.to }
 
 // States says which aggregates of the request a group's states are for: one state for each source,
 // or for each aggregate whose values are aggregated again.
 func (p *Plan) States() (outputs [][]int) {
 	if p.Reaggregate == nil {
-		for _, s := range p.sources {
-			outputs = append(outputs, s.outputs)
+		for _, s := range p.Sources {
+			outputs = append(outputs, s.Outputs)
 		}
 		return outputs
 	}
@@ -109,16 +52,74 @@ func (p *Plan) States() (outputs [][]int) {
 	return outputs
 }
 
+// Selector implements offload.Leaf.
+func (p *Plan) Selector() string { return fmt.Sprint(p.Selectors) }
+
+// mostPrograms is the most custom aggregates of a request on a GPU: each is a pass over the samples.
+const mostPrograms = 16
+
+// Unsuited implements offload.Leaf.
+func (p *Plan) Unsuited() string {
+	customs := 0
+	unsuited := func(d *aggregate.Definition) string {
+		if d.NoGPU != "" {
+			return fmt.Sprintf("the aggregate %s is not on the GPU: %s", d.Name, d.NoGPU)
+		}
+		code, reason := custom.PortableOf(d)
+		if reason != "" {
+			return fmt.Sprintf("a custom aggregate needs the cores: %s: %s", d.Name, reason)
+		}
+		if code != nil {
+			customs++
+		}
+		return ""
+	}
+	for _, a := range p.Aggregates {
+		if reason := unsuited(a.Definition); reason != "" {
+			return reason
+		}
+	}
+	if p.Reaggregate != nil {
+		if reason := unsuited(p.Reaggregate); reason != "" {
+			return reason
+		}
+	}
+	if customs > mostPrograms {
+		return fmt.Sprintf("more than %d custom aggregates are not computed at once on the GPU", mostPrograms)
+	}
+	return ""
+}
+
+// Size implements offload.Leaf.
+func (t *Task) Size() offload.Size {
+	s := t.Input.Size()
+	s.Windows *= int64(len(t.Sources))
+	var parts aggregate.Parts
+	instructions := 0
+	for _, of := range t.Sources {
+		parts |= of.Contents.Parts
+		if code, _ := custom.PortableOf(t.Aggregates[of.Outputs[0]].Definition); code != nil {
+			instructions += code.Work()
+		}
+	}
+	s.Function = "resample " + strings.Join(aggregate.PartNames(parts), "+")
+	if instructions > 0 {
+		s.Function += fmt.Sprintf("+2^%d instructions", bits.Len(uint(instructions)))
+	}
+	s.Results = 8 * int64(t.Groups) * int64(t.Windows) * int64(len(t.Aggregates))
+	return s
+}
+
 // coresInstead warns of a request that a GPU should have computed. With strict it is its error.
 const coresInstead = "executor=gpu: the request is not on a GPU: %s"
 
 // offer offers the request to the accelerator. It reports whether that has computed it.
-func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
+func (r *run) offer(a offload.Accelerator, gs *groups) (done bool, err error) {
 	r.result.Work.Executor, r.result.Work.Reason = "cpu", asked
 	if r.Executor == ChooseCores {
 		return false, nil
 	}
-	o := Outcome{Declined: unsuited(a, r.Plan)}
+	o := offload.Outcome{Declined: unsuited(a, r.Plan)}
 	switch {
 	case o.Declined != "":
 	case r.Limit > 0 && r.Limit < len(gs.labels):
@@ -128,7 +129,7 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 		return true, nil
 	default:
 		accepted := accepting{run: r, groups: gs}
-		o, err = a.Resample(r.ctx, r.task(gs), accepted.take, r.Executor == ChooseGPU)
+		o, err = a.Evaluate(r.ctx, r.task(gs), accepted.take)
 		if o.Declined != "" || err != nil {
 			accepted.undo()
 		}
@@ -137,8 +138,11 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 		return false, err
 	}
 	if o.Declined == "" {
-		r.result.Work.Executor, r.result.Work.Reason = "gpu", o.Reason
-		r.work.add(o)
+		r.result.Work.Executor = "gpu"
+		if r.Executor != ChooseGPU {
+			r.result.Work.Reason = o.Reason
+		}
+		r.work.add(&o)
 		return true, nil
 	}
 	r.result.Work.Reason = o.Declined
@@ -153,11 +157,11 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 
 // unsuited says why an accelerator computes a plan over no data at all, or nothing. The accelerator
 // may be nil.
-func unsuited(a Accelerator, p *Plan) string {
+func unsuited(a offload.Accelerator, p *Plan) string {
 	if a == nil {
 		return "no GPU is used"
 	}
-	return a.SuitsResample(p)
+	return a.Suits(&Task{Plan: p})
 }
 
 // strictError is the error of a request that must be on a GPU and is not.
@@ -167,17 +171,31 @@ func strictError(reason string) error {
 
 // task is the request as it is offered.
 func (r *run) task(gs *groups) *Task {
-	return &Task{Plan: r.Plan, Selection: r.sel, GroupOf: gs.groupOf, Groups: len(gs.labels), Ended: func() error { return plan.Ended(r.ctx) }}
+	return &Task{r.Plan, offload.Input{
+		Selection: r.sel, From: r.from, To: r.to - 1, Windows: r.Grid.N(), GroupOf: gs.groupOf, Groups: len(gs.labels),
+		Forced: r.Executor == ChooseGPU, Ended: func() error { return plan.Ended(r.ctx) },
+	}}
 }
 
 // add adds what an accelerator did.
-func (w *counters) add(o Outcome) {
+func (w *counters) add(o *offload.Outcome) {
 	w.series.Add(int64(o.Work.Series))
 	w.chunks.Add(int64(o.Work.Chunks))
 	w.samples.Add(o.Work.Samples)
 	w.bytes.Add(o.Work.Bytes)
 	w.runs.Add(o.Runs)
-	w.stages = o.Stages
+	if o.Choice != nil {
+		w.stages = stages(o.Choice.Stages)
+	}
+}
+
+// stages are what a request took on a GPU, by the device's own clock but for the first two.
+func stages(s *plan.DeviceStages) (all []Stage) {
+	if s.Compiled > 0 {
+		all = append(all, Stage{"compile", s.Compiled})
+	}
+	return append(all, Stage{"device wait", s.Waited - s.Compiled}, Stage{"prepare", s.Prepare}, Stage{"transfer", s.Copy},
+		Stage{"decode", s.Decode}, Stage{"count_uniqs", s.Window}, Stage{"merge", s.Reduce}, Stage{"fetch back", s.Result})
 }
 
 // accepting takes what an accelerator has computed.
@@ -194,15 +212,15 @@ const togetherGroups = 64
 // take makes the rows of groups. Values stay where they are if they may, and if they are at least
 // half of what lies there: few values do not keep much memory from others. It fails as the cores
 // would, which ends the request.
-func (c *accepting) take(cells *Cells) error {
+func (c *accepting) take(x *offload.Rows) error {
 	holds := false // the result holds the values
 	defer func() {
-		if cells.Release != nil && !holds {
-			cells.Release()
+		if x.Release != nil && !holds {
+			x.Release()
 		}
 	}()
-	counts, values, buckets := c.count(cells)
-	rows := make([]Row, len(c.Aggregates)*len(cells.Groups))
+	counts, values, buckets := c.count(x)
+	rows := make([]Row, len(c.Aggregates)*len(x.Groups))
 	bytes := int64(len(rows))*rowBytes(0) + 8*values + 4*buckets
 	c.values, c.bytes = c.values+values, c.bytes+bytes
 	if err := c.hold(int(values)); err != nil {
@@ -211,21 +229,21 @@ func (c *accepting) take(cells *Cells) error {
 	if err := c.budget.Charge(bytes); err != nil {
 		return err
 	}
-	if holds = cells.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); holds {
-		c.result.lent = append(c.result.lent, cells.Release)
+	if holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); holds {
+		c.result.lent = append(c.result.lent, x.Release)
 	}
 	states := c.States()
-	c.split(cells, func(first, end int) {
+	c.split(x, func(first, end int) {
 		for i := first; i < end; i++ {
 			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
 			any := false
 			for s, outputs := range states {
 				if count := int(counts[s][i]); count > 0 {
 					any = true
-					c.rows(of, outputs, cells, s, i, count, holds)
+					c.rows(of, outputs, x, s, i, count, holds)
 				}
 			}
-			if g := cells.Groups[i]; any {
+			if g := x.Groups[i]; any {
 				c.result.Series[g] = Series{c.groups.labels[g], of}
 			}
 		}
@@ -233,9 +251,9 @@ func (c *accepting) take(cells *Cells) error {
 	return c.failed()
 }
 
-// split calls f for ranges of the groups of cells, from several goroutines, until the request ends.
-func (c *accepting) split(cells *Cells, f func(first, end int)) {
-	n := len(cells.Groups)
+// split calls f for ranges of the groups of x, from several goroutines, until the request ends.
+func (c *accepting) split(x *offload.Rows, f func(first, end int)) {
+	n := len(x.Groups)
 	parallel.While(c.workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
 		f(k*togetherGroups, min((k+1)*togetherGroups, n))
 		return c.ctx.Err() == nil
@@ -243,24 +261,24 @@ func (c *accepting) split(cells *Cells, f func(first, end int)) {
 }
 
 // present is the bitmap of group i in state s.
-func (c *accepting) present(cells *Cells, s, i int) []uint64 {
+func (c *accepting) present(x *offload.Rows, s, i int) []uint64 {
 	words := (c.Grid.N() + 63) / 64
-	return cells.Present[s][i*words : (i+1)*words]
+	return x.Present[s][i*words : (i+1)*words]
 }
 
 // count says how many buckets have samples, by state and group, how many values that are, and how
 // many buckets rows have to be told of.
-func (c *accepting) count(cells *Cells) (counts [][]int32, values, buckets int64) {
+func (c *accepting) count(x *offload.Rows) (counts [][]int32, values, buckets int64) {
 	states := c.States()
 	for range states {
-		counts = append(counts, make([]int32, len(cells.Groups)))
+		counts = append(counts, make([]int32, len(x.Groups)))
 	}
 	var all, told atomic.Int64
-	c.split(cells, func(first, end int) {
+	c.split(x, func(first, end int) {
 		values, buckets := 0, 0
 		for s, outputs := range states {
 			for i := first; i < end; i++ {
-				n := dense.Count(c.present(cells, s, i))
+				n := dense.Count(c.present(x, s, i))
 				counts[s][i] = int32(n)
 				values += n * len(outputs)
 				if n < c.Grid.N() {
@@ -275,12 +293,12 @@ func (c *accepting) count(cells *Cells) (counts [][]int32, values, buckets int64
 }
 
 // rows makes the rows of group i that are made of state s, which has so many buckets with samples.
-func (c *accepting) rows(rows []Row, outputs []int, cells *Cells, s, i, count int, holds bool) {
+func (c *accepting) rows(rows []Row, outputs []int, x *offload.Rows, s, i, count int, holds bool) {
 	n := c.Grid.N()
 	buckets := c.result.whole
 	if count < n {
 		buckets = make([]int32, 0, count)
-		for k, w := range c.present(cells, s, i) {
+		for k, w := range c.present(x, s, i) {
 			for ; w != 0; w &= w - 1 {
 				buckets = append(buckets, int32(64*k+bits.TrailingZeros64(w)))
 			}
@@ -291,7 +309,7 @@ func (c *accepting) rows(rows []Row, outputs []int, cells *Cells, s, i, count in
 		room = make([]float64, count*len(outputs))
 	}
 	for _, a := range outputs {
-		from := cells.row(i, a, len(c.Aggregates), n)
+		from := row(x, i, a, len(c.Aggregates), n)
 		to := from[:count] // with room for fillings
 		if !holds {
 			to, room = room[:count:count], room[count:]

@@ -10,6 +10,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
-func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	if err := r.budget.Charge(r.Plan.bytes()); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), 
 			return err
 		}
 		if a != nil {
-			a.TaskOnCores(r.task(gs), time.Since(began))
+			a.OnCores(r.task(gs), time.Since(began))
 		}
 	}
 	all := r.result.Series
@@ -132,8 +133,8 @@ type columnStates struct {
 
 // ownBytes is the memory of the workers for what definitions have of their own.
 func (r *run) ownBytes() (n int64) {
-	for i := range r.sources {
-		if own := r.sources[i].contents.Own; own != nil {
+	for i := range r.Sources {
+		if own := r.Sources[i].Contents.Own; own != nil {
 			n += own.Bytes()
 		}
 	}
@@ -149,7 +150,7 @@ func (r *run) slots() int {
 	if r.Reaggregate != nil {
 		return len(r.Aggregates)
 	}
-	return len(r.sources)
+	return len(r.Sources)
 }
 
 // runBytes is the memory that a run takes until it is merged.
@@ -158,8 +159,8 @@ func (r *run) runBytes() int64 {
 		return 12 * int64(r.slots())
 	}
 	n := stateBytes * int64(r.slots())
-	for s := range r.sources {
-		n += 8 * int64(r.sources[s].contents.OwnSize())
+	for s := range r.Sources {
+		n += 8 * int64(r.Sources[s].Contents.OwnSize())
 	}
 	return n
 }
@@ -191,7 +192,7 @@ func (r *run) contentsOf(slot int) aggregate.Contents {
 	if r.Reaggregate != nil {
 		return contentsOf(r.Reaggregate)
 	}
-	return r.sources[slot].contents
+	return r.Sources[slot].Contents
 }
 
 // alone reports whether nothing is merged into a group: it has one series.

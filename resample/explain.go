@@ -66,13 +66,13 @@ func (p *Plan) Explain() *Explanation {
 	if p.Reaggregate != nil {
 		x.Note = p.Reaggregate.Note
 	}
-	for i := range p.sources {
-		s := &p.sources[i]
-		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.contents.Parts)}
-		if s.rate {
+	for i := range p.Sources {
+		s := &p.Sources[i]
+		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.Contents.Parts)}
+		if s.Differences {
 			pass.Of = "differences"
 		}
-		for _, a := range s.outputs {
+		for _, a := range s.Outputs {
 			pass.Aggregates = append(pass.Aggregates, p.Aggregates[a].Text)
 			pass.Note = p.Aggregates[a].Note // of a pass of its own
 		}

@@ -194,7 +194,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 	for s, states := range g.states {
 		outputs := []int{s}
 		if c.Reaggregate == nil {
-			outputs = c.sources[s].outputs
+			outputs = c.Sources[s].Outputs
 		}
 		n := 0
 		for k := range states {

@@ -15,18 +15,18 @@ import (
 type Plan struct {
 	Request
 	Grid    *bucket.Grid
-	sources []source
+	Sources []Source
 	// Samples of from <= t < to (ms) are read: those of the windows, and for differences as much
 	// before as a bucket is long, or lookback.
 	from, to int64
 	ran      *Work // how it was computed; nil before
 }
 
-// source is what aggregates are of: the samples of a series, or the differences between them.
-type source struct {
-	rate     bool
-	contents aggregate.Contents // of its states
-	outputs  []int              // aggregates of the request
+// Source is what aggregates are of: the samples of a series, or the differences between them.
+type Source struct {
+	Differences bool
+	Contents    aggregate.Contents // of its states: the parts that the aggregates read
+	Outputs     []int              // aggregates of the request
 }
 
 // lookback is how much is read before the first window to find the sample before, in ms.
@@ -54,21 +54,21 @@ func NewPlan(r *Request) (*Plan, error) {
 	p.from, p.to = p.Grid.Starts[0], p.Grid.Ends[p.Grid.N()-1]
 	p.group()
 	for _, rate := range []bool{false, true} {
-		n, shared := len(p.sources), source{rate: rate}
+		n, shared := len(p.Sources), Source{Differences: rate}
 		for i, a := range p.Aggregates {
 			switch {
 			case a.Rate != rate:
 			case a.Own != nil || a.Reads&aggregate.Times != 0:
-				p.sources = append(p.sources, source{rate, contentsOf(a.Definition), []int{i}})
+				p.Sources = append(p.Sources, Source{rate, contentsOf(a.Definition), []int{i}})
 			default:
-				shared.contents.Parts |= contentsOf(a.Definition).Parts
-				shared.outputs = append(shared.outputs, i)
+				shared.Contents.Parts |= contentsOf(a.Definition).Parts
+				shared.Outputs = append(shared.Outputs, i)
 			}
 		}
-		if len(shared.outputs) > 0 {
-			p.sources = append(p.sources, shared)
+		if len(shared.Outputs) > 0 {
+			p.Sources = append(p.Sources, shared)
 		}
-		if rate && len(p.sources) > n {
+		if rate && len(p.Sources) > n {
 			p.from -= max(lookback, int64(r.Layout.Every.Millis()))
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 	// Memory is the process's memory, of which requests take leases; nil has no limit.
 	Memory *memory.Pool
 	// Accelerator is offered requests before cores compute them; nil is none.
-	Accelerator Accelerator
+	Accelerator offload.Accelerator
 	// Turn waits until a request over so many samples may have the cores; nil does not wait.
 	Turn func(ctx context.Context, samples int64) (done func(), err error)
 }
@@ -109,7 +110,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 }
 
 // over computes the request over what q has.
-func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	began := time.Now()
 	querier, err := q.Querier(r.from, r.to-1)
 	if err != nil {

@@ -92,9 +92,9 @@ func (w *worker) choose(c *computing, p *decode.Part) {
 }
 
 // of returns the times and values that a source has of the series.
-func (w *worker) of(s *source) (ts []int64, vs []float64) {
+func (w *worker) of(s *Source) (ts []int64, vs []float64) {
 	ts, vs = w.times, w.values
-	if !s.rate {
+	if !s.Differences {
 		return ts, vs
 	}
 	w.diffs = slices.Grow(w.diffs[:0], len(vs))
@@ -103,8 +103,8 @@ func (w *worker) of(s *source) (ts []int64, vs []float64) {
 
 // cut finds the runs of the series in source i. Those of the source before it may be the same.
 func (w *worker) cut(c *computing, i int) {
-	s := &c.sources[i]
-	if i > 0 && c.sources[i-1].rate == s.rate {
+	s := &c.Sources[i]
+	if i > 0 && c.Sources[i-1].Differences == s.Differences {
 		return
 	}
 	w.runs.Times, w.runs.Values = w.of(s)
@@ -118,19 +118,19 @@ const runBlock = 64
 // rows makes the rows of a group that has one series. It returns the number of runs.
 func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	rows := make([]Row, len(c.Aggregates))
-	for i := range c.sources {
-		s := &c.sources[i]
+	for i := range c.Sources {
+		s := &c.Sources[i]
 		w.cut(c, i)
 		runs := w.runs.Runs
 		if len(runs) == 0 {
 			continue
 		}
 		n += len(runs)
-		if err := c.make(&w.slab, rows, s.outputs, len(runs)); err != nil {
+		if err := c.make(&w.slab, rows, s.Outputs, len(runs)); err != nil {
 			return n, err
 		}
 		if len(runs) < c.Grid.N() {
-			buckets := rows[s.outputs[0]].Buckets
+			buckets := rows[s.Outputs[0]].Buckets
 			for k, run := range runs {
 				buckets[k] = run.Bucket
 			}
@@ -139,11 +139,11 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		*block = w.runs
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			w.states = s.contents.Make(w.states, block, &w.memory)
+			w.states = s.Contents.Make(w.states, block, &w.memory)
 			if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
-				s.contents.Begin(w.states)
+				s.Contents.Begin(w.states)
 			}
-			for _, a := range s.outputs {
+			for _, a := range s.Outputs {
 				of := &c.Aggregates[a]
 				of.Results(w.states, of.Q, rows[a].Values[at:])
 			}
@@ -202,19 +202,19 @@ func (r *run) make(s *slab, rows []Row, which []int, n int) error {
 // columns makes the states that are merged into the item's group. It returns the number of runs.
 func (w *worker) columns(c *computing, it *item) (n int, err error) {
 	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
-	for i := range c.sources {
-		s := &c.sources[i]
+	for i := range c.Sources {
+		s := &c.Sources[i]
 		w.cut(c, i)
 		runs := w.runs.Runs
 		n += len(runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			col.states = s.contents.Make(col.states, &w.runs, &col.memory)
+			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
 			col.setBuckets(runs)
 			continue
 		}
-		w.states = s.contents.Make(w.states, &w.runs, &w.memory)
-		for _, a := range s.outputs {
+		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
+		for _, a := range s.Outputs {
 			it.columns[a].again(c, a, runs, w.states)
 		}
 	}

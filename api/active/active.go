@@ -17,9 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/internal/progress"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // List is the requests under way. The zero value is empty. It is safe for concurrent use.
@@ -34,20 +33,14 @@ type Entry struct {
 	ID    uint64
 	Query string // what it asks for, as text
 	Door  string
-	Stats Stats
+	Stats selection.Stats // of what the caches do for it
 
 	list     *List
 	executor string
 	since    time.Time
 	running  atomic.Bool // it has its turn
 	cancel   context.CancelFunc
-}
-
-// Stats are what the caches do for a request.
-type Stats struct {
-	Cache     cache.QueryStats
-	Upstreams fanout.QueryStats // where there are several
-	progress  progress.Request
+	progress progress.Request
 }
 
 // Begin lists a request whose form was read until End. The request that it returns has the context
@@ -55,8 +48,6 @@ type Stats struct {
 func (l *List) Begin(r *http.Request, door string) (*http.Request, *Entry) {
 	ctx, cancel := context.WithCancel(r.Context())
 	e := &Entry{Query: textOf(r.Form), Door: door, list: l, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), cancel: cancel}
-	ctx = progress.With(ctx, &e.Stats.progress)
-	ctx = fanout.WithStats(cache.WithStats(ctx, &e.Stats.Cache), &e.Stats.Upstreams)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running == nil {
@@ -68,11 +59,16 @@ func (l *List) Begin(r *http.Request, door string) (*http.Request, *Entry) {
 	return r.WithContext(ctx), e
 }
 
+// Reads is what samples are read for the request with.
+func (e *Entry) Reads() selection.Request {
+	return selection.Request{Stats: &e.Stats, Progress: &e.progress}
+}
+
 // Begun says that the request no longer waits for its turn.
 func (e *Entry) Begun() { e.running.Store(true) }
 
 // Evaluated says that what is left is to write the answer.
-func (e *Entry) Evaluated() { e.Stats.progress.End() }
+func (e *Entry) Evaluated() { e.progress.End() }
 
 // End says that the request is answered.
 func (e *Entry) End() {
@@ -137,16 +133,16 @@ func (l *List) Requests() []Request {
 func (e *Entry) show() Request {
 	s := Request{
 		ID: e.ID, Query: e.Query, Door: e.Door, Executor: e.executor, Since: e.since.UTC(), Seconds: time.Since(e.since).Seconds(),
-		Waiting: !e.running.Load(), Stage: e.Stats.progress.Stage(), SamplesEvaluated: e.Stats.progress.Evaluated(),
+		Waiting: !e.running.Load(), Stage: e.progress.Stage(), SamplesEvaluated: e.progress.Evaluated(),
 	}
 	if s.Waiting {
 		s.Stage = waiting
 	}
-	s.add(&e.Stats.Cache)
-	for _, u := range e.Stats.Upstreams.Upstreams() {
-		s.add(&u.Cache)
+	s.add(&e.Stats)
+	for _, u := range e.Stats.Upstreams() {
+		s.add(u)
 	}
-	s.FetchedBytes = max(s.FetchedBytes, e.Stats.progress.Arrived())
+	s.FetchedBytes = max(s.FetchedBytes, e.progress.Arrived())
 	return s
 }
 
@@ -161,7 +157,7 @@ func (e *Entry) Mostly(least, other int64) bool {
 	defer e.list.mu.Unlock()
 	for _, q := range e.list.running {
 		s := q.show()
-		n := max(q.Stats.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
+		n := max(q.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
 		if all += n; q == e {
 			own = n
 		}
@@ -170,7 +166,7 @@ func (e *Entry) Mostly(least, other int64) bool {
 }
 
 // add adds what a cache has done.
-func (s *Request) add(c *cache.QueryStats) {
+func (s *Request) add(c *selection.Stats) {
 	s.Samples += c.Samples.Load()
 	s.TilesKept += c.TilesHit.Load() + c.TilesSubsumed.Load()
 	s.TilesFetched += c.TilesFetched.Load()

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/internal/progress"
 )
 
 // TestList: a request is listed while it waits and while it is evaluated, with what was fetched for
@@ -28,11 +26,11 @@ func TestList(t *testing.T) {
 			defer e.End()
 			<-turn
 			e.Begun()
-			e.Stats.Cache.FetchedBytes.Add(7)
-			e.Stats.Cache.Samples.Add(5)
-			progress.Of(r.Context()).Evaluate(4)
-			defer progress.Of(r.Context()).Fetch()()
-			progress.Of(r.Context()).Arrive(9)
+			e.Stats.FetchedBytes.Add(7)
+			e.Stats.Samples.Add(5)
+			e.Reads().Progress.Evaluate(4)
+			defer e.Reads().Progress.Fetch()()
+			e.Reads().Progress.Arrive(9)
 			<-r.Context().Done()
 			done <- context.Cause(r.Context())
 		}()

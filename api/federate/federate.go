@@ -23,7 +23,6 @@ import (
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/cache/fanout"
 )
 
 // Options are what a Door is made from.
@@ -92,8 +91,6 @@ func (d *Door) Failed(w http.ResponseWriter, _ *http.Request, err error) {
 // newest returns the newest sample, not older than the lookback delta, of each
 // series that one of the selectors matches, in order of their names.
 func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Time) ([]exposed, error) {
-	// The answer cannot carry a warning that an upstream is missing.
-	ctx := fanout.Whole(r.Context())
 	maxt := timestamp.FromTime(now)
 	mint := timestamp.FromTime(now.Add(-d.o.LookbackDelta))
 	q, err := d.o.Queryable.Querier(mint, maxt)
@@ -105,7 +102,7 @@ func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.T
 	var sets []storage.SeriesSet
 	for _, matchers := range selectors {
 		if len(matchers) > 0 { // otherwise Prometheus's database finds nothing
-			sets = append(sets, q.Select(ctx, true, hints, matchers...))
+			sets = append(sets, q.Select(r.Context(), true, hints, matchers...))
 		}
 	}
 	var samples []exposed

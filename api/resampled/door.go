@@ -27,7 +27,6 @@ import (
 // Door answers resample requests.
 type Door struct {
 	Executor  *resample.Executor
-	Queryable storage.Queryable
 	Known     resample.Known
 	Memory    *memory.Pool // for answers; nil is without limit
 	NotePanic func(error)  // logs an error that is a panic
@@ -35,6 +34,8 @@ type Door struct {
 
 // Turn is a request's turn to be evaluated.
 type Turn interface {
+	// Storage is what samples are read from for the request.
+	Storage() storage.Queryable
 	// Evaluated ends it: what is left is to write. It returns the error of the evaluation, which is a
 	// *memory.TooLargeError where the request alone needs more memory than there is.
 	Evaluated(err error) error
@@ -97,7 +98,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, turn Turn) error {
 	if p.Explained && !asked.IsJSON() {
 		return &resample.Error{Code: resample.CodeConflict, Field: "explain", Text: "the format " + asked.Name + " has no place for an explanation", Hint: "use format=json, or /explain"}
 	}
-	result, err := d.Executor.Run(r.Context(), d.Queryable, p)
+	result, err := d.Executor.Run(r.Context(), turn.Storage(), p)
 	if err = turn.Evaluated(err); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyz
 	}
 	x := d.Executor.Explain(p)
 	if analyze {
-		result, err := d.Executor.Run(r.Context(), d.Queryable, p)
+		result, err := d.Executor.Run(r.Context(), turn.Storage(), p)
 		if err = turn.Evaluated(err); err != nil {
 			d.Failed(w, err)
 			return

@@ -106,7 +106,7 @@ func (r *rig) request(ctx context.Context, sel *selection.Selection, row *Row) e
 	}
 	row.sizes(s.over)
 	row.Runs, row.Values = last[false].Work.Runs, last[false].Work.Values
-	if row.Declined = r.gpus.SuitsResample(p); row.Declined != "" {
+	if row.Declined = r.gpus.Suits(&resample.Task{Plan: p}); row.Declined != "" {
 		return nil
 	}
 	if err := r.onGPU(row, s); err != nil {

@@ -96,11 +96,14 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 	}, save)
 }
 
+// maker makes queries of an engine.
+type maker func(ctx context.Context, r engine.Request) (promql.Query, error)
+
 // ask asks an engine.
-func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, over synthetic.Metrics) compare.Answer {
+func (e *engines) ask(ctx context.Context, of maker, query string, over synthetic.Metrics) compare.Answer {
 	const step = 60_000
 	last := synthetic.Start + int64(e.samples)*synthetic.Interval/step*step
-	q, err := of.NewRangeQuery(ctx, over, nil, query, time.UnixMilli(synthetic.Start+step), time.UnixMilli(last), time.Minute)
+	q, err := of(ctx, engine.Request{Storage: over, Query: query, Start: time.UnixMilli(synthetic.Start + step), End: time.UnixMilli(last), Step: time.Minute})
 	if err != nil {
 		return compare.Answer{Err: err}
 	}
@@ -117,22 +120,30 @@ func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, 
 	return a
 }
 
-// on is a context whose queries run on the cores or on the GPU; it is an error if they do not.
-func on(ctx context.Context, gpu bool) context.Context {
-	if gpu {
-		return engine.WithMode(ctx, engine.GPU, true)
+// on makes queries that run on the cores or on the GPU; it is an error if they do not.
+func (e *engines) on(gpu bool) maker {
+	return func(ctx context.Context, r engine.Request) (promql.Query, error) {
+		r.Mode, r.Strict = engine.CPU, true
+		if gpu {
+			r.Mode = engine.GPU
+		}
+		return e.ours.NewQuery(ctx, r)
 	}
-	return engine.WithMode(ctx, engine.CPU, true)
+}
+
+// reference makes queries of Prometheus's engine.
+func (e *engines) reference(ctx context.Context, r engine.Request) (promql.Query, error) {
+	return r.By(ctx, e.stock)
 }
 
 // compare compares promwarp's answers over a slice of the series with that of Prometheus's engine.
 func (e *engines) compare(ctx context.Context, query string, slice synthetic.Metrics) error {
-	want := e.ask(ctx, e.stock, query, slice)
+	want := e.ask(ctx, e.reference, query, slice)
 	if want.Err != nil {
 		return fmt.Errorf("asking Prometheus's engine: %w", want.Err)
 	}
 	for _, gpu := range []bool{false, true} {
-		if err := same(e.ask(on(ctx, gpu), e.ours, query, slice), want); err != nil {
+		if err := same(e.ask(ctx, e.on(gpu), query, slice), want); err != nil {
 			return fmt.Errorf("on the GPU (%t), beside Prometheus's engine: %w", gpu, err)
 		}
 	}
@@ -150,7 +161,7 @@ func same(got, want compare.Answer) error {
 func (e *engines) measure(ctx context.Context, row *Row, query string, all synthetic.Metrics) error {
 	answers := map[bool]compare.Answer{}
 	s := subject{slices.Collect(maps.Values(all)), func(gpu bool) error {
-		answers[gpu] = e.ask(on(ctx, gpu), e.ours, query, all)
+		answers[gpu] = e.ask(ctx, e.on(gpu), query, all)
 		return answers[gpu].Err
 	}}
 	row.sizes(s.over)

@@ -14,23 +14,21 @@
 package fanout
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/selection"
 )
 
-// Cache is a cache.Cache. Its queriers are selection.Queriers.
+// Cache is a cache.Cache.
 type Cache interface {
-	storage.SampleAndChunkQueryable
+	selection.Source
 	Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error)
 }
 
@@ -51,7 +49,8 @@ type Upstream struct {
 // It is safe for concurrent use.
 type Fanout struct {
 	ups     []Upstream
-	without []error // for each upstream that is left out, why; else nil
+	names   []string // of ups
+	without []error  // for each upstream that is left out, why; else nil
 	partial *prometheus.CounterVec
 }
 
@@ -63,6 +62,7 @@ func New(r prometheus.Registerer, ups ...Upstream) *Fanout {
 		partial: instrument.With(r).Counters("promwarp_partial_selections_total", "Selectors that were answered without an upstream, because it failed.", "upstream"),
 	}
 	for _, u := range ups {
+		f.names = append(f.names, u.Name)
 		f.partial.WithLabelValues(u.Name)
 	}
 	return f
@@ -101,73 +101,3 @@ func (w *PartialWarning) Error() string {
 }
 
 func (w *PartialWarning) Unwrap() error { return w.Err }
-
-type wholeKey struct{}
-
-// Whole returns a context in which no upstream is optional. It is for answers that
-// cannot carry a warning.
-func Whole(ctx context.Context) context.Context {
-	return context.WithValue(ctx, wholeKey{}, true)
-}
-
-func isWhole(ctx context.Context) bool { return ctx.Value(wholeKey{}) != nil }
-
-// QueryStats collects what the upstreams' caches did for one query.
-type QueryStats struct {
-	mu  sync.Mutex
-	ups []*UpstreamStats
-}
-
-// UpstreamStats is what one upstream's cache did for a query.
-type UpstreamStats struct {
-	Name  string
-	Cache cache.QueryStats
-
-	mu  sync.Mutex
-	err error
-}
-
-// Err says why the answer is without the upstream; nil if it is not.
-func (u *UpstreamStats) Err() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.err
-}
-
-func (u *UpstreamStats) failed(err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.err = err
-}
-
-// Upstreams returns the stats of all upstreams in the order they are listed in;
-// none if no fanout was asked.
-func (s *QueryStats) Upstreams() []*UpstreamStats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ups
-}
-
-// of returns the stats of ups.
-func (s *QueryStats) of(ups []Upstream) []*UpstreamStats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ups == nil {
-		for _, u := range ups {
-			s.ups = append(s.ups, &UpstreamStats{Name: u.Name})
-		}
-	}
-	return s.ups
-}
-
-type statsKey struct{}
-
-// WithStats returns a context whose queries add to s.
-func WithStats(ctx context.Context, s *QueryStats) context.Context {
-	return context.WithValue(ctx, statsKey{}, s)
-}
-
-func statsFrom(ctx context.Context) *QueryStats {
-	s, _ := ctx.Value(statsKey{}).(*QueryStats)
-	return s
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func up(name string, s *source, optional bool) Upstream {
 	return Upstream{Name: name, Cache: cache.New(s, cache.Options{HostBytes: 1 << 20}), Optional: optional}
 }
 
-func get(t *testing.T, f *Fanout, ctx context.Context) (values []float64, ws annotations.Annotations, err error) {
+func get(t *testing.T, f storage.Queryable, ctx context.Context) (values []float64, ws annotations.Annotations, err error) {
 	t.Helper()
 	q, err := f.Querier(0, 10_000)
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func TestFailures(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(f.partial.WithLabelValues("bad")))
 	require.Equal(t, 0.0, testutil.ToFloat64(f.partial.WithLabelValues("good")))
 
-	_, _, err = get(t, f, Whole(t.Context()))
+	_, _, err = get(t, selection.For(f, selection.Request{Whole: true}), t.Context())
 	require.ErrorIs(t, err, bad.err)
 
 	// With nobody left the answer is empty.
@@ -134,17 +135,17 @@ func TestCancelled(t *testing.T) {
 
 func TestStatsByUpstream(t *testing.T) {
 	f := New(nil, up("good", &source{}, false), up("bad", &source{err: errors.New("broken")}, true))
-	var s QueryStats
+	var s selection.Stats
 	require.Empty(t, s.Upstreams())
-	_, _, err := get(t, f, WithStats(t.Context(), &s))
+	_, _, err := get(t, selection.For(f, selection.Request{Stats: &s}), t.Context())
 	require.NoError(t, err)
 	got := s.Upstreams()
 	require.Len(t, got, 2)
-	require.Equal(t, int64(1), got[0].Cache.Fetches.Load())
-	require.Positive(t, got[0].Cache.FetchedBytes.Load())
+	require.Equal(t, int64(1), got[0].Fetches.Load())
+	require.Positive(t, got[0].FetchedBytes.Load())
 	require.NoError(t, got[0].Err())
-	require.Equal(t, "bad", got[1].Name)
-	require.Equal(t, int64(1), got[1].Cache.Fetches.Load())
+	require.Equal(t, "bad", got[1].Name())
+	require.Equal(t, int64(1), got[1].Fetches.Load())
 	require.ErrorContains(t, got[1].Err(), "broken")
 }
 

@@ -15,36 +15,25 @@ import (
 
 var (
 	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
+	_ selection.Source                = (*Fanout)(nil)
 	_ selection.Reader                = (*reader)(nil)
 	_ selection.Beginner              = (*reader)(nil)
 )
 
-// Querier returns a querier for mint to maxt (ms, both included). It is a
-// selection.Querier, too.
+// Querier implements storage.Queryable, for nobody's request.
 func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
-	r, err := f.reader(func(c Cache) (storage.LabelQuerier, error) { return c.Querier(mint, maxt) })
-	if err != nil {
-		return nil, err
-	}
-	return &selection.SeriesQuerier{Reader: r, Mint: mint, Maxt: maxt}, nil
+	return selection.Storage{Source: f}.Querier(mint, maxt)
 }
 
-// ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
-// both included). It is a selection.Querier, too.
+// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
 func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	r, err := f.reader(func(c Cache) (storage.LabelQuerier, error) { return c.ChunkQuerier(mint, maxt) })
-	if err != nil {
-		return nil, err
-	}
-	return &selection.ChunkQuerier{Reader: r, Mint: mint, Maxt: maxt}, nil
+	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
 }
 
 // Kept implements selection.Keeper.
 func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
 	for _, q := range r.in {
-		if k, ok := q.(selection.Keeper); ok {
-			kept = append(kept, k.Kept(matchers...)...)
-		}
+		kept = append(kept, q.Kept(matchers...)...)
 	}
 	return kept
 }
@@ -67,9 +56,9 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		own := slices.Clone(asks)
 		for i := range own {
 			// A part of one upstream's is none of what all have.
-			own[i].Ctx = r.statsOf(selection.OnPart(own[i].Ctx, nil), u)
+			own[i].Ctx = selection.OnPart(own[i].Ctx, nil)
 		}
-		begun[u] = selection.Begin(q.(selection.Querier), own)
+		begun[u] = selection.Begin(q, own)
 	}
 	gets := make([]selection.Get, len(asks))
 	for i := range asks {

@@ -6,35 +6,35 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// reader is what the queriers have in common. It serves one query, all of whose
-// selectors are answered without an upstream or none is.
+// reader reads for a request, all of whose selectors are answered without an upstream or none is.
 type reader struct {
-	f  *Fanout
-	in []storage.LabelQuerier // one for each upstream
+	f       *Fanout
+	request selection.Request
+	in      []selection.Reader // one for each upstream
+	stats   []*selection.Stats // of each upstream
 
 	mu      sync.Mutex
 	without []error // why an upstream is left out; else nil
 	used    []bool  // whether something of an upstream was handed out
 }
 
-func (f *Fanout) reader(open func(Cache) (storage.LabelQuerier, error)) (*reader, error) {
-	r := &reader{f: f, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
-	for _, u := range f.ups {
-		q, err := open(u.Cache)
-		if err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-		r.in = append(r.in, q)
+// Open implements selection.Source.
+func (f *Fanout) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	if r.Stats == nil {
+		r.Stats = &selection.Stats{}
 	}
-	return r, nil
+	out := &reader{f: f, request: r, stats: r.Stats.Of(f.names), without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
+	for i, u := range f.ups {
+		r.Stats = out.stats[i]
+		out.in = append(out.in, u.Cache.Open(r, mint, maxt))
+	}
+	return out
 }
 
 // answer is what one upstream answered.
@@ -55,13 +55,13 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []ans
 		if gets == nil || r.leftOut(u) {
 			continue
 		}
-		ctx, a := r.statsOf(ctx, u), &answers[u]
+		a := &answers[u]
 		wg.Go(func() {
 			err := rescue.Do(func() (err error) {
 				a.sel, a.ws, err = gets[i](ctx)
 				return err
 			})
-			if a.err = err; err != nil && !r.optional(ctx, u) {
+			if a.err = err; err != nil && !r.optional(u) {
 				cancel()
 			}
 		})
@@ -77,18 +77,8 @@ func (r *reader) leftOut(u int) bool {
 	return r.without[u] != nil
 }
 
-// statsOf is ctx with the statistics of upstream i.
-func (r *reader) statsOf(ctx context.Context, i int) context.Context {
-	if s := statsFrom(ctx); s != nil {
-		return cache.WithStats(ctx, &s.of(r.f.ups)[i].Cache)
-	}
-	return ctx
-}
-
 // optional reports whether there may be an answer without upstream i.
-func (r *reader) optional(ctx context.Context, i int) bool {
-	return r.f.ups[i].Optional && !isWhole(ctx)
-}
+func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request.Whole }
 
 // accept returns the selections that count, and warnings, among them those for the
 // upstreams that are left out.
@@ -96,7 +86,7 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := r.failure(ctx, answers); err != nil {
+	if err := r.failure(answers); err != nil {
 		return nil, nil, err
 	}
 	r.mu.Lock()
@@ -114,9 +104,7 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 		if why := r.without[i]; why != nil {
 			ws.Add(why)
 			r.f.partial.WithLabelValues(r.f.ups[i].Name).Inc()
-			if s := statsFrom(ctx); s != nil {
-				s.of(r.f.ups)[i].failed(why)
-			}
+			r.stats[i].Fail(why)
 			continue
 		}
 		ws.Merge(a.ws)
@@ -124,17 +112,17 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 		r.used[i] = r.used[i] || a.sel.NumSeries() > 0
 	}
 	if changed != nil {
-		return nil, ws, &selection.Again{Queryable: r.f.leave(r.without), Err: changed}
+		return nil, ws, &selection.Again{Queryable: selection.Storage{Source: r.f.leave(r.without), Request: r.request}, Err: changed}
 	}
 	return kept, ws, nil
 }
 
 // failure is the error of an upstream without which there is no answer; of
 // several, that of the first that did not fail because of another.
-func (r *reader) failure(ctx context.Context, answers []answer) error {
+func (r *reader) failure(answers []answer) error {
 	var first error
 	for i, a := range answers {
-		if a.err == nil || r.optional(ctx, i) {
+		if a.err == nil || r.optional(i) {
 			continue
 		}
 		if !errors.Is(a.err, context.Canceled) {

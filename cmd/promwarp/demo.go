@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"golang.org/x/sync/errgroup"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/dataset"
 	"github.com/promwarp/promwarp/plan"
@@ -364,7 +364,13 @@ type demoPrometheus struct {
 // plainEngine is Prometheus's engine, of whose plans nobody asks here.
 type plainEngine struct{ *promql.Engine }
 
-func (plainEngine) Explain(context.Context, storage.Queryable, promql.QueryOpts, string, time.Time, time.Time, time.Duration, bool) (*plan.Explanation, error) {
+// NewQuery implements api.Engine.
+func (e plainEngine) NewQuery(ctx context.Context, r engine.Request) (promql.Query, error) {
+	return r.By(ctx, e.Engine)
+}
+
+// Explain implements api.Engine.
+func (plainEngine) Explain(context.Context, engine.Request, bool) (*plan.Explanation, error) {
 	return nil, errors.New("the demo's Prometheus has no plans")
 }
 

@@ -201,27 +201,8 @@ func (a *cells) addToMean(c int, f float64) {
 	a.val[c], a.comp[c] = kahansum.Inc(f/n, q*a.val[c], q*a.comp[c])
 }
 
-// sums adds values to sums. The error of an addition, by Knuth's formula, is the
-// one that Neumaier's has (see twoSum); where the sum is infinite or NaN, so is
-// the error, and the value is added anew as Prometheus does.
-func (a *cells) sums(from, to int, in []float64) {
-	val, comp := a.val[from:to], a.comp[from:to]
-	for k := 0; k < len(in); {
-		k += exact.AddFinite(val[k:], comp[k:], in[k:])
-		for end := min(k+exact.Lanes, len(in)); k < end; k++ {
-			s, f := val[k], in[k]
-			t := s + f
-			b := t - s
-			e := (s - (t - b)) + (f - b)
-			if notFinite(e) {
-				val[k], comp[k] = kahansum.Inc(f, s, comp[k])
-				continue
-			}
-			val[k] = t
-			comp[k] += e
-		}
-	}
-}
+// sums adds values to sums.
+func (a *cells) sums(from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) }
 
 // means adds values to the sums and counts that means are made of.
 func (a *cells) means(from, to int, in []float64) {
@@ -238,10 +219,4 @@ func (a *cells) means(from, to int, in []float64) {
 			a.addToMean(from+k, in[k])
 		}
 	}
-}
-
-// notFinite reports whether f is infinite or NaN.
-func notFinite(f float64) bool {
-	const exponent = 0x7ff << 52
-	return math.Float64bits(f)&exponent == exponent
 }

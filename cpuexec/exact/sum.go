@@ -9,12 +9,41 @@ import (
 // Lanes is the number of values that AddFinite adds at once.
 const Lanes = 4
 
-// Sum is Prometheus's compensated sum.
-func Sum(vs []float64) float64 {
-	var sum, c float64
+// Add adds values to sums and their rounding errors to comp. The error of an addition, by Knuth's
+// formula, is the one that Neumaier's has (see twoSum); where the sum is infinite or NaN, so is the
+// error, and the value is added anew as Prometheus does.
+func Add(val, comp, in []float64) {
+	for k := 0; k < len(in); {
+		k += AddFinite(val[k:], comp[k:], in[k:])
+		for end := min(k+Lanes, len(in)); k < end; k++ {
+			t, c := twoSum(val[k], in[k], comp[k])
+			if c-c != 0 {
+				t, c = kahansum.Inc(in[k], val[k], comp[k])
+			}
+			val[k], comp[k] = t, c
+		}
+	}
+}
+
+// Accumulate is Add of several values, one after the other, to one sum.
+func Accumulate(vs []float64, val, comp float64) (sum, c float64) {
+	sum, c = val, comp
+	for _, v := range vs {
+		sum, c = twoSum(sum, v, c)
+	}
+	if c-c == 0 {
+		return sum, c
+	}
+	sum, c = val, comp
 	for _, v := range vs {
 		sum, c = kahansum.Inc(v, sum, c)
 	}
+	return sum, c
+}
+
+// Sum is Prometheus's compensated sum.
+func Sum(vs []float64) float64 {
+	sum, c := Accumulate(vs, 0, 0)
 	if math.IsInf(sum, 0) {
 		return sum
 	}
@@ -24,12 +53,16 @@ func Sum(vs []float64) float64 {
 // Mean is Prometheus's mean of at least one value: the sum over the count, or, once the sum
 // would overflow, a mean kept up to date sample by sample.
 func Mean(vs []float64) float64 {
-	sum, c, n := vs[0], 0.0, 1.0
+	n := float64(len(vs))
+	sum, c := Accumulate(vs[1:], vs[0], 0)
+	if sum-sum == 0 {
+		return float64(sum/n) + float64(c/n)
+	}
+	sum, c = vs[0], 0
 	for k := 1; k < len(vs); k++ {
-		n = float64(k + 1)
 		next, nextC := kahansum.Inc(vs[k], sum, c)
 		if math.IsInf(next, 0) {
-			return runningMean(vs, k, sum/(n-1), c/(n-1))
+			return runningMean(vs, k, sum/float64(k), c/float64(k))
 		}
 		sum, c = next, nextC
 	}

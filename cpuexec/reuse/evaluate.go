@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -89,7 +90,15 @@ func (l *Leaf) Fits(q *operator.Query, sel *selection.Selection) bool {
 	if len(l.Maps) > 0 {
 		results = 2
 	}
-	return q.MayHold(q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps) + int(sel.NumSamples()))
+	held := q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
+	if q.MayHold(held + int(sel.NumSamples())) {
+		return true
+	}
+	var most int64 // samples of a series, which a window may hold
+	for i := range sel.NumSeries() {
+		most = max(most, column.CountSamples(sel.Chunks(i)))
+	}
+	return q.MayHold(held + int(most))
 }
 
 // known are stretches of a query's steps at which the values are known.

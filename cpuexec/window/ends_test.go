@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -34,7 +36,7 @@ func TestEnds(t *testing.T) {
 	outside := 0 // values in steps that the packed samples end before
 	for range 4000 {
 		ts, vs := endsData(r)
-		sp := Span{
+		sp := frame.Span{
 			Grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
 			Scan: &plan.Scan{}, Width: 1 + r.Int64N(600_000),
 		}
@@ -55,7 +57,7 @@ func TestEnds(t *testing.T) {
 		in := packedSamples(t, 1, ts, vs, known)[0]
 		plain := column.NewSamples(ts, vs)
 		for _, f := range functions {
-			sp.instant = f.Instant
+			sp.Instant = f.Instant
 			want, got := dense.New(sp.Grid.Steps), dense.New(sp.Grid.Steps)
 			var wantCounts, gotCounts dense.Counts
 			evaluateAlone(t, sp, f, plain, want, &wantCounts)
@@ -79,43 +81,48 @@ func TestEnds(t *testing.T) {
 // packedSamples reads so many series of the same samples, of which the first ones are
 // retained in packed columns.
 func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
-	lists := make([][]int64, series)
-	for i := range lists {
-		lists[i] = ts
-	}
-	return packedColumns(t, lists, vs, known)
+	return packedColumns(t, slices.Repeat([][]int64{ts}, series), vs, known)
 }
 
 // packedColumns is packedSamples of series with the given times.
 func packedColumns(t testing.TB, lists [][]int64, vs []float64, known int) []column.Samples {
+	all := columns(t, lists, slices.Repeat([][]float64{vs}, len(lists)), known, true)
+	for _, in := range all {
+		require.Len(t, in.Units, known)
+	}
+	return all
+}
+
+// columns reads series of the given times and values, of which the first ones are retained in columns,
+// packed or not.
+func columns(t testing.TB, lists [][]int64, values [][]float64, known int, packed bool) []column.Samples {
 	b, until := selection.NewBuilder(0), int64(math.MaxInt64)
-	if known < len(vs) {
+	if known < len(lists[0]) {
 		until = lists[0][known]
 	}
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for i, ts := range lists {
 		mint, maxt = min(mint, ts[0]), max(maxt, ts[len(ts)-1])
 		b.Series(labels.FromStrings("series", fmt.Sprintf("%05d", i)))
-		for _, part := range [][2]int{{0, known}, {known, len(vs)}} {
-			if ts, vs := ts[part[0]:part[1]], vs[part[0]:part[1]]; len(ts) > 0 {
+		for _, part := range [][2]int{{0, known}, {known, len(ts)}} {
+			if ts, vs := ts[part[0]:part[1]], values[i][part[0]:part[1]]; len(ts) > 0 {
 				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 			}
 		}
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: true}
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: packed}
 	all := make([]column.Samples, len(lists))
 	for i := range all {
 		all[i], err = new(column.Reader).Load(q, i)
 		require.NoError(t, err)
-		require.Len(t, all[i].Units, known)
 	}
 	return all
 }
 
-func evaluateAlone(t *testing.T, sp Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
-	w, frames := &Evaluator{}, NewFrames(sp)
+func evaluateAlone(t *testing.T, sp frame.Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
+	w, frames := &Evaluator{}, frame.NewFrames(sp)
 	defer frames.Release()
 	require.NoError(t, w.Evaluate(frames, &Call{Func: Of(f), Param: 0, Trend: 0}, in, out, c))
 }
@@ -200,32 +207,6 @@ func draw(r *rand.Rand, n int, odd bool) *windows {
 	return w
 }
 
-// done counts the steps that were made at once, and those before which this ended.
-type done struct{ steps, ends int }
-
-// require checks that of steps as many were made as can be at once, up to four of which one is bad,
-// that each is what want says, and that the others are untouched.
-func (d *done) require(t *testing.T, made, steps int, out []float64, bad func(k int) bool, want func(k int) float64) {
-	require.Zero(t, made%4)
-	require.LessOrEqual(t, made, steps)
-	for k := range made {
-		require.False(t, bad(k), "step %d", k)
-		require.Equal(t, math.Float64bits(want(k)), math.Float64bits(out[k]), "step %d: %v, %v", k, want(k), out[k])
-	}
-	if hasVectors() && made+4 <= steps {
-		require.True(t, bad(made) || bad(made+1) || bad(made+2) || bad(made+3), "step %d", made)
-		d.ends++
-	}
-	for _, v := range out[made:] {
-		require.Equal(t, 0.5, v)
-	}
-	d.steps += made
-}
-
-func (d *done) enough(t *testing.T) {
-	require.True(t, !hasVectors() || d.steps > 15_000 && d.ends > 150, "%+v", d)
-}
-
 func eachDraw(seed uint64, f func(r *rand.Rand, n int, w *windows)) {
 	r := rand.New(rand.NewPCG(18, seed))
 	for i := range 60 {
@@ -239,18 +220,18 @@ func eachDraw(seed uint64, f func(r *rand.Rand, n int, w *windows)) {
 // at each.
 func TestIncreases(t *testing.T) {
 	for _, least := range []float64{counterRate.least(), gaugeDelta.least()} {
-		var packed, floats done
+		packed, floats := exacttest.Abreast{Vectors: hasVectors()}, exacttest.Abreast{Vectors: hasVectors()}
 		eachDraw(1, func(_ *rand.Rand, n int, w *windows) {
 			for _, c := range []struct {
 				at   func(int32) float64
 				made func() int
-				done *done
+				done *exacttest.Abreast
 			}{
 				{w.packed.Value, func() int { return packedIncreases(w.out[:n], &w.packed, w.lo, w.hi, w.unit, w.near, least) }, &packed},
 				{func(i int32) float64 { return w.values[i] }, func() int { return floatIncreases(w.out[:n], w.values, w.lo, w.hi, w.unit, w.near, least) }, &floats},
 			} {
 				increase := func(k int) float64 { return c.at(w.hi[k]-1) - c.at(w.lo[k]) }
-				c.done.require(t, c.made(), n, w.out, func(k int) bool {
+				c.done.Require(t, c.made(), w.out, func(k int) bool {
 					return w.hi[k]-w.lo[k] < 2 || c.at(w.lo[k]) <= float64(increase(k)*w.near[k])+least
 				}, func(k int) float64 { return float64(increase(k) * w.unit[k]) })
 				for k := range w.out {
@@ -258,24 +239,24 @@ func TestIncreases(t *testing.T) {
 				}
 			}
 		})
-		packed.enough(t)
-		floats.enough(t)
+		packed.Enough(t)
+		floats.Enough(t)
 	}
 }
 
 // TestPackedLast: the same of the newest samples.
 func TestPackedLast(t *testing.T) {
-	var d done
+	d := exacttest.Abreast{Vectors: hasVectors()}
 	eachDraw(2, func(_ *rand.Rand, n int, w *windows) {
 		made := packedLast(w.out[:n], &w.packed, w.hi)
-		d.require(t, made, n, w.out, func(k int) bool { return w.hi[k] <= 0 }, func(k int) float64 { return w.packed.Value(w.hi[k] - 1) })
+		d.Require(t, made, w.out, func(k int) bool { return w.hi[k] <= 0 }, func(k int) float64 { return w.packed.Value(w.hi[k] - 1) })
 	})
-	d.enough(t)
+	d.Enough(t)
 }
 
 // TestPackedPairs: the same of the newest two samples.
 func TestPackedPairs(t *testing.T) {
-	var d done
+	d := exacttest.Abreast{Vectors: hasVectors()}
 	eachDraw(3, func(_ *rand.Rand, n int, w *windows) {
 		for k := range n {
 			w.hi[k] = max(w.hi[k], 2)
@@ -283,106 +264,7 @@ func TestPackedPairs(t *testing.T) {
 		made := packedPairs(w.out[:n], &w.packed, w.hi, w.unit)
 		last := func(k int) float64 { return w.packed.Value(w.hi[k] - 1) }
 		before := func(k int) float64 { return w.packed.Value(w.hi[k] - 2) }
-		d.require(t, made, n, w.out, func(k int) bool { return last(k) < before(k) }, func(k int) float64 { return (last(k) - before(k)) / w.unit[k] })
+		d.Require(t, made, w.out, func(k int) bool { return last(k) < before(k) }, func(k int) float64 { return (last(k) - before(k)) / w.unit[k] })
 	})
-	d.enough(t)
-}
-
-// TestExtrapolations: of windows whose ends are not far from their samples the factors are those that
-// each by itself has, and the nears a little more.
-func TestExtrapolations(t *testing.T) {
-	var d done
-	r := rand.New(rand.NewPCG(18, 4))
-	for range 50 {
-		for n := range 71 {
-			width, odd := 1+r.Int64N(1<<[]int{12, 20, 31}[r.IntN(3)]-1), r.IntN(2) == 0
-			seconds := []float64{0, secondsOf(width)}[r.IntN(2)]
-			lo, hi := make([]int32, n), make([]int32, n)
-			lasts, firsts, factors, nears := make([]float64, n+4), make([]float64, n), make([]float64, n), make([]float64, n)
-			for k := range n {
-				lo[k] = r.Int32N(1000)
-				hi[k] = lo[k] + 2 + r.Int32N(1<<r.IntN(10))
-				spacing := width / int64(hi[k]-lo[k])
-				lead, trail := r.Int64N(spacing+1)*9/10, r.Int64N(spacing+1)*9/10
-				if odd && r.IntN(40) == 0 {
-					hi[k], lead, trail = lo[k]+r.Int32N(3), r.Int64N(width/2+1), r.Int64N(width/2+1)
-				}
-				firsts[k], lasts[k] = float64(lead), -float64(trail)
-			}
-			copy(factors, lasts)
-			copy(nears, firsts)
-			made := extrapolations(factors, nears, lo, hi, width, seconds)
-			out := make([]float64, n+4)
-			for k := range out {
-				if out[k] = 0.5; k < made {
-					out[k] = factors[k]
-				}
-			}
-			shapeOf := func(k int) shape {
-				lead, trail := int64(firsts[k]), -int64(lasts[k])
-				return newShape(int(hi[k]-lo[k]), lead, trail, width-lead-trail, seconds)
-			}
-			d.require(t, made, n, out, func(k int) bool {
-				covered := float64(width) - firsts[k] + lasts[k]
-				return hi[k]-lo[k] < 2 || max(firsts[k], -lasts[k])*float64(hi[k]-lo[k]-1) >= covered*1.0999
-			}, func(k int) float64 { sh := shapeOf(k); return sh.factor })
-			for k := range n {
-				if k >= made {
-					require.Equal(t, []float64{lasts[k], firsts[k]}, []float64{factors[k], nears[k]})
-					continue
-				}
-				sh := shapeOf(k)
-				sh.seconds = 0
-				require.Equal(t, float64((sh.extrapolate(sh.toStart)-1)*(1+slack))+1e-14, nears[k])
-				require.GreaterOrEqual(t, nears[k], sh.near())
-			}
-		}
-	}
-	d.enough(t)
-}
-
-// TestSpread: the least and the most samples of windows, and all.
-func TestSpread(t *testing.T) {
-	eachDraw(5, func(r *rand.Rand, n int, w *windows) {
-		if n > 0 && r.IntN(4) == 0 {
-			w.lo[r.IntN(n)], w.hi[r.IntN(n)] = 0, math.MaxInt32
-		}
-		for k := range n {
-			w.lo[k] = min(w.lo[k], w.hi[k])
-		}
-		least, most, total, made := spread(w.lo, w.hi)
-		if !hasVectors() {
-			n = 0
-		}
-		require.Equal(t, n&^7, made)
-		wantLeast, wantMost, want := int32(math.MaxInt32), int32(0), int64(0)
-		for k := range made {
-			in := w.hi[k] - w.lo[k]
-			wantLeast, wantMost, want = min(wantLeast, in), max(wantMost, in), want+int64(in)
-		}
-		require.Equal(t, []int64{int64(wantLeast), int64(wantMost), want}, []int64{int64(least), int64(most), total})
-	})
-}
-
-// TestMark: the steps are marked whose windows have so many samples.
-func TestMark(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	for range 500 {
-		steps := 1 + r.IntN(300)
-		b := bounds{lo: make([]int32, steps), hi: make([]int32, steps), from: r.IntN(steps + 1), least: math.MinInt32}
-		b.to = b.from + r.IntN(steps+1-b.from)
-		samples := int32(1 + r.IntN(3))
-		want, points := make([]uint64, (steps+63)/64), 0
-		for k := range steps {
-			b.lo[k] = int32(r.IntN(1000))
-			b.hi[k] = b.lo[k] + int32(r.IntN(5))
-			if k >= b.from && k < b.to && b.hi[k]-b.lo[k] >= samples {
-				want[k>>6] |= 1 << (k & 63)
-				points++
-			}
-		}
-		got := make([]uint64, len(want))
-		require.Equal(t, points, b.mark(got, samples))
-		require.Equal(t, want, got)
-	}
+	d.Enough(t)
 }

@@ -1,13 +1,13 @@
 // Package window turns the samples of a series into one value a step.
 //
 // A Call, which is a Function and its parameters, and the samples of a series (column.Samples) go
-// into an Evaluator; a dense.Row comes out. What depends on the times of the samples alone, where
-// windows begin and end and what rates are extrapolated by, is a frame: Frames finds it once for
-// all series that have the same times. Each function has one definition (function.go), and each
-// family of them a file: rate.go (rate, increase, delta), pairs.go (irate, idelta, resets,
-// changes), sums.go (and variances), regression.go, quantiles.go, extremes.go, smoothing.go, each.go
-// (what looks at each window anew) and instant.go; edges.go is for windows that are extended,
-// starts.go for samples with start timestamps.
+// into an Evaluator; a dense.Row comes out. Where windows begin and end, and all else that depends on
+// the times of the samples alone, is a frame.Frame. Each function has one definition (function.go),
+// and each family of them a file: rate.go (rate, increase, delta), pairs.go (irate, idelta, resets,
+// changes), sums.go (and means), variances.go, regression.go, quantiles.go, extremes.go, smoothing.go,
+// each.go (what has a plain form alone) and instant.go; extended.go is for windows that are extended,
+// starts.go for samples with start timestamps. Plain forms are called in plain.go; what slides from
+// one window to the next is decided in sliding.go.
 //
 // Each function makes the floating-point operations of Prometheus's function of that name in its
 // order, or others of which it is shown that they yield the same bits; Compensated ones stay
@@ -22,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -39,12 +40,15 @@ type Varying [2][]float64
 // Evaluator evaluates window functions over the samples of one series after another. It
 // holds the scratch memory of one goroutine.
 type Evaluator struct {
-	series         // that is evaluated
-	window  Window // of it, for plain forms
-	single  frame  // over the times of one series alone
-	bounds  bounds // of the frame in use, with a watch of this evaluator's
+	series               // that is evaluated
+	window  Window       // of it, for plain forms
+	single  frame.Frame  // over the times of one series alone
+	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
+	side    abreast
+	keys    largest[int64]
+	units   largest[uint32]
 	joined  []float64 // packed values, unpacked
 	indices []int32   // of samples
 	began   []int32   // samples that start timestamps say something of
@@ -55,7 +59,7 @@ type Evaluator struct {
 	seconds []float64 // times of samples
 
 	// Counts are the samples of each step, nil where nobody asks.
-	Counts *StepCounts
+	Counts *frame.StepCounts
 	// Overlaps counts the steps with start timestamps that overlap; the caller resets it.
 	Overlaps uint64
 	noted    []uint64 // bitmap of the steps with a quantile that may be none
@@ -64,7 +68,7 @@ type Evaluator struct {
 // series is one series while it is evaluated.
 type series struct {
 	call  *Call
-	fr    *frame
+	fr    *frame.Frame
 	in    column.Samples
 	split int // the first step without packed samples
 	out   dense.Row
@@ -78,16 +82,16 @@ func (s *Evaluator) Reset() {
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
 // and says in c what limits and statistics need of them. Its error is that of Prometheus's
 // function.
-func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out dense.Row, c *dense.Counts) error {
+func (s *Evaluator) Evaluate(frames *frame.Frames, fn *Call, in column.Samples, out dense.Row, c *dense.Counts) error {
 	*c = dense.Counts{}
 	if in.Times.Len() == 0 {
 		return nil
 	}
 	if fn.Func.Reads == Ends {
-		in.Prefetch(frames.span.Grid.Steps)
+		in.Prefetch(frames.Span.Grid.Steps)
 	}
-	fr := frames.over(in.Times, &s.single)
-	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
+	fr := frames.Over(in.Times, &s.single)
+	s.series = series{call: fn, fr: fr, in: in, split: fr.From, out: out}
 	err := s.evaluate(c)
 	s.series = series{}
 	return err
@@ -100,20 +104,19 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 		s.split = s.splitPacked()
 	}
 	if !f.Instant {
-		*c = fr.counts
+		*c = fr.Counts
 	}
 	interpolated := &f.WindowFunc == Interpolated
 	if s.Counts != nil && !interpolated { // of which Prometheus's engine counts no samples
-		s.Counts.add(&fr.bounds, f.Instant)
+		s.Counts.Add(&fr.Bounds, f.Instant)
 	}
-	if fr.span.extension.Modifier != plan.Unmodified {
-		e := fr.edges(interpolated)
+	if fr.Span.Extension.Modifier != plan.Unmodified {
+		e := fr.Edges(interpolated)
 		f.Extended(s, e)
-		c.Points = e.points
+		c.Points = e.Points
 		return nil
 	}
-	s.bounds = fr.bounds
-	s.bounds.watch = watch{done: fr.span.Done}
+	s.bounds = fr.Watched(fr.Span.Done)
 	if f.Started != nil && len(s.in.Starts) > 0 {
 		c.Points = f.Started(s)
 		return nil
@@ -147,59 +150,22 @@ func (s *Evaluator) stale() []int32 {
 	return s.indices
 }
 
-// What follows is for functions that look at one or two samples at the ends of each
-// window and, where a counter was reset, at those around that. Of a packed column,
-// which may have many more samples than there are steps, only these are unpacked.
-
-// TakesPacked reports whether f takes packed values as they are.
-func TakesPacked(f *plan.WindowFunc) bool { return Of(f).Reads != Unpacked }
-
-// splitPacked returns the first step with samples behind the packed ones, and puts all
-// samples into in.Values that this and later steps read, and the last packed one: at
-// their places, what is before them means nothing. The memory is the evaluator's.
+// splitPacked is for functions that look at samples at the ends of each window alone and, where a
+// counter was reset, at those around that: of a packed column, which may have many more samples than
+// there are steps, only these are unpacked. It returns the first step with samples behind the packed
+// ones, and puts all samples into in.Values that this and later steps read, and the last packed one:
+// at their places, what is before them means nothing. The memory is the evaluator's.
 func (s *Evaluator) splitPacked() int {
 	in, fr := &s.in, s.fr
 	if in.Units == nil {
-		return fr.from
+		return fr.From
 	}
 	known := len(in.Units)
-	split := fr.from + sort.Search(fr.to-fr.from, func(k int) bool { return int(fr.hi[fr.from+k]) > known })
+	split := fr.From + sort.Search(fr.To-fr.From, func(k int) bool { return int(fr.Hi[fr.From+k]) > known })
 	from := known - 1
-	if split < fr.to {
-		from = min(from, int(fr.lo[split]))
+	if split < fr.To {
+		from = min(from, int(fr.Lo[split]))
 	}
 	in.UnpackFrom(from, &s.joined)
 	return split
-}
-
-// StepCounts are the samples of the windows that one goroutine has evaluated, by step.
-type StepCounts struct {
-	All, Fresh []int64 // samples in the step's window; those no earlier step had
-}
-
-// NewStepCounts are those of so many steps, all 0.
-func NewStepCounts(steps int) *StepCounts {
-	return &StepCounts{make([]int64, steps), make([]int64, steps)}
-}
-
-// add adds the samples of one series. No other step counts that of an instant selector.
-func (c *StepCounts) add(b *bounds, instant bool) {
-	seen := int32(0)
-	for k, hi := range b.hi {
-		if lo := b.lo[k]; lo < hi {
-			c.All[k] += int64(hi - lo)
-			c.Fresh[k] += int64(hi - max(lo, seen))
-		}
-		if !instant {
-			seen = hi
-		}
-	}
-}
-
-// none subtracts the sample that a step was said to have.
-func (c *StepCounts) none(step int) {
-	if c != nil {
-		c.All[step]--
-		c.Fresh[step]--
-	}
 }

@@ -1,7 +1,11 @@
 package window
 
 import (
-	"github.com/promwarp/promwarp/cpuexec/dense"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -14,22 +18,24 @@ var (
 func defineExtreme(name string, sign float64, policy string, sees Sees) *plan.WindowFunc {
 	return define(&Function{
 		WindowFunc: plan.WindowFunc{Name: name},
-		Plain: func(w *Window) (float64, bool) {
-			extreme := w.Values[0]
-			for _, v := range w.Values {
-				if v*sign > extreme*sign || extreme != extreme {
-					extreme = v
-				}
-			}
-			return extreme, true
-		},
-		Fast: func(s *Evaluator) (int, bool) {
-			s.indices = extremes(s.in.Values, &s.bounds, sign, s.indices, s.out)
-			return s.fr.counts.Points, true
-		},
-		Sees: sees,
-		GPU:  abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
+		Plain:      func(w *Window) (float64, bool) { return extreme(w.Values, sign), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.extremes(sign), true },
+		Reads:      Integers,
+		Sees:       sees,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
 	})
+}
+
+// extreme is the largest value, or the smallest when sign is -1. Of equal ones it is the first, and
+// where there are only NaNs the last.
+func extreme(vs []float64, sign float64) float64 {
+	best := vs[0]
+	for _, v := range vs {
+		if v*sign > best*sign || best != best {
+			best = v
+		}
+	}
+	return best
 }
 
 // timeOf is the time in seconds of the largest value, or the smallest when sign is -1: of the
@@ -44,38 +50,86 @@ func (w *Window) timeOf(sign float64) float64 {
 	return w.secondsAt(at)
 }
 
-// extremes fills out with the largest value of each window, or the smallest
-// when sign is -1. Of equal ones it is the first, and NaN only where there is
-// nothing else, as in Prometheus's loop. queue holds the samples that are the
-// extreme of some window still to come; the grown slice is returned.
-func extremes(vs []float64, b *bounds, sign float64, queue []int32, out dense.Row) []int32 {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	queue = queue[:0]
-	head, next := 0, int32(0)
-	for k := range b.lo {
-		lo, hi := b.lo[k], b.hi[k]
-		if lo == hi {
+// extremes fills out with the extreme of each window. Units of packed values have the order of these,
+// and so have the keys of others, but for zeros of both signs, which are equal.
+func (s *Evaluator) extremes(sign float64) (points int) {
+	b, out := &s.bounds, s.out.Values
+	copy(s.out.Present, s.fr.Any)
+	if units := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())); units != nil {
+		o := order[uint32]{flip: uint32(int32(sign) >> 1)}
+		for k, best := range s.units.find(units, o, b) {
+			out[k] = s.in.Base + float64(float64(best^o.flip)*s.in.Unit)
+		}
+		return s.fr.Counts.Points
+	}
+	vs, o := s.values(), order[int64]{flip: int64(sign) >> 1, shift: math.MaxInt64 - int64(infinite)}
+	bits := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(vs))), len(vs))
+	zeros, asked := false, false // whether some are below zero
+	for k, best := range s.keys.find(bits, o, b) {
+		v := math.Float64frombits(uint64(order[int64]{}.key((best - o.shift) ^ o.flip)))
+		switch lo, hi := b.Lo[k], b.Hi[k]; {
+		case lo == hi:
+		case v != v:
+			v = vs[hi-1]
+		case v == 0:
+			if !asked {
+				zeros, asked = slices.Contains(bits, math.MinInt64), true
+			}
+			if zeros {
+				v = extreme(vs[lo:hi], sign)
+			}
+		}
+		out[k] = v
+	}
+	return s.fr.Counts.Points
+}
+
+// order makes keys of bits: of a float64 an integer that is larger where the float is, or with a flip
+// of ones where it is smaller. A shift by what is between the largest integer and the key of the
+// infinite puts NaNs below all others. Units are their own keys.
+type order[T int64 | uint32] struct{ flip, shift T }
+
+// infinite are the bits of the infinite above zero, and its key.
+const infinite = 0x7ff << 52
+
+func (o order[T]) key(bits T) T { return (bits ^ T(uint64(int64(bits)>>63)>>1) ^ o.flip) + o.shift }
+
+// largest finds the largest keys of windows.
+type largest[T int64 | uint32] struct{ behind, best []T }
+
+// find returns the largest key of each window. A window is cut at a sample within it. Of each sample
+// before that the largest key from there to the cut is known, and the largest behind it grows with
+// the window. Once a window begins behind the cut, the next cut is at its end. No branch depends on a
+// value.
+//
+//	       lo            cut          hi
+//	-------[--------------|-----------]------> samples
+//	        behind[lo] <--|--> grown
+func (l *largest[T]) find(bits []T, o order[T], b *frame.Bounds) []T {
+	l.behind = slices.Grow(l.behind[:0], len(bits))[:len(bits)]
+	l.best = slices.Grow(l.best[:0], len(b.Lo))[:len(b.Lo)]
+	cut, next, grown := int32(0), int32(0), T(0)
+	for k, lo := range b.Lo {
+		hi := b.Hi[k]
+		switch {
+		case b.GiveUp(k):
+			return l.best
+		case lo == hi:
+			continue
+		case lo < cut:
+			for _, x := range bits[next:hi] {
+				grown = max(grown, o.key(x))
+			}
+			next, l.best[k] = hi, max(grown, l.behind[lo])
 			continue
 		}
-		for next = max(next, lo); next < hi; next++ {
-			v := vs[next] * sign
-			if v != v {
-				continue
-			}
-			for len(queue) > head && vs[queue[len(queue)-1]]*sign < v {
-				queue = queue[:len(queue)-1]
-			}
-			queue = append(queue, next)
+		cut, next, grown = hi, hi, o.key(bits[hi-1])
+		in, behind, best := bits[lo:hi], l.behind[lo:hi], grown
+		for i := len(in) - 1; i >= 0; i-- {
+			best = max(best, o.key(in[i]))
+			behind[i] = best
 		}
-		for head < len(queue) && queue[head] < lo {
-			head++
-		}
-		if head < len(queue) {
-			cur.Set(k, vs[queue[head]])
-		} else {
-			cur.Set(k, vs[lo])
-		}
+		l.best[k] = best
 	}
-	return queue
+	return l.best
 }

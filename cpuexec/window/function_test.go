@@ -4,19 +4,22 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // ExampleFunction_Plain computes a rate over one window by its readable twin.
 func ExampleFunction_Plain() {
 	w := Window{Times: []int64{10_000, 25_000, 40_000, 55_000}, Values: []float64{2, 5, 1, 4}}
-	w.span = &Span{Grid: plan.NewGrid(60_000, 60_000, 1), Scan: &plan.Scan{}, Width: 60_000}
+	w.span = &frame.Span{Grid: plan.NewGrid(60_000, 60_000, 1), Scan: &plan.Scan{}, Width: 60_000}
 	fmt.Println(Of(Named("increase")).Plain(&w))
 	fmt.Println(Of(Named("max_over_time")).Plain(&w))
 	// Output:
@@ -36,7 +39,7 @@ func TestPlain(t *testing.T) {
 			values := 0
 			for range 150 {
 				ts, vs := plainData(r)
-				sp := Span{
+				sp := frame.Span{
 					Grid: plan.Grid{Start: ts[0] + r.Int64N(400_000) - 200_000, Interval: 1 + r.Int64N(90_000), Steps: 1 + r.IntN(200)},
 					Scan: &plan.Scan{Offset: r.Int64N(2) * 60_000}, Width: 1 + r.Int64N(900_000),
 				}
@@ -49,7 +52,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
-				e, frames := &Evaluator{}, NewFrames(sp)
+				e, frames := &Evaluator{}, frame.NewFrames(sp)
 				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
 				frames.Release()
 				values += requirePlain(t, sp, call, ts, vs, got)
@@ -60,7 +63,7 @@ func TestPlain(t *testing.T) {
 }
 
 // requirePlain compares got with what the plain form comes to, and returns the number of values.
-func requirePlain(t *testing.T, sp Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
+func requirePlain(t *testing.T, sp frame.Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
 	for k := range sp.Grid.Steps {
 		w := Window{span: &sp, step: k, Param: call.Param, Trend: call.Trend}
 		w.vary(&call.Varying, k)
@@ -129,23 +132,58 @@ func gauge(kind string, jitter int64) (ts []int64, vs []float64) {
 	return ts, vs
 }
 
-// BenchmarkWindows applies window functions to one series of 5760 samples, 15 s
-// apart over 24 h, at the 1441 steps of a minute each of the last day that ends
-// with them.
+// wandering draws a random walk in all bits, in whole pages or with two decimals.
+func wandering(r *rand.Rand, kind string) (vs []float64) {
+	level := 1e6
+	for range 5760 {
+		level += (1e6-level)*0.02 + r.NormFloat64()*1e4
+		switch kind {
+		case "whole":
+			vs = append(vs, 4096*math.Floor(level))
+		case "cents":
+			vs = append(vs, math.Round(level*100)/100)
+		default:
+			vs = append(vs, level)
+		}
+	}
+	return vs
+}
+
+// userTime is the processor time that the process has taken, in ns.
+func userTime(b *testing.B) int64 {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return u.Utime.Nano()
+}
+
+// BenchmarkWindows applies window functions to series of 5760 samples, 15 s apart over 24 h, and
+// reports the ns of processor time of a sample.
 func BenchmarkWindows(b *testing.B) {
+	const series, minute = 32, 60_000
 	for _, name := range Names() {
-		for _, kind := range []string{"bytes", "shares"} {
-			ts, vs := gauge(kind, 700)
-			for _, width := range []int64{5, 60, 360, 1440} {
-				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
-					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
-					sp := Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
-					w := &Evaluator{}
+		for _, kind := range []string{"bits", "whole", "cents"} {
+			ts, _ := gauge("", 0)
+			r := rand.New(rand.NewPCG(3, 5))
+			var values [][]float64
+			for range series {
+				values = append(values, wandering(r, kind))
+			}
+			all := columns(b, slices.Repeat([][]int64{ts}, series), values, len(ts), TakesPacked(Named(name)))
+			for _, shape := range []struct{ width, every int64 }{{5, 1}, {60, 60}, {1440, 1440}, {60, 1}, {360, 1}} {
+				b.Run(fmt.Sprintf("%s/%s/%dm-%dm", name, kind, shape.width, shape.every), func(b *testing.B) {
+					first := ts[0] + min(shape.width, shape.every)*minute
+					g := plan.NewGrid(first, ts[len(ts)-1]+minute/2, shape.every*minute)
+					sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: shape.width * minute}
+					w, frames := &Evaluator{}, frame.NewFrames(sp)
 					out := dense.New(g.Steps)
+					begun := userTime(b)
 					for b.Loop() {
-						var c dense.Counts
-						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						for _, in := range all {
+							var c dense.Counts
+							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, in, out, &c))
+						}
 					}
+					b.ReportMetric(float64(userTime(b)-begun)/float64(b.N*series*len(ts)), "ns/sample")
 				})
 			}
 		}

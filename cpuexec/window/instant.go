@@ -54,7 +54,7 @@ var StartTimestamp = defineUnnamed(&Function{
 
 // newestTime is newest of the times of samples.
 func newestTime(s *Evaluator) (int, bool) {
-	s.seconds = seconds(s.seconds[:0], s.fr.list(), s.in.Values)
+	s.seconds = seconds(s.seconds[:0], s.fr.List(), s.in.Values)
 	s.in.Values = s.seconds
 	return s.newest(), true
 }
@@ -65,32 +65,32 @@ func newestTime(s *Evaluator) (int, bool) {
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 func (s *Evaluator) newest() (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
-	copy(out.Present, fr.any)
-	for k := fr.from; k < split; {
-		k += packedLast(out.Values[k:split], &in.Packed, fr.hi[k:split])
+	copy(out.Present, fr.Any)
+	for k := fr.From; k < split; {
+		k += packedLast(out.Values[k:split], &in.Packed, fr.Hi[k:split])
 		for end := min(k+exact.Lanes, split); k < end; k++ {
-			if hi := fr.hi[k]; hi > 0 {
+			if hi := fr.Hi[k]; hi > 0 {
 				out.Values[k] = in.Value(hi - 1)
 			}
 		}
 	}
-	vals, vs := out.Values[split:fr.to], in.Values
-	for k, hi := range fr.hi[split:fr.to] {
+	vals, vs := out.Values[split:fr.To], in.Values
+	for k, hi := range fr.Hi[split:fr.To] {
 		if hi > 0 {
 			vals[k] = vs[hi-1]
 		}
 	}
-	points = fr.counts.Points
-	k := fr.from
+	points = fr.Counts.Points
+	k := fr.From
 	for _, i := range s.stale() {
 		// The first step whose newest sample comes no earlier.
-		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > i })
-		for ; k < fr.to && fr.hi[k] == i+1; k++ {
-			if fr.lo[k] > i {
+		k += sort.Search(fr.To-k, func(n int) bool { return fr.Hi[k+n] > i })
+		for ; k < fr.To && fr.Hi[k] == i+1; k++ {
+			if fr.Lo[k] > i {
 				continue
 			}
 			out.Present[k>>6] &^= 1 << (k & 63)
-			s.Counts.none(k)
+			s.Counts.None(k)
 			points--
 		}
 	}

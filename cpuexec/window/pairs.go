@@ -3,6 +3,7 @@ package window
 import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -32,9 +33,9 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return w.countPairs(differs), true },
 		Fast: func(s *Evaluator) (int, bool) {
 			countBetween(s.changes(), &s.bounds, s.out)
-			return s.fr.counts.Points, true
+			return s.fr.Counts.Points, true
 		},
-		Extended: func(s *Evaluator, e *edges) { countBetween(s.changes(), e.bounds(s.fr), s.out) },
+		Extended: func(s *Evaluator, e *frame.Edges) { countBetween(s.changes(), e.Bounds(s.fr), s.out) },
 		Sees:     Changing,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Changes"},
 	})
@@ -43,13 +44,13 @@ var (
 		Plain:      func(w *Window) (float64, bool) { return w.countPairs(func(a, b float64) bool { return b < a }), true },
 		Fast: func(s *Evaluator) (int, bool) {
 			countBetween(s.resets(), &s.bounds, s.out)
-			return s.fr.counts.Points, true
+			return s.fr.Counts.Points, true
 		},
 		Started: func(s *Evaluator) int {
 			countBetween(s.allResets(), &s.bounds, s.out)
-			return s.fr.counts.Points
+			return s.fr.Counts.Points
 		},
-		Extended: func(s *Evaluator, e *edges) { countBetween(s.allResets(), e.bounds(s.fr), s.out) },
+		Extended: func(s *Evaluator, e *frame.Edges) { countBetween(s.allResets(), e.Bounds(s.fr), s.out) },
 		Reads:    Ends,
 		Sees:     Falling,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Resets"},
@@ -89,12 +90,12 @@ func (s *Evaluator) changes() []int32 {
 // pair each of themselves and the sample before, have their pair in the window.
 //
 //	out[k] = number of p in pairs with lo < p < hi
-func countBetween(pairs []int32, b *bounds, out dense.Row) {
+func countBetween(pairs []int32, b *frame.Bounds, out dense.Row) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
 	first, next := 0, 0 // pairs not after the window's first sample, and before its end
-	for k, lo := range b.lo {
-		hi := b.hi[k]
+	for k, lo := range b.Lo {
+		hi := b.Hi[k]
 		if lo == hi {
 			continue
 		}
@@ -123,25 +124,25 @@ func findChanges(vs []float64, changes []int32) []int32 {
 // itself. It returns the number of steps with a value.
 func (s *Evaluator) lastPairs(kind difference) (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
-	e := fr.extrapolation(kind)
-	copy(out.Present, e.pairs)
-	for k := fr.from; k < split; {
+	e := fr.LastPairs(kind == counterLast)
+	copy(out.Present, e.Pairs)
+	for k := fr.From; k < split; {
 		if kind == counterLast {
-			end := dense.End(e.pairs, k, split)
-			k += packedPairs(out.Values[k:end], &in.Packed, fr.hi[k:end], e.factor[k:end])
+			end := dense.End(e.Pairs, k, split)
+			k += packedPairs(out.Values[k:end], &in.Packed, fr.Hi[k:end], e.Factor[k:end])
 		}
 		for end := min(k+exact.Lanes, split); k < end; k++ {
-			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-				out.Values[k] = lastPair(kind, in.Value(hi-2), in.Value(hi-1), e.factor[k])
+			if hi := fr.Hi[k]; hi-fr.Lo[k] >= 2 {
+				out.Values[k] = lastPair(kind, in.Value(hi-2), in.Value(hi-1), e.Factor[k])
 			}
 		}
 	}
-	for k := split; k < fr.to; k++ {
-		if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-			out.Values[k] = lastPair(kind, in.Values[hi-2], in.Values[hi-1], e.factor[k])
+	for k := split; k < fr.To; k++ {
+		if hi := fr.Hi[k]; hi-fr.Lo[k] >= 2 {
+			out.Values[k] = lastPair(kind, in.Values[hi-2], in.Values[hi-1], e.Factor[k])
 		}
 	}
-	return e.points
+	return e.Points
 }
 
 func lastPair(kind difference, last, v, seconds float64) float64 {
@@ -153,19 +154,4 @@ func lastPair(kind difference, last, v, seconds float64) float64 {
 	default:
 		return float64(v-last) / seconds
 	}
-}
-
-// mergeIndices merges two lists of indices, each in order, into out.
-func mergeIndices(a, b, out []int32) []int32 {
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-			out, a = append(out, a[0]), a[1:]
-		case len(a) == 0 || b[0] < a[0]:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			a = a[1:]
-		}
-	}
-	return out
 }

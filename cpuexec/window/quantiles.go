@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -26,7 +27,7 @@ var (
 				return 0, false
 			}
 			slidingDeviations(s.in.Values, &s.bounds, &s.order, &s.window.scratch, s.out)
-			return s.fr.counts.Points, true
+			return s.fr.Counts.Points, true
 		},
 		GPU: abi.Policy{Kernel: abi.ByOrder, Name: "Distance", Second: true},
 	})
@@ -34,7 +35,7 @@ var (
 
 // ranks decides whether to slide over the order of the values, and prepares for it.
 func (s *Evaluator) ranks(cost int) bool {
-	return s.bounds.overlap(cost) && s.order.Set(s.in.Values, int(s.bounds.first()), int(s.bounds.end()))
+	return s.bounds.Overlap(cost) && s.order.Set(s.in.Values, int(s.bounds.First()), int(s.bounds.End()))
 }
 
 // quantiles slides where that is worth it, and notes at which steps there is a quantile that
@@ -47,7 +48,7 @@ func (s *Evaluator) quantiles() (points int, ok bool) {
 		return points, true
 	case s.ranks(quantileCost):
 		slidingQuantiles(&s.bounds, &s.order, s.call.Param, s.out)
-		return s.fr.counts.Points, true
+		return s.fr.Counts.Points, true
 	}
 	return 0, false
 }
@@ -63,20 +64,20 @@ func (s *Evaluator) note() {
 }
 
 // slidingQuantiles fills out with the quantile of each window.
-func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out dense.Row) {
-	next := b.first()
+func slidingQuantiles(b *frame.Bounds, o *exact.Ranks, q float64, out dense.Row) {
+	next := b.First()
 	first := next
-	b.each(out, func(_ int, lo, hi int32) float64 {
+	b.Each(out, func(_ int, lo, hi int32) float64 {
 		next, first = o.Move(lo, hi, next, first)
 		return o.Quantile(q, int(hi-lo))
 	})
 }
 
 // slidingDeviations fills out with the median absolute deviation of each window.
-func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float64, out dense.Row) {
-	next, odd := b.first(), oddities{vs: vs, at: o.Odd}
+func slidingDeviations(vs []float64, b *frame.Bounds, o *exact.Ranks, scratch *[]float64, out dense.Row) {
+	next, odd := b.First(), oddities{vs: vs, at: o.Odd}
 	first := next
-	b.each(out, func(_ int, lo, hi int32) float64 {
+	b.Each(out, func(_ int, lo, hi int32) float64 {
 		next, first = o.Move(lo, hi, next, first)
 		if any, _ := odd.in(lo, hi); any || o.Tiny {
 			return exact.MedianDeviation(vs[lo:hi], scratch)

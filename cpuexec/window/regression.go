@@ -2,11 +2,11 @@ package window
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -44,13 +44,13 @@ func (w *Window) line(predict bool) (float64, bool) {
 
 // slideRegressions slides where that is worth it.
 func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
-	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.span.Width, 1))
-	ts := s.fr.list()
-	if !ok || ts[s.bounds.end()-1]-ts[s.bounds.first()] > 1<<42 { // products of sums may overflow
+	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.Span.Width, 1))
+	ts := s.fr.List()
+	if !ok || ts[s.bounds.End()-1]-ts[s.bounds.First()] > 1<<42 { // products of sums may overflow
 		return 0, false
 	}
-	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.span.Grid}
-	return s.slidingRegressions(ts, s.fr.trends(predict), offsets, l), true
+	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.Span.Grid}
+	return s.slidingRegressions(ts, s.fr.Trends(predict), offsets, l), true
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through
@@ -68,25 +68,25 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 //
 // Windows where Prometheus's own answer may be further from that than an answer
 // may be from Prometheus's are computed as Prometheus does: see fit.value.
-func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uint32, l line) (points int) {
+func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets []uint32, l line) (points int) {
 	b, f := &s.bounds, &s.fixed
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
-	next, odd := b.first(), oddities{vs: s.in.Values, at: f.Odd}
+	next, odd := b.First(), oddities{vs: s.in.Values, at: f.Odd}
 	first := next
 	base := ts[first]
 	if offsets != nil {
-		s.addProducts(offsets, ts, int(first), int(b.end()))
+		s.addProducts(offsets, ts, int(first), int(b.End()))
 	}
 	var sum, products exact.Int192
 	equal, scale := equals{}, f.NarrowScale()
-	whole := !l.predict && f.Whole(b.most, float64(s.fr.span.Width)/1000)
+	whole := !l.predict && f.Whole(b.Most, float64(s.fr.Span.Width)/1000)
 	least, unit := f.WholeOffsets()
-	for k := range b.lo {
-		if b.giveUp(k) {
+	for k := range b.Lo {
+		if b.GiveUp(k) {
 			break
 		}
-		lo, hi := b.lo[k], b.hi[k]
+		lo, hi := b.Lo[k], b.Hi[k]
 		l.at(k)
 		if offsets == nil {
 			for ; next < hi; next++ {
@@ -110,20 +110,20 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uin
 			continue
 		}
 		n, t, from := int(hi-lo), &trends[k], ts[lo]-base
-		fit := fit{trend: t, n: float64(n)}
+		fit := fit{Trend: t, n: float64(n)}
 		if offsets != nil {
 			x, product := s.upTo[hi]-s.upTo[lo], int64(s.squares[hi]-s.squares[lo])
 			fit.sum = f.NarrowSum(uint64(x), n)
-			fit.covariance = float64(int64(n)*product-t.times*x) * scale
-			if whole && t.deviations != 0 && fit.covariance != 0 {
-				product = unit*(product-from*x) + least*(t.times-from*int64(n))
+			fit.covariance = float64(int64(n)*product-t.Times*x) * scale
+			if whole && t.Deviations != 0 && fit.covariance != 0 {
+				product = unit*(product-from*x) + least*(t.Times-from*int64(n))
 				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
 				continue
 			}
 		} else {
 			fit.sum = sum.Float()
-			fit.covariance = products.Times(n).Sub(sum.Mul(exact.Int192{}.Plus(t.times))).Float()
-			if whole && t.deviations != 0 && fit.covariance != 0 {
+			fit.covariance = products.Times(n).Sub(sum.Mul(exact.Int192{}.Plus(t.Times))).Float()
+			if whole && t.Deviations != 0 && fit.covariance != 0 {
 				product := products.Sub(sum.Mul(exact.Int192{}.Plus(from))).Shifted(-math.Ilogb(f.Unit))
 				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
 				continue
@@ -205,7 +205,7 @@ func (l *line) value(slope, intercept float64) float64 {
 // fit is a least-squares line through n samples, their covariance, times n², in ms and units of
 // an exact.Fixed, and the sum of their values.
 type fit struct {
-	*trend
+	*frame.Trend
 	n, covariance, sum float64
 }
 
@@ -213,7 +213,7 @@ type fit struct {
 // both are integers, and so are not rounded: the same operations on these. product is the sum of
 // products with ms since the first sample.
 func (p *fit) wholeSlope(product int64, sum float64) float64 {
-	return (float64(product/1000) - float64(p.seconds*sum)/p.n) / p.deviations
+	return (float64(product/1000) - float64(p.Seconds*sum)/p.n) / p.Deviations
 }
 
 // value returns what l asks of the line. It reports false where
@@ -229,140 +229,29 @@ func (p *fit) wholeSlope(product int64, sum float64) float64 {
 // its sign, and its variance Σx² - (Σx)²/n by 10·u·n·X².
 func (p *fit) value(l *line, f *exact.Fixed) (float64, bool) {
 	covariance := p.covariance / p.n
-	slope := covariance / p.variance // units per ms
+	slope := covariance / p.Variance // units per ms
 	magnitudes := math.Abs(p.sum)
 	if f.Low < 0 {
 		magnitudes = p.n * f.Max
 	}
 	spread := min(2*magnitudes, p.n*(f.High-f.Low)/2)
 	off := float64(exact.Rounding *
-		(float64(6*p.far*magnitudes) + float64(p.reach*spread) + float64(3*math.Abs(covariance))))
+		(float64(6*p.Far*magnitudes) + float64(p.Reach*spread) + float64(3*math.Abs(covariance))))
 	if !f.Exact {
-		off += math.Sqrt(p.n * p.variance)
+		off += math.Sqrt(p.n * p.Variance)
 	}
-	slopeOff := float64(off*p.inverse) + float64(math.Abs(slope)*p.steepness)
+	slopeOff := float64(off*p.Inverse) + float64(math.Abs(slope)*p.Steepness)
 	if !l.predict {
 		return slope * 1000 * f.Unit, slopeOff <= exact.Tolerance*math.Abs(slope)
 	}
 	mean, ahead := p.sum/p.n, float64(l.seconds*1000)
-	value := mean + float64(slope*(ahead-p.center))
-	steep := float64(6 * math.Abs(slope) * (p.far + math.Abs(ahead) + math.Abs(ahead-p.center)))
-	off = float64(slopeOff*math.Abs(ahead-p.center)) +
+	value := mean + float64(slope*(ahead-p.Center))
+	steep := float64(6 * math.Abs(slope) * (p.Far + math.Abs(ahead) + math.Abs(ahead-p.Center)))
+	off = float64(slopeOff*math.Abs(ahead-p.Center)) +
 		float64(exact.Rounding*(float64(6*math.Abs(mean))+steep))
 	if !f.Exact {
 		off++
 	}
 	finite := math.Abs(value) <= math.MaxFloat64
 	return value * f.Unit, finite && off <= exact.Tolerance*math.Abs(value)
-}
-
-// trend is what the least-squares line through a window's samples depends on besides their
-// values, in ms.
-type trend struct {
-	times    int64   // sum of the times since the first sample of all windows
-	variance float64 // of the times, times the number of samples
-	inverse  float64 // of the variance
-	center   float64 // mean time since the origin, which slopes count from
-	far      float64 // the same as a distance, or, where times lie around the origin, reach
-	reach    float64 // the largest distance of a sample from the origin
-	// steepness is how far Prometheus's slope may be off, relative, for the times alone.
-	steepness float64
-	// seconds is the sum of the times since the window's first sample, and deviations that of
-	// their squares less the square of the sum over n, as Prometheus computes both; 0 unless all
-	// times are whole seconds apart.
-	seconds, deviations float64
-}
-
-// trends returns f's, by step, with which origin l's slope counts from.
-func (f *frame) trends(predict bool) []trend {
-	f.lineMade.Do(func() {
-		f.line = slices.Grow(f.line[:0], len(f.lo))[:len(f.lo)]
-		makeTrends(f.line, f.list(), &f.bounds, f.span.Width, &line{predict: predict, grid: f.span.Grid})
-	})
-	return f.line
-}
-
-// makeTrends makes the trend of each window with two samples or more at ts.
-func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
-	var times int64
-	var high, low uint64 // sum of the squares, of which a window's fit into 128 bits
-	begin := b.first()
-	first, next := begin, begin
-	base := ts[min(int(first), len(ts)-1)]
-	broken := begin // the last sample that is not whole seconds after the one before
-	narrow := 2*bits.Len(uint(b.most))+2*bits.Len64(uint64(width)) < 63
-	for k, hi := range b.hi {
-		lo := b.lo[k]
-		if !l.predict { // of the samples that are new the last counts
-			for i := hi - 1; i >= next && i > begin; i-- {
-				if (ts[i]-ts[i-1])%1000 != 0 {
-					broken = i
-					break
-				}
-			}
-		}
-		if narrow {
-			for ; next < hi; next++ {
-				t := ts[next] - base
-				times, low = times+t, low+uint64(t*t)
-			}
-			for ; first < lo; first++ {
-				t := ts[first] - base
-				times, low = times-t, low-uint64(t*t)
-			}
-		}
-		for ; next < hi; next++ {
-			t, carry := ts[next]-base, uint64(0)
-			h, l := bits.Mul64(uint64(t), uint64(t))
-			times += t
-			low, carry = bits.Add64(low, l, 0)
-			high += h + carry
-		}
-		for ; first < lo; first++ {
-			t, borrow := ts[first]-base, uint64(0)
-			h, l := bits.Mul64(uint64(t), uint64(t))
-			times -= t
-			low, borrow = bits.Sub64(low, l, 0)
-			high -= h + borrow
-		}
-		if hi-lo < 2 {
-			continue
-		}
-		t, n := &out[k], float64(hi-lo)
-		origin := l.origin(ts[lo], k)
-		start, end := float64(ts[lo]-origin), float64(ts[hi-1]-origin)
-		t.times, t.center = times, float64(times-int64(hi-lo)*(origin-base))/n
-		if narrow {
-			t.variance = float64(int64(uint64(hi-lo)*low)-times*times) / n
-		} else {
-			t.variance = exact.NumeratorOf(high, low, times, int(hi-lo)) / n
-		}
-		t.inverse = 1 / t.variance
-		if t.reach = math.Abs(start); t.reach < math.Abs(end) {
-			t.reach = math.Abs(end)
-		}
-		if t.far = math.Abs(t.center); start*end < 0 {
-			t.far = t.reach
-		}
-		t.steepness = exact.Rounding * (float64(10*n*t.reach*t.reach*t.inverse) + 4)
-		t.deviations = 0
-		if since := end - start; !l.predict && broken <= lo && n*since*since <= exact.MaxInteger*1e6 {
-			from, samples := ts[lo]-base, int64(hi-lo)
-			t.seconds = float64((times - samples*from) / 1000)
-			t.deviations = float64(squaresSince(high, low, from, times, samples)) - float64(t.seconds*t.seconds)/n
-		}
-	}
-}
-
-// squaresSince is the sum of the squares of the times of so many samples since from, divided by 1e6.
-// Since 0 the times add up to times, and their squares to high and low. It must be less than
-// 1e6<<64 before it is divided.
-func squaresSince(high, low uint64, from, times, samples int64) uint64 {
-	h, l := bits.Mul64(uint64(2*from), uint64(times))
-	low, borrow := bits.Sub64(low, l, 0)
-	high -= h + borrow
-	h, l = bits.Mul64(uint64(from), uint64(from*samples))
-	low, carry := bits.Add64(low, l, 0)
-	quotient, _ := bits.Div64(high+h+carry, low, 1e6)
-	return quotient
 }

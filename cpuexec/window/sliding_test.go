@@ -12,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -40,6 +41,12 @@ var kinds = map[string]func(t *rapid.T, k int) float64{
 		}
 		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324, 1e-310, math.Copysign(0, -1), 0, 1e200, -1e300}[rapid.IntRange(0, 9).Draw(t, "v")]
 	},
+	"mostly none": func(t *rapid.T, k int) float64 {
+		if rapid.IntRange(0, 3).Draw(t, "often") > 0 {
+			return math.Copysign(math.NaN(), float64(rapid.IntRange(0, 1).Draw(t, "sign"))-0.5)
+		}
+		return float64(rapid.IntRange(-2, 2).Draw(t, "v")) / 2
+	},
 	"squares overflow": func(t *rapid.T, k int) float64 { return rapid.Float64Range(-1e200, 1e200).Draw(t, "v") },
 	"denormal":         func(t *rapid.T, k int) float64 { return 5e-324 * float64(rapid.IntRange(-9, 9).Draw(t, "v")) },
 }
@@ -48,7 +55,7 @@ var kinds = map[string]func(t *rapid.T, k int) float64{
 type windowed struct {
 	ts []int64
 	vs []float64
-	b  bounds
+	b  frame.Bounds
 	g  plan.Grid
 }
 
@@ -68,29 +75,29 @@ func drawWindowed(t *rapid.T, kind func(*rapid.T, int) float64) windowed {
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		hi = rapid.IntRange(hi, min(n, max(hi, lo+width)+10)).Draw(t, "hi")
 		lo = rapid.IntRange(max(lo, min(hi, hi-width)), hi).Draw(t, "lo")
-		w.b.lo, w.b.hi = append(w.b.lo, int32(lo)), append(w.b.hi, int32(hi))
+		w.b.Lo, w.b.Hi = append(w.b.Lo, int32(lo)), append(w.b.Hi, int32(hi))
 	}
 	w.g = plan.NewGrid(at-rapid.Int64Range(0, 4_000_000).Draw(t, "before"), math.MaxInt64/2, rapid.Int64Range(1, 100_000).Draw(t, "interval"))
-	w.g.Steps = len(w.b.lo)
-	w.b.to = w.g.Steps
-	w.b.count(make([]uint64, w.g.Steps/64+1))
+	w.g.Steps = len(w.b.Lo)
+	w.b.To = w.g.Steps
+	w.b.Count(make([]uint64, w.g.Steps/64+1))
 	return w
 }
 
 func (w *windowed) row() dense.Row {
-	return dense.New(len(w.b.lo))
+	return dense.New(len(w.b.Lo))
 }
 
 // evaluator returns an evaluator of the series.
 func (w *windowed) evaluator() *Evaluator {
-	fr := &frame{span: Span{Grid: w.g, Width: w.ts[len(w.ts)-1] - w.ts[0] + 1}}
+	fr := &frame.Frame{Span: frame.Span{Grid: w.g, Width: w.ts[len(w.ts)-1] - w.ts[0] + 1}}
 	return &Evaluator{bounds: w.b, series: series{fr: fr, in: column.NewSamples(w.ts, w.vs), out: w.row()}}
 }
 
 // plain fills out with the plain form of a function and returns the number of its values.
 func (w *windowed) plain(name string, param float64, out dense.Row) (points int) {
-	for k, lo := range w.b.lo {
-		x := Window{Times: w.ts[lo:w.b.hi[k]], Values: w.vs[lo:w.b.hi[k]], Param: param, span: &Span{Grid: w.g, Scan: &plan.Scan{}}, step: k}
+	for k, lo := range w.b.Lo {
+		x := Window{Times: w.ts[lo:w.b.Hi[k]], Values: w.vs[lo:w.b.Hi[k]], Param: param, span: &frame.Span{Grid: w.g, Scan: &plan.Scan{}}, step: k}
 		if len(x.Times) == 0 {
 			continue
 		}
@@ -106,10 +113,13 @@ func (w *windowed) plain(name string, param float64, out dense.Row) (points int)
 func (w *windowed) requireAlike(t *rapid.T, want, got dense.Row, tolerance float64, what string) {
 	require.Equal(t, want.Present, got.Present, what)
 	for k, x := range want.Values {
+		if !want.Has(k, 1) {
+			continue
+		}
 		y := got.Values[k]
 		same := math.Float64bits(x) == math.Float64bits(y) || (x != x && y != y)
 		near := math.Abs(x-y) <= tolerance*math.Abs(x)
-		require.True(t, same || near, "%s of window %d, %v: want %v, got %v (off by %g)", what, k, w.vs[w.b.lo[k]:w.b.hi[k]], x, y, (x-y)/x)
+		require.True(t, same || near, "%s of window %d, %v: want %v, got %v (off by %g)", what, k, w.vs[w.b.Lo[k]:w.b.Hi[k]], x, y, (x-y)/x)
 	}
 }
 
@@ -118,7 +128,7 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				if w := drawWindowed(t, kind); w.b.overlap(0) {
+				if w := drawWindowed(t, kind); w.b.Overlap(0) {
 					check(t, w)
 				}
 			})
@@ -126,10 +136,24 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 	}
 }
 
+// TestExtremes: the largest and the smallest value of each window are those that the plain form has.
+func TestExtremes(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		for name, sign := range map[string]float64{"max_over_time": 1, "min_over_time": -1} {
+			want := w.row()
+			w.plain(name, 0, want)
+			e := w.evaluator()
+			e.fr.Any = want.Present
+			e.extremes(sign)
+			w.requireAlike(t, want, e.out, 0, name)
+		}
+	})
+}
+
 func TestSlidingSums(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
 		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
+		if !f.Set(w.vs, int(w.b.First()), int(w.b.End())) {
 			return
 		}
 		for _, mean := range []bool{false, true} {
@@ -152,7 +176,7 @@ func TestSlidingSums(t *testing.T) {
 func TestSlidingVariances(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
 		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
+		if !f.Set(w.vs, int(w.b.First()), int(w.b.End())) {
 			return
 		}
 		for _, root := range []bool{false, true} {
@@ -182,13 +206,17 @@ func TestSlidingRegressions(t *testing.T) {
 		for _, l := range []line{{}, {predict: true, seconds: seconds, grid: w.g}} {
 			want := w.row()
 			n := w.plain(map[bool]string{false: "deriv", true: "predict_linear"}[l.predict], seconds, want)
-			trends := make([]trend, w.g.Steps)
-			makeTrends(trends, w.ts, &w.b, e.fr.span.Width, &l)
+			trends := make([]frame.Trend, w.g.Steps)
+			var steps *plan.Grid
+			if l.predict {
+				steps = &w.g
+			}
+			frame.MakeTrends(trends, w.ts, &w.b, e.fr.Span.Width, steps)
 			for _, offsets := range [][]uint32{offsets, nil} {
 				e.out = w.row()
 				require.Equal(t, n, e.slidingRegressions(w.ts, trends, offsets, l))
 				tolerance := 1e-12
-				if !l.predict && aligned(w.ts) && e.fixed.Whole(w.b.most, float64(e.fr.span.Width)/1000) {
+				if !l.predict && aligned(w.ts) && e.fixed.Whole(w.b.Most, float64(e.fr.Span.Width)/1000) {
 					tolerance = 0
 				}
 				w.requireAlike(t, want, e.out, tolerance, fmt.Sprintf("%+v, narrow: %v", l, offsets != nil))
@@ -210,7 +238,7 @@ func aligned(ts []int64) bool {
 func TestSlidingOrder(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
 		var o exact.Ranks
-		if !o.Set(w.vs, int(w.b.first()), int(w.b.end())) {
+		if !o.Set(w.vs, int(w.b.First()), int(w.b.End())) {
 			return
 		}
 		var scratch []float64
@@ -220,7 +248,7 @@ func TestSlidingOrder(t *testing.T) {
 		slidingQuantiles(&w.b, &o, q, got)
 		w.requireAlike(t, want, got, 0, fmt.Sprint("quantile ", q))
 
-		require.True(t, o.Set(w.vs, int(w.b.first()), int(w.b.end())))
+		require.True(t, o.Set(w.vs, int(w.b.First()), int(w.b.End())))
 		want, got = w.row(), w.row()
 		w.plain("mad_over_time", 0, want)
 		slidingDeviations(w.vs, &w.b, &o, &scratch, got)
@@ -233,11 +261,11 @@ func TestSlidingOrder(t *testing.T) {
 func TestFiniteLine(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
 		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) || len(f.Odd) > 0 {
+		if !f.Set(w.vs, int(w.b.First()), int(w.b.End())) || len(f.Odd) > 0 {
 			return
 		}
-		for k, lo := range w.b.lo {
-			ts, vs := w.ts[lo:w.b.hi[k]], w.vs[lo:w.b.hi[k]]
+		for k, lo := range w.b.Lo {
+			ts, vs := w.ts[lo:w.b.Hi[k]], w.vs[lo:w.b.Hi[k]]
 			if len(vs) < 2 || slices.Min(vs) == slices.Max(vs) {
 				continue
 			}
@@ -281,11 +309,11 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 				vs[k], vs[len(vs)-1-k] = outside, -outside
 			}
 			g := plan.NewGrid(ts[cut+480], ts[len(ts)-1-cut], 15_000)
-			sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 7_200_000}
+			sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: 7_200_000}
 			w := &Evaluator{}
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.Evaluate(frame.NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

@@ -69,7 +69,7 @@ func (s *Evaluator) smoothings() (points int, ok bool) {
 		common := math.MaxInt
 		for i := range w {
 			k := steps[min(i, n-1)]
-			w[i] = vs[b.lo[k]:b.hi[k]]
+			w[i] = vs[b.Lo[k]:b.Hi[k]]
 			common = min(common, len(w[i]))
 		}
 		w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
@@ -85,11 +85,11 @@ func (s *Evaluator) smoothings() (points int, ok bool) {
 		}
 		n = 0
 	}
-	for k, lo := range b.lo {
-		if b.giveUp(k) {
+	for k, lo := range b.Lo {
+		if b.GiveUp(k) {
 			break
 		}
-		if b.hi[k]-lo < 2 {
+		if b.Hi[k]-lo < 2 {
 			continue
 		}
 		points++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 )
 
 // This file is what start timestamps change in the functions of counters. Most windows
@@ -19,9 +20,24 @@ func (s *Evaluator) allResets() []int32 {
 	if len(s.in.Starts) == 0 {
 		return resets
 	}
-	s.began = s.in.Starts.Resets(s.fr.list(), s.began[:0])
+	s.began = s.in.Starts.Resets(s.fr.List(), s.began[:0])
 	s.merged = mergeIndices(resets, s.began, s.merged[:0])
 	return s.merged
+}
+
+// mergeIndices merges two lists of indices, each in order, into out.
+func mergeIndices(a, b, out []int32) []int32 {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			out, a = append(out, a[0]), a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			a = a[1:]
+		}
+	}
+	return out
 }
 
 // increases fills out with what rate and increase come to over samples some of which
@@ -32,27 +48,24 @@ func (s *Evaluator) increases(kind difference) (points int) {
 	resets := s.allResets()
 	s.countOverlaps(fr, in.Starts)
 	points = s.extrapolated(kind, resets)
-	seconds := 0.0
-	if kind == counterRate {
-		seconds = secondsOf(fr.span.Width)
-	}
+	seconds := kind.seconds(fr.Span.Width)
 	starts := in.Starts.Cursor()
-	for k := fr.from; k < fr.to; k++ {
-		lo, hi := fr.lo[k], fr.hi[k]
+	for k := fr.From; k < fr.To; k++ {
+		lo, hi := fr.Lo[k], fr.Hi[k]
 		if lo == hi {
 			continue
 		}
-		start, end := starts.At(lo), fr.span.Scan.Times(fr.span.Grid.At(k))
+		start, end := starts.At(lo), fr.Span.Scan.Times(fr.Span.Grid.At(k))
 		for len(resets) > 0 && resets[0] <= lo {
 			resets = resets[1:]
 		}
-		if start == 0 || start <= end-fr.span.Width || start >= fr.list()[lo] {
+		if start == 0 || start <= end-fr.Span.Width || start >= fr.List()[lo] {
 			continue
 		}
 		if hi-lo == 1 {
 			points++
 		}
-		s.out.Set(k, sinceStart(fr.list()[lo:hi], in, lo, resets, start, end, seconds))
+		s.out.Set(k, sinceStart(fr.List()[lo:hi], in, lo, resets, start, end, seconds))
 	}
 	return points
 }
@@ -98,14 +111,14 @@ func sinceStart(ts []int64, in *column.Samples, lo int32, resets []int32, start,
 func (s *Evaluator) startedRates() (points int) {
 	fr, in := s.fr, &s.in
 	points = s.lastPairs(counterLast)
-	e := fr.extrapolation(counterLast)
-	s.began = in.Starts.Resets(fr.list(), s.began[:0])
-	k := fr.from
+	e := fr.LastPairs(true)
+	s.began = in.Starts.Resets(fr.List(), s.began[:0])
+	k := fr.From
 	for _, r := range s.began {
-		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
-		for ; k < fr.to && fr.hi[k] == r+1; k++ {
-			if fr.hi[k]-fr.lo[k] >= 2 {
-				s.out.Values[k] = in.At(r) / e.factor[k]
+		k += sort.Search(fr.To-k, func(n int) bool { return fr.Hi[k+n] > r })
+		for ; k < fr.To && fr.Hi[k] == r+1; k++ {
+			if fr.Hi[k]-fr.Lo[k] >= 2 {
+				s.out.Values[k] = in.At(r) / e.Factor[k]
 			}
 		}
 	}
@@ -114,17 +127,17 @@ func (s *Evaluator) startedRates() (points int) {
 
 // countOverlaps counts the steps in whose windows a sample begins before the one before
 // it was taken, of which Prometheus's engine says so.
-func (s *Evaluator) countOverlaps(fr *frame, starts decode.Starts) {
-	s.began = starts.Overlaps(fr.list(), s.began[:0])
+func (s *Evaluator) countOverlaps(fr *frame.Frame, starts decode.Starts) {
+	s.began = starts.Overlaps(fr.List(), s.began[:0])
 	at := s.began
 	if len(at) == 0 {
 		return
 	}
-	for k := fr.from; k < fr.to; k++ {
-		for len(at) > 0 && at[0] <= fr.lo[k] {
+	for k := fr.From; k < fr.To; k++ {
+		for len(at) > 0 && at[0] <= fr.Lo[k] {
 			at = at[1:]
 		}
-		if len(at) > 0 && at[0] < fr.hi[k] {
+		if len(at) > 0 && at[0] < fr.Hi[k] {
 			s.Overlaps++
 		}
 	}

@@ -20,9 +20,3 @@ func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, 
 func packedLast(out []float64, p *column.Packed, hi []int32) int { return 0 }
 
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int { return 0 }
-
-func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {
-	return 0
-}
-
-func spread(lo, hi []int32) (least, most int32, total int64, n int) { return 1<<31 - 1, 0, 0, 0 }

@@ -10,16 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/internal/rescue"
-	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -31,7 +28,7 @@ type Device struct {
 
 	use sync.RWMutex // held by leaves under way, and whoever opens or closes
 	dev *cuda.Device
-	x   *gpuexec.Executor // nil unless open
+	x   *pipeline.Machine // nil unless open
 
 	leaves  atomic.Int64 // under way or waiting
 	typical atomic.Int64 // ns that a leaf takes
@@ -89,7 +86,7 @@ func (d *Device) open() (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := gpuexec.New(dev, s.o.CPU, gpuexec.Options{Memory: memory, LoadLater: true})
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, LoadLater: true})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
@@ -131,8 +128,8 @@ func (d *Device) loadRest() {
 	}
 }
 
-func (d *Device) describe(x *gpuexec.Executor) Opened {
-	return Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Executor: x}
+func (d *Device) describe(x *pipeline.Machine) Opened {
+	return Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Machine: x}
 }
 
 func freeMemory(dev *cuda.Device) (free uint64, err error) {
@@ -206,67 +203,49 @@ func (d *Device) forget(sel *selection.Selection) {
 // errTrying is the error of a leaf that came while another one tries a device that failed.
 var errTrying = errors.New("it is just being tried again")
 
-// Evaluate computes a leaf, as gpuexec.Executor.Evaluate does. An error that is neither the
-// leaf's nor the query's is the device's, which is kept from leaves until it is time to try
-// it again.
-func (d *Device) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (o gpuexec.Outcome, err error) {
-	err = d.attempt(l.Done, &o.Work, &o.Stages, func() (err error) {
-		o, err = d.x.Evaluate(ctx, l, consume)
+// Evaluate computes a leaf, as gpuexec.Evaluate does. An error that is neither the leaf's nor the
+// request's is the device's, which is kept from leaves until it is time to try it again.
+func (d *Device) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (o pipeline.Outcome, err error) {
+	if !d.begin() {
+		return o, errTrying
+	}
+	err = d.opened(func() (err error) {
+		o, err = gpuexec.Evaluate(ctx, d.x, l, consume)
 		return err
 	})
+	d.end(err, err != nil && isFault(err))
+	if err == nil {
+		d.noteTook(o.Stages.Total - o.Stages.Waited)
+		d.set.metrics.count(d, &o.Work, &o.Stages)
+	}
 	return o, err
 }
 
-// Resample computes a resample request, as resampling.Evaluate does. Errors of the device are as of
-// Evaluate.
-func (d *Device) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (o resampling.Outcome, err error) {
-	err = d.attempt(t.Ended, &o.Work, &o.Stages, func() (err error) {
-		o, err = resampling.Evaluate(ctx, d.x.Machine, t, consume)
-		return err
-	})
-	return o, err
-}
-
-// Compiles is about how long compiling the kernels takes that a resample request needs and the
-// device lacks; 0 if it lacks none, or is closed.
-func (d *Device) Compiles(t *resample.Task) time.Duration {
+// Compiles is about how long compiling the kernels takes that a leaf needs and the device lacks; 0 if
+// it lacks none, or is closed.
+func (d *Device) Compiles(l offload.Leaf) time.Duration {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x == nil {
 		return 0
 	}
-	return resampling.Compiles(d.x.Machine, t)
+	return gpuexec.Compiles(d.x, l)
 }
 
 // Compile has the device load such kernels in the background, unless it is loading some.
-func (d *Device) Compile(t *resample.Task) {
+func (d *Device) Compile(l offload.Leaf) {
 	if !d.compiling.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer d.compiling.Store(false)
 		err := rescue.Do(func() error {
-			return d.opened(func() error { return resampling.Load(d.x.Machine, t) })
+			return d.opened(func() error { return gpuexec.Compile(d.x, l) })
 		})
 		if err != nil {
 			d.set.log.Warn("compiling a custom aggregate for a GPU failed", "gpu", d.info.Ordinal, "err", err)
 		}
 	}()
-}
-
-// attempt has f compute something while the device is open, and notes how that ended: why what
-// asks for it has ended, and what f did.
-func (d *Device) attempt(ended func() error, work *plan.Work, took *pipeline.Stages, f func() error) error {
-	if !d.begin() {
-		return errTrying
-	}
-	err := d.opened(f)
-	d.end(err, err != nil && isFault(ended, err))
-	if err == nil {
-		d.noteTook(took.Total - took.Waited)
-		d.set.metrics.count(d, work, took)
-	}
-	return err
 }
 
 // opened calls f while the device is open.
@@ -280,12 +259,11 @@ func (d *Device) opened(f func() error) error {
 }
 
 // isFault reports whether an error is the device's.
-func isFault(ended func() error, err error) bool {
-	var query *cpuexec.QueryError
-	var request *resampling.RequestError
+func isFault(err error) bool {
+	var request *pipeline.RequestError
 	var unsuited *pipeline.Unsuited
 	var corrupt *selection.CorruptError
-	return ended() == nil && !errors.As(err, &query) && !errors.As(err, &request) && !errors.As(err, &unsuited) && !errors.As(err, &corrupt)
+	return !errors.As(err, &request) && !errors.As(err, &unsuited) && !errors.As(err, &corrupt)
 }
 
 // noteTook notes how long a leaf took. The first is the measure until there are more.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -22,7 +21,7 @@ import (
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/kernels/ptx"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func options(t testing.TB) (Options, *testlog.Log) {
 	l := &testlog.Log{}
 	return Options{
-		Require: true, MemoryFraction: 0.01, Library: cudatest.Library(t), CPU: cpuexec.New(cpuexec.Options{Workers: 2}),
+		Require: true, MemoryFraction: 0.01, Library: cudatest.Library(t),
 		Logger: slog.New(slog.NewTextHandler(l, nil)), Registerer: prometheus.NewRegistry(),
 	}, l
 }
@@ -58,14 +57,10 @@ func leafOf(t testing.TB, node func(*plan.Window) plan.Node) *cpuexec.Leaf {
 	sel, err := synthetic.Counters("m", 10, synthetic.ChunkSamples)
 	require.NoError(t, err)
 	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("rate"), Width: 300_000, Origin: plan.Origin{Text: "rate(m)"}}
-	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(t.Context(), cpuexec.Job{
-		Node: node(w),
-		Grid: plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8},
-		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
-			return sel, nil, nil
-		},
-	})
-	require.NoError(t, err)
+	l := cpuexec.LeafOf(node(w))
+	l.Grid = plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8}
+	l.Input = offload.Input{Selection: sel, Windows: 8, GroupOf: make([]int32, 10), Groups: 1, Ended: func() error { return nil }}
+	l.From, l.To = w.Reads(l.Grid)
 	return l
 }
 
@@ -127,8 +122,8 @@ func TestQueryError(t *testing.T) {
 	o, l := options(t)
 	d := open(t, o)[0]
 	window := leafOf(t, func(w *plan.Window) plan.Node { return w })
-	failed := &cpuexec.QueryError{Err: errors.New("too many samples")}
-	_, err := d.Evaluate(t.Context(), window, func(cpuexec.Rows) error { return failed })
+	failed := errors.New("too many samples")
+	_, err := d.Evaluate(t.Context(), window, func(*offload.Rows) error { return failed })
 	require.ErrorIs(t, err, failed)
 	require.Empty(t, d.Unusable(time.Now()))
 	require.Zero(t, l.Count("a GPU failed"))
@@ -158,7 +153,7 @@ func TestOpened(t *testing.T) {
 	seen := 0
 	o.Opened = func(_ context.Context, d Opened) error {
 		require.Equal(t, fmt.Sprintf("promwarp host device %d", seen), d.Name)
-		require.Positive(t, d.Executor.Link())
+		require.Positive(t, d.Machine.Link())
 		seen++
 		return nil
 	}

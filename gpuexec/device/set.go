@@ -1,7 +1,7 @@
 // Package device holds the GPUs of a machine: what they are, and those that a process uses.
 //
 // A Set opens its devices, in the background or before Open returns. A Device computes
-// leaves of queries. One that fails keeps leaves away until it is tried again: after
+// leaves. One that fails keeps leaves away until it is tried again: after
 // Options.Retry, then after ever longer, by one leaf at a time. One that is lost is never
 // tried again. A failure never ends a query: the caller has the cores evaluate the leaf.
 // Which leaves go to which device is not decided here; see planner/placement.
@@ -22,8 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
 
-	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/instrument"
@@ -50,8 +48,6 @@ type Options struct {
 	// Retry is how long after a failure a device is tried again at first. The time
 	// doubles with every failure, up to maxRetry. 0 means a second.
 	Retry time.Duration
-	// CPU opens the leaves of jobs that run on a device as a whole.
-	CPU *cpuexec.Executor
 	// Opened, if it is set, is called with each device that was opened, before leaves go
 	// to it. An error means that the device cannot be used.
 	Opened func(context.Context, Opened) error
@@ -62,10 +58,10 @@ type Options struct {
 
 // Opened is a device that was just opened.
 type Opened struct {
-	Name     string // of the device
-	Driver   string // release, such as 580.95.05
-	CUDA     string // version of the driver's API, such as 13.0
-	Executor *gpuexec.Executor
+	Name    string // of the device
+	Driver  string // release, such as 580.95.05
+	CUDA    string // version of the driver's API, such as 13.0
+	Machine *pipeline.Machine
 }
 
 // maxRetry is the longest time after which a device that failed is tried again.

@@ -9,7 +9,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -33,16 +35,18 @@ type Program interface {
 	End(c *cuda.Context, s cuda.Stream) error
 }
 
-// Unsuited is the error of what a GPU declines.
-type Unsuited struct {
-	Reason     string
-	WindowOnly bool // of an aggregation, its window alone may be computed
+// Product is a Program for a whole job.
+type Product interface {
+	Program
+	// Place comes first: it takes device memory, by Take, FetchRest and Divide, and has Lay find the
+	// layout.
+	Place() error
+	// Results comes last and notes what was fetched.
+	Results(fetched []byte, o *offload.Outcome) error
 }
 
-func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
-
-// Job is a pipeline of batches, each of which has a slot while it is under way. Whoever makes
-// one sets the exported fields, has Take divide the device memory, then Divide and Lay, then Run.
+// Job is a pipeline of batches, each of which has a slot while it is under way. Its methods with names
+// of a Program's decode each chunk to columns, and do nothing else.
 type Job struct {
 	*Machine
 	Workspace *Workspace
@@ -55,6 +59,10 @@ type Job struct {
 	Layout *layout.Layout  // set by Lay
 	Fault  layout.Section  // a uint64 for the first fault, set by Divide
 	Total  layout.TileSize // of the batches that were put on their way
+
+	consume func(*offload.Rows) error // see Hand
+	handed  bool                      // rows were handed over
+	claimed []*resident.Block         // until the job ends
 
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
 	outcome, size int
@@ -96,8 +104,20 @@ func (j *Job) Divide() (r layout.Room, ok bool) {
 // Lay finds the layout. It fails with an *Unsuited where a tile of series does not fit.
 func (j *Job) Lay(r layout.Room) error {
 	j.Layout = layout.New(j.Store, j.Selected, r)
+	j.Stages.Fused = r.Fuses
 	_, err := j.Part(0)
 	return err
+}
+
+// Claim returns where n bytes of device memory are that stay until the job has ended, besides the
+// workspace's. It reports false where there is no room.
+func (j *Job) Claim(n int) (at cuda.Pointer, ok bool) {
+	b := resident.AddRoom(j.Store, j, n)
+	if b == nil {
+		return 0, false
+	}
+	j.claimed = append(j.claimed, b)
+	return cuda.Pointer(b.At), true
 }
 
 // Part returns batch n of the layout, or nil behind the last.
@@ -114,7 +134,7 @@ func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layo
 
 // Run computes the job and returns what its program fetched, in memory of the workspace.
 func (j *Job) Run() (fetched []byte, err error) {
-	if err = j.Dev.Do(j.Begin); err == nil {
+	if err = j.Dev.Do(j.begin); err == nil {
 		err = j.batches()
 	}
 	if err == nil {
@@ -127,8 +147,28 @@ func (j *Job) Run() (fetched []byte, err error) {
 	return fetched, err
 }
 
-// Begin prepares what batches add to.
-func (j *Job) Begin(c *cuda.Context) error {
+// Decode implements Program. Fused kernels decode and compute at once.
+func (j *Job) Decode(q launch.Queue, b *Batch) error {
+	if b.Chunks == 0 || j.Layout.Room.Fuses {
+		return nil
+	}
+	return q.DecodeSeries(&b.Batch)
+}
+
+// Reduce implements Program.
+func (j *Job) Reduce(launch.Queue, *Batch) error { return nil }
+
+// Back implements Program.
+func (j *Job) Back(*Batch) Back { return Back{} }
+
+// Consume implements Program.
+func (j *Job) Consume(*Batch, *Returned) error { return nil }
+
+// End implements Program.
+func (j *Job) End(*cuda.Context, cuda.Stream) error { return nil }
+
+// begin prepares what batches add to.
+func (j *Job) begin(c *cuda.Context) error {
 	s := j.Workspace.stream
 	if err := j.Clear(c, s, j.Fault, 0xFF); err != nil {
 		return err
@@ -166,6 +206,26 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 		from, at = from[n:], at+cuda.Pointer(n)
 	}
 	return nil
+}
+
+// Members are the places of each group, over all batches, in device memory.
+type Members struct {
+	Places layout.Section // uint32, those of one group after the other
+	First  layout.Section // uint32 a group: where its places begin; and where the last one's end
+}
+
+// TakeMembers takes memory for that.
+func (j *Job) TakeMembers() Members {
+	return Members{j.Take(4 * len(j.Selected.GroupOf)), j.Take(4 * (j.Selected.Groups + 1))}
+}
+
+// Upload copies the table to the device. The layout must have all batches.
+func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
+	first, members := j.Layout.Members(j.Selected.GroupOf, j.Selected.Groups)
+	if err := Upload(j, c, s, m.Places, members); err != nil {
+		return err
+	}
+	return Upload(j, c, s, m.First, first)
 }
 
 // Queue is where launches on a stream go.
@@ -300,6 +360,7 @@ func (j *Job) end(failed bool) error {
 		j.Store.Unpin(s.pinned)
 		s.free()
 	}
+	j.Store.Discard(j.claimed)
 	j.Stages.CopiedBytes += j.described
 	j.timing.finish(j.Stages)
 	return errors.Join(errs...)

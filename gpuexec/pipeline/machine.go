@@ -2,9 +2,8 @@
 // decoded, computed and reduced on several streams, so that one batch is copied while another is
 // computed.
 //
-// In goes a Program, which says what is made of the samples of a batch, and a layout of series
-// in batches; out comes what the program has made, in device memory or fetched. A Machine is what
-// jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
+// In goes a leaf's input and a Product, a Program that says what is made of the samples of a batch; out
+// come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
 //
 //	 bring  ──────► Decode ────► Compute ────► Reduce ────► (Back) ─┐
 //	 feeder's       slot's stream                                  │
@@ -17,7 +16,7 @@
 // While one batch is brought, another decodes and computes, and a third is reduced: that one
 // comes behind the batch before it, so that values are added in the order of the series.
 //
-// Start with Machine.Run, then Job.
+// Start with Machine.Evaluate, then Job.
 package pipeline
 
 import (
@@ -26,7 +25,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -221,29 +219,6 @@ func (m *Machine) Keep(ctx context.Context, sel *selection.Selection) error {
 // Forget gives the device memory of a selection's chunks to others, unless a job
 // uses them.
 func (m *Machine) Forget(sel *selection.Selection) { m.Store.Forget(sel) }
-
-// Run has f compute a job on one of two workspaces, rather the first, once one is free. How
-// long it waited is noted in stages. An error of the device forgets what is on it.
-func (m *Machine) Run(ctx context.Context, a, b *Workspace, stages *Stages, f func(*Workspace) error) error {
-	waiting := time.Now()
-	s, err := m.Begin(ctx, a, b)
-	stages.Waited += time.Since(waiting)
-	if err != nil {
-		return err
-	}
-	defer s.Leave()
-	err = f(s)
-	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
-		// What the store holds may not have come there.
-		m.Store.Clear()
-	}
-	if cuda.Lost(err) {
-		m.mu.Lock()
-		m.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
-		m.mu.Unlock()
-	}
-	return err
-}
 
 // Begin waits for one of two workspaces to be free, rather the first. Who came first gets
 // it first. The workspace must be left.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Stages say what a job took, stage by stage. Copying runs beside the kernels, and
@@ -12,7 +13,6 @@ import (
 // the whole.
 type Stages struct {
 	// On the host.
-	Open   time.Duration // fetching, labels, groups
 	Waited time.Duration // for the device, which other jobs had, and for Compiled
 	// Compiled is what loading kernels took that the machine had not loaded.
 	Compiled time.Duration
@@ -36,6 +36,16 @@ type Stages struct {
 	// Link is what the link to the device was measured to copy, in bytes a second,
 	// or 0.
 	Link float64
+}
+
+// Explain is what a query says of the stages.
+func (s *Stages) Explain() *plan.DeviceStages {
+	return &plan.DeviceStages{
+		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
+		Waited: s.Waited.Microseconds(), Compiled: s.Compiled.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
+		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Reduce: s.Reduce.Microseconds(), Result: s.Result.Microseconds(),
+		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
+	}
 }
 
 // CopyRate is what copying reached, in bytes a second.

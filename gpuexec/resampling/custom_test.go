@@ -50,7 +50,7 @@ func TestCustom(t *testing.T) {
 		"aggregates=sum&reaggregate=geomean":  "a custom aggregate needs the cores: geometric_mean: exp and log would have other bits on a GPU",
 		"aggregates=rms&reaggregate=max&by=a": "",
 	} {
-		require.Equal(t, want, Suits(planned(t, "metric=m&start=0&end=60&every=1m&"+text, examples(t)...)), text)
+		require.Equal(t, want, planned(t, "metric=m&start=0&end=60&every=1m&"+text, examples(t)...).Unsuited(), text)
 	}
 	many, names := []custom.Source{}, []string{}
 	for i := range 9 {
@@ -59,7 +59,7 @@ func TestCustom(t *testing.T) {
 		many, names = append(many, s), append(names, s.Name, "rate:"+s.Name)
 	}
 	for n, want := range map[int]string{16: "", 17: "more than 16 custom aggregates are not computed at once on the GPU"} {
-		require.Equal(t, want, Suits(planned(t, "metric=m&start=0&end=60&every=1m&aggregates="+strings.Join(names[:n], ","), many...)))
+		require.Equal(t, want, planned(t, "metric=m&start=0&end=60&every=1m&aggregates="+strings.Join(names[:n], ","), many...).Unsuited())
 	}
 }
 
@@ -71,7 +71,7 @@ func TestExamples(t *testing.T) {
 	for _, s := range examples(t) {
 		for _, group := range []string{"", "&by=job", "&by=job&reaggregate=mean"} {
 			form := "metric=m&every=5m&start=0&end=36000&aggregates=count," + s.Name + ",rate:" + s.Name + group
-			if Suits(planned(t, form, examples(t)...)) == "" {
+			if planned(t, form, examples(t)...).Unsuited() == "" {
 				computed++
 				check(t, a, synthetic.Storage{Selection: sel}, form, form, examples(t)...)
 			}
@@ -104,7 +104,7 @@ func TestRandomCustom(t *testing.T) {
 			form = regexp.MustCompile("reaggregate=[a-z]+").ReplaceAllString(form, "reaggregate=random")
 			again++
 		}
-		if reason := Suits(planned(t, form, s)); reason != "" {
+		if reason := planned(t, form, s).Unsuited(); reason != "" {
 			require.Contains(t, reason, "without merge", form)
 			continue
 		}
@@ -161,7 +161,7 @@ func TestOperations(t *testing.T) {
 	}
 	a := on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20})
 	for len(names) > 0 {
-		n := min(mostPrograms, len(names))
+		n := min(16, len(names))
 		form := fmt.Sprintf("metric=m&every=1m&start=0&end=%d&aggregates=%s", 60*len(ts)/2, strings.Join(names[:n], ","))
 		check(t, a, synthetic.Storage{Selection: sel}, form, form, all...)
 		names = names[n:]

@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -28,7 +29,7 @@ var little = pipeline.Options{Memory: 32 << 20, Staging: 1 << 20}
 
 // over are the results of a request over a selection by an accelerator, which are released with the
 // test, if not before. It may name the examples.
-func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
+func over(t testing.TB, ctx context.Context, a offload.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
 	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
 	if err == nil {
 		t.Cleanup(got.Release)
@@ -210,17 +211,17 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := planned(t, someHours+"mean")
 	pieces := 0
-	task := &resample.Task{Plan: p, Selection: sel, GroupOf: make([]int32, 400), Groups: 400, Ended: func() error {
+	task := &resample.Task{Plan: p, Input: offload.Input{Selection: sel, From: 0, To: 36_000_000 - 1, Windows: p.Grid.N(), GroupOf: make([]int32, 400), Groups: 400, Ended: func() error {
 		if ctx.Err() != nil {
 			return promql.ErrQueryCanceled("test")
 		}
 		return nil
-	}}
+	}}}
 	for i := range task.GroupOf {
 		task.GroupOf[i] = int32(i)
 	}
-	_, err := Evaluate(ctx, a.Machine, task, func(c *resample.Cells) error { pieces++; cancel(); c.Release(); return nil })
-	var request *RequestError
+	err := Evaluate(ctx, a.Machine, task, func(c *offload.Rows) error { pieces++; cancel(); c.Release(); return nil }, &pipeline.Outcome{})
+	var request *pipeline.RequestError
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("test"))
 	require.Equal(t, 1, pieces)

@@ -7,10 +7,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
-	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
@@ -35,6 +34,25 @@ type groupSlot struct {
 // cells is the number of groups times buckets.
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
+// Place implements pipeline.Product.
+func (p *groups) Place() error {
+	p.take()
+	p.FetchRest()
+	p.fetched()
+	r, err := p.divide()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.slots, groupSlot.squares) {
+		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
+	}
+	if err := p.Lay(r); err != nil || p.order == nil {
+		return err
+	}
+	return p.order.claim(p.job)
+}
+
+// take takes device memory for the device alone, and fetched for what is fetched.
 func (p *groups) take() {
 	for s, outputs := range p.t.States() {
 		slot := groupSlot{source: s, outputs: outputs}
@@ -42,7 +60,7 @@ func (p *groups) take() {
 			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), p.custom[r]
 			slot.source = slices.IndexFunc(p.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
 		} else {
-			slot.parts, slot.custom = uint32(p.sources[s].Parts), p.sources[s].custom
+			slot.parts, slot.custom = uint32(p.sources[s].Contents.Parts), p.sources[s].custom
 		}
 		fields := abi.RunFields(slot.parts)
 		if slot.custom != nil {
@@ -81,13 +99,6 @@ func (p *groups) fetched() {
 			}
 		}
 	}
-}
-
-func (p *groups) room(r *layout.Room) error {
-	if slices.ContainsFunc(p.slots, groupSlot.squares) {
-		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
-	}
-	return nil
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.
@@ -192,12 +203,14 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-func (p *groups) results(fetched []byte) error {
+// Results implements pipeline.Product.
+func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, o)
 	n := int(p.buckets.Count)
 	words := (n + 63) / 64
-	cells := &resample.Cells{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
-	for g := range cells.Groups {
-		cells.Groups[g] = int32(g)
+	x := &offload.Rows{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
+	for g := range x.Groups {
+		x.Groups[g] = int32(g)
 	}
 	for i := range p.slots {
 		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
@@ -208,32 +221,32 @@ func (p *groups) results(fetched []byte) error {
 				}
 			}
 		})
-		cells.Present = append(cells.Present, present)
+		x.Present = append(x.Present, present)
 	}
 	for a := range p.values {
-		cells.Values = append(cells.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
+		x.Values = append(x.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
 	}
-	return p.hand(cells)
+	return p.Hand(x)
 }
 
 // order is what order statistics of groups need of all batches of a job: it stays on the device, in
 // memory of the store, until the last batch is there.
 type order struct {
-	block *resident.Block
-	runs  []launch.GroupRuns // by slot, which are sources; without keys where one has none
-	rows  []uint64           // the first row of each tile of series, over all batches
+	runs []launch.GroupRuns // by slot, which are sources; without keys where one has none
+	rows []uint64           // the first row of each tile of series, over all batches
 	// again is the number of slots whose values, one a run, are aggregated again by the median. A
 	// tile has a row for each bucket then.
 	again int
 
-	tileRows, members, first layout.Section // tables, see launch.GroupRuns
-	half                     layout.Section // a float64: the quantile of a median
+	tileRows layout.Section // tables, see launch.GroupRuns
+	members  pipeline.Members
+	half     layout.Section // a float64: the quantile of a median
 }
 
 // take takes device memory for the tables.
 func (o *order) take(j *job) {
 	o.tileRows = j.Take(8 * j.Places() / layout.Lanes)
-	o.members, o.first, o.half = j.Take(4*len(j.t.GroupOf)), j.Take(4*(j.t.Groups+1)), j.Take(8)
+	o.members, o.half = j.TakeMembers(), j.Take(8)
 }
 
 // claim claims the memory that all batches need, which the layout says.
@@ -268,10 +281,10 @@ func (o *order) claim(j *job) error {
 			n++
 		}
 	}
-	if o.block = resident.AddRoom(j.Store, j, n*each); o.block == nil {
+	at, ok := j.Claim(n * each)
+	if !ok {
 		return unsuited("the samples of its groups, which order statistics need at once, need more memory than the executor has on the device")
 	}
-	at := cuda.Pointer(o.block.At)
 	for _, is := range needs {
 		r := launch.GroupRuns{}
 		if is {
@@ -282,13 +295,6 @@ func (o *order) claim(j *job) error {
 		o.runs = append(o.runs, r)
 	}
 	return nil
-}
-
-// release gives the memory back once nothing of the job is under way.
-func (o *order) release(j *job) {
-	if o.block != nil {
-		j.Store.Discard([]*resident.Block{o.block})
-	}
 }
 
 // at is where what a batch has of a slot stays.
@@ -311,7 +317,7 @@ func (o *order) of(j *job, s int, b *pipeline.Batch, m *made) {
 // all is what all batches have of a slot.
 func (o *order) all(j *job, s int, n cuda.Pointer) launch.GroupRuns {
 	r := o.runs[s]
-	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members), j.At(o.first)
+	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
 	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
 	return r
 }
@@ -343,15 +349,11 @@ func (o *order) end(j *job, q launch.Queue, s int, n, found cuda.Pointer) error 
 
 // upload copies the tables to the device.
 func (o *order) upload(j *job, c *cuda.Context, s cuda.Stream) error {
-	first, members := j.Layout.Members(j.t.GroupOf, j.t.Groups)
 	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
-		return err
-	}
-	if err := pipeline.Upload(j.Job, c, s, o.members, members); err != nil {
 		return err
 	}
 	if err := pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}); err != nil {
 		return err
 	}
-	return pipeline.Upload(j.Job, c, s, o.first, first)
+	return o.members.Upload(j.Job, c, s)
 }

@@ -1,6 +1,6 @@
 // Package resampling computes resample requests on an NVIDIA GPU.
 //
-// In goes a resample.Task, as package resample offers it to an accelerator; out come its Cells,
+// In goes a resample.Task, as package resample offers it to an accelerator; out come rows of its groups,
 // with the same bits as the cores'. A task goes through the device in batches of series, as package
 // pipeline has it. Of a request without groups the aggregates of each series come back batch by
 // batch; otherwise states are merged into those of the groups, which come back at the end.
@@ -26,82 +26,29 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
-	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 )
 
-// Outcome is what computing a task came to.
-type Outcome struct {
-	Work   plan.Work
-	Runs   int64
-	Stages pipeline.Stages // what that took, as far as it came
-}
-
-// RequestError is an error of the request itself.
-type RequestError struct{ error }
-
-// Unwrap returns the error of the request.
-func (e *RequestError) Unwrap() error { return e.error }
-
-// smallTask is the most samples of a task, and buckets of all its series together, that a small
-// workspace is for: what takes a few ms.
-const smallTask = 64 << 20
-
-// Evaluate computes a task. What it makes goes to consume. A *pipeline.Unsuited says why the task
-// cannot be on the GPU, a *selection.CorruptError which chunk is corrupt; a *RequestError is the
-// request's own. Any other error is the device's.
-func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consume func(*resample.Cells) error) (o Outcome, err error) {
+// Evaluate computes a task. Its groups go to consume. Errors are as of pipeline.Machine.Evaluate.
+func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consume func(*offload.Rows) error, o *pipeline.Outcome) (err error) {
 	start := time.Now()
-	defer func() { o.Stages.Total = time.Since(start) }()
-	if reason := SuitsTask(t); reason != "" {
-		return o, unsuited(reason)
-	}
-	o.Stages.Link = m.Link()
 	custom := programsOf(t)
 	if err := custom.hold(m); err != nil {
-		return o, err
+		return err
 	}
 	if len(custom) > 0 {
-		o.Stages.Compiled = time.Since(start)
-		o.Stages.Waited = o.Stages.Compiled
+		took := time.Since(start)
+		o.Stages.Compiled, o.Stages.Waited, o.Stages.Total = took, took, took
 	}
 	defer func() { err = errors.Join(err, custom.release(m)) }()
-	m.Store.Sweep()
-	spaces := []*pipeline.Workspace{&m.Large}
-	if t.Selection.NumSamples() <= smallTask && len(t.GroupOf)*t.Grid.N() <= smallTask {
-		spaces = []*pipeline.Workspace{&m.Small, &m.Large}
-	}
-	for _, s := range spaces {
-		err = m.Run(ctx, s, &m.Large, &o.Stages, func(s *pipeline.Workspace) error { return compute(m, s, t, custom, consume, &o) })
-		if u := (*pipeline.Unsuited)(nil); !errors.As(err, &u) {
-			break // or the other workspace has more memory
-		}
-	}
-	if err != nil && t.Ended() != nil {
-		err = &RequestError{t.Ended()}
-	}
-	return o, err
-}
-
-// product is what a job makes of the states of runs: the pipeline's program, of which the job has what
-// all products do alike.
-type product interface {
-	pipeline.Program
-	// take takes device memory for the device alone, fetched for what is fetched.
-	take()
-	fetched()
-	// room notes what a batch takes besides its states.
-	room(r *layout.Room) error
-	// results says what was fetched.
-	results(fetched []byte) error
+	return m.Evaluate(ctx, t.In(), consume, func(j *pipeline.Job) pipeline.Product { return productOf(j, t, custom) }, o)
 }
 
 // job computes a task.
 type job struct {
 	*pipeline.Job
 	t       *resample.Task
-	out     *Outcome
-	consume func(*resample.Cells) error
 	custom  programs
 	sources []source
 	buckets launch.Buckets
@@ -112,48 +59,15 @@ type job struct {
 	points       layout.Section // uint32 a place: runs; fetched
 }
 
-func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
-	j := &job{t: t, out: o, consume: consume, custom: custom}
-	j.Job = &pipeline.Job{
-		Machine: m, Workspace: s, Ended: t.Ended, Stages: &o.Stages, Drop: true,
-		Selected: layout.Selected{Sel: t.Selection, GroupOf: t.GroupOf, Groups: t.Groups},
-	}
-	from, to := t.Reads()
-	j.Selected.From, j.Selected.To = from, to-1
-	j.sources = sourcesOf(t, custom)
+// productOf is the product that a task asks for.
+func productOf(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
+	j := &job{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
+	j.Drop = true
 	j.fuses = fuses(t, j.sources)
-	o.Stages.Fused = j.fuses
 	g := t.Grid
 	j.buckets = launch.Buckets{
-		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: from,
+		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: t.From,
 	}
-	var p product = &groups{job: j}
-	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {
-		p = &rows{job: j}
-	}
-	j.Program = p
-	if err := j.place(p); err != nil {
-		return err
-	}
-	if j.order != nil {
-		defer j.order.release(j)
-		if err := j.order.claim(j); err != nil {
-			return err
-		}
-	}
-	fetched, err := j.Run()
-	if err != nil {
-		return err
-	}
-	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
-		o.Runs += int64(n)
-	}
-	o.Work = plan.Work{Series: len(t.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
-	return p.results(fetched)
-}
-
-// place divides the workspace's memory and finds the layout.
-func (j *job) place(p product) error {
 	if j.buckets.Every == 0 {
 		n := int(j.buckets.Count)
 		j.starts, j.ends = j.Take(8*n), j.Take(8*n)
@@ -162,23 +76,32 @@ func (j *job) place(p product) error {
 	for i := range j.sources {
 		j.sources[i].quantiles = j.Take(8 * len(j.sources[i].ordered))
 	}
-	p.take()
-	j.FetchRest()
-	p.fetched()
+	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {
+		return &rows{j}
+	}
+	return &groups{job: j}
+}
+
+// divide divides the memory that is left, once a product has taken what it needs.
+func (j *job) divide() (r layout.Room, err error) {
 	j.points = j.Take(4 * j.Places())
 	r, ok := j.Divide()
 	if !ok {
-		return unsuited("its groups, with every bucket, need more memory than the executor has on the device")
+		return r, unsuited("its groups, with every bucket, need more memory than the executor has on the device")
 	}
 	for i := range j.sources {
 		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Fuses = j.fuses
-	if err := p.room(&r); err != nil {
-		return err
+	return r, nil
+}
+
+// note notes what was fetched besides the values.
+func (j *job) note(fetched []byte, o *offload.Outcome) {
+	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
+		o.Runs += int64(n)
 	}
-	return j.Lay(r)
 }
 
 // Begin implements pipeline.Program.
@@ -198,34 +121,6 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 		}
 	}
 	return j.Clear(c, s, j.points, 0)
-}
-
-// Reduce implements pipeline.Program.
-func (j *job) Reduce(launch.Queue, *pipeline.Batch) error { return nil }
-
-// Back implements pipeline.Program.
-func (j *job) Back(*pipeline.Batch) pipeline.Back { return pipeline.Back{} }
-
-// Consume implements pipeline.Program.
-func (j *job) Consume(*pipeline.Batch, *pipeline.Returned) error { return nil }
-
-// End implements pipeline.Program.
-func (j *job) End(*cuda.Context, cuda.Stream) error { return nil }
-
-// hand hands cells to whoever asked, whose error is the request's.
-func (j *job) hand(cells *resample.Cells) error {
-	if err := j.consume(cells); err != nil {
-		return &RequestError{err}
-	}
-	return nil
-}
-
-// Decode implements pipeline.Program.
-func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
-	if b.Chunks == 0 || j.fuses {
-		return nil
-	}
-	return q.DecodeSeries(&b.Batch)
 }
 
 // Compute implements pipeline.Program: the states of runs, and what is made of them alone.
@@ -295,8 +190,8 @@ func (s *source) bytes(t *resample.Task) int {
 // sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
 // not merge, these make the results at once.
 func sourcesOf(t *resample.Task, custom programs) (all []source) {
-	for _, of := range t.Sources() {
-		s := source{Source: of, fields: abi.RunFields(uint32(of.Parts)), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
+	for _, of := range t.Sources {
+		s := source{Source: of, fields: abi.RunFields(uint32(of.Contents.Parts)), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
 		if s.custom != nil && merges(t) {
 			s.fields = len(s.custom.Start)
 		}
@@ -346,7 +241,7 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	for i := range j.sources {
 		s := &j.sources[i]
 		m := made{Runs: launch.Runs{
-			Cells: cells, Parts: uint32(s.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
+			Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
 		}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
@@ -377,25 +272,3 @@ func (j *job) madeOf(s, a int, m *made) (number uint32, found cuda.Pointer) {
 	}
 	return j.t.Aggregates[a].GPU.Number(), 0
 }
-
-// Alone is an accelerator that has one machine compute every request: what that cannot compute is
-// an error. One request at a time may use it.
-type Alone struct {
-	*pipeline.Machine
-	Last Outcome // of the last request
-}
-
-// SuitsResample implements resample.Accelerator.
-func (*Alone) SuitsResample(p *resample.Plan) string { return Suits(p) }
-
-// Resample implements resample.Accelerator.
-func (a *Alone) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, _ bool) (o resample.Outcome, err error) {
-	a.Last, err = Evaluate(ctx, a.Machine, t, consume)
-	if request := (*RequestError)(nil); errors.As(err, &request) {
-		err = request.Unwrap()
-	}
-	return resample.Outcome{Work: a.Last.Work, Runs: a.Last.Runs}, err
-}
-
-// TaskOnCores implements resample.Accelerator.
-func (*Alone) TaskOnCores(*resample.Task, time.Duration) {}

@@ -15,9 +15,6 @@ import (
 	"github.com/promwarp/promwarp/resample/custom/ptx"
 )
 
-// mostPrograms is the most custom aggregates of a request: each is a pass over the samples.
-const mostPrograms = 16
-
 // program is a custom aggregate on the device.
 type program struct {
 	*custom.Portable
@@ -27,17 +24,6 @@ type program struct {
 
 // programs are those of a task, by their definitions.
 type programs map[*aggregate.Definition]*program
-
-// definitionsOf are what a plan makes of samples, and of that again.
-func definitionsOf(p *resample.Plan) (all []*aggregate.Definition) {
-	for _, a := range p.Aggregates {
-		all = append(all, a.Definition)
-	}
-	if p.Reaggregate != nil {
-		all = append(all, p.Reaggregate)
-	}
-	return all
-}
 
 // programsOf are the programs of a task, with the kernels that this needs, which are not loaded.
 func programsOf(t *resample.Task) programs {

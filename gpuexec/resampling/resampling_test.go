@@ -2,6 +2,7 @@ package resampling
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/custom"
@@ -301,18 +303,37 @@ func boundOf(m *pipeline.Machine) int {
 	return free + left
 }
 
+// Alone is an accelerator that has one machine compute every request, one at a time.
+type Alone struct {
+	*pipeline.Machine
+	Last pipeline.Outcome // of the last request
+}
+
+func (*Alone) Suits(l offload.Leaf) string { return l.Unsuited() }
+
+func (*Alone) OnCores(offload.Leaf, time.Duration) {}
+
+func (a *Alone) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
+	a.Last = pipeline.Outcome{}
+	err := Evaluate(ctx, a.Machine, l.(*resample.Task), consume, &a.Last)
+	if request := (*pipeline.RequestError)(nil); errors.As(err, &request) {
+		err = request.Err
+	}
+	return a.Last.Outcome, err
+}
+
 // counting is Alone that counts what it has computed.
 type counting struct {
 	Alone
 	computed, declined int
 }
 
-func (a *counting) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, forced bool) (resample.Outcome, error) {
-	if reason := SuitsTask(t); reason != "" {
+func (a *counting) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
+	if reason := SuitsData(l.(*resample.Task)); reason != "" {
 		a.declined++
-		return resample.Outcome{Declined: reason}, nil
+		return offload.Outcome{Declined: reason}, nil
 	}
-	o, err := a.Alone.Resample(ctx, t, consume, forced)
+	o, err := a.Alone.Evaluate(ctx, l, consume)
 	if err == nil {
 		a.computed++
 	}

@@ -5,19 +5,22 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // rows are the product of a request that answers each series. They come back batch by batch.
 type rows struct{ *job }
 
-func (p *rows) take()    {}
-func (p *rows) fetched() {}
-
 // words is the number of words of a series' bitmap.
 func (p *rows) words() int { return (int(p.buckets.Count) + 63) / 64 }
 
-func (p *rows) room(r *layout.Room) error {
+// Place implements pipeline.Product.
+func (p *rows) Place() error {
+	p.FetchRest()
+	r, err := p.divide()
+	if err != nil {
+		return err
+	}
 	values := len(p.t.Aggregates) * int(p.buckets.Count)
 	if !pipeline.Fits(values) {
 		return unsuited("the values of a series, with every bucket, need more page-locked memory than a buffer has")
@@ -25,7 +28,7 @@ func (p *rows) room(r *layout.Room) error {
 	r.Runs += 8 * layout.Lanes * values
 	r.Rest = 8 * layout.Lanes * len(p.sources) * p.words()
 	r.Back = r.Rest
-	return nil
+	return p.Lay(r)
 }
 
 // bitmaps are where those of a source are on the device, and rowsOf the rows by aggregate of the request.
@@ -71,20 +74,24 @@ func (p *rows) Back(b *pipeline.Batch) pipeline.Back {
 
 // Consume implements pipeline.Program.
 func (p *rows) Consume(b *pipeline.Batch, r *pipeline.Returned) error {
-	cells := &resample.Cells{Each: r.Each, Release: r.Release}
+	x := &offload.Rows{Each: r.Each, Release: r.Release}
 	for _, series := range b.Series {
-		cells.Groups = append(cells.Groups, p.t.GroupOf[series])
+		x.Groups = append(x.Groups, p.t.GroupOf[series])
 	}
 	for s := range p.sources {
-		cells.Present = append(cells.Present, layout.Of[uint64](r.Rest[s]))
+		x.Present = append(x.Present, layout.Of[uint64](r.Rest[s]))
 	}
 	row := r.Each * int(p.buckets.Count)
 	for _, of := range r.Values {
 		for a := range p.t.Aggregates {
-			cells.Values = append(cells.Values, of[a*row:(a+1)*row])
+			x.Values = append(x.Values, of[a*row:(a+1)*row])
 		}
 	}
-	return p.hand(cells)
+	return p.Hand(x)
 }
 
-func (p *rows) results([]byte) error { return nil }
+// Results implements pipeline.Product.
+func (p *rows) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, o)
+	return nil
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // merges reports whether the samples of several series go into one bucket.
@@ -32,29 +31,8 @@ const onDevice = aggregate.Count | aggregate.Sum | aggregate.Mean | aggregate.Ex
 // Kernels have the bits of the parts that package aggregate has.
 var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPart|abi.EndsPart|abi.SquaresPart|abi.WeightedPart)]
 
-// Suits says why a plan cannot be computed on a GPU, whatever its data, or nothing.
-func Suits(p *resample.Plan) string {
-	customs := 0
-	for _, d := range definitionsOf(p) {
-		if d.NoGPU != "" {
-			return fmt.Sprintf("the aggregate %s is not on the GPU: %s", d.Name, d.NoGPU)
-		}
-		code, reason := custom.PortableOf(d)
-		if reason != "" {
-			return fmt.Sprintf("a custom aggregate needs the cores: %s: %s", d.Name, reason)
-		}
-		if code != nil {
-			customs++
-		}
-	}
-	if customs > mostPrograms {
-		return fmt.Sprintf("more than %d custom aggregates are not computed at once on the GPU", mostPrograms)
-	}
-	return ""
-}
-
-// SuitsTask says why a task cannot be computed on a GPU, or nothing.
-func SuitsTask(t *resample.Task) string {
+// SuitsData says why the data of a task cannot be computed on a GPU, or nothing.
+func SuitsData(t *resample.Task) string {
 	switch {
 	case !t.Selection.OnlyFloats():
 		return "native histograms are not on the GPU"
@@ -65,7 +43,7 @@ func SuitsTask(t *resample.Task) string {
 	if !merges(t) && slices.ContainsFunc(t.Aggregates, ordered) && t.Selection.NumSamples() > most {
 		return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
 	}
-	return Suits(t.Plan)
+	return ""
 }
 
 // unsuited is the error of a task that needs more memory than there is.

@@ -1,8 +1,8 @@
 // Package progress counts what is done for a request while it is done, for those who look at it
 // meanwhile.
 //
-// Whoever shows requests makes a Request and puts it into the request's context by With. What
-// fetches, evaluates and answers tells it, by Of. Nothing depends on what it says.
+// Whoever shows requests makes a Request. What fetches, evaluates and answers has it as an argument,
+// nil where nobody looks, and tells it. Nothing depends on what it says.
 package progress
 
 import (

@@ -39,7 +39,7 @@ func (p *Placer) calibrate(ctx context.Context, d device.Opened) error {
 		}
 	}
 	start := time.Now()
-	c, err := measure(ctx, d.Executor, p.cpu)
+	c, err := measure(ctx, d.Machine, p.cpu)
 	if err != nil {
 		return err
 	}

@@ -8,34 +8,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// Placement says who evaluated a leaf, and why.
-type Placement struct {
-	gpuexec.Outcome          // zero but for Declined and WindowOnly where the cores are to evaluate it
-	Estimated       bool     // Estimate is set
-	Estimate        Estimate // the GPU's includes waiting for it
-	GPU             int      // the GPU's number, where one computed it
-}
 
 // The reasons that this package adds to those of gpuexec.
 const (
 	reasonCheaper = "the cores are expected to be faster"
 	reasonFailed  = "the GPU failed"
 	reasonCorrupt = "a chunk is corrupt, which the cores report"
+	// reasonCompiling is of what takes the cores less long than compiling.
+	reasonCompiling = "its kernels are being compiled for the GPU"
 )
 
-// Suits says why a node cannot be evaluated on any GPU at present, whatever its
-// data, or nothing.
-func (p *Placer) Suits(n plan.Node) string {
-	if reason := gpuexec.Suits(n); reason != "" {
+// A Placer is offered leaves.
+var _ offload.Accelerator = (*Placer)(nil)
+
+// Suits implements offload.Accelerator.
+func (p *Placer) Suits(l offload.Leaf) string {
+	if reason := l.Unsuited(); reason != "" {
 		return reason
 	}
 	_, reason := p.pick(nil, "")
@@ -50,70 +44,79 @@ func (p *Placer) Decline(reason string) {
 }
 
 // decline is the outcome of a leaf that the cores evaluate.
-func (p *Placer) decline(o Placement, reason string) (Placement, error) {
+func (p *Placer) decline(o offload.Outcome, reason string) (offload.Outcome, error) {
 	p.Decline(reason)
 	o.Declined = reason
 	return o, nil
 }
 
-// Evaluate has a leaf computed by a GPU where that is expected to be faster, or in any case
-// if forced, and otherwise declines it. The rows of a window alone go to consume, as
-// cpuexec.Accelerator says. Its error is the query's.
-func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error, forced bool) (o Placement, err error) {
-	if reason := gpuexec.SuitsLeaf(l); reason != "" {
+// Evaluate implements offload.Accelerator: it has a GPU compute a leaf where that is expected to be
+// faster, or in any case if forced.
+func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (o offload.Outcome, err error) {
+	if reason := gpuexec.Suits(l); reason != "" {
 		return p.decline(o, reason)
 	}
-	g, reason := p.pick(l.Selection, l.Window.Scan.String())
+	in := l.In()
+	g, reason := p.pick(in.Selection, l.Selector())
 	if g == nil {
 		return p.decline(o, reason)
 	}
-	size := SizeOf(l)
-	if o.Estimate, reason = p.estimate(&size, l.Selection, g, forced); reason != "" {
-		o.Estimated = true
-		return p.decline(o, reason)
+	size := l.Size()
+	e := p.estimate(&size, in.Selection, g)
+	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
+	if !in.Forced {
+		if reason := cheaper(e, l, g); reason != "" {
+			return p.decline(o, reason)
+		}
+		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
 	}
-	o.Estimated = true
 	computed, err := g.Evaluate(ctx, l, consume)
 	if err != nil {
-		if o.WindowOnly, reason, err = fallback(l.Done, err); err != nil {
+		if o.WindowOnly, reason, err = fallback(err); err != nil {
 			return o, err
 		}
 		return p.decline(o, reason)
 	}
-	o.Outcome, o.GPU = computed, g.Number()
-	p.model.Load().observe(Device, size, o.Stages.Total-o.Stages.Waited)
-	return o, nil
+	s, number := &computed.Stages, g.Number()
+	p.model.Load().observe(Device, size, s.Total-s.Waited)
+	o.Choice.Took, o.Choice.Device, o.Choice.Stages = s.Total.Microseconds(), &number, s.Explain()
+	computed.Choice, computed.Reason = o.Choice, o.Reason
+	return computed.Outcome, nil
 }
 
 // estimate is when each executor is expected to be done with work of that size, of whose bytes some
 // are on the GPU: behind what waits for the GPU, and on cores that all queries share. For a leaf on
-// the cores delays what GPUs do, too, whose every query needs cores. It says why the cores are to
-// do the work, if they are.
-func (p *Placer) estimate(size *Size, sel *selection.Selection, g gpu, forced bool) (e Estimate, reason string) {
+// the cores delays what GPUs do, too, whose every query needs cores.
+func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (e Estimate) {
 	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
 	e = p.model.Load().estimate(*size)
 	e[Device] += g.Wait()
 	e[Cores] *= time.Duration(max(1, p.serving.Load()))
-	if !forced && e.cheaper() == Cores {
-		reason = fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
+	return e
+}
+
+// cheaper says why the cores are to compute a leaf, by what is expected, or nothing. Where it is that
+// kernels must be compiled, they are, for the leaves to come.
+func cheaper(e Estimate, l offload.Leaf, g gpu) string {
+	if e.cheaper() == Cores {
+		return fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
 	}
-	return e, reason
+	if wait := g.Compiles(l); wait > 0 && e[Device]+wait >= e[Cores] {
+		g.Compile(l)
+		return reasonCompiling
+	}
+	return ""
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window
 // alone may be computed; or it returns the error, if that is of whoever asked.
-func fallback(ended func() error, err error) (windowOnly bool, reason string, _ error) {
-	var query *cpuexec.QueryError
-	var request *resampling.RequestError
-	var unsuited *gpuexec.Unsuited
+func fallback(err error) (windowOnly bool, reason string, _ error) {
+	var request *pipeline.RequestError
+	var unsuited *pipeline.Unsuited
 	var corrupt *selection.CorruptError
 	switch {
-	case errors.As(err, &query):
-		return false, "", query
 	case errors.As(err, &request):
-		return false, "", request.Unwrap()
-	case ended() != nil:
-		return false, "", ended()
+		return false, "", request.Err
 	case errors.As(err, &unsuited):
 		return unsuited.WindowOnly, unsuited.Reason, nil
 	case errors.As(err, &corrupt):
@@ -130,11 +133,10 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond)
 }
 
-// OnCores tells how long the cores took for a leaf. Leaves with start timestamps do not
-// count: no GPU evaluates them.
-func (p *Placer) OnCores(l *cpuexec.Leaf, took time.Duration) {
-	if m := p.model.Load(); m != nil && !l.Starts {
-		m.observe(Cores, SizeOf(l), took)
+// OnCores implements offload.Accelerator. Leaves that no GPU evaluates do not count.
+func (p *Placer) OnCores(l offload.Leaf, took time.Duration) {
+	if m := p.model.Load(); m != nil && gpuexec.Suits(l) == "" {
+		m.observe(Cores, l.Size(), took)
 	}
 }
 
@@ -172,86 +174,4 @@ func hash(selector string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(selector))
 	return int(h.Sum32() >> 1)
-}
-
-// A Placer is offered resample requests.
-var _ resample.Accelerator = (*Placer)(nil)
-
-// SuitsResample implements resample.Accelerator.
-func (p *Placer) SuitsResample(r *resample.Plan) string {
-	if reason := resampling.Suits(r); reason != "" {
-		return reason
-	}
-	_, reason := p.pick(nil, "")
-	return reason
-}
-
-// Resample implements resample.Accelerator: it has a GPU compute a request where that is expected
-// to be faster, or in any case if forced.
-func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, forced bool) (o resample.Outcome, err error) {
-	if reason := resampling.SuitsTask(t); reason != "" {
-		return p.declineTask(reason)
-	}
-	g, reason := p.pick(t.Selection, fmt.Sprint(t.Selectors))
-	if g == nil {
-		return p.declineTask(reason)
-	}
-	size := SizeOfTask(t)
-	e, reason := p.estimate(&size, t.Selection, g, forced)
-	if reason == "" && !forced {
-		if wait := g.Compiles(t); wait > 0 && e[Device]+wait >= e[Cores] {
-			g.Compile(t)
-			reason = reasonCompiling
-		}
-	}
-	if reason != "" {
-		return p.declineTask(reason)
-	}
-	computed, err := g.Resample(ctx, t, consume)
-	if err != nil {
-		if _, reason, err = fallback(t.Ended, err); err != nil {
-			return o, err
-		}
-		return p.declineTask(reason)
-	}
-	s := &computed.Stages
-	p.model.Load().observe(Device, size, s.Total-s.Waited)
-	o = resample.Outcome{Reason: "the request asks for it", Work: computed.Work, Runs: computed.Runs, Stages: stages(s)}
-	if !forced {
-		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
-	}
-	return o, nil
-}
-
-// reasonCompiling is why cores compute a request that would take them less long than compiling.
-const reasonCompiling = "its kernels are being compiled for the GPU"
-
-// declineTask is the outcome of a request that the cores compute.
-func (p *Placer) declineTask(reason string) (resample.Outcome, error) {
-	p.Decline(reason)
-	return resample.Outcome{Declined: reason}, nil
-}
-
-// TaskOnCores implements resample.Accelerator.
-func (p *Placer) TaskOnCores(t *resample.Task, took time.Duration) {
-	if m := p.model.Load(); m != nil && resampling.SuitsTask(t) == "" {
-		m.observe(Cores, SizeOfTask(t), took)
-	}
-}
-
-// stages are what a request took on a GPU, by the device's own clock but for the first two.
-func stages(s *pipeline.Stages) (all []resample.Stage) {
-	if s.Compiled > 0 {
-		all = append(all, resample.Stage{Name: "compile", Micros: s.Compiled.Microseconds()})
-	}
-	for _, stage := range []struct {
-		name string
-		took time.Duration
-	}{
-		{"device wait", s.Waited - s.Compiled}, {"prepare", s.Prepare}, {"transfer", s.Copy}, {"decode", s.Decode},
-		{"count_uniqs", s.Window}, {"merge", s.Reduce}, {"fetch back", s.Result},
-	} {
-		all = append(all, resample.Stage{Name: stage.name, Micros: stage.took.Microseconds()})
-	}
-	return all
 }

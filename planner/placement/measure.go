@@ -12,7 +12,9 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -42,9 +44,10 @@ const busyTime = 15 * time.Millisecond
 const clearlyMore = 3
 
 // measure finds the constants by timing whole leaves on both executors. It takes under a second.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
+func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := newMeasuring(ctx)
-	c = Constants{Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)), Link: x.Link(), Copy: m.copying(x)}
+	device := rates(cpu, &gpuexec.Alone{Machine: x})
+	c = Constants{Device: m.costs(device), Cores: m.costs(rates(cpu, nil)), Link: x.Link(), Copy: m.copying(x, device)}
 	return c, m.check(&c)
 }
 
@@ -102,12 +105,12 @@ func (m *measuring) costs(run evaluator) Costs {
 
 // copying measures how much longer a leaf takes if no chunk of it is on the device, less
 // the time in which the link copies the bytes of the chunks.
-func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
+func (m *measuring) copying(x *pipeline.Machine, run evaluator) time.Duration {
 	s := m.selection(someSeries, someSamples)
 	if m.err != nil {
 		return 0
 	}
-	run, g := rates(x.Run), grid(someSamples, usualStep)
+	g := grid(someSamples, usualStep)
 	there := m.median(func() error { return run(m.ctx, s, g) })
 	missing := m.median(func() error { x.Forget(s); return run(m.ctx, s, g) })
 	bytes := 0
@@ -170,10 +173,12 @@ func grid(samples int, step int64) plan.Grid {
 	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / int(step)}
 }
 
-// rates evaluates sums of rates.
-func rates(run func(context.Context, cpuexec.Job) (*plan.Matrix, error)) evaluator {
+// rates evaluates sums of rates, whose leaves an accelerator computes if there is one.
+func rates(cpu *cpuexec.Executor, x offload.Accelerator) evaluator {
 	return func(ctx context.Context, s *selection.Selection, g plan.Grid) error {
-		_, err := run(ctx, sumOfRates(s, g))
+		job := sumOfRates(s, g)
+		job.Accelerator = x
+		_, err := cpu.Run(ctx, job)
 		return err
 	}
 }

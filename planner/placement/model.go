@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // Constants are what a machine was measured to do.
@@ -49,7 +51,7 @@ func (e Estimate) cheaper() Executor {
 const handicap = 0.05
 
 // plain is the estimate by the constants alone, in seconds.
-func (c *Constants) plain(l Size) (s [executors]float64) {
+func (c *Constants) plain(l offload.Size) (s [executors]float64) {
 	series, samples, windows := float64(l.Series), float64(l.Samples), float64(l.Windows)
 	s[Cores] = c.Cores.estimate(series, samples*(1-l.Decoded*(1-handicap)), windows)
 	s[Device] = c.Device.estimate(series, samples, windows) + float64(l.Missing+l.Results)/c.Link
@@ -60,7 +62,7 @@ func (c *Constants) plain(l Size) (s [executors]float64) {
 }
 
 // Estimate is how long each executor takes for a leaf by the constants alone.
-func (c Constants) Estimate(l Size) (e Estimate) {
+func (c Constants) Estimate(l offload.Size) (e Estimate) {
 	for k, s := range c.plain(l) {
 		e[k] = time.Duration(s * float64(time.Second))
 	}
@@ -87,7 +89,7 @@ func newModel(c Constants) *model {
 }
 
 // estimate is how long each executor is expected to take for a leaf.
-func (m *model) estimate(l Size) (e Estimate) {
+func (m *model) estimate(l offload.Size) (e Estimate) {
 	plain := m.c.plain(l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +116,7 @@ const (
 )
 
 // observe notes how long an executor took for a leaf.
-func (m *model) observe(x Executor, l Size, took time.Duration) {
+func (m *model) observe(x Executor, l offload.Size, took time.Duration) {
 	s := m.c.plain(l)[x]
 	if took < tooShort || s <= 0 {
 		return

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/plan/offload"
+
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -30,23 +32,23 @@ func TestCheaper(t *testing.T) {
 	slow.Link = 100e6
 	for name, c := range map[string]struct {
 		c    Constants
-		l    Size
+		l    offload.Size
 		want Executor
 	}{
-		"nothing":                      {h200, Size{}, Cores},
-		"one series":                   {h200, Size{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
-		"ten series":                   {h200, Size{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
-		"just below the crossover":     {h200, Size{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
-		"just above it":                {h200, Size{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
-		"resident, a third of that":    {h200, Size{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
-		"a billion samples":            {h200, Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
-		"the same decoded":             {h200, Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
-		"few, decoded":                 {h200, Size{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
-		"results as large as samples":  {slow, Size{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
-		"many windows":                 {h200, Size{Samples: 10_000, Windows: 1e6}, Device},
-		"many series":                  {h200, Size{Series: 10_000, Samples: 10_000}, Device},
-		"a slow link":                  {slow, Size{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
-		"a slow link and all is there": {slow, Size{Samples: 100e6, Windows: 1e6}, Device},
+		"nothing":                      {h200, offload.Size{}, Cores},
+		"one series":                   {h200, offload.Size{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
+		"ten series":                   {h200, offload.Size{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
+		"just below the crossover":     {h200, offload.Size{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
+		"just above it":                {h200, offload.Size{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
+		"resident, a third of that":    {h200, offload.Size{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
+		"a billion samples":            {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
+		"the same decoded":             {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
+		"few, decoded":                 {h200, offload.Size{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
+		"results as large as samples":  {slow, offload.Size{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
+		"many windows":                 {h200, offload.Size{Samples: 10_000, Windows: 1e6}, Device},
+		"many series":                  {h200, offload.Size{Series: 10_000, Samples: 10_000}, Device},
+		"a slow link":                  {slow, offload.Size{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
+		"a slow link and all is there": {slow, offload.Size{Samples: 100e6, Windows: 1e6}, Device},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newModel(c.c).estimate(c.l)
@@ -68,7 +70,7 @@ func TestMonotone(t *testing.T) {
 		}
 		c := Constants{Cores: costs(), Device: costs(), Copy: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11}
 		m := newModel(c)
-		l := Size{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
+		l := offload.Size{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
 			m.observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
 		}
@@ -88,7 +90,7 @@ func TestMonotone(t *testing.T) {
 // that it happened to, and what is not chosen is given another chance.
 func TestLearning(t *testing.T) {
 	m := newModel(h200)
-	l := Size{Function: "rate", Samples: 10_000_000, Missing: 20_000_000, Windows: 1_000_000}
+	l := offload.Size{Function: "rate", Samples: 10_000_000, Missing: 20_000_000, Windows: 1_000_000}
 	first := m.estimate(l)
 	require.Equal(t, Device, first.cheaper())
 	for range 40 {
@@ -153,7 +155,7 @@ func ExampleConstants_Estimate() {
 		Copy:   360 * time.Microsecond, Link: 50e9,
 	}
 	for _, series := range []int64{1, 10, 100, 1000} {
-		e := measured.Estimate(Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
+		e := measured.Estimate(offload.Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
 		fmt.Printf("%4d series: cores %7v, GPU %7v\n", series, e[Cores].Round(time.Microsecond), e[Device].Round(time.Microsecond))
 	}
 	// Output:
@@ -239,7 +241,7 @@ func TestCrossover(t *testing.T) {
 	m := newModel(r.Crossover.Constants)
 	worst, far := 1.0, map[int64]bool{}
 	for _, p := range r.Crossover.Points {
-		l := Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
+		l := offload.Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
 		there := m.estimate(l)
 		l.Missing = int64(bytesPerSample * float64(p.Samples))
 		missing := m.estimate(l)
@@ -298,7 +300,7 @@ const simulatedCores = 16
 type client struct {
 	asked int
 	work  work
-	size  Size
+	size  offload.Size
 	began time.Duration // the leaf, once its turn has come
 	stage stage
 	left  float64 // of the stage, core-ns or GPU-ns
@@ -329,9 +331,9 @@ func (s *simulation) begin(c *client) {
 	k := c.asked % len(s.work)
 	c.work, c.began, c.done = s.work[k], s.now, s.p.Serve()
 	c.asked += 7
-	c.size = Size{Function: fmt.Sprint(k), Samples: int64(c.work.cores), Windows: int64(c.work.host + c.work.gpu)}
+	c.size = offload.Size{Function: fmt.Sprint(k), Samples: int64(c.work.cores), Windows: int64(c.work.host + c.work.gpu)}
 	chosen := s.mode
-	if _, reason := s.p.estimate(&c.size, nil, s, false); chosen == "auto" && reason != "" {
+	if e := s.p.estimate(&c.size, nil, s); chosen == "auto" && e.cheaper() == Cores {
 		chosen = "cpu"
 	}
 	if chosen == "cpu" {
@@ -442,7 +444,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"version": 2, "machine": "m", "measured": "9999-12-31T23:59:59Z"}`))
 	f.Add([]byte("[{}]"))
 	path := filepath.Join(f.TempDir(), "constants.json")
-	leaves := []Size{{}, {Function: "rate", Series: 1000, Samples: 1e6, Decoded: 0.5, Missing: 1 << 30, Windows: 1e6, Results: 1 << 20}}
+	leaves := []offload.Size{{}, {Function: "rate", Series: 1000, Samples: 1e6, Decoded: 0.5, Missing: 1 << 30, Windows: 1e6, Results: 1 << 20}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)

@@ -1,11 +1,11 @@
-// Package placement chooses for each leaf of a query, a window and perhaps what aggregates
-// it, whether the cores or a GPU evaluate it.
+// Package placement chooses for each leaf, of a query or a resample request, whether the cores or
+// a GPU evaluate it.
 //
-// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Placement: that a GPU computed
-// the leaf, with the results, or why the cores are to. It goes by a model: Constants, which
+// A Placer is asked with a leaf and returns its outcome: that a GPU computed the leaf, with the
+// results, or why the cores are to. It goes by a model: Constants, which
 // are measured on the machine when the first GPU opens, say how long both are expected to
 // take, and what happened corrects them. A wrong estimate costs time, never an answer, and
-// what goes wrong with a GPU never ends a query.
+// what goes wrong with a GPU never ends a request.
 //
 // Begin with Placer.Evaluate. The formula is Costs.
 package placement
@@ -20,16 +20,15 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/device"
-	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/instrument"
-	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
-// CPU and Opened.
+// Opened.
 type Options struct {
 	device.Options
 	// Workers is the number of cores that evaluate a query; 0 means all.
@@ -60,10 +59,9 @@ type gpu interface {
 	ResidentShare(sel *selection.Selection) float64
 	Leaves() int64
 	Wait() time.Duration
-	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
-	Compiles(t *resample.Task) time.Duration
-	Compile(t *resample.Task)
-	Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (resampling.Outcome, error)
+	Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (pipeline.Outcome, error)
+	Compiles(l offload.Leaf) time.Duration
+	Compile(l offload.Leaf)
 }
 
 // Open starts using GPUs. It fails, and waits for them, as device.Open does.
@@ -75,7 +73,7 @@ func Open(o Options) (*Placer, error) {
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
-	o.CPU, o.Opened = p.cpu, p.calibrate
+	o.Opened = p.calibrate
 	devices, err := device.Open(o.Options)
 	if err != nil {
 		return nil, err
@@ -162,7 +160,7 @@ func (p *Placer) Report() (r Report) {
 	}
 	r.Constants = &m.c
 	for n := int64(leastCrossing); n <= mostCrossing; n *= 2 {
-		l := Size{Series: n / crossingSamples, Samples: n, Windows: n / crossingSamples * crossingWindows}
+		l := offload.Size{Series: n / crossingSamples, Samples: n, Windows: n / crossingSamples * crossingWindows}
 		there := m.c.Estimate(l)
 		l.Missing = n * crossingBytes
 		r.Crossover = append(r.Crossover, Crossing{

@@ -19,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
@@ -62,21 +63,25 @@ func counters(t testing.TB, series int) *selection.Selection {
 	return s
 }
 
-// leafOf opens a leaf over so many series, of a selector.
+// leafOf is a leaf over so many series, of a selector, that a GPU is to compute.
 func leafOf(t testing.TB, ctx context.Context, series int, selector string) *cpuexec.Leaf {
-	job := sumOfRates(counters(t, series), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
+	job := sumOfRates(nil, plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	job.Node.(*plan.Aggregate).Input.(*plan.Window).Scan.Text = selector
-	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(ctx, job)
-	require.NoError(t, err)
+	l := cpuexec.LeafOf(job.Node)
+	l.Grid = job.Grid
+	l.Input = offload.Input{
+		Selection: counters(t, series), Windows: 8, GroupOf: make([]int32, series), Groups: 1, Forced: true, Ended: func() error { return plan.Ended(ctx) },
+	}
+	l.From, l.To = l.Window.Reads(l.Grid)
 	return l
 }
 
 // computedBy has a GPU compute a leaf, and returns its number.
 func computedBy(t testing.TB, p *Placer, l *cpuexec.Leaf) int {
-	o, err := p.Evaluate(t.Context(), l, nil, true)
+	o, err := p.Evaluate(t.Context(), l, nil)
 	require.NoError(t, err)
 	require.Empty(t, o.Declined)
-	return o.GPU
+	return *o.Choice.Device
 }
 
 // busy is a GPU with more leaves under way, which take so long.
@@ -135,7 +140,7 @@ func TestOneFails(t *testing.T) {
 	h.Configure("cuLaunchKernel:1=999")
 	failed := 0
 	for k := range 10 {
-		o, err := p.Evaluate(t.Context(), leafOf(t, t.Context(), 10, fmt.Sprint("m", k)), nil, true)
+		o, err := p.Evaluate(t.Context(), leafOf(t, t.Context(), 10, fmt.Sprint("m", k)), nil)
 		require.NoError(t, err)
 		if o.Declined != "" {
 			require.Contains(t, o.Declined, "the GPU failed: cuLaunchKernel: CUDA_ERROR_UNKNOWN")
@@ -155,7 +160,7 @@ func TestClosed(t *testing.T) {
 	p, h, _ := open(t, 1, nil)
 	p.Close()
 	require.Zero(t, h.Held())
-	o, err := p.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), nil, true)
+	o, err := p.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "the GPU is closed", o.Declined)
 }
@@ -166,9 +171,8 @@ func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	leaf := leafOf(t, ctx, 10, "m")
 	cancel()
-	o, err := p.Evaluate(ctx, leaf, nil, true)
-	var query *cpuexec.QueryError
-	require.ErrorAs(t, err, &query)
+	o, err := p.Evaluate(ctx, leaf, nil)
+	require.Equal(t, plan.Ended(ctx), err)
 	require.Empty(t, o.Declined)
 	require.Zero(t, l.Count("a GPU failed"))
 	require.Equal(t, 0, computedBy(t, p, leafOf(t, t.Context(), 10, "m")))
@@ -181,34 +185,33 @@ func TestWaiting(t *testing.T) {
 	slow.Cores.Sample = 1000
 	p, _, _ := open(t, 1, func(o *Options) { o.Constants = &slow })
 	l := leafOf(t, t.Context(), 200, "m")
-	o, err := p.Evaluate(t.Context(), l, nil, false)
+	l.Forced = false
+	o, err := p.Evaluate(t.Context(), l, nil)
 	require.NoError(t, err)
 	require.Empty(t, o.Declined)
 	defer keepBusy(p, 0, time.Hour)()
-	o, err = p.Evaluate(t.Context(), leafOf(t, t.Context(), 200, "m"), nil, false)
+	l = leafOf(t, t.Context(), 200, "m")
+	l.Forced = false
+	o, err = p.Evaluate(t.Context(), l, nil)
 	require.NoError(t, err)
 	require.Contains(t, o.Declined, reasonCheaper)
-	require.Greater(t, o.Estimate[Device], time.Hour)
+	require.Greater(t, o.Choice.GPU, time.Hour.Microseconds())
 }
 
 // TestForget: what was forgotten is copied again.
 func TestForget(t *testing.T) {
 	p, _, _ := open(t, 2, nil)
-	job := sumOfRates(counters(t, 200), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
-	var sel *selection.Selection
+	l := leafOf(t, t.Context(), 200, "m")
 	copied := func() int64 {
-		l, err := p.cpu.OpenLeaf(t.Context(), job)
-		require.NoError(t, err)
-		sel = l.Selection
-		o, err := p.Evaluate(t.Context(), l, nil, true)
+		o, err := p.Evaluate(t.Context(), l, nil)
 		require.NoError(t, err)
 		require.Empty(t, o.Declined)
-		return o.Stages.CopiedBytes
+		return o.Choice.Stages.Copied
 	}
 	first := copied()
 	require.Positive(t, first)
 	require.Less(t, copied(), first)
-	p.Forget(sel)
+	p.Forget(l.Selection)
 	require.Equal(t, first, copied())
 }
 
@@ -216,7 +219,7 @@ func TestForget(t *testing.T) {
 func TestSize(t *testing.T) {
 	for _, series := range []int{0, 1, 511, 512, 5000} {
 		l := leafOf(t, t.Context(), series, "m")
-		size := SizeOf(l)
+		size := l.Size()
 		require.InDelta(t, series*shortSamples, size.Samples, 1)
 		require.EqualValues(t, series, size.Series)
 		require.EqualValues(t, series*8, size.Windows)
@@ -364,7 +367,7 @@ func TestResampleCustom(t *testing.T) {
 	require.Equal(t, "its kernels are being compiled for the GPU", ask("0", resample.ChooseBySize).Work.Reason)
 	gpus, _ := p.gpus()
 	sel := counters(t, 2000)
-	task := &resample.Task{Plan: planned("0", resample.ChooseBySize), Selection: sel, GroupOf: make([]int32, 2000), Groups: 1}
+	task := &resample.Task{Plan: planned("0", resample.ChooseBySize), Input: offload.Input{Selection: sel, GroupOf: make([]int32, 2000), Groups: 1}}
 	require.Eventually(t, func() bool { return gpus[0].Compiles(task) == 0 }, time.Minute, time.Millisecond)
 	got := ask("0", resample.ChooseBySize)
 	require.Equal(t, "gpu", got.Work.Executor, got.Work.Reason)

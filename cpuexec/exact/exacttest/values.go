@@ -36,3 +36,34 @@ func RequireSame(t require.TestingT, want, got []float64, of string) {
 		require.Equal(t, math.Float64bits(want[k]), math.Float64bits(got[k]), "%s: %v and %v", of, want[k], got[k])
 	}
 }
+
+// Abreast counts the steps that were made at once, and those before which this ended.
+type Abreast struct {
+	Vectors     bool // whether any can be
+	steps, ends int
+}
+
+// Require checks that of steps as many were made as can be at once, up to four of which one is bad,
+// that each is what want says, and that the others of out are untouched: those not made and four more.
+func (d *Abreast) Require(t require.TestingT, made int, out []float64, bad func(k int) bool, want func(k int) float64) {
+	steps := len(out) - 4
+	require.Zero(t, made%4)
+	require.LessOrEqual(t, made, steps)
+	for k := range made {
+		require.False(t, bad(k), "step %d", k)
+		require.Equal(t, math.Float64bits(want(k)), math.Float64bits(out[k]), "step %d: %v, %v", k, want(k), out[k])
+	}
+	if d.Vectors && made+4 <= steps {
+		require.True(t, bad(made) || bad(made+1) || bad(made+2) || bad(made+3), "step %d", made)
+		d.ends++
+	}
+	for _, v := range out[made:] {
+		require.Equal(t, 0.5, v)
+	}
+	d.steps += made
+}
+
+// Enough requires that these were many.
+func (d *Abreast) Enough(t require.TestingT) {
+	require.True(t, !d.Vectors || d.steps > 15_000 && d.ends > 150, "%+v", d)
+}

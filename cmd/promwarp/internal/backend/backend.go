@@ -49,6 +49,7 @@ type Backend struct {
 // reader is the cache of one store, or what joins those of several.
 type reader interface {
 	storage.SampleAndChunkQueryable
+	selection.Source
 	api.Dropper
 }
 

@@ -84,7 +84,7 @@ type Canary struct {
 // New returns a canary that compares nothing until Set.
 func New(o Options) *Canary {
 	c := &Canary{Options: o, turn: make(chan struct{}, 1), often: rate.Sometimes{First: 10, Interval: 10 * time.Second}}
-	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), ownKey{}, true))
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Set(Settings{})
 	f := instrument.With(o.Registerer)
 	c.compared = f.Counters("promwarp_compare_queries_total", "Queries that were asked of promwarp and the upstream again, by whether the answers were the same, different, different though Prometheus's engine inside promwarp has promwarp's (upstream), or undecided.", "verdict")
@@ -110,15 +110,12 @@ func (c *Canary) Close() {
 // Pending is the number of queries that wait or are compared.
 func (c *Canary) Pending() int { return int(c.pending.Load()) }
 
-// ownKey is in the contexts of a canary's own requests.
-type ownKey struct{}
-
-// Answered is told of a query that was evaluated, with the context of its request. One that
-// Prometheus's engine evaluated alone is not compared.
-func (c *Canary) Answered(ctx context.Context, q promql.Query) {
+// Answered is told of a query that was evaluated, and of the address that it was asked from. One that
+// Prometheus's engine evaluated alone is not compared, nor are those from inside, as the canary's own.
+func (c *Canary) Answered(client string, q promql.Query) {
 	ours, ok := q.(engine.Query)
 	stmt, isQuery := q.Statement().(*parser.EvalStmt)
-	if !ok || !isQuery || ctx.Value(ownKey{}) != nil || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
+	if !ok || !isQuery || client == inside.Client || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
 		return
 	}
 	_, newest := promql.FindMinMaxTime(stmt)

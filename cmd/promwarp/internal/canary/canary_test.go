@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/inside"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
@@ -116,7 +117,7 @@ func TestVerdicts(t *testing.T) {
 			canary := New(o)
 			defer canary.Close()
 			canary.Set(s)
-			canary.Answered(t.Context(), asked{text: c.query, end: time.Unix(946684800, 0), executors: "cpu"})
+			canary.Answered("10.0.0.1:1", asked{text: c.query, end: time.Unix(946684800, 0), executors: "cpu"})
 			require.Eventually(t, func() bool { return canary.Pending() == 0 }, 20*time.Second, time.Millisecond)
 			of := canary.skipped
 			switch c.counted {
@@ -149,7 +150,7 @@ func TestWhen(t *testing.T) {
 		})})
 		skipped := func(why string) float64 { return testutil.ToFloat64(c.skipped.WithLabelValues(why)) }
 		tell := func(text string, ago time.Duration) {
-			c.Answered(t.Context(), asked{text: text, end: time.Now().Add(-ago), executors: "cpu"})
+			c.Answered("10.0.0.1:1", asked{text: text, end: time.Now().Add(-ago), executors: "cpu"})
 		}
 		tell("a", time.Hour)
 		c.Set(Settings{Fraction: 1, Timeout: time.Minute})
@@ -157,8 +158,8 @@ func TestWhen(t *testing.T) {
 		tell("a offset -5m", 0)
 		tell("a", time.Hour) // whoever waits longer does not hold it up
 		tell("a", -2*time.Hour)
-		c.Answered(t.Context(), asked{text: "a", executors: "prometheus"})
-		c.Answered(c.ctx, asked{text: "a", executors: "cpu"})
+		c.Answered("10.0.0.1:1", asked{text: "a", executors: "prometheus"})
+		c.Answered(inside.Client, asked{text: "a", executors: "cpu"})
 		tell(`a{b="`+string(bytes.Repeat([]byte{'x'}, longestQuery))+`"}`, time.Hour)
 		time.Sleep(time.Hour)
 		synctest.Wait()

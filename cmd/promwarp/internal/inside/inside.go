@@ -15,6 +15,9 @@ import (
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
+// Client is the remote address of requests from inside, which no connection has.
+const Client = "promwarp"
+
 // Transport is an http.RoundTripper that asks the handler. A body must be closed, which ends the
 // handler's writing and waits until it has returned.
 type Transport struct{ http.Handler }
@@ -22,7 +25,7 @@ type Transport struct{ http.Handler }
 // RoundTrip implements http.RoundTripper.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.RemoteAddr, r.RequestURI = "promwarp", r.URL.RequestURI()
+	r.RemoteAddr, r.RequestURI = Client, r.URL.RequestURI()
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/remoteread/reduce"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
@@ -174,7 +175,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.Release()
 		return nil, config.Usage(err)
 	}
-	var gpus resample.Accelerator
+	var gpus offload.Accelerator
 	if s.gpus != nil {
 		gpus = s.gpus
 	}

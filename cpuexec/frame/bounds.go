@@ -1,0 +1,196 @@
+package frame
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+)
+
+// Bounds are the windows of all steps: the samples Lo[k] to Hi[k], the end
+// excluded.
+type Bounds struct {
+	Lo, Hi []int32
+	memory []int32 // where both are, the start of one window beside the end of another
+
+	From, To int   // steps that enclose those with samples
+	total    int   // samples in all of them
+	least    int32 // samples in one of them between From and To, at least
+	Most     int   // and at most
+	watch    watch
+}
+
+// find fills b with the windows of s over samples at the times t, and any with a bitmap of
+// the steps that have a sample. Of an instant selector the window is the newest
+// sample alone.
+func (b *Bounds) find(t *times, s Span, any []uint64) dense.Counts {
+	runs := s.useful(t.runs)
+	if len(runs.Even) == 0 {
+		t.List()
+	}
+	b.From, b.To = s.stepsOf(t.at(0), t.at(t.n-1))
+	b.search(t, runs, &s)
+	clear(b.Lo[:b.From])
+	clear(b.Hi[:b.From])
+	for step := b.To; step < len(b.Lo); step++ {
+		b.Lo[step], b.Hi[step] = int32(t.n), int32(t.n)
+	}
+	return b.Count(any)
+}
+
+// search finds the windows between from and to.
+func (b *Bounds) search(t *times, runs column.Runs, s *Span) {
+	steps, interval := s.Grid.Steps, s.Grid.Interval
+	b.memory = slices.Grow(b.memory[:0], 2*steps)[:2*steps]
+	end := s.Scan.Times(s.Grid.At(b.From))
+	width := steps // steps from the start of a window to its end
+	if len(runs.Even) > 0 && !s.Instant && s.Width%interval == 0 && s.Width/interval < int64(b.To-b.From) {
+		width = int(s.Width / interval)
+	}
+	b.Lo, b.Hi = b.memory[:steps], b.memory[width:width+steps]
+	lo, hi := b.Lo[b.From:b.To], b.Hi[b.From:b.To]
+	switch {
+	case len(runs.Even) == 0:
+		s.notAfter(t.List(), end, lo, hi)
+	case width < steps: // most starts of windows are the ends of others
+		runs.NotAfter(end-s.Width, interval, b.memory[b.From:b.To+width])
+	default:
+		runs.NotAfter(end, interval, hi)
+		runs.NotAfter(end-s.Width, interval, lo)
+	}
+	for k := 0; s.Instant && k < len(hi); k++ {
+		lo[k] = max(lo[k], hi[k]-1)
+	}
+}
+
+// Count counts the windows with samples, and these, and notes the former in any.
+func (b *Bounds) Count(any []uint64) (c dense.Counts) {
+	clear(any)
+	lo, hi := b.Lo[b.From:b.To], b.Hi[b.From:b.To]
+	least, most, total, n := spread(lo, hi)
+	for k := n; k < len(hi); k++ {
+		n := hi[k] - lo[k]
+		least, most, total = min(least, n), max(most, n), total+int64(n)
+	}
+	b.least, b.Most, b.total = least, int(most), int(total)
+	c.MaxWindow = b.Most
+	c.Points = b.mark(any, 1)
+	if steps := len(b.Lo); steps > 0 {
+		c.LastWindow = int(b.Hi[steps-1] - b.Lo[steps-1])
+	}
+	return c
+}
+
+// mark notes in bitmap, which is clear, the steps whose windows have so many samples or more,
+// and returns how many they are.
+func (b *Bounds) mark(bitmap []uint64, samples int32) (points int) {
+	if b.least >= samples {
+		dense.Row{Present: bitmap}.Mark(b.From, b.To-b.From)
+		return b.To - b.From
+	}
+	for k := b.From; k < b.To; {
+		w, end := k>>6, min(b.To, (k>>6+1)<<6)
+		word := filled(b.Lo[k:end], b.Hi[k:end], samples) << (k & 63)
+		bitmap[w] |= word
+		points += bits.OnesCount64(word)
+		k = end
+	}
+	return points
+}
+
+// filled tells which of up to 64 windows have so many samples or more.
+func filled(lo, hi []int32, samples int32) (word uint64) {
+	bit := uint64(1)
+	for k, hi := range hi {
+		word |= bit & -uint64(uint32(samples-1-hi+lo[k])>>31)
+		bit <<= 1
+	}
+	return word
+}
+
+// alike returns how many steps from k on have windows like its: with as many samples,
+// as far from the window's ends and from each other. Runs that end before are dropped
+// from e, of the samples of b; steps are interval ms apart.
+func (b *Bounds) alike(k int, e *column.EvenRuns, interval int64) int {
+	lo, hi := b.Lo[k], b.Hi[k]
+	for len(*e) > 0 && (*e)[0].To <= lo {
+		*e = (*e)[1:]
+	}
+	if len(*e) == 0 {
+		return 1
+	}
+	r := &(*e)[0]
+	if lo <= r.From || hi > r.To || interval%r.Every != 0 || r.Late > 0 {
+		return 1 // windows begin before the run, or end behind it
+	}
+	stride := int32(interval / r.Every)
+	n := min(int((r.To-hi)/stride)+1, b.To-k)
+	if n > 1 && b.Hi[k+n-1]-hi != int32(n-1)*stride {
+		n-- // the next run begins within that window
+	}
+	return n
+}
+
+// First and End enclose the samples in all windows. Samples outside, which
+// depend on how the series is cut into chunks, must not matter.
+func (b *Bounds) First() int32 { return b.Lo[0] }
+
+func (b *Bounds) End() int32 { return b.Hi[len(b.Hi)-1] }
+
+// GiveUp reports whether the query has ended, so that the windows from step k on
+// need not be computed.
+func (b *Bounds) GiveUp(k int) bool { return b.watch.over(int(b.Hi[k] - b.Lo[k])) }
+
+// Overlap reports whether the windows hold more than times the samples and the
+// steps. Then what they share is worth keeping from one to the next.
+func (b *Bounds) Overlap(times int) bool {
+	return b.total > 0 && b.total > times*(int(b.End()-b.First())+len(b.Lo))
+}
+
+// Watched returns b with a watch of its own, which ends when done is closed.
+func (b *Bounds) Watched(done <-chan struct{}) Bounds {
+	own := *b
+	own.watch = watch{done: done}
+	return own
+}
+
+// watch lets the loop over the windows of one series, which may hold billions of
+// samples together, notice that the query has ended: a loop that gives up leaves
+// a result that nobody reads, since the query's error comes before it.
+type watch struct {
+	done  <-chan struct{} // of the query's context
+	since int             // samples since the last look
+}
+
+// watchEvery is the number of samples between two looks, some milliseconds of
+// the slowest function.
+const watchEvery = 1 << 15
+
+// over counts n more samples and reports whether to give up.
+func (w *watch) over(n int) bool {
+	if w.since += n; w.since < watchEvery {
+		return false
+	}
+	w.since = 0
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Each fills out with f of each step that has samples, lo to hi.
+func (b *Bounds) Each(out dense.Row, f func(k int, lo, hi int32) float64) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	for k, lo := range b.Lo {
+		if b.GiveUp(k) {
+			break
+		}
+		if hi := b.Hi[k]; lo < hi {
+			cur.Set(k, f(k, lo, hi))
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// Package frame finds the windows of a grid's steps over the times of samples.
+//
+// A Span, which is the grid and how far windows reach, and the times of a series (column.Times) go
+// into Frames; a Frame comes out: where the windows of all steps begin and end (Bounds), and what
+// functions need of them besides values: what differences are extrapolated by (Extrapolation), where
+// extended windows begin and end (Edges), and the times' part in least-squares lines (Trend). It
+// never looks at a value.
+//
+// Series that are scraped together have the same times and share a Frame, which is made once.
+//
+// Start with Frames.Over and Bounds.
+package frame
+
+import (
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+)
+
+// Frame is the windows of all steps over one list of sample times: what a window
+// function needs besides the values. Series that are scraped together have the
+// same times and share a frame, so that finding the windows costs once what it
+// would cost for each.
+type Frame struct {
+	times
+	Span   Span
+	Bounds              // of the windows
+	Any    []uint64     // bitmap of the steps with a sample
+	Counts dense.Counts // of a function with a value wherever there is a sample
+
+	own  []int64 // times that are no shared list's
+	made sync.Once
+
+	extra     Extrapolation // made when first needed, or
+	ends      Edges         // of extended windows
+	extraMade sync.Once
+	line      []Trend // made when first needed
+	lineMade  sync.Once
+}
+
+// reset makes f the frame of s over its times.
+func (f *Frame) reset(s Span) {
+	f.Span = s
+	f.extraMade = sync.Once{}
+	f.lineMade = sync.Once{}
+	words := (s.Grid.Steps + 63) / 64
+	f.Any = slices.Grow(f.Any[:0], words)[:words]
+	f.Counts = f.find(&f.times, s, f.Any)
+}
+
+// times are the times of a frame's samples: runs where there are some, and else, or where
+// somebody asks, a list.
+type times struct {
+	n    int
+	of   column.Times // with tail for its own
+	tail []int64
+	runs column.Runs
+
+	once   sync.Once
+	ts     []int64
+	joined []int64     // memory for ts where they are in no other
+	memory column.Runs // for runs
+}
+
+// set makes t the times of, with tail in place of its own.
+func (t *times) set(of column.Times, tail []int64) {
+	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
+	t.runs = of.Runs(tail, &t.memory)
+	t.once = sync.Once{}
+}
+
+// List returns all times in ms.
+func (t *times) List() []int64 {
+	t.once.Do(func() { t.ts = t.of.Join(t.tail, &t.joined) })
+	return t.ts
+}
+
+// at is the time of sample i in ms.
+func (t *times) at(i int) int64 {
+	if i >= t.of.Known {
+		return t.tail[i-t.of.Known]
+	}
+	if len(t.runs.Even) == 0 {
+		return t.List()[i]
+	}
+	k := sort.Search(len(t.runs.Even), func(k int) bool { return int(t.runs.Even[k].To) > i })
+	return t.runs.At(k, int32(i))
+}
+
+// release gives back what is borrowed.
+func (t *times) release() {
+	t.ts, t.of, t.runs = nil, column.Times{}, column.Runs{}
+}

@@ -1,0 +1,111 @@
+package frame
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+)
+
+// Frames are the frames that come up while a window is evaluated over many
+// series. Several goroutines use them: whoever looks for a frame that is there
+// takes no lock, since all look for one with each series.
+type Frames struct {
+	Span    Span
+	byTimes sync.Map // frames by timesKey
+
+	mu  sync.Mutex // of who adds one
+	all []*Frame   // those that are kept
+	// How often times that were decoded for one series had a frame already, and how often not.
+	hits, misses atomic.Int64
+}
+
+// timesKey tells times apart quickly, if not for certain.
+type timesKey struct {
+	place               column.Place // of those that are a shared list's
+	shared, own         int          // how many of these there are, and of others
+	first, middle, last int64        // of the others
+}
+
+// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
+// bytes each.
+const maxFrameSteps = 1 << 20
+
+var framePool = sync.Pool{New: func() any { return new(Frame) }}
+
+// NewFrames are no frames yet, of windows of s.
+func NewFrames(s Span) *Frames { return &Frames{Span: s} }
+
+// Over returns the frame over t, of which there must be at least one. single is
+// the caller's own, for times that no other series is expected to have.
+func (f *Frames) Over(t column.Times, single *Frame) *Frame {
+	fr := f.known(t)
+	if fr == nil {
+		single.set(t, t.Own)
+		single.reset(f.Span)
+		return single
+	}
+	fr.made.Do(func() {
+		fr.set(t, fr.own)
+		fr.reset(f.Span)
+	})
+	return fr
+}
+
+// known returns the frame that series with times t share, or nil if they have
+// none. It looks for another series that was decoded as long as that has been worth it.
+func (f *Frames) known(t column.Times) *Frame {
+	misses := f.misses.Load()
+	if !t.Several() || t.Known == 0 && misses > 64 && f.hits.Load() < misses {
+		return nil
+	}
+	key := timesKey{place: t.Place(), shared: t.Known, own: len(t.Own)}
+	if n := len(t.Own); n > 0 {
+		key.first, key.middle, key.last = t.Own[0], t.Own[n/2], t.Own[n-1]
+	}
+	found, ok := f.byTimes.Load(key)
+	if !ok {
+		found, ok = f.add(key, t.Own)
+	}
+	if fr, _ := found.(*Frame); fr != nil && slices.Equal(fr.own, t.Own) {
+		if ok && t.Known == 0 {
+			f.hits.Add(1)
+		}
+		return fr
+	}
+	return nil
+}
+
+// add adds a frame to keep over times that begin with a shared list's, and returns it: nil if there
+// are enough, or the one that somebody else has just added.
+func (f *Frames) add(key timesKey, own []int64) (found any, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if found, ok = f.byTimes.Load(key); ok {
+		return found, true
+	}
+	if key.shared == 0 {
+		f.misses.Add(1)
+	}
+	if len(f.all) >= 16 && len(f.all)*f.Span.Grid.Steps >= maxFrameSteps {
+		return nil, false
+	}
+	fr := framePool.Get().(*Frame)
+	fr.made = sync.Once{}
+	fr.own = append(fr.own[:0], own...)
+	f.all = append(f.all, fr)
+	f.byTimes.Store(key, fr)
+	return fr, false
+}
+
+// Release gives back what the frames have borrowed, and them. None may be used any
+// more.
+func (f *Frames) Release() {
+	for _, fr := range f.all {
+		fr.release()
+		framePool.Put(fr)
+	}
+	f.all = nil
+	f.byTimes.Clear()
+}

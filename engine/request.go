@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/promwarp/promwarp/internal/progress"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Request is a query, and how it is to be evaluated.
+type Request struct {
+	Storage storage.Queryable
+	Options promql.QueryOpts // nil has Prometheus's defaults
+	Query   string
+	Start   time.Time
+	End     time.Time     // of a range query
+	Step    time.Duration // 0 means an instant query at Start
+
+	Mode Mode // empty is Auto
+	// Strict makes it an error rather than a warning that a forced executor cannot take all of
+	// the query.
+	Strict bool
+	Exact  plan.Exact // empty means as exact as the engine's options say
+	// Statistics asks for those that Prometheus's engine keeps. Executors count no samples
+	// otherwise, and with results kept from earlier queries the largest number of samples held at
+	// once is not known.
+	Statistics bool
+	// Progress is told how far the evaluation has come; nil tells nobody.
+	Progress *progress.Request
+	// Plan says that the query's plan is to be shown when it has ended.
+	Plan bool
+}
+
+// By has an engine make the request's query that knows nothing of executors.
+func (r *Request) By(ctx context.Context, e promql.QueryEngine) (promql.Query, error) {
+	if r.Step == 0 {
+		return e.NewInstantQuery(ctx, r.Storage, r.Options, r.Query, r.Start)
+	}
+	return e.NewRangeQuery(ctx, r.Storage, r.Options, r.Query, r.Start, r.End, r.Step)
+}
+
+// Mode says which executor a request wants.
+type Mode string
+
+const (
+	// Auto has executors evaluate what they can, on GPUs what is expected to be faster there.
+	Auto Mode = "auto"
+	// CPU runs on cpuexec whatever it can compute, however small.
+	CPU Mode = "cpu"
+	// GPU runs on a GPU every window, with what aggregates it, that one can
+	// compute, however small, and the rest as CPU does.
+	GPU Mode = "gpu"
+	// Prometheus leaves the whole query to Prometheus's engine.
+	Prometheus Mode = "prometheus"
+)
+
+// ParseMode reads the value of a request's executor parameter; the empty
+// string is Auto.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case "":
+		return Auto, nil
+	case Auto, CPU, GPU, Prometheus:
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown executor %.100q: use auto, cpu, gpu or prometheus", s)
+}
+
+// thing is what a mode forces, in words.
+func (m Mode) thing() string {
+	if m == GPU {
+		return "a GPU"
+	}
+	return "an executor"
+}

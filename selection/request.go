@@ -1,0 +1,137 @@
+package selection
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/promwarp/promwarp/internal/progress"
+)
+
+// Request is what samples are read for. The zero value is told of nothing.
+type Request struct {
+	Stats    *Stats            // of what is read
+	Progress *progress.Request // of the same, while it is read
+	// Whole says that no source may be left out where it fails, since the answer cannot carry a
+	// warning.
+	Whole bool
+}
+
+// Source is what a Request's samples are read from.
+type Source interface {
+	// Open returns a reader for the times from mint to maxt (ms, both included).
+	Open(r Request, mint, maxt int64) Reader
+}
+
+// Storage is a source for one request, as Prometheus's packages know it. Its queriers are Queriers.
+type Storage struct {
+	Source
+	Request Request
+}
+
+// Querier implements storage.Queryable.
+func (s Storage) Querier(mint, maxt int64) (storage.Querier, error) {
+	return &SeriesQuerier{Reader: s.Open(s.Request, mint, maxt), Mint: mint, Maxt: maxt}, nil
+}
+
+// ChunkQuerier implements storage.ChunkQueryable. The chunks are those that overlap mint to maxt.
+func (s Storage) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	return &ChunkQuerier{Reader: s.Open(s.Request, mint, maxt), Mint: mint, Maxt: maxt}, nil
+}
+
+// For returns q for a request. What is no Source, and so knows of none, is returned as it is.
+func For(q storage.SampleAndChunkQueryable, r Request) storage.SampleAndChunkQueryable {
+	if s, ok := q.(Source); ok {
+		return Storage{s, r}
+	}
+	return q
+}
+
+// Stats collects what was done to read for a request. Fields are added to, so one Stats serves
+// several selectors.
+type Stats struct {
+	TilesHit      atomic.Int64 // old tiles answered from memory
+	TilesSubsumed atomic.Int64 // old tiles answered from those of a wider selector
+	TilesFetched  atomic.Int64 // old tiles that were not there
+	Fetches       atomic.Int64 // of what was not there, the youngest stretch's included
+	SharedFetches atomic.Int64 // those that another query had started already
+	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
+	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
+	FetchNanos    atomic.Int64 // time spent waiting for fetches, own and shared, in ns
+
+	mu        sync.Mutex
+	exchanges []Exchange
+	unlisted  int // further ones
+	name      string
+	upstreams []*Stats
+	err       error
+}
+
+// Exchange is how one request of a fetch to its source went.
+type Exchange struct {
+	MinT, MaxT  int64 // what was asked for, in ms since the epoch, both included
+	Sent, Ended time.Time
+	FirstByte   time.Time // of the answer's body; zero if none came
+	Bytes       int64     // of the answer's body, as it came
+	Series      int       // of the answer; none if the request failed
+	Samples     int64
+	Outcome     string // ok, or how it failed
+}
+
+// mostExchanges is how many exchanges Stats lists.
+const mostExchanges = 64
+
+// Add adds an exchange that has ended.
+func (s *Stats) Add(one Exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.exchanges) == mostExchanges {
+		s.unlisted++
+		return
+	}
+	s.exchanges = append(s.exchanges, one)
+}
+
+// Exchanges returns the first exchanges that were started for the request and that have ended, in the
+// order in which they did, and how many there were besides.
+func (s *Stats) Exchanges() (all []Exchange, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.exchanges), s.unlisted
+}
+
+// Of returns the statistics of each of several upstreams, which are a part of s.
+func (s *Stats) Of(names []string) []*Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.upstreams == nil {
+		for _, name := range names {
+			s.upstreams = append(s.upstreams, &Stats{name: name})
+		}
+	}
+	return s.upstreams
+}
+
+// Upstreams returns the statistics of all upstreams in the order they are listed in; none if there
+// are not several.
+func (s *Stats) Upstreams() []*Stats { return s.Of(nil) }
+
+// Name is the name of the upstream that s is of.
+func (s *Stats) Name() string { return s.name }
+
+// Fail notes why answers are without the upstream that s is of.
+func (s *Stats) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// Err says why answers are without the upstream that s is of; nil if they are not.
+func (s *Stats) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
