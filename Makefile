@@ -144,13 +144,13 @@ footprint:      ## how many functions, files and packages of promwarp a cold req
 	cd e2e && $(GO) run ./footprint
 
 ATTACK ?= 3m
-attack: build   ## ask a freshly started promwarp for everything that may kill it, all at once for ATTACK (3m), then by 500 clients; ARGS are the attack's
+attack: build   ## ask a freshly started promwarp for everything that may kill it, all at once for ATTACK (3m); ARGS are the attack's
 	cd e2e && $(GO) run ./attack -for $(ATTACK) $(ARGS)
 
 RACELOAD ?= 1m
 raceload:       ## the attack's load, everything at once for RACELOAD (1m), on a promwarp under the race detector; any report fails
 	CGO_ENABLED=1 $(GO) build -race -o $(BUILD)/promwarp-race ./cmd/promwarp
-	cd e2e && $(GO) run ./attack -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -bars=false -patience 10 -for $(RACELOAD) -crowd 0 $(ARGS)
+	cd e2e && $(GO) run ./attack -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -bars=false -patience 10 -for $(RACELOAD) $(ARGS)
 
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB names a mirror of https://vuln.go.dev

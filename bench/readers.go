@@ -109,7 +109,7 @@ func readers(ctx context.Context, r *rig) error {
 	return r.ask(ctx, r.settledQuestions(named(23*time.Hour, time.Minute,
 		"rate-by-job", "sum by (job) (rate(http_requests_total[5m]))",
 		"max-by-instance", "max by (instance) (node_memory_bytes)",
-		"sum-up", "sum(up)")...), cs, 1)
+		"sum-up", "sum(up)")...), cs)
 }
 
 // reduced has readers evaluate range queries over all samples, at about 720 steps, from all samples
@@ -144,7 +144,7 @@ func reduced(ctx context.Context, r *rig) error {
 		"max-of-5m", "max_over_time(node_memory_bytes[5m])",
 		"rate-5m", "sum by (job) (rate(http_requests_total[5m]))",
 		"rate-1h", "sum by (job) (rate(http_requests_total[1h]))",
-		"irate", "irate(http_requests_total[5m])")...), cs, 1)
+		"irate", "irate(http_requests_total[5m])")...), cs)
 }
 
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ func dashboards(ctx context.Context, r *rig) error {
 	r.shown.Compare(report.Prometheus, report.VictoriaMetrics, "VM ×")
 	r.shown.Compare(report.VictoriaMetrics, report.PromwarpFirst, "first/VM ×")
 	r.shown.Compare(report.VictoriaMetrics, report.Promwarp, "repeated/VM ×")
-	err = r.ask(ctx, r.questions(queries.All...), cs, 1)
+	err = r.ask(ctx, r.questions(queries.All...), cs)
 	r.peaks(cs)
 	return err
 }
@@ -87,7 +86,7 @@ func (r *rig) firsts(ctx context.Context, qs []question) error {
 	r.shown.Details = true
 	r.shown.Compare(report.Prometheus, report.PromwarpFirst, "first ×")
 	r.shown.Compare(report.PromwarpFirst, second, "first/second ×")
-	return r.ask(ctx, qs, cs, 1)
+	return r.ask(ctx, qs, cs)
 }
 
 // named are queries at a step, by name and expression in turn.
@@ -144,7 +143,7 @@ func clients(ctx context.Context, r *rig) error {
 	r.shown.Compare(report.Prometheus, peers.Promwarp, "Prometheus ×")
 	r.shown.Compare(report.VictoriaMetrics, peers.Promwarp, "VM ×")
 	qs := r.questions(queries.All[:16]...)
-	if err := r.ask(ctx, qs, cs, 1); err != nil {
+	if err := r.ask(ctx, qs, cs); err != nil {
 		return err
 	}
 	for _, n := range r.options.clients {
@@ -186,7 +185,7 @@ func onCores(ctx context.Context, r *rig) error {
 				r.shown.Compare(its, ours, its+"/promwarp ×")
 			}
 		}
-		err = r.ask(ctx, r.questions(all...), cs, 2*runtime.GOMAXPROCS(0))
+		err = r.ask(ctx, r.questions(all...), cs)
 		r.peaks(cs)
 		r.stop()
 		if err != nil {
@@ -219,7 +218,7 @@ func compressed(ctx context.Context, r *rig) error {
 			c.gzip, c.names = true, []string{packed}
 			cs = append(cs, c)
 		}
-		err = r.ask(ctx, r.questions(all...), cs, 2*runtime.GOMAXPROCS(0))
+		err = r.ask(ctx, r.questions(all...), cs)
 		r.stop()
 		if err != nil {
 			return err
@@ -249,7 +248,7 @@ func tables(ctx context.Context, r *rig) error {
 			"start": {strconv.FormatInt(r.data.Start/1000-300, 10)}, "end": {strconv.FormatInt(r.data.Options.End/1000, 10)},
 		}}})
 	}
-	return r.ask(ctx, qs, cs, 1)
+	return r.ask(ctx, qs, cs)
 }
 
 func on(peer string, cores int) string {

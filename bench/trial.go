@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"net/url"
 	"runtime"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/queries"
 	"github.com/promwarp/promwarp/bench/report"
+	"github.com/promwarp/promwarp/engine/compare"
 )
 
 // question is what contenders are asked: a query up to a time, or any other request.
@@ -83,9 +83,8 @@ type trial struct {
 	*rig
 	question
 	contenders []contender
-	parts      int // in which Prometheus is asked for the right answer, all at once
 	row        *report.Row
-	want       *answer.Matrix
+	want       *compare.Answer
 	took       map[string][]cost
 	buf        bytes.Buffer
 }
@@ -97,13 +96,13 @@ type cost struct {
 }
 
 // ask asks contenders all questions, and writes the results as they come. The right answer is
-// Prometheus's, which is asked for in parts of the range.
-func (r *rig) ask(ctx context.Context, qs []question, cs []contender, parts int) error {
+// Prometheus's.
+func (r *rig) ask(ctx context.Context, qs []question, cs []contender) error {
 	for _, c := range cs {
 		r.shown.Contend(c.names...)
 	}
 	for i, q := range qs {
-		t := &trial{rig: r, question: q, contenders: cs, parts: parts, row: r.shown.Row(q.Name), took: map[string][]cost{}}
+		t := &trial{rig: r, question: q, contenders: cs, row: r.shown.Row(q.Name), took: map[string][]cost{}}
 		if q.Step > 0 {
 			t.row.Expr, t.row.Range, t.row.Step = q.Expr, model.Duration(min(q.Range, q.length)).String(), model.Duration(q.Step).String()
 		}
@@ -252,8 +251,8 @@ func (t *trial) judge(ctx context.Context, c *contender, name string, a answer.A
 	case c.other:
 		t.row.Other = ""
 	default:
-		t.row.Points = got.Points()
-		return t.data.know(t.key(), sum, got.Points())
+		t.row.Points = answer.Points(got)
+		return t.data.know(t.key(), sum, answer.Points(got))
 	}
 	return nil
 }
@@ -269,32 +268,17 @@ func sha256Of(a answer.Answer) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// reference is Prometheus's answer, which it computes on one core: its steps in parts, all at once.
-func (t *trial) reference(ctx context.Context) (*answer.Matrix, error) {
-	span := min(t.Range, t.length)
-	steps := int(span/t.Step) + 1
-	parts := make([]*answer.Matrix, min(t.parts, steps))
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range parts {
-		first, last := i*steps/len(parts), (i+1)*steps/len(parts)-1
-		part := t.Query
-		part.Range = time.Duration(last-first) * t.Step
-		group.Go(func() error {
-			form := part.Form(t.end.Add(time.Duration(last)*t.Step-span), math.MaxInt64)
-			a, err := answer.Ask(ctx, t.source.URL, answer.Request{Path: t.request.Path, Form: form}, nil)
-			if err == nil {
-				parts[i], err = a.Parse()
-			}
-			if err == nil && len(parts) == 1 {
-				err = t.data.know(t.key(), sha256Of(a), parts[i].Points())
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+// reference is Prometheus's answer.
+func (t *trial) reference(ctx context.Context) (*compare.Answer, error) {
+	a, err := answer.Ask(ctx, t.source.URL, t.request, nil)
+	if err != nil {
 		return nil, err
 	}
-	return answer.Join(parts), nil
+	want, err := a.Parse()
+	if err != nil {
+		return nil, err
+	}
+	return want, t.data.know(t.key(), sha256Of(a), answer.Points(want))
 }
 
 // keep puts what was measured into the row.

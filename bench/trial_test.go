@@ -100,7 +100,7 @@ func newTable(t *testing.T, rounds int, answers map[string]string) *table {
 // ask has the table asked one query.
 func (f *table) ask(t *testing.T) *report.Row {
 	q := f.question(queries.Query{Name: "up", Expr: "up", Step: time.Minute})
-	require.NoError(t, f.rig.ask(t.Context(), []question{q}, f.contenders, 1))
+	require.NoError(t, f.rig.ask(t.Context(), []question{q}, f.contenders))
 	return f.shown.Row("up")
 }
 
@@ -164,20 +164,6 @@ func TestTrialErrors(t *testing.T) {
 	require.Contains(t, row.Other, "too much")
 	require.NotContains(t, row.Costs, report.VictoriaMetrics)
 	require.Equal(t, 1, strings.Count(strings.Join(f.order(t), "\n"), report.VictoriaMetrics))
-}
-
-// The right answer is asked for in parts of the range, all of which are there.
-func TestReference(t *testing.T) {
-	f := newTable(t, 1, nil)
-	tr := &trial{rig: f.rig, question: f.question(queries.Query{Name: "up", Expr: "up", Range: 10 * time.Minute, Step: time.Minute}), parts: 4}
-	m, err := tr.reference(t.Context())
-	require.NoError(t, err)
-	require.Len(t, m.Series, 1)
-	var times []int64
-	for _, p := range m.Series[0].Floats {
-		times = append(times, p.T/1000)
-	}
-	require.Equal(t, []int64{3000, 3060, 3120, 3240, 3300, 3420, 3480, 3600}, times)
 }
 
 func TestLoad(t *testing.T) {

@@ -363,7 +363,7 @@ func TestAttackShort(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "attack")
 	require.NoError(t, goBuild(".", "-o", bin, "./attack"))
 	attack := exec.CommandContext(t.Context(), bin, "-bars="+strconv.FormatBool(os.Getenv("E2E_BARS") != ""), "-patience", "6",
-		"-promwarp-bin", promwarpBin, "-prometheus-bin", prometheusBin, "-series", "680", "-for", "6s", "-crowd", "1s")
+		"-promwarp-bin", promwarpBin, "-prometheus-bin", prometheusBin, "-series", "680", "-for", "6s")
 	out, err := attack.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "aborted requests: ")

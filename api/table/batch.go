@@ -22,35 +22,32 @@ type batch struct {
 type codes struct {
 	index []int32
 	nulls
-	last int32 // of the rows from len(index) on, which are not written yet; -1 for null
 }
 
-// add says which code the rows from the given one on have. Neighbouring series often have the same.
-func (c *codes) add(code int32, from int) {
-	if code != c.last {
-		c.fill(from)
-		c.last = code
-	}
-}
-
-// fill writes the rows before end.
-func (c *codes) fill(end int) {
+// append adds rows of one code, which is -1 for null.
+func (c *codes) append(code int32, rows int) {
 	first := len(c.index)
-	if first == end {
-		return
+	for range rows {
+		c.index = append(c.index, max(code, 0))
 	}
-	c.index = c.index[:end]
-	index := max(c.last, 0)
-	for row := first; row < end; row++ {
-		c.index[row] = index
-	}
-	c.set(first, end, c.last < 0)
+	c.set(first, first+rows, code < 0)
 }
 
 // floats are the cells of a column.
 type floats struct {
 	values []float64
 	nulls
+}
+
+// append adds cells, of which stale markers may be null.
+func (f *floats) append(values []float64, nullable bool) {
+	first := len(f.values)
+	f.values = append(f.values, values...)
+	if nullable {
+		f.setStale(first, values)
+		return
+	}
+	f.set(first, len(f.values), false)
 }
 
 // nulls says which rows are null: those whose bit is not set.

@@ -40,7 +40,7 @@ func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error)
 		columns = append(columns, parquetColumn{name, value})
 	}
 	l := &long{t: t, dict: d}
-	all, rows, _ := t.longRows(len(d.names))
+	all, rows := t.longRows(len(d.names))
 	return func(to io.Writer) error { return l.write(newParquet(to, t, columns, d, rows)) }, t.longBytes(d) + rowGroupBytes(len(columns)*all), nil
 }
 

@@ -41,11 +41,10 @@ func Example() {
 }
 
 // small has batches be so small that tables of tests have many.
-func small(t testing.TB, cells, direct int) {
-	wasLong, wasWide, wasDirect := longCells, wideCells, directRows
-	wasParquet := parquetCells
-	longCells, wideCells, directRows, parquetCells = cells, cells, direct, 3*cells
-	t.Cleanup(func() { longCells, wideCells, directRows, parquetCells = wasLong, wasWide, wasDirect, wasParquet })
+func small(t testing.TB, cells int) {
+	wasLong, wasWide, wasParquet := longCells, wideCells, parquetCells
+	longCells, wideCells, parquetCells = cells, cells, 3*cells
+	t.Cleanup(func() { longCells, wideCells, parquetCells = wasLong, wasWide, wasParquet })
 }
 
 // check writes a table in every format and layout, and reads it back.
@@ -65,7 +64,7 @@ func TestFormats(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range 150 {
-		small(t, 1+r.IntN(200), 1+r.IntN(20))
+		small(t, 1+r.IntN(200))
 		table, m := random(r, r.IntN(8), r.IntN(40), 1+r.IntN(3), r.IntN(2) == 0)
 		check(t, table, m)
 	}
@@ -113,41 +112,11 @@ func TestEnds(t *testing.T) {
 	require.Empty(t, d.values)
 }
 
-// seen calls itself with each batch.
-type seen func(b *batch)
-
-func (s seen) write(b *batch) error { s(b); return nil }
-func (s seen) close() error         { return nil }
-
-// TestNoCopies: batches of long series, and of the wide layout, refer to the values of the matrix.
-func TestNoCopies(t *testing.T) {
-	m := &plan.Matrix{Grid: plan.Grid{Interval: 1, Steps: directRows}}
-	for i := range 3 {
-		m.Rows = append(m.Rows, plan.Row{Labels: labels.FromStrings("i", string(rune('a'+i))), Values: make([]float64, directRows), Runs: []plan.Run{{First: 0, Len: int32(directRows)}}})
-	}
-	table, err := Of(t.Context(), m)
-	require.NoError(t, err)
-	batches := 0
-	require.NoError(t, (&long{t: table, dict: table.dictionaries()}).write(seen(func(b *batch) {
-		require.Same(t, &m.Rows[batches].Values[0], &b.columns[0].values[0])
-		require.Same(t, &table.Times[0], &b.times[0])
-		batches++
-	})))
-	require.Equal(t, 3, batches)
-	w, err := newWide(table, maxWideArrow)
-	require.NoError(t, err)
-	require.NoError(t, w.write(seen(func(b *batch) {
-		for i := range m.Rows {
-			require.Same(t, &m.Rows[i].Values[0], &b.columns[i].values[0])
-		}
-	})))
-}
-
 // FuzzArrow: any table is read back from its Arrow stream as it was, whatever the size of batches.
 func FuzzArrow(f *testing.F) {
 	f.Add(uint64(1), byte(3), byte(20), byte(2), byte(30), byte(4), true)
-	f.Fuzz(func(t *testing.T, seed uint64, series, times, columns, cells, direct byte, nullable bool) {
-		small(t, 1+int(cells), 1+int(direct))
+	f.Fuzz(func(t *testing.T, seed uint64, series, times, columns, cells, _ byte, nullable bool) {
+		small(t, 1+int(cells))
 		table, m := random(rand.New(rand.NewPCG(seed, 0)), int(series%16), int(times), 1+int(columns%4), nullable)
 		require.Equal(t, m.long(), readArrow(t, written(t, table, "arrow", false)))
 		require.Equal(t, m.wide(), readArrow(t, written(t, table, "arrow", true)))

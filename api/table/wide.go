@@ -31,7 +31,8 @@ type wideColumn struct {
 	labels labels.Labels
 	of     string // the column of the table, nothing if it has only one
 	name   string
-	next   cursor
+	run    int // the first that is not wholly written
+	value  int // of it the first
 }
 
 // title is the name of the column: the column of the table and the series, as PromQL writes it.
@@ -122,8 +123,8 @@ func (w *wide) bytes() int64 {
 
 // write writes all rows.
 func (w *wide) write(to batchWriter) error {
-	buffers := make([][]float64, len(w.columns))
 	b := batch{columns: make([]floats, len(w.columns))}
+	buffers := make([][]float64, len(w.columns))
 	for first := 0; first < len(w.times); first += w.rows() {
 		end := min(first+w.rows(), len(w.times))
 		b.times = w.times[first:end]
@@ -153,37 +154,47 @@ func (w *wide) row(time int32) int {
 	return int(w.rank[time])
 }
 
-// direct are the values of rows from first to before end where these lie in the table as they are
-// in the column, or nil.
+// direct are the values of rows from first to before end where they lie in the table as they are in the
+// column, or nil.
 func (c *wideColumn) direct(w *wide, first, end int) []float64 {
-	time, ok := c.next.time(c.Cells)
-	if !ok || w.rank != nil || int(time) != first || c.Runs[c.next.run].Len-c.next.in < int32(end-first) {
+	for c.run < len(c.Runs) && w.row(c.Runs[c.run].First)+int(c.Runs[c.run].Len) <= first {
+		c.value += int(c.Runs[c.run].Len)
+		c.run++
+	}
+	if c.run == len(c.Runs) {
 		return nil
 	}
-	values := c.Values[c.next.value : c.next.value+end-first]
-	c.next.skip(c.Cells, int32(end-first))
-	return values
+	row := w.row(c.Runs[c.run].First)
+	if row > first || row+int(c.Runs[c.run].Len) < end {
+		return nil
+	}
+	return c.Values[c.value+first-row : c.value+end-row]
 }
 
-// fill puts the values of rows from first to before end where they belong.
+// fill puts the values of rows from first to before end where they belong. The times of a run are those
+// of rows one after the other.
 func (c *wideColumn) fill(w *wide, f *floats, first, end int) {
-	done := 0 // rows of the batch
-	for {
-		time, ok := c.next.time(c.Cells)
-		row := end
-		if ok {
-			row = min(end, w.row(time))
+	clear(f.values)
+	done := first
+	for ; c.run < len(c.Runs); c.run++ {
+		length := int(c.Runs[c.run].Len)
+		row := w.row(c.Runs[c.run].First)
+		from, to := max(row, first), min(row+length, end)
+		if from < to {
+			f.set(done-first, from-first, true)
+			values := c.Values[c.value+from-row : c.value+to-row]
+			copy(f.values[from-first:], values)
+			if w.t.Nullable {
+				f.setStale(from-first, values)
+			} else {
+				f.set(from-first, to-first, false)
+			}
+			done = to
 		}
-		clear(f.values[done : row-first])
-		f.set(done, row-first, true)
-		done = row - first
-		if row == end {
-			return
+		if row+length > end {
+			break // the next batch goes on with it
 		}
-		v := c.Values[c.next.value]
-		f.values[done] = v
-		f.set(done, done+1, w.t.isNull(v))
-		done++
-		c.next.skip(c.Cells, 1)
+		c.value += length
 	}
+	f.set(done-first, end-first, true)
 }

@@ -14,7 +14,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,70 +103,25 @@ func (a Answer) Err() error {
 	return fmt.Errorf("status %d: %s", a.Code, a.Body[:min(len(a.Body), 300)])
 }
 
-// Matrix is a parsed answer of a range query: its series by labels, and its warnings and infos.
-type Matrix struct {
-	Series  []compare.Series
-	Notices []string
-}
-
 // Points is the number of points of all series.
-func (m *Matrix) Points() (n int) {
-	for _, s := range m.Series {
+func Points(a *compare.Answer) (n int) {
+	for _, s := range a.Series {
 		n += len(s.Floats)
 	}
 	return n
 }
 
 // Difference says where got differs from want, nothing if it does not. Values may be apart as
-// Prometheus's and promwarp's may. Of notices the kinds are compared: some name the range that was
-// asked for, which Join does not know.
-func Difference(want, got *Matrix) string {
-	if w, g := kinds(want.Notices), kinds(got.Notices); !slices.Equal(w, g) {
-		return fmt.Sprintf("warnings and infos %q instead of %q", g, w)
+// Prometheus's and promwarp's may.
+func Difference(want, got *compare.Answer) string {
+	if d := compare.Differ(want, got, plan.Tolerance); d != nil {
+		return d.String()
 	}
-	d := compare.Differ(&compare.Answer{Series: want.Series}, &compare.Answer{Series: got.Series}, plan.Tolerance)
-	if d == nil {
-		return ""
-	}
-	return d.String()
-}
-
-func kinds(notices []string) (kinds []string) {
-	for _, n := range notices {
-		n, _, _ = strings.Cut(n, ", from buckets")
-		kinds = append(kinds, n)
-	}
-	slices.Sort(kinds)
-	return slices.Compact(kinds)
-}
-
-// Join puts answers for parts of a range together, in the order of time.
-func Join(parts []*Matrix) *Matrix {
-	all := &Matrix{}
-	at := map[string]int{}
-	for _, p := range parts {
-		for _, s := range p.Series {
-			name := s.Labels.String()
-			i, ok := at[name]
-			if !ok {
-				i, at[name] = len(all.Series), len(all.Series)
-				all.Series = append(all.Series, compare.Series{Labels: s.Labels})
-			}
-			all.Series[i].Floats = append(all.Series[i].Floats, s.Floats...)
-		}
-		all.Notices = append(all.Notices, p.Notices...)
-	}
-	all.sort()
-	return all
-}
-
-func (m *Matrix) sort() {
-	a := compare.Answer{Series: m.Series}
-	a.Sort()
+	return ""
 }
 
 // Parse reads an answer of a range query.
-func (a Answer) Parse() (*Matrix, error) {
+func (a Answer) Parse() (*compare.Answer, error) {
 	if err := a.Err(); err != nil {
 		return nil, err
 	}
@@ -184,5 +138,5 @@ func (a Answer) Parse() (*Matrix, error) {
 		}
 	}
 	r.Sort()
-	return &Matrix{Series: r.Series, Notices: append(r.Warnings, r.Infos...)}, nil
+	return r, nil
 }

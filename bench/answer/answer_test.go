@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/engine/compare"
 )
 
 // matrix is an answer with the series given as JSON.
@@ -18,7 +20,7 @@ func matrix(series string) Answer {
 	return Answer{Code: 200, Body: []byte(`{"status":"success","data":{"resultType":"matrix","result":[` + series + `]}}`)}
 }
 
-func parse(t *testing.T, a Answer) *Matrix {
+func parse(t *testing.T, a Answer) *compare.Answer {
 	t.Helper()
 	m, err := a.Parse()
 	require.NoError(t, err)
@@ -28,7 +30,7 @@ func parse(t *testing.T, a Answer) *Matrix {
 func TestParse(t *testing.T) {
 	m := parse(t, matrix(`{"metric":{"b":"2","a":"[\"1\","},"values":[[1,"1.5"],[2.25,"NaN"], [3,"+Inf"]]},{"metric":{},"values":[[1,"0"]]}`))
 	require.Len(t, m.Series, 2)
-	require.Equal(t, 4, m.Points())
+	require.Equal(t, 4, Points(m))
 	require.Equal(t, `{a="[\"1\",", b="2"}`, m.Series[1].Labels.String())
 	require.Equal(t, promql.FPoint{T: 1000, F: 1.5}, m.Series[1].Floats[0])
 	require.EqualValues(t, 2250, m.Series[1].Floats[1].T)
@@ -75,22 +77,12 @@ func TestDifference(t *testing.T) {
 }
 
 func TestDifferenceOfNotices(t *testing.T) {
-	body := func(notices string) *Matrix {
+	body := func(notices string) *compare.Answer {
 		return parse(t, Answer{Code: 200, Body: []byte(`{"status":"success",` + notices + `"data":{"resultType":"matrix","result":[]}}`)})
 	}
 	want := body(`"warnings":["w"],"infos":["i"],`)
 	require.Empty(t, Difference(want, body(`"warnings":["w"],"infos":["i"],`)))
-	require.Equal(t, `warnings and infos ["w"] instead of ["i" "w"]`, Difference(want, body(`"warnings":["w"],`)))
-}
-
-// Answers for parts of a range make that for all of it.
-func TestJoin(t *testing.T) {
-	a, b := `{"metric":{"x":"a"},"values":`, `{"metric":{"x":"b"},"values":`
-	first, second := parse(t, matrix(b+`[[1,"5"]]}`)), parse(t, matrix(a+`[[2,"1"]]},`+b+`[[2,"6"]]}`))
-	first.Notices, second.Notices = []string{"y, from buckets 1"}, []string{"y, from buckets 2"}
-	all := parse(t, matrix(a+`[[2,"1"]]},`+b+`[[1,"5"],[2,"6"]]}`))
-	all.Notices = []string{"y, from buckets 12"}
-	require.Empty(t, Difference(all, Join([]*Matrix{first, second})))
+	require.Equal(t, `infos [] instead of ["i"]`, Difference(want, body(`"warnings":["w"],`)))
 }
 
 func TestAsk(t *testing.T) {

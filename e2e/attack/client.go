@@ -44,12 +44,11 @@ func newClient(base, from string) *client {
 
 // answer is what became of a request.
 type answer struct {
-	code       int           // 0 is none
-	began      time.Duration // until its header, or until the failure
-	took       time.Duration // until its end
-	text       string        // its first bytes
-	retryAfter bool
-	err        error
+	code  int           // 0 is none
+	began time.Duration // until its header, or until the failure
+	took  time.Duration // until its end
+	text  string        // its first bytes
+	err   error
 }
 
 // outcome is the kind of an answer, to be counted.
@@ -97,7 +96,7 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 		return a
 	}
 	defer resp.Body.Close()
-	a.code, a.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After") != ""
+	a.code = resp.StatusCode
 	var text strings.Builder
 	if _, a.err = io.CopyN(&text, resp.Body, 1000); a.err == nil {
 		_, a.err = io.Copy(io.Discard, resp.Body)

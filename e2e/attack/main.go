@@ -4,9 +4,9 @@
 //	go run ./attack
 //
 // It says what held: every query is answered or refused in time, a small query beside them is answered
-// soon, memory stays below its limit and comes back, and no goroutine is left. Then hundreds of clients
-// ask. A row of kinds.go is a kind of attack; the end-to-end tests hold what each may do by itself. The
-// exit code is 1 if anything did not hold.
+// soon, memory stays below its limit and comes back, and no goroutine is left. A row of kinds.go is a
+// kind of attack; the end-to-end tests hold what each may do by itself. The exit code is 1 if anything
+// did not hold.
 package main
 
 import (
@@ -26,7 +26,6 @@ var (
 	args          = flag.String("promwarp-args", "", "further arguments of promwarp, with spaces between them")
 	series        = flag.Int("series", 3400, "series of the data")
 	lasts         = flag.Duration("for", 5*time.Minute, "how long everything is done at once")
-	crowding      = flag.Duration("crowd", 30*time.Second, "how long 20 and then 500 clients ask; 0 leaves it out")
 	patience      = flag.Int("patience", 1, "how many times as long everything may take, on a machine that does other things, too")
 	bars          = flag.Bool("bars", true, "hold times and memory against promwarp; otherwise crashes, panics and data races alone")
 )
@@ -56,9 +55,6 @@ func attack() error {
 	}
 	if err := r.flood(ctx); err != nil {
 		return err
-	}
-	if *crowding > 0 {
-		r.crowds(ctx, *crowding)
 	}
 	if ctx.Err() == nil && r.broken > 0 {
 		return fmt.Errorf("%d bars did not hold", r.broken)
