@@ -25,7 +25,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
 
 all: build
 
@@ -139,6 +139,9 @@ check-deploy: release ## build the release once more, elsewhere and from nothing
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- $(UNVETTED) -count=1 -timeout 20m
+
+footprint:      ## how many functions, files and packages of promwarp a cold request runs, and how deep
+	cd e2e && $(GO) run ./footprint
 
 ATTACK ?= 3m
 attack: build   ## ask a freshly started promwarp for everything that may kill it, all at once for ATTACK (3m); ARGS are the attack's

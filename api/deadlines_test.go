@@ -257,7 +257,7 @@ func TestStalledReaders(t *testing.T) {
 // always is an upstream that has one selection.
 type always struct{ sel *selection.Selection }
 
-func (u always) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (u always) Fetch(context.Context, int64, int64, []*labels.Matcher, selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	return u.sel, nil, nil
 }
 

@@ -32,7 +32,7 @@ type Upstream interface {
 	// Fetch returns everything that matches from mint to maxt (ms since the
 	// epoch, both included). It may return whole chunks that reach beyond. The
 	// cache calls it from several goroutines at once.
-	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error)
+	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error)
 }
 
 // Together is what an Upstream may also be: one that fetches for many selectors in fewer requests
@@ -188,7 +188,7 @@ func (c *Cache) fetch(f *flight) (sel *selection.Selection, ws annotations.Annot
 		}
 	}()
 	if sel = f.came; sel == nil {
-		sel, ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.entry.matchers)
+		sel, ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.entry.matchers, f.fetch)
 	}
 	if err != nil {
 		return nil, ws, err

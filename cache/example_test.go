@@ -15,7 +15,7 @@ import (
 // noting is an upstream without samples that says what it is asked for.
 type noting struct{}
 
-func (noting) Fetch(_ context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (noting) Fetch(_ context.Context, mint, maxt int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	clock := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("15:04:05.999") }
 	fmt.Println("  fetched:", clock(mint), "to", clock(maxt))
 	return selection.Empty(), nil, nil

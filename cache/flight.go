@@ -11,7 +11,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -21,13 +20,12 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	part                      // what it brings, and from where
-	entry   *entry            // of the selector
-	settled tile.Span         // the tiles of it that are to be kept
-	moment  tile.Moment       // when it started
-	ahead   bool              // whether it was started for no query
-	end     int64             // of the query which it was started for
-	request selection.Request // that of that query
+	part                    // what it brings, and from where
+	entry   *entry          // of the selector
+	settled tile.Span       // the tiles of it that are to be kept
+	moment  tile.Moment     // when it started
+	end     int64           // of the query which it was started for
+	fetch   selection.Fetch // for that query
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -69,11 +67,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
 	f.settled = tile.Span{From: max(f.From, f.moment.Settled.From), To: min(f.To, f.moment.Settled.To)}
 	f.has = tile.Coverage(nil).With(f.settled, c.fetchedAt())
 	e.flights = append(e.flights, f)
-	x := c.expected(e, f.Span)
-	x.Ahead = f.ahead
-	f.ctx = selection.Expect(f.ctx, x)
-	f.ctx = selection.OnRequest(f.ctx, f.request.Stats.Add)
-	f.ctx = progress.With(f.ctx, f.request.Progress)
+	ahead := f.fetch.Expected.Ahead
+	f.fetch.Expected = c.expected(e, f.Span)
+	f.fetch.Expected.Ahead = ahead
 	c.flying.Add(1)
 	return f
 }
@@ -98,7 +94,7 @@ func (c *Cache) launch(flights []*flight) {
 func (c *Cache) flyTogether(up Together, flights []*flight) {
 	asks := make([]selection.Ask, len(flights))
 	for i, f := range flights {
-		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.entry.matchers}
+		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.entry.matchers, Fetch: f.fetch}
 	}
 	flown := make([]bool, len(flights))
 	s := flights[0].Span
@@ -166,16 +162,16 @@ func (c *Cache) bring(f *flight) (err error) {
 	if err = f.ctx.Err(); err != nil {
 		return err
 	}
-	if !f.ahead {
+	if !f.fetch.Expected.Ahead {
 		tiles := tile.Spans{f.settled}.Tiles(c.tile)
 		c.metrics.misses.add(tiles)
-		f.request.Stats.TilesFetched.Add(tiles)
-		f.request.Stats.Fetches.Add(1)
+		f.fetch.Stats.TilesFetched.Add(tiles)
+		f.fetch.Stats.Fetches.Add(1)
 	}
 	if f.sel, f.ws, err = c.fetch(f); err != nil {
 		return err
 	}
-	f.request.Stats.FetchedBytes.Add(f.sel.PayloadBytes())
+	f.fetch.Stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
 	} else {
@@ -219,7 +215,7 @@ func (c *Cache) subsume(f *flight) bool {
 	f.sel, f.has = sel, f.wider.has
 	tiles := tile.Spans{f.Span}.Tiles(c.tile)
 	c.metrics.subsumed.add(tiles)
-	f.request.Stats.TilesSubsumed.Add(tiles)
+	f.fetch.Stats.TilesSubsumed.Add(tiles)
 	c.mu.Lock()
 	f.entry.parent = f.wider.entry // if it is corrupt, so is that
 	c.mu.Unlock()

@@ -91,27 +91,25 @@ func histograms(t *testing.T) *selection.Selection {
 
 // A fetch is told what to expect where that is certain to be samples alone.
 func TestExpected(t *testing.T) {
-	var got selection.Expectation
 	answer := func(mint, maxt int64) *selection.Selection { return minutely(t, 20, mint, maxt) }
-	up := &fake{fetch: func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		got = selection.Expected(ctx)
+	up := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
 		return answer(mint, maxt), nil, nil
 	}}
 	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
 	query(t, c, now-hour, now, "m")
-	require.Empty(t, got.Series)
-	require.Zero(t, got.Samples)
+	require.Empty(t, up.expected.Series)
+	require.Zero(t, up.expected.Samples)
 	query(t, c, now-hour, now, "m")
-	require.Len(t, got.Series, 20)
-	require.Equal(t, 2, got.Samples, "of a minute, one each minute")
+	require.Len(t, up.expected.Series, 20)
+	require.Equal(t, 2, up.expected.Samples, "of a minute, one each minute")
 	query(t, c, now-hour, now+hour, "m")
-	require.Equal(t, 2, got.Samples, "there is nothing after now")
+	require.Equal(t, 2, up.expected.Samples, "there is nothing after now")
 
-	require.False(t, got.Signed(0), "times are not negative")
+	require.False(t, up.expected.Signed(0), "times are not negative")
 
 	answer = func(int64, int64) *selection.Selection { return histograms(t) }
 	query(t, c, 1000, now, "h")
 	query(t, c, 1000, now, "h")
-	require.Len(t, got.Series, 1)
-	require.Zero(t, got.Samples)
+	require.Len(t, up.expected.Series, 1)
+	require.Zero(t, up.expected.Samples)
 }

@@ -38,11 +38,12 @@ type fake struct {
 
 	mu       sync.Mutex
 	requests []request
+	expected selection.Expectation // of the last request
 }
 
-func (f *fake) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (f *fake) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher, of selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	f.mu.Lock()
-	f.requests = append(f.requests, request{mint, maxt})
+	f.requests, f.expected = append(f.requests, request{mint, maxt}), of.Expected
 	f.mu.Unlock()
 	return f.fetch(ctx, mint, maxt)
 }

@@ -57,9 +57,10 @@ func (r *reader) look(m tile.Moment, a selection.Ask) *lookup {
 		e.held = append(e.held, l)
 	}
 	joined := len(l.flights)
+	a.Request = r.request
 	for _, p := range parts {
 		if p.flight == nil && p.from != fromKept {
-			f := &flight{part: p, end: w.To, moment: m, request: r.request}
+			f := &flight{part: p, end: w.To, moment: m, fetch: a.Fetch}
 			l.starts = append(l.starts, c.start(a.Ctx, e, f))
 		}
 	}

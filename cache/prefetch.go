@@ -167,8 +167,8 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 		return 0, nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	ahead := &flight{part: part{Span: s, from: fromUpstream}, ahead: true, moment: c.moment(), request: selection.Request{Stats: &selection.Stats{}}}
-	f := c.start(ctx, e, ahead)
+	ahead := selection.Fetch{Request: selection.Request{Stats: &selection.Stats{}}, Expected: selection.Expectation{Ahead: true}}
+	f := c.start(ctx, e, &flight{part: part{Span: s, from: fromUpstream}, moment: c.moment(), fetch: ahead})
 	c.mu.Unlock()
 	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {

@@ -439,6 +439,6 @@ func TestSoak(t *testing.T) {
 // forgetful is a fake that does not remember what was asked.
 type forgetful func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error)
 
-func (f forgetful) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (f forgetful) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	return f(ctx, mint, maxt)
 }

@@ -103,7 +103,7 @@ func (c *Cache) restore(f *flight) error {
 		tiles := covered.All().Tiles(c.tile)
 		c.metrics.restored.add(tiles)
 		c.metrics.hits.add(tiles)
-		f.request.Stats.TilesHit.Add(tiles)
+		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (u *telling) of(ms []*labels.Matcher) (all []labels.Labels) {
 	return all
 }
 
-func (u *telling) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (u *telling) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	text := clockOf(mint) + ".." + clockOf(maxt)
 	if name := matching.Text(ms); name != "m" {
 		text = name + " " + text

@@ -35,7 +35,7 @@ type answering struct {
 	asked    int
 }
 
-func (m *answering) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (m *answering) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	m.asked++
 	b := selection.NewBuilder(0)
 	if !m.Answers(ms) {

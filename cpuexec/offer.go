@@ -1,7 +1,6 @@
 package cpuexec
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -39,14 +38,7 @@ func (s *selected) offeredRows(out operator.Sink) error {
 	declined := false
 	var start time.Time // of what the cores evaluate
 	err := s.windowed(out, func() error {
-		c := &rowsConsumer{e: &s.windowing}
-		o, err := x.Evaluate(r.Context, l, c.consume)
-		if c.panicked != nil {
-			panic(c.panicked)
-		}
-		if c.err != nil {
-			return c.err
-		}
+		o, err := x.Evaluate(r.Context, l, s.consume)
 		if err := r.queryError(err); err != nil {
 			return err
 		}
@@ -126,7 +118,7 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome
 	if err := s.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
+	out.Offloaded(x, hasPoints)
 	r.countLeaf(l, o)
 	r.Held = min(r.Held, s.after)
 	return r.Done()
@@ -189,46 +181,9 @@ func (r *evaluation) queryError(err error) error {
 	return err
 }
 
-// rowsConsumer adds the rows of a leaf that is a window to the evaluation of the window.
-type rowsConsumer struct {
-	e        *windowing
-	err      error
-	panicked any // by the sink
-}
-
-// errPanicked ends the computation of a leaf whose rows made the sink panic.
-var errPanicked = errors.New("what consumes the rows panicked")
-
-// consume adds the next rows. It notes a panic, which is raised again in the goroutine
-// that offered the leaf.
-func (c *rowsConsumer) consume(x *offload.Rows) (err error) {
-	defer func() {
-		if c.panicked = recover(); c.panicked != nil {
-			err = errPanicked
-		}
-		c.err = err
-	}()
-	held := false // by the matrix
-	defer func() {
-		if x.Release != nil && held {
-			c.e.r.Matrix.Lend(x.Release)
-		} else if x.Release != nil {
-			x.Release()
-		}
-	}()
-	if err := c.e.addRows(x, &held); err != nil {
-		return err
-	}
-	c.e.r.countSteps(x.All, x.Fresh)
-	return nil
-}
-
-// addRows applies the maps to rows and hands them to the sink. It notes whether the matrix
-// holds their memory.
-func (e *windowing) addRows(x *offload.Rows, held *bool) error {
-	if err := e.r.Done(); err != nil {
-		return err
-	}
+// consume adds the next rows of a window that an accelerator computes: it applies the maps to them and
+// hands them to the sink. Their memory is the matrix's if the sink retains it.
+func (e *windowing) consume(x *offload.Rows) error {
 	n, steps := len(x.Counts), e.r.job.Grid.Steps
 	words := (steps + 63) / 64
 	b := &operator.Batch{
@@ -238,6 +193,19 @@ func (e *windowing) addRows(x *offload.Rows, held *bool) error {
 	for i, c := range x.Counts {
 		b.Counts[i] = countsOf(c)
 	}
-	defer func() { *held = b.Retained }()
-	return e.loop.Add(b)
+	defer func() {
+		if x.Release != nil && b.Retained {
+			e.r.Matrix.Lend(x.Release)
+		} else if x.Release != nil {
+			x.Release()
+		}
+	}()
+	if err := e.r.Done(); err != nil {
+		return err
+	}
+	if err := e.loop.Add(b); err != nil {
+		return err
+	}
+	e.r.countSteps(x.All, x.Fresh)
+	return nil
 }

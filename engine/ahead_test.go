@@ -172,10 +172,17 @@ type inParts struct {
 
 func (s inParts) Querier(int64, int64) (storage.Querier, error) { return s, nil }
 
-func (s inParts) SelectChunks(ctx context.Context, h *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	selection.PartCame(ctx, s.part)
-	s.wait()
-	return s.querierOf.SelectChunks(ctx, h, ms...)
+func (s inParts) BeginChunks(asks []selection.Ask) (gets []selection.Get) {
+	for _, a := range asks {
+		gets = append(gets, func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			if a.Came != nil {
+				a.Came(s.part)
+			}
+			s.wait()
+			return s.SelectChunks(ctx, a.Hints, a.Matchers...)
+		})
+	}
+	return gets
 }
 
 // TestAheadOfOthers: what was evaluated over a part is used only where the whole has the very chunks

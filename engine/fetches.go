@@ -118,7 +118,7 @@ func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fet
 		if spans[i].IsRecording() {
 			spans[i].SetAttributes(attribute.String("selector", fmt.Sprint(a.Matchers)))
 		}
-		a.Ctx = f.ahead.Watch(a.Ctx, a.Matchers)
+		a.Came = f.ahead.Watch(a.Matchers)
 	}
 	var gets []selection.Get
 	begun := rescue.Do(func() error { gets = selection.Begin(q, asks); return nil })

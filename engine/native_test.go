@@ -72,7 +72,7 @@ type chunksOf struct {
 	asked *atomic.Int64
 }
 
-func (c chunksOf) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (c chunksOf) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	c.asked.Add(1)
 	q, err := c.db.ChunkQuerier(mint, maxt)
 	if err != nil {

@@ -51,20 +51,12 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, l offload.Leaf, consume 
 }
 
 // Compiles is about how long a driver takes to compile the kernels that a leaf needs and a machine
-// lacks; 0 if it lacks none. Compile has them compiled, for the leaves to come.
-func Compiles(m *pipeline.Machine, l offload.Leaf) time.Duration {
+// lacks, which compile does for the leaves to come; 0 if it lacks none.
+func Compiles(m *pipeline.Machine, l offload.Leaf) (wait time.Duration, compile func() error) {
 	if t, ok := l.(*resample.Task); ok {
 		return resampling.Compiles(m, t)
 	}
-	return 0
-}
-
-// Compile compiles what Compiles is about.
-func Compile(m *pipeline.Machine, l offload.Leaf) error {
-	if t, ok := l.(*resample.Task); ok {
-		return resampling.Load(m, t)
-	}
-	return nil
+	return 0, nil
 }
 
 // Alone is an accelerator that has one machine compute every leaf: what that cannot compute is an

@@ -53,7 +53,7 @@ func productOf(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
 		j.maps = append(j.maps, mapOf(m))
 	}
 	j.panes = j.f.panes(j.steps)
-	j.fuses = j.panes == nil && j.f.fuses(l, j.steps) && j.Kernels.Loaded(launch.Fused...)
+	j.fuses = j.panes == nil && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	if l.Aggregate == nil {
 		return &rows{job: j}
 	}

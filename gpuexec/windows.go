@@ -5,14 +5,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
-	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -75,23 +72,11 @@ func (f function) kernel(strategy launch.Kernel, l *cpuexec.Leaf) (k launch.Kern
 	}
 }
 
-// Fused kernels decode chunks and compute windows in one go, without storing samples
-// in between. They are for windows that share none: those of dashboards over weeks,
-// whose steps are longer than their windows.
-
-// fuses reports whether a fused kernel computes the windows. Each is computed by the
-// thread that has the chunk in which it begins, so that windows longer than chunks
-// would leave most threads without one. Fused kernels read XOR chunks alone: where there are
-// XOR2 chunks, decode_mixed makes columns of all. It does not change a bit of the answer.
-func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
-	if !slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) || l.Selection.Has(chunkenc.EncXOR2) {
-		return false
-	}
-	return (s.Count == 1 || s.Width <= s.Interval) && s.Width <= int64(fusedWidest*float64(layout.ChunkSpan(l.Selection)))
+// fuses reports whether a fused kernel may compute the windows: they share no sample, as those of
+// dashboards over weeks, whose steps are longer than their windows.
+func (f function) fuses(s launch.Steps) bool {
+	return slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) && (s.Count == 1 || s.Width <= s.Interval)
 }
-
-// fusedWidest is the longest window of a fused kernel, in chunks. A test changes it.
-var fusedWidest = 1.0
 
 // deviceMap is a map as the kernel computes it.
 type deviceMap struct {

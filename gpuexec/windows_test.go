@@ -24,13 +24,6 @@ import (
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// fuseUpTo has fused kernels take windows of so many chunks.
-func fuseUpTo(t *testing.T, chunks float64) {
-	before := fusedWidest
-	t.Cleanup(func() { fusedWidest = before })
-	fusedWidest = chunks
-}
-
 // Windows that share no sample come out the same whether they are computed while
 // decoding or from columns: as the cores have them, to the bit.
 func TestFused(t *testing.T) {
@@ -57,8 +50,8 @@ func TestFused(t *testing.T) {
 		if r.IntN(8) == 0 {
 			grid.Steps, width = 1, interval*int64(1+r.IntN(20))
 		}
-		fuseUpTo(t, []float64{0, 1, 1e6}[r.IntN(3)])
-		what := fmt.Sprintf("round %d: %s of %d ms every %d ms, %d steps, up to %g chunks", round, name, width, interval, grid.Steps, fusedWidest)
+		x.FusedLongest = []float64{0, 1, 1e6}[r.IntN(3)]
+		what := fmt.Sprintf("round %d: %s of %d ms every %d ms, %d steps, up to %g chunks", round, name, width, interval, grid.Steps, x.FusedLongest)
 		job := jobOver(aggregation("sum", name, width, r.Int64N(2)*100_000, nil, []string{"job"}, r.IntN(2) == 0), grid, sel)
 		want, wantErr := cpu.Run(t.Context(), job)
 		var stages pipeline.Stages
@@ -84,7 +77,7 @@ func TestFused(t *testing.T) {
 func TestFusedResets(t *testing.T) {
 	x := executor(t, Options{Memory: 200 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
-	fuseUpTo(t, 1e6)
+	x.FusedLongest = 1e6
 	r := rand.New(rand.NewPCG(93, 94))
 	for resets := range 12 {
 		for _, enc := range []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR2} {

@@ -121,7 +121,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	}
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
-		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Count: r.sh.set}
+		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Expected: r.q.fetch.Expected, Count: r.sh.set}
 	}
 	testified, err := c.answers.Read(in, streamed, parts)
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
@@ -228,7 +228,7 @@ func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection
 func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 	series := 0
 	for _, r := range rides {
-		series += len(selection.Expected(r.ctx).Series)
+		series += len(r.q.fetch.Expected.Series)
 	}
 	small := rides[0].q.length() < uint64(smallSpan.Milliseconds()) && series <= smallSeries
 	leave, err := c.lanes.enter(ctx, small)
@@ -252,7 +252,7 @@ func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 				r.err = c.canceled(r.ctx)
 			}
 		}
-		selection.RequestEnded(r.ctx, r.sh.request(r.q, start, r.sel, r.err))
+		r.q.fetch.Stats.Add(r.sh.exchange(r.q, start, r.sel, r.err))
 		if r.err == nil {
 			c.metrics.series.Add(float64(r.sh.series))
 		}

@@ -189,7 +189,7 @@ func TestBadAnswers(t *testing.T) {
 				c.options(&o)
 			}
 			start := time.Now()
-			sel, ws, err := newClient(t, cfg, o).Fetch(t.Context(), 0, hour, anything)
+			sel, ws, err := newClient(t, cfg, o).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 			require.Less(t, time.Since(start), 5*time.Second)
 			require.Nil(t, sel)
 			require.Empty(t, ws)
@@ -223,7 +223,7 @@ func TestUpstreamDown(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 	cfg := readConfig(t, "http://user:hidden@"+addr+"/api/v1/read?token=hidden")
-	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything)
+	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.EqualError(t, err, "cannot reach http://"+addr+": connection refused; remote read from http://"+addr+"/api/v1/read failed"+
 		" (after 4 attempts); check that it is running and is the one that the configuration means")
@@ -235,12 +235,12 @@ func TestUpstreamTLS(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	defer s.Close()
-	_, _, err := newClient(t, readConfig(t, s.URL), quick()).Fetch(t.Context(), 0, 1, anything)
+	_, _, err := newClient(t, readConfig(t, s.URL), quick()).Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.ErrorContains(t, err, "certificate signed by unknown authority; check ca_file and server_name in tls_config")
 	require.NotContains(t, err.Error(), "attempts")
 
 	plain, _ := server(t, answerStream(nil))
-	_, _, err = newClient(t, readConfig(t, strings.Replace(plain, "http:", "https:", 1)), quick()).Fetch(t.Context(), 0, 1, anything)
+	_, _, err = newClient(t, readConfig(t, strings.Replace(plain, "http:", "https:", 1)), quick()).Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.ErrorContains(t, err, "check whether the URL should start with http or https")
 	require.NotContains(t, err.Error(), "attempts")
 	require.Zero(t, requests.Load())
@@ -274,7 +274,7 @@ func TestRecovers(t *testing.T) {
 				}
 				streamed(w, all)
 			})
-			sel, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, hour, anything)
+			sel, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 			require.NoError(t, err)
 			require.EqualValues(t, 2, requests.Load())
 			require.Equal(t, 2, sel.NumSeries())
@@ -294,7 +294,7 @@ func TestLimitAfterRetry(t *testing.T) {
 	})
 	o := quick()
 	o.MaxBytes = int64(len(s.Chunks[0].Data)) + 50
-	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), 0, hour, anything)
+	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 	require.NoError(t, err)
 }
 
@@ -306,9 +306,9 @@ func TestLimitOverPieces(t *testing.T) {
 	o := quick()
 	o.MaxBytes = 2 * int64(len(wireSeries(0, 100).Chunks[0].Data))
 	c := newClient(t, readConfig(t, base), o)
-	_, _, err := c.Fetch(t.Context(), 0, hour, anything)
+	_, _, err := c.Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 	require.NoError(t, err)
-	sel, _, err := c.Fetch(t.Context(), 0, 18*hour-1, anything)
+	sel, _, err := c.Fetch(t.Context(), 0, 18*hour-1, anything, selection.Fetch{})
 	require.ErrorIs(t, err, selection.ErrTooLarge)
 	require.Nil(t, sel)
 }
@@ -325,7 +325,7 @@ func TestRetryAfter(t *testing.T) {
 		streamed(w, nil)
 	})
 	c := newClient(t, readConfig(t, base), quick())
-	_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+	_, _, err := c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Len(t, times, 2)
 	require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second)
@@ -339,7 +339,7 @@ func TestRetryAfter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	start := time.Now()
-	_, _, err = newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	_, _, err = newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything, selection.Fetch{})
 	require.ErrorContains(t, err, "503 Service Unavailable: later")
 	require.Less(t, time.Since(start), 7*time.Second)
 	require.EqualValues(t, 1, requests.Load())
@@ -368,7 +368,7 @@ func TestSlowButSteady(t *testing.T) {
 	cfg := readConfig(t, base)
 	cfg.RemoteTimeout = model.Duration(time.Second)
 	start := time.Now()
-	sel, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything)
+	sel, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Equal(t, 1, sel.NumSeries())
 	require.Greater(t, time.Since(start), time.Second)
@@ -408,7 +408,7 @@ func TestCancel(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				sel, _, err := c.Fetch(ctx, 0, pieces*6*hour-1, anything)
+				sel, _, err := c.Fetch(ctx, 0, pieces*6*hour-1, anything, selection.Fetch{})
 				if sel != nil {
 					err = errors.New("a selection came with an error")
 				}
@@ -449,7 +449,7 @@ func TestDeadline(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything, selection.Fetch{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "stopped before the answer was complete: context deadline exceeded; raise the query's timeout")
 	require.EqualValues(t, 1, requests.Load())
@@ -472,7 +472,7 @@ func TestFirstErrorEndsOthers(t *testing.T) {
 		}
 		http.Error(w, "no", http.StatusForbidden)
 	})
-	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, 100*hour, anything)
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, 100*hour, anything, selection.Fetch{})
 	require.ErrorContains(t, err, "403 Forbidden")
 	require.EqualValues(t, 4, requests.Load())
 	require.Eventually(t, func() bool { return closed.Load() == 3 }, 5*time.Second, time.Millisecond)
@@ -491,7 +491,7 @@ func TestConnectionIsReused(t *testing.T) {
 	})
 	c := newClient(t, readConfig(t, base), quick())
 	for range 3 {
-		_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+		_, _, err := c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 		require.NoError(t, err)
 	}
 	require.Len(t, conns, 1)
@@ -505,7 +505,7 @@ func TestPrometheusErrors(t *testing.T) {
 	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) { h.ServeHTTP(w, r) })
 	o := quick()
 	o.Piece = 1000 * time.Hour
-	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), last-hour, last, anything)
+	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), last-hour, last, anything, selection.Fetch{})
 	require.ErrorContains(t, err, "HTTP status 400 Bad Request: exceeded sample limit (10); raise the store's remote-read limits")
 	require.EqualValues(t, 1, requests.Load())
 }

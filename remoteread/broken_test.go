@@ -59,7 +59,7 @@ func TestBrokenStores(t *testing.T) {
 			end, _ := ctx.Deadline()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			sel, _, err := c.Fetch(ctx, 100*hour, 101*hour, asked)
+			sel, _, err := c.Fetch(ctx, 100*hour, 101*hour, asked, selection.Fetch{})
 			runtime.ReadMemStats(&after)
 			t.Log(err)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(150<<20), "bytes")
@@ -91,7 +91,7 @@ func TestBrokenStores(t *testing.T) {
 			}
 
 			store.Mend()
-			sel, _, err = c.Fetch(t.Context(), 100*hour, 101*hour, asked)
+			sel, _, err = c.Fetch(t.Context(), 100*hour, 101*hour, asked, selection.Fetch{})
 			require.NoError(t, err)
 			requireRight(t, sel)
 		})

@@ -168,8 +168,8 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 // fetchParts fetches a range of one piece, in several requests at once where many series
 // are expected.
 func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection, error) {
-	parts := c.division(selection.Expected(ctx), p.ms).matchers(p.ms)
-	all := c.tally(ctx)
+	parts := c.division(p.fetch.Expected, p.ms).matchers(p.ms)
+	all := c.tally(ctx, p.fetch.Progress)
 	if len(parts) == 1 {
 		return c.fetchOnly(ctx, p, all)
 	}

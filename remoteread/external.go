@@ -38,7 +38,7 @@ const (
 
 // fetchViewed fetches what matchers select, as the external labels of the store are to be
 // seen.
-func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
+func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, error) {
 	if len(matchers) == 0 {
 		return selection.Empty(), nil // as a Prometheus answers; with matchers of ours it would send all
 	}
@@ -48,7 +48,7 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 		if err != nil {
 			return nil, err
 		}
-		sel, err := c.fetchView(ctx, mint, maxt, v)
+		sel, err := c.fetchView(ctx, mint, maxt, v, f)
 		if err == nil && c.external.MayChange() {
 			c.seekWitness()
 		}
@@ -102,11 +102,11 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*externa
 
 // fetchView fetches the series of a view, apart where some have an external label of
 // their own.
-func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *external.View) (*selection.Selection, error) {
+func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *external.View, f selection.Fetch) (*selection.Selection, error) {
 	key := selectorKey(v.Matchers)
 	name, known := c.clashes.get(key)
 	if !known || !slices.Contains(v.Open, name) {
-		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v})
+		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v, fetch: f})
 		var clash *external.ClashError
 		if !errors.As(err, &clash) {
 			return sel, err
@@ -115,11 +115,11 @@ func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *external.Vi
 		c.clashes.add(key, name)
 	}
 	lack, have := v.Split(name)
-	a, err := c.fetchView(ctx, mint, maxt, lack)
+	a, err := c.fetchView(ctx, mint, maxt, lack, f)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.fetchView(ctx, mint, maxt, have)
+	b, err := c.fetchView(ctx, mint, maxt, have, f)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (c *Client) findWitness(now int64) {
 		return
 	}
 	// Without a witness the labels are confirmed.
-	sel, err := c.fetchView(ctx, now-external.WitnessRange/2, now, v)
+	sel, err := c.fetchView(ctx, now-external.WitnessRange/2, now, v, selection.Fetch{})
 	if err != nil {
 		return
 	}

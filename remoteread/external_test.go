@@ -143,15 +143,13 @@ func TestExternalLabelsAreTakenOff(t *testing.T) {
 			s.external.Store(&ext)
 			ms := randomMatchers(r)
 			want := query(t, s, mint, maxt, ms...)
-			ctx := context.Background()
+			var f selection.Fetch
 			if r.IntN(2) == 0 {
-				sel, _, err := c.Fetch(ctx, mint, maxt, ms)
+				sel, _, err := c.Fetch(t.Context(), mint, maxt, ms, selection.Fetch{})
 				require.NoError(t, err, "seed %d, external labels %s, matchers %s", seed, ext, ms)
-				ctx = selection.Expect(ctx, selection.Expectation{
-					Series: sel.Series(), Samples: r.IntN(12), Signed: func(int) bool { return false },
-				})
+				f.Expected = selection.Expectation{Series: sel.Series(), Samples: r.IntN(12), Signed: func(int) bool { return false }}
 			}
-			sel, _, err := c.Fetch(ctx, mint, maxt, ms)
+			sel, _, err := c.Fetch(t.Context(), mint, maxt, ms, f)
 			require.NoError(t, err, "seed %d, external labels %s, matchers %s", seed, ext, ms)
 			require.Equal(t, want, samplesOf(t, sel, mint, maxt), "seed %d, external labels %s, matchers %s", seed, ext, ms)
 			require.True(t, slices.IsSortedFunc(sel.Series(), labels.Compare))
@@ -188,7 +186,7 @@ func TestExternalLabelsAreKept(t *testing.T) {
 				want[l.String()] = samples
 			}
 		}
-		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms)
+		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms, selection.Fetch{})
 		require.NoError(t, err, "seed %d, external labels %s, matchers %s", seed, ext, ms)
 		require.Equal(t, want, samplesOf(t, sel, mint, maxt), "seed %d, external labels %s, matchers %s", seed, ext, ms)
 	}
@@ -204,10 +202,10 @@ func TestKeptExternalLabelsJoinSeries(t *testing.T) {
 	}
 	require.NoError(t, app.Commit())
 	c := newClient(t, readConfig(t, s.url), Options{External: s, KeepExternal: true})
-	_, _, err := c.Fetch(context.Background(), 0, 2000, anything)
+	_, _, err := c.Fetch(context.Background(), 0, 2000, anything, selection.Fetch{})
 	require.ErrorContains(t, err, `"room"`)
 	c = newClient(t, readConfig(t, s.url), Options{External: s})
-	sel, _, err := c.Fetch(context.Background(), 0, 2000, anything)
+	sel, _, err := c.Fetch(context.Background(), 0, 2000, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Equal(t, 2, sel.NumSeries())
 }
@@ -218,7 +216,7 @@ func TestNoMatchers(t *testing.T) {
 	maxt := fill(t, s.TestStorage)
 	for _, e := range []External{nil, s} {
 		c := newClient(t, readConfig(t, s.url), Options{External: e})
-		sel, _, err := c.Fetch(context.Background(), 0, maxt, nil)
+		sel, _, err := c.Fetch(context.Background(), 0, maxt, nil, selection.Fetch{})
 		require.NoError(t, err)
 		require.Zero(t, sel.NumSeries())
 	}
@@ -230,7 +228,7 @@ func TestWitness(t *testing.T) {
 	s := newLabelledStore(t, 1<<20, labels.FromStrings("aa", "first"))
 	maxt := s.fillAtRandom(t, rand.New(rand.NewPCG(1, 1)))
 	c := newClient(t, readConfig(t, s.url), Options{External: s, Piece: 1 << 62})
-	_, _, err := c.Fetch(context.Background(), maxt, maxt, anything)
+	_, _, err := c.Fetch(context.Background(), maxt, maxt, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.witness.series.Load() != nil }, 10*time.Second, time.Millisecond)
 	for _, samples := range []int{0, 4} {
@@ -238,8 +236,8 @@ func TestWitness(t *testing.T) {
 			s.external.Store(&ext)
 			for k := range 5 {
 				before := s.confirmed.Load()
-				ctx := selection.Expect(context.Background(), selection.Expectation{Series: []labels.Labels{labels.FromStrings("a", "b")}, Samples: samples})
-				sel, _, err := c.Fetch(ctx, maxt-60_000, maxt, anything)
+				f := selection.Fetch{Expected: selection.Expectation{Series: []labels.Labels{labels.FromStrings("a", "b")}, Samples: samples}}
+				sel, _, err := c.Fetch(t.Context(), maxt-60_000, maxt, anything, f)
 				require.NoError(t, err)
 				require.Equal(t, query(t, s, maxt-60_000, maxt, anything...), samplesOf(t, sel, maxt-60_000, maxt))
 				if k > 2 {
@@ -256,7 +254,7 @@ func TestExternalLabelsTakeOneRequest(t *testing.T) {
 	s := newLabelledStore(t, 1<<20, ext)
 	maxt := fill(t, s.TestStorage)
 	c := newClient(t, readConfig(t, s.url), Options{External: &givenExternal{ext}, Piece: 1 << 62})
-	sel, _, err := c.Fetch(context.Background(), 0, maxt, anything)
+	sel, _, err := c.Fetch(context.Background(), 0, maxt, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Equal(t, query(t, s, 0, maxt, anything...), samplesOf(t, sel, 0, maxt))
 	require.EqualValues(t, 1, s.requests.Load())
@@ -294,7 +292,7 @@ func TestExternalLabelsChange(t *testing.T) {
 			testified++
 		}
 		ms := randomMatchers(r)
-		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms)
+		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms, selection.Fetch{})
 		if err != nil {
 			require.ErrorIs(t, err, external.ErrRelabelled)
 			busy++
@@ -345,7 +343,7 @@ func TestExternalLabelsUnknown(t *testing.T) {
 			o := quick()
 			o.External = f
 			c := newClient(t, readConfig(t, s.url), o)
-			sel, _, err := c.Fetch(context.Background(), 0, maxt, anything)
+			sel, _, err := c.Fetch(context.Background(), 0, maxt, anything, selection.Fetch{})
 			require.Nil(t, sel)
 			require.ErrorContains(t, err, "external labels")
 			require.ErrorContains(t, err, "no answer")
@@ -361,7 +359,7 @@ func TestExternalLabelsAreNotThere(t *testing.T) {
 	maxt := fill(t, s.TestStorage)
 	wrong := &givenExternal{labels.FromStrings("cluster", "us")}
 	c := newClient(t, readConfig(t, s.url), Options{External: wrong})
-	_, _, err := c.Fetch(context.Background(), 0, maxt, anything)
+	_, _, err := c.Fetch(context.Background(), 0, maxt, anything, selection.Fetch{})
 	require.ErrorIs(t, err, external.ErrRelabelled)
 	require.ErrorContains(t, err, "--"+FlagExternalLabels)
 }

@@ -25,7 +25,7 @@ import (
 // both included). Chunks are whole, so samples outside the range may come
 // along. On an error there is no selection; it is an *Error wherever the store
 // is involved. The protocol carries no warnings, so annotations are empty.
-func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	if mint > maxt || !c.Answers(matchers) {
 		return selection.Empty(), nil, nil
 	}
@@ -38,9 +38,9 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 	}
 	var sel *selection.Selection
 	if c.external != nil {
-		sel, err = c.fetchViewed(ctx, mint, maxt, matchers)
+		sel, err = c.fetchViewed(ctx, mint, maxt, matchers, f)
 	} else {
-		sel, err = c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: ms, matchers: matchers})
+		sel, err = c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: ms, matchers: matchers, fetch: f})
 	}
 	return sel, nil, err
 }
@@ -53,7 +53,7 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		return c.fetchParts(ctx, p)
 	}
 
-	all := c.tally(ctx)
+	all := c.tally(ctx, p.fetch.Progress)
 	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.
@@ -67,8 +67,8 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		p := p
 		g.Go(func() error {
 			return rescue.Do(func() (err error) {
-				if parts[i], err = c.fetchPiece(gctx, question{piece: p}, all); err == nil {
-					selection.PartCame(ctx, selection.Part{Sel: parts[i], MinT: p.mint, MaxT: p.maxt})
+				if parts[i], err = c.fetchPiece(gctx, question{piece: p}, all); err == nil && p.fetch.Came != nil {
+					p.fetch.Came(selection.Part{Sel: parts[i], MinT: p.mint, MaxT: p.maxt})
 				}
 				return err
 			})
@@ -198,7 +198,7 @@ func (c *Client) Probe(ctx context.Context) error {
 	now := time.Now().UnixMilli()
 	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
 	q := question{piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
-	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx)})
+	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx, nil)})
 	return err
 }
 

@@ -126,7 +126,7 @@ func TestRoundTrip(t *testing.T) {
 							c := newClient(t, readConfig(t, base), Options{Piece: piece, Retries: -1})
 							asked := pieces(c, span[0], span[1])
 							requests.Store(0)
-							sel, ws, err := c.Fetch(t.Context(), span[0], span[1], anything)
+							sel, ws, err := c.Fetch(t.Context(), span[0], span[1], anything, selection.Fetch{})
 							require.NoError(t, err)
 							require.Empty(t, ws)
 							require.EqualValues(t, len(asked), requests.Load())
@@ -185,7 +185,7 @@ func TestChunksInTwoPieces(t *testing.T) {
 	other := wireSeries(50_000, 100, "__name__", "b")
 	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) { streamed(w, whole(r, a, b, other)) })
 	c := newClient(t, readConfig(t, base), Options{Piece: 40 * time.Second})
-	sel, _, err := c.Fetch(t.Context(), 0, 199_999, anything)
+	sel, _, err := c.Fetch(t.Context(), 0, 199_999, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.EqualValues(t, 5, requests.Load())
 	require.Equal(t, 2, sel.NumSeries())
@@ -212,7 +212,7 @@ func TestRequest(t *testing.T) {
 		labels.MustNewMatcher(labels.MatchEqual, "a", "1"), labels.MustNewMatcher(labels.MatchNotEqual, "b", "2"),
 		labels.MustNewMatcher(labels.MatchRegexp, "c", "3|4"), labels.MustNewMatcher(labels.MatchNotRegexp, "d", "5.*"),
 	}
-	sel, _, err := c.Fetch(t.Context(), 5, 7, ms)
+	sel, _, err := c.Fetch(t.Context(), 5, 7, ms, selection.Fetch{})
 	require.NoError(t, err)
 	require.Zero(t, sel.NumSeries())
 
@@ -248,16 +248,16 @@ func TestNothingToAsk(t *testing.T) {
 		nil, anything, {eq("env", "prod")}, {eq("env", "prod"), eq("dc", "y")},
 		{eq("env", "prod"), labels.MustNewMatcher(labels.MatchRegexp, "dc", "x")},
 	} {
-		sel, _, err := c.Fetch(t.Context(), 0, 1, ms)
+		sel, _, err := c.Fetch(t.Context(), 0, 1, ms, selection.Fetch{})
 		require.NoError(t, err)
 		require.Zero(t, sel.NumSeries())
 	}
-	sel, _, err := c.Fetch(t.Context(), 1, 0, []*labels.Matcher{eq("env", "prod"), eq("dc", "x")})
+	sel, _, err := c.Fetch(t.Context(), 1, 0, []*labels.Matcher{eq("env", "prod"), eq("dc", "x")}, selection.Fetch{})
 	require.NoError(t, err)
 	require.Zero(t, sel.NumSeries())
 	require.Zero(t, requests.Load())
 
-	_, _, err = c.Fetch(t.Context(), 0, 1, []*labels.Matcher{eq("dc", "x"), eq("job", "j"), eq("env", "prod")})
+	_, _, err = c.Fetch(t.Context(), 0, 1, []*labels.Matcher{eq("dc", "x"), eq("job", "j"), eq("env", "prod")}, selection.Fetch{})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, requests.Load())
 }
@@ -273,7 +273,7 @@ func TestProgress(t *testing.T) {
 	})
 	c := newClient(t, readConfig(t, base), quick())
 	var told progress.Request
-	_, _, err := c.Fetch(progress.With(t.Context(), &told), 0, 18*hour-1, anything)
+	_, _, err := c.Fetch(t.Context(), 0, 18*hour-1, anything, selection.Fetch{Request: selection.Request{Progress: &told}})
 	require.NoError(t, err)
 	bytes := int64(2 * (len(series.Chunks[0].Data) + len("__name__a") + 2))
 	require.Equal(t, 3*bytes, told.Arrived(), "without what was thrown away")
@@ -296,9 +296,9 @@ func TestMetrics(t *testing.T) {
 	o := quick()
 	o.Registerer = reg
 	c := newClient(t, cfg, o)
-	_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+	_, _, err := c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.NoError(t, err)
-	_, _, err = c.Fetch(t.Context(), 0, 1, anything)
+	_, _, err = c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.Error(t, err)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP promwarp_remote_read_requests_total Remote-read requests sent to the store, retries included, by outcome.
@@ -352,7 +352,7 @@ func TestConcurrency(t *testing.T) {
 	errs := make(chan error)
 	for range 3 {
 		go func() {
-			_, _, err := c.Fetch(context.Background(), 0, 60*hour-1, anything)
+			_, _, err := c.Fetch(context.Background(), 0, 60*hour-1, anything, selection.Fetch{})
 			errs <- err
 		}()
 	}
@@ -460,7 +460,7 @@ func TestRetryIsLogged(t *testing.T) {
 	cfg.HTTPClientConfig.Authorization = &commonconfig.Authorization{Type: "Bearer", Credentials: "s3cr3t-token"}
 	o := quick()
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	_, _, err := newClient(t, cfg, o).Fetch(t.Context(), 0, 1, anything)
+	_, _, err := newClient(t, cfg, o).Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "you sent Bearer <secret>")
 	require.NotContains(t, log.String(), "s3cr3t")
@@ -476,11 +476,12 @@ func TestSeriesOverFrames(t *testing.T) {
 	all = append(all, wireSeries(0, 100, "__name__", "b"), wireSeries(0, 1, "__name__", "c"))
 	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, frames(all...)) })
 	c := newClient(t, readConfig(t, base), Options{})
-	var ended selection.Exchange
-	ctx := selection.OnRequest(t.Context(), func(r selection.Exchange) { ended = r })
-	sel, _, err := c.Fetch(ctx, 0, hour, anything)
+	var stats selection.Stats
+	sel, _, err := c.Fetch(t.Context(), 0, hour, anything, selection.Fetch{Request: selection.Request{Stats: &stats}})
 	require.NoError(t, err)
-	require.Equal(t, 3, ended.Series)
+	ended, _ := stats.Exchanges()
+	require.Len(t, ended, 1)
+	require.Equal(t, 3, ended[0].Series)
 	require.Equal(t, 3, sel.NumSeries())
 	require.Len(t, sel.Chunks(0), 50)
 	require.Equal(t, `{__name__="a", job="j"}`, sel.Labels(0).String())
@@ -495,7 +496,7 @@ func TestLargeFrame(t *testing.T) {
 	b := frames(s, wireSeries(0, 3, "__name__", "b"))
 	require.Greater(t, len(b), 2<<20)
 	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, b) })
-	sel, _, err := newClient(t, readConfig(t, base), Options{}).Fetch(t.Context(), 0, 5*hour, anything)
+	sel, _, err := newClient(t, readConfig(t, base), Options{}).Fetch(t.Context(), 0, 5*hour, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Equal(t, 2, sel.NumSeries())
 	require.EqualValues(t, 3_000_103, sel.NumSamples())

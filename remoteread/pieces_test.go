@@ -44,7 +44,7 @@ func TestAnyPieces(t *testing.T) {
 			length := (maxt-mint)/n + 1 + r.Int64N(10_000)
 			c := newClient(t, readConfig(t, base), Options{Piece: time.Duration(length) * time.Millisecond, Retries: -1})
 			requests.Store(0)
-			sel, _, err := c.Fetch(t.Context(), mint, maxt, anything)
+			sel, _, err := c.Fetch(t.Context(), mint, maxt, anything, selection.Fetch{})
 			require.NoError(t, err)
 			require.InDelta(t, n, requests.Load(), 1)
 			require.Equal(t, want, samplesOf(t, sel, mint, maxt), "%d pieces of %d ms", n, length)
@@ -81,14 +81,11 @@ func pieceStore(t *testing.T, trouble func(w http.ResponseWriter, r *http.Reques
 
 // fetchSix fetches all of a pieceStore, and what it tells of requests.
 func fetchSix(ctx context.Context, c *Client) (*selection.Selection, []selection.Exchange, error) {
-	var mu sync.Mutex
-	var told []selection.Exchange
-	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Exchange) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, r)
-	}), 0, 59_999, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")})
-	return sel, told, err
+	var told selection.Stats
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}
+	sel, _, err := c.Fetch(ctx, 0, 59_999, ms, selection.Fetch{Request: selection.Request{Stats: &told}})
+	all, _ := told.Exchanges()
+	return sel, all, err
 }
 
 // TestPiecesInReverse: pieces that are answered in the order opposite to that of time make the same
@@ -186,11 +183,11 @@ func TestCancelBetweenPieces(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	sel, _, err := c.Fetch(selection.OnRequest(ctx, func(r selection.Exchange) {
-		if r.Outcome == "ok" && come.Add(1) == 3 {
+	sel, _, err := c.Fetch(ctx, 0, 59_999, anything, selection.Fetch{Came: func(selection.Part) {
+		if come.Add(1) == 3 {
 			cancel()
 		}
-	}), 0, 59_999, anything)
+	}})
 	require.Nil(t, sel)
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 	require.EqualValues(t, 3, come.Load())
@@ -265,7 +262,7 @@ func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a bug
 func TestPanicIsAnError(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{Piece: 40 * time.Second, Retries: -1})
 	c.http = &http.Client{Transport: panicking{}}
-	_, _, err := c.Fetch(t.Context(), 0, 200_000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")})
+	_, _, err := c.Fetch(t.Context(), 0, 200_000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}, selection.Fetch{})
 	var p *rescue.Panic
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "a bug", p.Value)
@@ -383,23 +380,25 @@ func TestDividedFetch(t *testing.T) {
 	h := promHandler(store, 1<<20, 1<<20)
 	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) { h.ServeHTTP(w, r) })
 	c := newClient(t, readConfig(t, base), quick())
-	whole, _, err := c.Fetch(t.Context(), last-minute, last, anything)
+	whole, _, err := c.Fetch(t.Context(), last-minute, last, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, requests.Load())
 	known := slices.DeleteFunc(slices.Clone(whole.Series()), func(l labels.Labels) bool { return l.Get("instance") == "new" })
 	for _, samples := range []int{0, 4} {
-		ctx := selection.Expect(t.Context(), selection.Expectation{Series: known, Samples: samples})
+		f := selection.Fetch{Expected: selection.Expectation{Series: known, Samples: samples}}
 		for range 3 {
 			var told progress.Request
+			f.Progress = &told
 			requests.Store(0)
-			got, _, err := c.Fetch(progress.With(ctx, &told), last-minute, last, anything)
+			got, _, err := c.Fetch(t.Context(), last-minute, last, anything, f)
 			require.NoError(t, err)
 			require.Equal(t, chunksOf(whole), chunksOf(got))
 			require.EqualValues(t, 2, requests.Load())
 			require.Equal(t, got.PayloadBytes(), told.Arrived())
 		}
 		requests.Store(0)
-		got, _, err := c.Fetch(selection.Expect(t.Context(), selection.Expectation{Series: known, Samples: samples, Ahead: true}), last-minute, last, anything)
+		f.Expected.Ahead = true
+		got, _, err := c.Fetch(t.Context(), last-minute, last, anything, f)
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(whole), chunksOf(got))
 		require.EqualValues(t, 1, requests.Load(), "nobody waits for it")
@@ -427,9 +426,9 @@ func TestDividedFetchFails(t *testing.T) {
 		answerStream(frames(wireSeries(0, 3, "__name__", "a", "j", "0")))(w, r, n)
 	})
 	c := newClient(t, readConfig(t, base), quick())
-	ctx := selection.Expect(t.Context(), selection.Expectation{Series: labelled(2*partSeries, func(i int) []string { return []string{"j", fmt.Sprint(i % 2)} })})
+	known := labelled(2*partSeries, func(i int) []string { return []string{"j", fmt.Sprint(i % 2)} })
 	for range 2 {
-		sel, _, err := c.Fetch(ctx, 0, 1, anything)
+		sel, _, err := c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{Expected: selection.Expectation{Series: known}})
 		require.Nil(t, sel)
 		require.ErrorContains(t, err, "not this part")
 		mu.Lock()

@@ -47,6 +47,7 @@ type piece struct {
 	ms       []*prompb.LabelMatcher // that the store is to match
 	matchers []*labels.Matcher      // that the series match which are to come out of it
 	view     *external.View         // or nil
+	fetch    selection.Fetch        // that it is a part of
 }
 
 // encode encodes a request, compressed. Of the queries of a question the first alone is to have an
@@ -89,7 +90,7 @@ func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatch
 
 // fetchOnly fetches one part of a range of one piece.
 func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection.Selection, error) {
-	if c.prefersSamples(selection.Expected(ctx), p.ms) {
+	if c.prefersSamples(p.fetch.Expected, p.ms) {
 		sel, err := c.fetchPiece(ctx, question{samples: true, piece: p}, all)
 		if !chunksMayDo(err) {
 			return sel, err

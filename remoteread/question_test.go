@@ -72,13 +72,13 @@ func TestPrefersSamples(t *testing.T) {
 				streamed(w, nil)
 			})
 			c := newClient(t, readConfig(t, base), Options{MaxFrameBytes: test.limit})
-			_, _, err := c.Fetch(selection.Expect(t.Context(), test.expect), 0, test.pieces*c.piece-1, anything)
+			_, _, err := c.Fetch(t.Context(), 0, test.pieces*c.piece-1, anything, selection.Fetch{Expected: test.expect})
 			require.NoError(t, err)
 			require.Equal(t, test.want, asked.Load())
 			require.Equal(t, test.pieces, requests.Load())
 			// Not where start timestamps count, which samples come without.
 			c.PreferSamples(false)
-			_, _, err = c.Fetch(selection.Expect(t.Context(), test.expect), 0, test.pieces*c.piece-1, anything)
+			_, _, err = c.Fetch(t.Context(), 0, test.pieces*c.piece-1, anything, selection.Fetch{Expected: test.expect})
 			require.NoError(t, err)
 			require.False(t, asked.Load())
 		})
@@ -135,24 +135,24 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			o := quick()
 			o.Retries, o.MaxFrameBytes = -1, 10_000
 			c := newClient(t, readConfig(t, base), o)
-			ctx := selection.Expect(t.Context(), selection.Expectation{Series: series(3), Samples: 4})
-			sel, _, err := c.Fetch(ctx, 0, 3000, anything)
+			few := selection.Fetch{Expected: selection.Expectation{Series: series(3), Samples: 4}}
+			sel, _, err := c.Fetch(t.Context(), 0, 3000, anything, few)
 			if !test.again {
 				require.Equal(t, []bool{true}, asked())
-				_, _, _ = c.Fetch(ctx, 0, 3000, anything)
+				_, _, _ = c.Fetch(t.Context(), 0, 3000, anything, few)
 				require.Equal(t, []bool{true, true}, asked())
 				return
 			}
 			require.NoError(t, err)
 			require.EqualValues(t, 3, sel.NumSamples())
 			require.Equal(t, []bool{true, false}, asked())
-			_, _, err = c.Fetch(ctx, 1000, 4000, anything)
+			_, _, err = c.Fetch(t.Context(), 1000, 4000, anything, few)
 			require.NoError(t, err)
 			require.Equal(t, []bool{true, false, false}, asked())
 
 			// Other selectors are asked for as before.
 			other := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}
-			_, _, err = c.Fetch(ctx, 0, 3000, other)
+			_, _, err = c.Fetch(t.Context(), 0, 3000, other, few)
 			require.NoError(t, err)
 			require.Equal(t, []bool{true, false, false, true, false}, asked())
 		})
@@ -164,8 +164,8 @@ func TestBothAreRefused(t *testing.T) {
 	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
 		http.Error(w, fmt.Sprint("samples: ", asksSamples(t, r)), http.StatusBadRequest)
 	})
-	ctx := selection.Expect(t.Context(), selection.Expectation{Series: series(3), Samples: 4})
-	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	few := selection.Fetch{Expected: selection.Expectation{Series: series(3), Samples: 4}}
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, 1, anything, few)
 	require.ErrorContains(t, err, "400 Bad Request: samples: false; the store refuses the request")
 	require.EqualValues(t, 2, requests.Load())
 }
@@ -196,12 +196,12 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 		h.ServeHTTP(w, r)
 	})
 	c := newClient(t, readConfig(t, base), quick())
-	chunks, _, err := c.Fetch(t.Context(), last-minute, last, anything)
+	chunks, _, err := c.Fetch(t.Context(), last-minute, last, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.Zero(t, samples.Load())
-	ctx := selection.Expect(t.Context(), selection.Expectation{Series: chunks.Series(), Samples: 4})
+	few := selection.Fetch{Expected: selection.Expectation{Series: chunks.Series(), Samples: 4}}
 	for range 3 {
-		got, _, err := c.Fetch(ctx, last-minute, last, anything)
+		got, _, err := c.Fetch(t.Context(), last-minute, last, anything, few)
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(chunks), chunksOf(got))
 	}
@@ -240,7 +240,7 @@ func fetchTogether(c *Client, mint, maxt int64, asks []selection.Ask, came func(
 			return
 		}
 		alone.Go(func() {
-			sel, _, err := c.Fetch(asks[i].Ctx, mint, maxt, asks[i].Matchers)
+			sel, _, err := c.Fetch(asks[i].Ctx, mint, maxt, asks[i].Matchers, asks[i].Fetch)
 			came(i, sel, err)
 		})
 	})
@@ -260,7 +260,7 @@ func TestTogether(t *testing.T) {
 		maxt := s.fillAtRandom(t, r)
 		mint := maxt - 29*15_000
 		c := newClient(t, readConfig(t, s.url), Options{External: s, Concurrency: 2})
-		var rides atomic.Int64
+		var stats selection.Stats
 		var shared int64
 		for round := range 4 {
 			ext := externalSets[r.IntN(len(externalSets))]
@@ -280,9 +280,9 @@ func TestTogether(t *testing.T) {
 					for l := range want {
 						known = append(known, labels.FromStrings("known", l))
 					}
-					ctx = selection.Expect(ctx, selection.Expectation{Series: known, Samples: 5, Signed: func(int) bool { return false }})
+					asks[i].Expected = selection.Expectation{Series: known, Samples: 5, Signed: func(int) bool { return false }}
 				}
-				wants[i], asks[i].Ctx = want, selection.OnRequest(ctx, func(selection.Exchange) { rides.Add(1) })
+				wants[i], asks[i].Ctx, asks[i].Stats = want, ctx, &stats
 			}
 			shared += fetchTogether(c, mint, maxt, asks, func(i int, sel *selection.Selection, err error) {
 				if givesUp[i] && errors.Is(err, context.Canceled) {
@@ -297,8 +297,10 @@ func TestTogether(t *testing.T) {
 			})
 			waitIdle(t, c)
 		}
-		t.Logf("%d questions in %d requests; %d of %d selectors shared theirs", rides.Load(), s.requests.Load(), shared, 4*at)
-		require.Less(t, s.requests.Load(), rides.Load()*9/10, "seed %d: requests", seed)
+		all, more := stats.Exchanges()
+		rides := int64(len(all) + more)
+		t.Logf("%d questions in %d requests; %d of %d selectors shared theirs", rides, s.requests.Load(), shared, 4*at)
+		require.Less(t, s.requests.Load(), rides*9/10, "seed %d: requests", seed)
 		require.Positive(t, shared, "seed %d", seed)
 	}
 }

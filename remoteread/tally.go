@@ -20,12 +20,12 @@ type tally struct {
 }
 
 // tally returns one for a fetch.
-func (c *Client) tally(ctx context.Context) *tally {
+func (c *Client) tally(ctx context.Context, told *progress.Request) *tally {
 	room := func() error { return nil }
 	if c.memory != nil {
 		room = func() error { return c.memory.Room(ctx, memory.Fetched) }
 	}
-	return &tally{limit: c.answers.MaxBytes, room: room, told: progress.Of(ctx)}
+	return &tally{limit: c.answers.MaxBytes, room: room, told: told}
 }
 
 // share is one attempt's part in a tally. It is taken back when the attempt
@@ -39,8 +39,8 @@ type share struct {
 	firstByte time.Time // when its first came; zero if none did
 }
 
-// request describes the attempt, which sent q at the time sent and has just ended.
-func (s *share) request(q question, sent time.Time, sel *selection.Selection, err error) selection.Exchange {
+// exchange describes the attempt, which sent q at the time sent and has just ended.
+func (s *share) exchange(q question, sent time.Time, sel *selection.Selection, err error) selection.Exchange {
 	r := selection.Exchange{
 		MinT: q.mint, MaxT: q.maxt, Sent: sent, FirstByte: s.firstByte, Ended: time.Now(), Bytes: s.wire, Outcome: string(outcomeOf(err)),
 	}

@@ -71,11 +71,10 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 // companion returns a selector as one that may share requests, if it may.
 func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion, ok bool) {
 	ms, err := remote.ToLabelMatchers(a.Matchers)
-	e := selection.Expected(a.Ctx)
-	if err != nil || len(ms) == 0 || len(e.Series) > partSeries || !c.Answers(a.Matchers) {
+	if err != nil || len(ms) == 0 || len(a.Expected.Series) > partSeries || !c.Answers(a.Matchers) {
 		return one, false
 	}
-	p.ms, p.matchers = ms, a.Matchers
+	p.ms, p.matchers, p.fetch = ms, a.Matchers, a.Fetch
 	if c.external != nil {
 		if p.view, _, err = c.view(a.Ctx, a.Matchers); err != nil {
 			return one, false
@@ -85,8 +84,8 @@ func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion,
 			return one, false
 		}
 	}
-	q := question{samples: pieces == 1 && c.prefersSamples(e, p.ms), piece: p}
-	return companion{Ask: a, q: q, all: c.tally(a.Ctx)}, true
+	q := question{samples: pieces == 1 && c.prefersSamples(a.Expected, p.ms), piece: p}
+	return companion{Ask: a, q: q, all: c.tally(a.Ctx, a.Progress)}, true
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of

@@ -75,7 +75,7 @@ func TestRedirects(t *testing.T) {
 		cfg.HTTPClientConfig.Authorization = &commonconfig.Authorization{Type: "Bearer", Credentials: "hidden-bearer"}
 		o := quick()
 		o.Retries = -1
-		sel, _, err := newClient(t, cfg, o).Fetch(t.Context(), 0, hour, anything)
+		sel, _, err := newClient(t, cfg, o).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 		if c.want != "" {
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "hidden")
@@ -108,7 +108,7 @@ func TestRedirectWithinTheServer(t *testing.T) {
 	})
 	cfg := readConfig(t, base)
 	cfg.Headers = map[string]string{"X-Scope-OrgID": "tenant"}
-	_, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything)
+	_, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything, selection.Fetch{})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, requests.Load())
 }
@@ -127,7 +127,7 @@ func TestTokenServer(t *testing.T) {
 		cfg := readConfig(t, base)
 		cfg.HTTPClientConfig.OAuth2 = &commonconfig.OAuth2{ClientID: "me", ClientSecret: "hidden-secret", TokenURL: url}
 		c := newClient(t, cfg, quick())
-		_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+		_, _, err := c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{})
 		require.EqualError(t, err, want+" (after 4 attempts); check that it is running and is the one that the configuration means")
 		read, since, why := c.Reach()
 		require.False(t, read)
@@ -153,7 +153,7 @@ func TestReach(t *testing.T) {
 	o := quick()
 	o.Retries = -1
 	c := newClient(t, readConfig(t, s.URL+"/api/v1/read"), o)
-	fetch := func() { _, _, _ = c.Fetch(t.Context(), 0, 1, anything) }
+	fetch := func() { _, _, _ = c.Fetch(t.Context(), 0, 1, anything, selection.Fetch{}) }
 	read, since, why := c.Reach()
 	require.False(t, read)
 	require.True(t, since.IsZero())

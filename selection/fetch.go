@@ -2,24 +2,17 @@ package selection
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-type requestKey struct{}
-
-// OnRequest returns a context in which a fetch tells f of each of its requests that has ended. f is
-// called by several goroutines at once.
-func OnRequest(ctx context.Context, f func(Exchange)) context.Context {
-	return context.WithValue(ctx, requestKey{}, f)
-}
-
-// RequestEnded tells who made ctx of a request.
-func RequestEnded(ctx context.Context, r Exchange) {
-	if f, ok := ctx.Value(requestKey{}).(func(Exchange)); ok {
-		f(r)
-	}
+// Fetch is what a fetch is told besides what to bring. The zero value expects nothing and tells nobody.
+type Fetch struct {
+	Request  // that it is for
+	Expected Expectation
+	// Came, if it is not nil, is told of each part that has come where the fetch goes part by part. It
+	// is called by several goroutines at once, and holds up the fetch.
+	Came func(Part)
 }
 
 // Expectation is what is known beforehand of what a fetch will bring.
@@ -43,39 +36,11 @@ type Expectation struct {
 	Ahead bool
 }
 
-type expectKey struct{}
-
-// Expect returns a context in which a fetch is expected to bring e.
-func Expect(ctx context.Context, e Expectation) context.Context {
-	return context.WithValue(ctx, expectKey{}, e)
-}
-
-// Expected returns what a fetch is expected to bring.
-func Expected(ctx context.Context) Expectation {
-	e, _ := ctx.Value(expectKey{}).(Expectation)
-	return e
-}
-
 // Part is a stretch of a fetch that has come before the rest. The fetch may still fail, or bring
 // the stretch again: SharesChunks says whether what was computed of the part holds of the whole.
 type Part struct {
 	Sel        *Selection
 	MinT, MaxT int64 // ms, both included: Sel has all samples between them
-}
-
-type partKey struct{}
-
-// OnPart returns a context in which a fetch that goes part by part tells f of each that has come.
-// f is called by several goroutines at once, and holds up the fetch. A nil f is told of none.
-func OnPart(ctx context.Context, f func(Part)) context.Context {
-	return context.WithValue(ctx, partKey{}, f)
-}
-
-// PartCame tells who made ctx of a part.
-func PartCame(ctx context.Context, p Part) {
-	if f, ok := ctx.Value(partKey{}).(func(Part)); ok && f != nil {
-		f(p)
-	}
 }
 
 // SharesChunks reports whether s and o have the very same series with chunks that overlap mint to

@@ -20,9 +20,11 @@ type Querier interface {
 
 // Ask is what one of several selectors is asked for. The hints may be nil.
 type Ask struct {
-	Ctx      context.Context // of who asks; fetches take what it says of the request
+	Ctx      context.Context // of who asks
 	Hints    *storage.SelectHints
 	Matchers []*labels.Matcher
+	// Fetch is for what must be fetched. A reader fills in the request, and what is to be expected.
+	Fetch
 }
 
 // Get waits until what a selector matches is there, as long as ctx lasts. It is called once, or

@@ -84,8 +84,11 @@ type Exchange struct {
 // mostExchanges is how many exchanges Stats lists.
 const mostExchanges = 64
 
-// Add adds an exchange that has ended.
+// Add adds an exchange that has ended. It may be called on nil.
 func (s *Stats) Add(one Exchange) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.exchanges) == mostExchanges {

@@ -34,7 +34,7 @@ type source struct {
 	fetches int
 }
 
-func (s *source) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (s *source) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	s.fetches++
 	if s.block {
 		<-ctx.Done()

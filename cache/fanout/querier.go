@@ -55,8 +55,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		}
 		own := slices.Clone(asks)
 		for i := range own {
-			// A part of one upstream's is none of what all have.
-			own[i].Ctx = selection.OnPart(own[i].Ctx, nil)
+			own[i].Came = nil // a part of one upstream's is none of what all have
 		}
 		begun[u] = selection.Begin(q, own)
 	}

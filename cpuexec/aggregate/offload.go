@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // Offloadable is a sink whose results an accelerator may compute.
@@ -14,8 +15,9 @@ type Offloadable interface {
 	operator.Sink
 	operator.Bounded
 	Layout() Layout
-	Offload(offloads bool)            // says that an accelerator computes the results, or not after all
-	Offloaded(x Computed, has []bool) // puts them in; has says which series have a value
+	Offload(offloads bool) // says that an accelerator computes the results, or not after all
+	// Offloaded puts them in; has says which series have a value.
+	Offloaded(x *offload.Results, has []bool)
 }
 
 var (
@@ -35,15 +37,6 @@ type Layout struct {
 	Rooms   []int // of topk and bottomk, how many series each group keeps at a step
 }
 
-// Computed are the results of an accelerator: a value for each group and step, dense.Absent
-// where there is none. Of topk and bottomk they are heaps, group by group and step by step as
-// many elements as Layout.Rooms says, with the series that each value is of and how many
-// elements the heap of each group and step has.
-type Computed struct {
-	Values         []float64
-	Series, Filled []int32
-}
-
 // Layout implements Offloadable.
 func (a *Adder) Layout() Layout {
 	return Layout{Node: a.node, GroupOf: a.Groups.Of, Groups: len(a.first)}
@@ -53,7 +46,7 @@ func (a *Adder) Layout() Layout {
 func (a *Adder) Offload(offloads bool) { a.offloads = offloads }
 
 // Offloaded implements Offloadable.
-func (a *Adder) Offloaded(x Computed, has []bool) {
+func (a *Adder) Offloaded(x *offload.Results, has []bool) {
 	noteSeries(a.first, a.Groups.Of, has)
 	a.state = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.Values}
 }
@@ -69,7 +62,7 @@ func (a *ranker) Layout() Layout {
 // Offload lays the heaps out. An accelerator computes one for every group.
 func (a *ranker) Offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
 
-func (a *ranker) Offloaded(x Computed, has []bool) {
+func (a *ranker) Offloaded(x *offload.Results, has []bool) {
 	noteSeries(a.first, a.of, has)
 	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
 }

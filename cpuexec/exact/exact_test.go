@@ -136,7 +136,27 @@ func TestFiniteMoments(t *testing.T) {
 			ts[k], vs[k] = at, r.NormFloat64()*math.Pow(10, float64(r.IntN(20)))
 		}
 		origin := at - r.Int64N(2_000_000)
-		require.Equal(t, momentBits(eachMoment(ts, vs, origin)), momentBits(finiteMoments(ts, vs, origin)))
+		want := momentBits(anyMoments(ts, vs, origin))
+		require.Equal(t, want, momentBits(eachMoment(ts, vs, origin)))
+		require.Equal(t, want, momentBits(finiteMoments(ts, vs, origin)))
+	}
+}
+
+// Lines through values of all kinds are those of sums made one by one, as Prometheus makes them.
+func TestLine(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 10))
+	for range 3000 {
+		n := 2 + r.IntN(30)
+		ts, vs := make([]int64, n), make([]float64, n)
+		for k := range ts {
+			if ts[k], vs[k] = int64(k)*15_000, r.NormFloat64(); r.IntN(20) == 0 {
+				vs[k] = exacttest.Odd(r)
+			}
+		}
+		m := anyMoments(ts, vs, 7)
+		wantSlope, want := m.line(float64(n))
+		slope, got := Line(ts, vs, 7)
+		exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, got}, fmt.Sprint(vs))
 	}
 }
 

@@ -2,6 +2,7 @@ package exact
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 )
@@ -9,30 +10,29 @@ import (
 // Line is Prometheus's least-squares line through the samples at ts (ms): its slope per
 // second, and its value at the time origin (ms).
 func Line(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
-	var m moments
-	constant := true
+	if !slices.ContainsFunc(vs, func(v float64) bool { return v != vs[0] }) {
+		if math.IsInf(vs[0], 0) {
+			return math.NaN(), math.NaN()
+		}
+		return 0, vs[0]
+	}
+	m := finiteMoments(ts, vs, origin)
+	if lost := m.cX + m.cY + m.cXY + m.cX2; lost-lost != 0 {
+		m = anyMoments(ts, vs, origin)
+	}
+	return m.line(float64(len(vs)))
+}
+
+// anyMoments are the moments of samples of any size.
+func anyMoments(ts []int64, vs []float64, origin int64) (m moments) {
 	for k, v := range vs {
-		constant = constant && (k == 0 || v == vs[0])
 		x := float64(ts[k]-origin) / 1e3
 		m.x, m.cX = kahansum.Inc(x, m.x, m.cX)
 		m.y, m.cY = kahansum.Inc(v, m.y, m.cY)
 		m.xy, m.cXY = kahansum.Inc(x*v, m.xy, m.cXY)
 		m.x2, m.cX2 = kahansum.Inc(x*x, m.x2, m.cX2)
 	}
-	if constant {
-		if math.IsInf(vs[0], 0) {
-			return math.NaN(), math.NaN()
-		}
-		return 0, vs[0]
-	}
-	return m.line(float64(len(vs)))
-}
-
-// FiniteLine is Line for values that are not all the same, and too
-// small for their sums to overflow.
-func FiniteLine(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
-	m := finiteMoments(ts, vs, origin)
-	return m.line(float64(len(vs)))
+	return m
 }
 
 // eachMoment is finiteMoments, sum by sum.

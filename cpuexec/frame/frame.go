@@ -35,7 +35,8 @@ type Frame struct {
 	made sync.Once
 
 	extra     Extrapolation // made when first needed, or
-	ends      Edges         // of extended windows
+	ends      Edges         // of extended windows, or
+	blocks    []Block
 	extraMade sync.Once
 	line      []Trend // made when first needed
 	lineMade  sync.Once

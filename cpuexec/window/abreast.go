@@ -1,98 +1,56 @@
 package window
 
 import (
-	"math"
 	"slices"
 
-	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 )
 
-// abreast are some windows whose samples are added up side by side: each addition waits for the one
-// before it in the same window, and a processor does those of others meanwhile, several an
-// instruction.
+// abreast are the values of the windows of a block, one sample of each after the other.
 type abreast struct {
-	steps, lo, hi [mostAbreast]int32
-	n             int // windows
-	common        int // samples that each of them has at least
+	*frame.Block
+	vs     []float64
+	at     int       // next sample, or its place in rows
+	in     []float64 // one sample of each window
+	rows   []float64 // where windows overlap evenly, row i of Every has each sample that comes i behind a first one
+	length int       // of a row
 
-	vs            []float64
-	every, length int       // samples from one window to the next, where rows have so many, or 0
-	rows          []float64 // row i of every has each sample that comes i behind a window's first
-	at            int       // next sample, or place in rows
-	in, sum, c    [mostAbreast]float64
+	sums, c [frame.MostAbreast]float64
 }
 
-const mostAbreast = 64
-
-// abreast calls f with the windows that have so many samples or more, and returns how many they are.
-func (s *Evaluator) abreast(least int32, f func(a *abreast)) (points int) {
-	b, a := &s.bounds, &s.side
-	a.n = 0
-	for k, lo := range b.Lo {
-		if b.GiveUp(k) {
-			break
-		}
-		hi := b.Hi[k]
-		if hi-lo < least {
-			continue
-		}
-		a.steps[a.n], a.lo[a.n], a.hi[a.n] = int32(k), lo, hi
-		points++
-		if a.n++; a.n == mostAbreast {
-			f(a)
-			a.n = 0
-		}
-	}
-	if a.n > 0 {
-		f(a)
-	}
-	return points
-}
-
-// over has next begin with the first sample of each window over vs, and counts those that all have, none
-// where windows are few. Of windows that overlap and begin at even distances, samples that are as far
-// from one another lie in a row: what next is for a window is what it has been for the one behind.
-func (a *abreast) over(vs []float64) {
-	a.vs, a.at, a.common, a.every = vs, 0, 0, 0
-	if a.n < exact.Lanes {
+// over has next begin with the first sample of each window of b over vs. Where rows are made, what next
+// is for a window is what it has been for the one behind that.
+func (a *abreast) over(b *frame.Block, vs []float64) {
+	n := len(b.Steps)
+	a.Block, a.vs, a.at, a.in = b, vs, 0, slices.Grow(a.in[:0], n)[:n]
+	if b.Every == 0 {
 		return
 	}
-	a.common = math.MaxInt
-	every, even := a.lo[1]-a.lo[0], true
-	for i, lo := range a.lo[:a.n] {
-		a.common = min(a.common, int(a.hi[i]-lo))
-		even = even && lo == a.lo[0]+int32(i)*every
-	}
-	if a.every = int(every); !even || every == 0 || 2*a.every > a.common {
-		a.every = 0
-		return
-	}
-	a.length = a.n + (a.common-1)/a.every
-	a.rows = slices.Grow(a.rows[:0], a.length*a.every)[:a.length*a.every]
-	in := vs[a.lo[0]:a.hi[a.n-1]]
-	for r := range every {
-		row, at := a.rows[int(r)*a.length:][:a.length], int(r)
+	a.length = n + (b.Common-1)/b.Every
+	a.rows = slices.Grow(a.rows[:0], a.length*b.Every)[:a.length*b.Every]
+	in := vs[b.Lo[0]:b.Hi[n-1]]
+	for r := range b.Every {
+		row, at := a.rows[r*a.length:][:a.length], r
 		for p := 0; p < len(row) && at < len(in); p++ {
 			row[p] = in[at]
-			at += int(every)
+			at += b.Every
 		}
 	}
 }
 
-// next are the values of the next sample of each window.
+// next are the values of the next sample of each window, of those that all have.
 func (a *abreast) next() []float64 {
-	in := a.in[:a.n]
-	if a.every > 0 {
-		in = a.rows[a.at:][:a.n]
+	if a.Every > 0 {
+		in := a.rows[a.at:][:len(a.in)]
 		if a.at += a.length; a.at >= len(a.rows) {
 			a.at -= len(a.rows) - 1
 		}
 		return in
 	}
 	vs := a.vs[a.at:]
-	for i, lo := range a.lo[:len(in)] {
-		in[i] = vs[lo]
+	for i, lo := range a.Lo[:len(a.in)] {
+		a.in[i] = vs[lo]
 	}
 	a.at++
-	return in
+	return a.in
 }

@@ -135,7 +135,7 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 		}
 		v, ok := fit.value(&l, f)
 		if !ok {
-			v = l.value(exact.FiniteLine(ts[lo:hi], s.values()[lo:hi], l.origin(ts[lo], k)))
+			v = l.value(exact.Line(ts[lo:hi], s.values()[lo:hi], l.origin(ts[lo], k)))
 		}
 		cur.Set(k, v)
 	}

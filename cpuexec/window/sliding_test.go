@@ -3,7 +3,6 @@ package window
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -253,26 +252,6 @@ func TestSlidingOrder(t *testing.T) {
 		w.plain("mad_over_time", 0, want)
 		slidingDeviations(w.vs, &w.b, &o, &scratch, got)
 		w.requireAlike(t, want, got, 0, "median absolute deviation")
-	})
-}
-
-// TestFiniteLine compares the branch-free form of Prometheus's regression with the plain one, bit by
-// bit.
-func TestFiniteLine(t *testing.T) {
-	eachKind(t, func(t *rapid.T, w windowed) {
-		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.First()), int(w.b.End())) || len(f.Odd) > 0 {
-			return
-		}
-		for k, lo := range w.b.Lo {
-			ts, vs := w.ts[lo:w.b.Hi[k]], w.vs[lo:w.b.Hi[k]]
-			if len(vs) < 2 || slices.Min(vs) == slices.Max(vs) {
-				continue
-			}
-			slope, at := exact.Line(ts, vs, w.g.At(k))
-			fastSlope, fastAt := exact.FiniteLine(ts, vs, w.g.At(k))
-			require.Equal(t, [2]float64{slope, at}, [2]float64{fastSlope, fastAt})
-		}
 	})
 }
 

@@ -40,44 +40,66 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
 		return s.fr.Counts.Points, true
 	}
-	copy(s.out.Present, s.fr.Any)
-	return s.abreast(1, func(a *abreast) { a.sums(s.in.Values, mean, s.out.Values) }), true
+	return s.sumsAbreast(mean)
 }
 
-// sums fills out with the sums of windows, or their means, by Prometheus's operations in its order.
-func (a *abreast) sums(vs []float64, mean bool, out []float64) {
-	a.over(vs)
-	sum, c, first := a.sum[:a.n], a.c[:a.n], 0
-	clear(sum)
+// sumsAbreast fills out with the sums of windows, or their means, by Prometheus's operations in its
+// order.
+func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
+	copy(s.out.Present, s.fr.Any)
+	a, vs, out := &s.side, s.values(), s.out.Values
+	blocks := s.fr.Blocks(1)
+	for i := range blocks {
+		b := &blocks[i]
+		if s.bounds.GiveUp(int(b.Steps[0])) {
+			break
+		}
+		a.over(b, vs)
+		a.addUp(mean)
+		for i, k := range b.Steps {
+			out[k] = a.sum(i, mean)
+		}
+	}
+	return s.fr.Counts.Points, true
+}
+
+// addUp adds up the samples that all windows have.
+func (a *abreast) addUp(mean bool) {
+	sums, c, first := a.sums[:len(a.in)], a.c[:len(a.in)], 0
+	clear(sums)
 	clear(c)
 	if mean { // which begins with the first one
-		for i, lo := range a.lo[:a.n] {
-			sum[i] = vs[lo]
+		for i, lo := range a.Lo {
+			sums[i] = a.vs[lo]
 		}
 		first = 1
 	}
-	for j := range a.common {
+	for j := range a.Common {
 		if in := a.next(); j >= first {
-			exact.Add(sum, c, in)
+			exact.Add(sums, c, in)
 		}
 	}
-	for i, k := range a.steps[:a.n] {
-		window, n := vs[a.lo[i]:a.hi[i]], float64(a.hi[i]-a.lo[i])
-		sum, c := sum[i], c[i]
-		if done := max(a.common, first); done < len(window) {
-			sum, c = exact.Accumulate(window[done:], sum, c)
-		}
-		v := sum + c
-		switch {
-		case sum-sum != 0 && mean: // it may be the sum alone that overflows
-			v = exact.Mean(window)
-		case sum-sum != 0:
-			v = sum
-		case mean:
-			v = float64(sum/n) + float64(c/n)
-		}
-		out[k] = v
+}
+
+// sum is the sum of window i, or its mean.
+func (a *abreast) sum(i int, mean bool) float64 {
+	window, n := a.vs[a.Lo[i]:a.Hi[i]], float64(a.Hi[i]-a.Lo[i])
+	sum, c, done := a.sums[i], a.c[i], a.Common
+	if mean {
+		done = max(done, 1)
 	}
+	if done < len(window) {
+		sum, c = exact.Accumulate(window[done:], sum, c)
+	}
+	switch {
+	case mean && sum-sum != 0: // it may be the sum alone that overflows
+		return exact.Mean(window)
+	case mean:
+		return float64(sum/n) + float64(c/n)
+	case sum-sum != 0:
+		return sum
+	}
+	return sum + c
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What

@@ -1,7 +1,7 @@
 // Package ahead has the aggregations of a query evaluated over the parts of its fetches that have
 // come, while the others are on their way.
 //
-// Parts come from the fetches that go on in the context of Runner.Watch. One part at a time is
+// Parts come from the fetches that tell what Runner.Watch returns. One part at a time is
 // evaluated, on all cores; the others wait. Those that still wait when everything has come are left
 // to the evaluation of what else there is. Nothing is evaluated once Runner.End was called.
 //
@@ -48,12 +48,12 @@ func New(ctx context.Context, of *cpuexec.Ahead, turn Turn) *Runner {
 	return &Runner{ctx: ctx, turn: turn, of: of}
 }
 
-// Watch returns the context in which what a selector matches is fetched.
-func (r *Runner) Watch(ctx context.Context, ms []*labels.Matcher) context.Context {
+// Watch returns what is to be told of parts of what a selector matches, nil if they are of no use.
+func (r *Runner) Watch(ms []*labels.Matcher) (came func(selection.Part)) {
 	if r == nil || !r.of.Reads(ms) {
-		return ctx
+		return nil
 	}
-	return selection.OnPart(ctx, func(p selection.Part) { r.came(arrival{ms, p}) })
+	return func(p selection.Part) { r.came(arrival{ms, p}) }
 }
 
 // came has a part evaluated. A fetch that others wait for, too, may go on when the query has ended.

@@ -221,31 +221,29 @@ func (d *Device) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 	return o, err
 }
 
-// Compiles is about how long compiling the kernels takes that a leaf needs and the device lacks; 0 if
-// it lacks none, or is closed.
-func (d *Device) Compiles(l offload.Leaf) time.Duration {
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x == nil {
-		return 0
+// Ready reports whether the device has the kernels that a leaf needs, or compiles them in less than
+// some time. Where it does not, it compiles them in the background, unless it is compiling some. One
+// that is closed says so itself.
+func (d *Device) Ready(l offload.Leaf, within time.Duration) bool {
+	var wait time.Duration
+	var compile func() error
+	err := d.opened(func() error {
+		wait, compile = gpuexec.Compiles(d.x, l)
+		return nil
+	})
+	if err != nil || wait == 0 || wait < within {
+		return true
 	}
-	return gpuexec.Compiles(d.x, l)
-}
-
-// Compile has the device load such kernels in the background, unless it is loading some.
-func (d *Device) Compile(l offload.Leaf) {
 	if !d.compiling.CompareAndSwap(false, true) {
-		return
+		return false
 	}
 	go func() {
 		defer d.compiling.Store(false)
-		err := rescue.Do(func() error {
-			return d.opened(func() error { return gpuexec.Compile(d.x, l) })
-		})
-		if err != nil {
+		if err := rescue.Do(func() error { return d.opened(compile) }); err != nil {
 			d.set.log.Warn("compiling a custom aggregate for a GPU failed", "gpu", d.info.Ordinal, "err", err)
 		}
 	}()
+	return false
 }
 
 // opened calls f while the device is open.

@@ -125,6 +125,8 @@ func TestQueryError(t *testing.T) {
 	failed := errors.New("too many samples")
 	_, err := d.Evaluate(t.Context(), window, func(*offload.Rows) error { return failed })
 	require.ErrorIs(t, err, failed)
+	_, err = d.Evaluate(t.Context(), window, func(*offload.Rows) error { panic(failed) })
+	require.ErrorIs(t, err, failed)
 	require.Empty(t, d.Unusable(time.Now()))
 	require.Zero(t, l.Count("a GPU failed"))
 	require.Zero(t, d.Leaves())

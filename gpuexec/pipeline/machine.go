@@ -26,8 +26,11 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -73,7 +76,10 @@ type Machine struct {
 	ThreadGoal uint32
 	// GoodBatch is the bytes of device memory that a batch should take.
 	GoodBatch int
+	// FusedLongest is the longest window of a fused kernel, in chunks.
+	FusedLongest float64
 
+	held   cuda.Held
 	arena  cuda.Pointer
 	memory uint64
 	link   float64 // what it copies to the device, in bytes a second
@@ -100,7 +106,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
-		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch,
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	first := launch.Queries()
@@ -109,19 +115,11 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m.Kernels = launch.New(dev, launch.Queries()...)
 	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), first...)
-	if err != nil {
-		err = errors.Join(err, dev.Do(m.Kernels.Unload))
-	} else {
-		err = dev.Do(func(c *cuda.Context) error {
-			err := m.take(c, o)
-			if err != nil {
-				err = errors.Join(err, m.release(c))
-			}
-			return err
-		})
+	if err == nil {
+		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, err)
+		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, errors.Join(err, dev.Do(m.release)))
 	}
 	return m, nil
 }
@@ -141,52 +139,27 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 		m.memory = free / 2
 	}
 	m.memory = min(m.memory, abi.EntryReach)
-	if m.arena, err = c.Alloc(m.memory); err != nil {
-		return err
-	}
+	m.arena = m.held.Memory(c, m.memory)
 	m.Large.at, m.Large.size = m.arena, min(m.memory/2, mostLarge)&^255
 	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.memory/8, mostSmall)&^255
 	jobs := m.Large.size + m.Small.size
 	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.memory-jobs)
-	if err := m.Large.take(c, o.Slots, o.Staging); err != nil {
-		return err
+	m.Large.take(c, &m.held, o)
+	m.Small.take(c, &m.held, o)
+	m.Feeder.Take(c, &m.held, 8*o.Staging)
+	if m.held.Err != nil {
+		return m.held.Err
 	}
-	if err := m.Small.take(c, o.Slots, o.Staging); err != nil {
-		return err
-	}
-	if err := m.Feeder.Take(c, 8*o.Staging); err != nil {
-		return err
-	}
-	return m.measure(c)
-}
-
-// measure finds out how fast the link is.
-func (m *Machine) measure(c *cuda.Context) error {
 	l := m.Large.Slots[0]
 	n := min(len(l.Staging), int(m.Large.size))
-	for range 3 {
-		took, err := probe.Timed(c, l.Stream, l.marks[atCopy], l.marks[atCopied], func() error {
-			return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream)
-		})
-		if err != nil {
-			return err
-		}
-		m.link = max(m.link, float64(n)/(took/1000))
-	}
-	return nil
+	t := probe.Timer{Context: c, Stream: l.Stream, Begin: l.marks[atCopy], End: l.marks[atCopied]}
+	m.link, err = t.Rate(n, func() error { return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream) })
+	return err
 }
 
 // release gives back what was taken, as far as it was.
 func (m *Machine) release(c *cuda.Context) error {
-	errs := []error{m.Large.release(c), m.Small.release(c), m.Feeder.Release(c), m.Lender.Release(c)}
-	if m.arena != 0 {
-		errs = append(errs, c.Free(m.arena))
-	}
-	errs = append(errs, m.Programs.Unload(c))
-	if m.Kernels != nil {
-		errs = append(errs, m.Kernels.Unload(c))
-	}
-	return errors.Join(errs...)
+	return errors.Join(m.held.Release(c), m.Lender.Release(c), m.Programs.Unload(c), m.Kernels.Unload(c))
 }
 
 // Close gives everything back once the jobs under way are done.
@@ -205,6 +178,15 @@ func (m *Machine) MemoryTaken() uint64 { return m.memory }
 // ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
 // device.
 func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Store.Share(sel) }
+
+// Fuses reports whether a fused kernel, which decodes chunks and computes windows in one go without
+// storing samples, is for windows of a selection that share no sample, of which the longest takes so
+// many ms. Each is computed by the thread that has the chunk in which it begins, so that windows longer
+// than chunks would leave most threads without one. Fused kernels read XOR chunks alone: where there
+// are XOR2 chunks, decode_mixed makes columns of all. It does not change a bit of the answer.
+func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
+	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
+}
 
 // Keep copies a selection's chunks to the device, as far as they are not there, so
 // that the first job over them need not. They stay as what jobs copy does: until
@@ -297,62 +279,17 @@ const (
 	numMarks
 )
 
-func (s *Workspace) take(c *cuda.Context, slots, staging int) (err error) {
-	if s.stream, err = c.NewStream(); err != nil {
-		return err
-	}
-	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last} {
-		if *e, err = c.NewEvent(true); err != nil {
-			return err
-		}
-	}
-	for range slots {
-		l := &Slot{}
-		s.Slots = append(s.Slots, l)
-		if l.Stream, err = c.NewStream(); err != nil {
-			return err
-		}
+func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
+	s.stream = h.Stream(c)
+	s.ready, s.ended, s.last = h.Event(c, true), h.Event(c, true), h.Event(c, true)
+	for range o.Slots {
+		l := &Slot{Stream: h.Stream(c), back: h.Event(c, true), Staging: h.Host(c, o.Staging)}
 		for m := range l.marks {
-			if l.marks[m], err = c.NewEvent(true); err != nil {
-				return err
-			}
+			l.marks[m] = h.Event(c, true)
 		}
-		if l.back, err = c.NewEvent(true); err != nil {
-			return err
-		}
-		if l.Staging, err = c.AllocHost(staging); err != nil {
-			return err
-		}
+		s.Slots = append(s.Slots, l)
 	}
 	s.turn <- struct{}{}
-	return nil
-}
-
-// release gives back what was taken, as far as it was.
-func (s *Workspace) release(c *cuda.Context) error {
-	var errs []error
-	for _, l := range s.Slots {
-		if l.Stream != 0 {
-			errs = append(errs, c.DestroyStream(l.Stream))
-		}
-		for _, e := range append(l.marks[:], l.back) {
-			if e != 0 {
-				errs = append(errs, c.DestroyEvent(e))
-			}
-		}
-		if l.Staging != nil {
-			errs = append(errs, c.FreeHost(l.Staging))
-		}
-	}
-	for _, e := range []cuda.Event{s.ready, s.ended, s.last} {
-		if e != 0 {
-			errs = append(errs, c.DestroyEvent(e))
-		}
-	}
-	if s.stream != 0 {
-		errs = append(errs, c.DestroyStream(s.stream))
-	}
-	return errors.Join(errs...)
 }
 
 // Leave lets another job have the workspace.

@@ -26,7 +26,6 @@ type Stages struct {
 
 	// On the device, sums over the batches.
 	Copy, Decode, Window, Reduce, Result time.Duration
-	Device                               time.Duration // from the first of them to the end of the last
 
 	// Hidden is the time in which both a copy and a kernel were under way.
 	Hidden time.Duration
@@ -118,10 +117,6 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) er
 func (t *timing) finish(to *Stages) {
 	copies, kernels := union(t.copies), union(t.kernels)
 	to.Copying, to.Computing, to.Hidden = ms(length(copies)), ms(length(kernels)), ms(length(common(copies, kernels)))
-	all := union(append(slices.Clone(copies), kernels...))
-	if len(all) > 0 {
-		to.Device = ms(all[len(all)-1].to - all[0].from)
-	}
 }
 
 func ms(v float64) time.Duration { return time.Duration(max(v, 0) * float64(time.Millisecond)) }

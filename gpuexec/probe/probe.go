@@ -17,19 +17,12 @@ import (
 // here, and returns how long a launch and the wait for it take, in seconds.
 func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
 	const count = 64 * abi.CheckBlock
-	h := &held{c: c}
-	defer h.release(&err)
-	s, err := h.stream()
-	if err != nil {
-		return 0, err
-	}
-	host, err := h.allocHost(4 * (count + count/abi.CheckBlock))
-	if err != nil {
-		return 0, err
-	}
-	device, err := h.alloc(uint64(len(host)))
-	if err != nil {
-		return 0, err
+	h := &cuda.Held{}
+	defer func() { err = errors.Join(err, h.Release(c)) }()
+	s, host := h.Stream(c), h.Host(c, 4*(count+count/abi.CheckBlock))
+	device := h.Memory(c, uint64(len(host)))
+	if h.Err != nil {
+		return 0, h.Err
 	}
 	numbers, sums := host[:4*count], host[4*count:]
 	want := make([]uint32, count/abi.CheckBlock)
@@ -77,105 +70,54 @@ const linkBytes = 128 << 20
 // MeasureLink copies page-locked memory to the device and back and returns the
 // best of a few times in bytes a second.
 func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
-	h := &held{c: c}
-	defer h.release(&err)
+	h := &cuda.Held{}
+	defer func() { err = errors.Join(err, h.Release(c)) }()
 	n := int(min(linkBytes, max(free/4, 1)))
-	s, err := h.stream()
-	if err != nil {
+	t := Timer{c, h.Stream(c), h.Event(c, true), h.Event(c, true)}
+	host, device := h.Host(c, n), h.Memory(c, uint64(n))
+	if h.Err != nil {
+		return 0, 0, h.Err
+	}
+	if to, err = t.Rate(n, func() error { return c.CopyIn(device, host, t.Stream) }); err != nil {
 		return 0, 0, err
 	}
-	host, err := h.allocHost(n)
-	if err != nil {
-		return 0, 0, err
-	}
-	device, err := h.alloc(uint64(n))
-	if err != nil {
-		return 0, 0, err
-	}
-	begin, err := h.timer()
-	if err != nil {
-		return 0, 0, err
-	}
-	end, err := h.timer()
-	if err != nil {
-		return 0, 0, err
-	}
-	best := func(enqueue func() error) (rate float64, err error) {
-		for range 4 {
-			ms, err := Timed(c, s, begin, end, enqueue)
-			if err != nil {
-				return 0, err
-			}
-			rate = max(rate, float64(n)/(ms/1000))
-		}
-		return rate, nil
-	}
-	if to, err = best(func() error { return c.CopyIn(device, host, s) }); err != nil {
-		return 0, 0, err
-	}
-	from, err = best(func() error { return c.CopyOut(host, device, s) })
+	from, err = t.Rate(n, func() error { return c.CopyOut(host, device, t.Stream) })
 	return to, from, err
 }
 
-// Timed runs what enqueue puts on a stream and returns how long it took, in ms.
-func Timed(c *cuda.Context, s cuda.Stream, begin, end cuda.Event, enqueue func() error) (float64, error) {
-	if err := c.Record(begin, s); err != nil {
+// Timer times what is on a stream.
+type Timer struct {
+	*cuda.Context
+	Stream     cuda.Stream
+	Begin, End cuda.Event
+}
+
+// Rate has enqueue put copying n bytes on the stream a few times and returns the best rate, in bytes a
+// second.
+func (t *Timer) Rate(n int, enqueue func() error) (rate float64, err error) {
+	for range 4 {
+		ms, err := t.timed(enqueue)
+		if err != nil {
+			return 0, err
+		}
+		rate = max(rate, float64(n)/(ms/1000))
+	}
+	return rate, nil
+}
+
+// timed is how long what enqueue puts on the stream takes, in ms.
+func (t *Timer) timed(enqueue func() error) (float64, error) {
+	if err := t.Record(t.Begin, t.Stream); err != nil {
 		return 0, err
 	}
 	if err := enqueue(); err != nil {
 		return 0, err
 	}
-	if err := c.Record(end, s); err != nil {
+	if err := t.Record(t.End, t.Stream); err != nil {
 		return 0, err
 	}
-	if err := c.WaitReached(end); err != nil {
+	if err := t.WaitReached(t.End); err != nil {
 		return 0, err
 	}
-	return c.Elapsed(begin, end)
-}
-
-// held is what a piece of work takes and gives back at its end, in the opposite
-// order.
-type held struct {
-	c    *cuda.Context
-	undo []func() error
-}
-
-// release gives everything back and adds what fails to err.
-func (h *held) release(err *error) {
-	for i := range h.undo {
-		*err = errors.Join(*err, h.undo[len(h.undo)-1-i]())
-	}
-}
-
-func (h *held) alloc(n uint64) (cuda.Pointer, error) {
-	p, err := h.c.Alloc(n)
-	if err == nil {
-		h.undo = append(h.undo, func() error { return h.c.Free(p) })
-	}
-	return p, err
-}
-
-func (h *held) allocHost(n int) ([]byte, error) {
-	b, err := h.c.AllocHost(n)
-	if err == nil {
-		h.undo = append(h.undo, func() error { return h.c.FreeHost(b) })
-	}
-	return b, err
-}
-
-func (h *held) stream() (cuda.Stream, error) {
-	s, err := h.c.NewStream()
-	if err == nil {
-		h.undo = append(h.undo, func() error { return h.c.DestroyStream(s) })
-	}
-	return s, err
-}
-
-func (h *held) timer() (cuda.Event, error) {
-	e, err := h.c.NewEvent(true)
-	if err == nil {
-		h.undo = append(h.undo, func() error { return h.c.DestroyEvent(e) })
-	}
-	return e, err
+	return t.Elapsed(t.Begin, t.End)
 }

@@ -184,7 +184,6 @@ func TestMixedZeros(t *testing.T) {
 // TestOverflows: sums of groups and means by time whose partial sums overflow have the cores' bits.
 func TestOverflows(t *testing.T) {
 	a := on(t, pipeline.Options{Memory: 64 << 20})
-	defer func() { fusedLongest = 1 }()
 	for round := range 30 {
 		r := rand.New(rand.NewPCG(41, uint64(round)))
 		kinds := []float64{math.MaxFloat64, -math.MaxFloat64, 1.7e308, 1, 9e307, math.Inf(1), math.Inf(-1)}
@@ -196,7 +195,7 @@ func TestOverflows(t *testing.T) {
 		}
 		sel, err := b.Finish()
 		require.NoError(t, err)
-		fusedLongest = []float64{0, 1e9}[r.IntN(2)]
+		a.FusedLongest = []float64{0, 1e9}[r.IntN(2)]
 		fields := "sum,mean,std,time_weighted_mean,rate:time_weighted_mean" + []string{"", "&by=job"}[r.IntN(2)] + []string{"", "&closed=right"}[r.IntN(2)] + []string{"", "&period=8m"}[r.IntN(2)]
 		check(t, a, synthetic.Storage{Selection: sel}, someHours+fields, fmt.Sprintf("round %d: %s", round, fields))
 	}

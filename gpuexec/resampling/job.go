@@ -19,8 +19,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
@@ -33,7 +31,7 @@ import (
 // Evaluate computes a task. Its groups go to consume. Errors are as of pipeline.Machine.Evaluate.
 func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consume func(*offload.Rows) error, o *pipeline.Outcome) (err error) {
 	start := time.Now()
-	custom := programsOf(t)
+	custom := programsOf(m, t)
 	if err := custom.hold(m); err != nil {
 		return err
 	}
@@ -63,7 +61,7 @@ type job struct {
 func productOf(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
 	j := &job{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	j.fuses = fuses(t, j.sources)
+	j.fuses = fuses(j.Machine, t, j.sources)
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: t.From,
@@ -208,19 +206,10 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	return all
 }
 
-// fusedLongest is the longest bucket of a fused kernel, in chunks. A test changes it.
-var fusedLongest = 1.0
-
 // fuses reports whether runs are counted while chunks are decoded, without storing samples in
-// between, but for keys of their order: if nothing reads these again. Each run is counted by the
-// thread that has the chunk in which its bucket begins, so that buckets longer than chunks would
-// leave most threads without one. Fused kernels read XOR chunks alone: where there are XOR2 chunks,
-// decode_mixed makes columns of all. It does not change a bit of the answer.
-func fuses(t *resample.Task, sources []source) bool {
-	if len(sources) != 1 || sources[0].Differences || !t.Grid.Apart() || t.Selection.Has(chunkenc.EncXOR2) {
-		return false
-	}
-	return t.Grid.Longest() <= int64(fusedLongest*float64(layout.ChunkSpan(t.Selection)))
+// between, but for keys of their order: if nothing reads these again.
+func fuses(m *pipeline.Machine, t *resample.Task, sources []source) bool {
+	return len(sources) == 1 && !sources[0].Differences && t.Grid.Apart() && m.Fuses(t.Selection, t.Grid.Longest())
 }
 
 // made is what is made of a batch's runs of a source.

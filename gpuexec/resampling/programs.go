@@ -26,7 +26,7 @@ type program struct {
 type programs map[*aggregate.Definition]*program
 
 // programsOf are the programs of a task, with the kernels that this needs, which are not loaded.
-func programsOf(t *resample.Task) programs {
+func programsOf(m *pipeline.Machine, t *resample.Task) programs {
 	all := programs{}
 	need := func(d *aggregate.Definition, kernels ...launch.Kernel) {
 		code, _ := custom.PortableOf(d)
@@ -47,7 +47,7 @@ func programsOf(t *resample.Task) programs {
 	}
 	merging := []launch.Kernel{"custom_merge", "custom_values"}
 	runs := launch.Kernel("custom_runs")
-	if fuses(t, sourcesOf(t, nil)) {
+	if fuses(m, t, sourcesOf(t, nil)) {
 		runs = "custom_fused"
 	}
 	for _, a := range t.Aggregates {
@@ -86,25 +86,22 @@ func (all programs) release(m *pipeline.Machine) error {
 	return errors.Join(errs...)
 }
 
-// Load loads the kernels that a task needs and a machine lacks, for the requests to come.
-func Load(m *pipeline.Machine, t *resample.Task) error {
-	all := programsOf(t)
-	if err := all.hold(m); err != nil {
-		return err
-	}
-	return all.release(m)
-}
-
 // Compiles is about how long a driver takes to compile the kernels that a task needs and a machine
-// lacks; 0 if it lacks none.
-func Compiles(m *pipeline.Machine, t *resample.Task) time.Duration {
-	if !m.Kernels.Loaded(launch.Resample...) {
-		return 10 * time.Second
-	}
-	for _, of := range programsOf(t) {
+// lacks, which compile does; 0 if it lacks none.
+func Compiles(m *pipeline.Machine, t *resample.Task) (wait time.Duration, compile func() error) {
+	all := programsOf(m, t)
+	for _, of := range all {
 		if !m.Programs.Loaded(&of.launched) {
-			return 300 * time.Millisecond
+			wait = 300 * time.Millisecond
 		}
 	}
-	return 0
+	if !m.Kernels.Loaded(launch.Resample...) {
+		wait = 10 * time.Second
+	}
+	return wait, func() error {
+		if err := all.hold(m); err != nil {
+			return err
+		}
+		return all.release(m)
+	}
 }

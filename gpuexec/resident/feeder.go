@@ -20,7 +20,8 @@ type Feeder struct {
 	dev    *cuda.Device
 	Stream cuda.Stream
 	pieces chan *piece
-	all    []*piece
+
+	pieceBytes int
 }
 
 // piece is page-locked memory.
@@ -36,41 +37,13 @@ const pieces = 32
 
 func NewFeeder(dev *cuda.Device) *Feeder { return &Feeder{dev: dev} }
 
-// Take takes a stream, and page-locked memory of about so many bytes.
-func (f *Feeder) Take(c *cuda.Context, bytes int) (err error) {
-	size := max(bytes/pieces, 4<<10)
-	if f.Stream, err = c.NewStream(); err != nil {
-		return err
-	}
-	f.pieces = make(chan *piece, pieces)
+// Take takes a stream, and page-locked memory of about so many bytes, which h holds.
+func (f *Feeder) Take(c *cuda.Context, h *cuda.Held, bytes int) {
+	f.Stream, f.pieces = h.Stream(c), make(chan *piece, pieces)
+	f.pieceBytes = max(bytes/pieces, 4<<10)
 	for range pieces {
-		p := &piece{}
-		f.all = append(f.all, p)
-		if p.done, err = c.NewEvent(false); err != nil {
-			return err
-		}
-		if p.buf, err = c.AllocHost(size); err != nil {
-			return err
-		}
-		f.pieces <- p
+		f.pieces <- &piece{done: h.Event(c, false), buf: h.Host(c, f.pieceBytes)}
 	}
-	return nil
-}
-
-func (f *Feeder) Release(c *cuda.Context) error {
-	var errs []error
-	if f.Stream != 0 {
-		errs = append(errs, c.DestroyStream(f.Stream))
-	}
-	for _, p := range f.all {
-		if p.done != 0 {
-			errs = append(errs, c.DestroyEvent(p.done))
-		}
-		if p.buf != nil {
-			errs = append(errs, c.FreeHost(p.buf))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Transfer is a stretch of the host's memory and where it goes.
@@ -158,7 +131,7 @@ func (f *Feeder) Staged(ts []Transfer) error {
 	if len(ts) == 0 {
 		return nil
 	}
-	all := loads(ts, len(f.all[0].buf))
+	all := loads(ts, f.pieceBytes)
 	var failed atomic.Bool
 	errs := make([]error, len(all))
 	parallel.For(len(all), func(k int) {

@@ -5,10 +5,7 @@
 // nil where nobody looks, and tells it. Nothing depends on what it says.
 package progress
 
-import (
-	"context"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Stage is what a request is doing.
 type Stage string
@@ -28,19 +25,6 @@ type Request struct {
 	most      atomic.Int64 // that arrived ever was
 	evaluated atomic.Int64
 	ended     atomic.Bool
-}
-
-type key struct{}
-
-// With returns a context whose work is told to r.
-func With(ctx context.Context, r *Request) context.Context {
-	return context.WithValue(ctx, key{}, r)
-}
-
-// Of is whom to tell of work for ctx, nil if nobody looks.
-func Of(ctx context.Context) *Request {
-	r, _ := ctx.Value(key{}).(*Request)
-	return r
 }
 
 // Fetch says that the request waits for a fetch, until done is called.

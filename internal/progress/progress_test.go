@@ -1,24 +1,20 @@
 package progress
 
 import (
-	"context"
 	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 func Example() {
 	var r Request
-	ctx := With(context.Background(), &r)
 
-	done := Of(ctx).Fetch()
-	Of(ctx).Arrive(1000)
+	done := r.Fetch()
+	r.Arrive(1000)
 	fmt.Println(r.Stage(), r.Arrived(), "bytes")
 	done()
-	Of(ctx).Evaluate(240)
+	r.Evaluate(240)
 	fmt.Println(r.Stage(), r.Evaluated(), "samples")
-	Of(ctx).End()
+	r.End()
 	fmt.Println(r.Stage())
 	// Output:
 	// fetching 1000 bytes
@@ -28,8 +24,7 @@ func Example() {
 
 // TestNobodyLooks: work that nobody looks at may tell of itself as well.
 func TestNobodyLooks(t *testing.T) {
-	r := Of(t.Context())
-	require.Nil(t, r)
+	var r *Request
 	r.Fetch()()
 	r.Arrive(1)
 	r.Evaluate(1)

@@ -95,14 +95,12 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 	return e
 }
 
-// cheaper says why the cores are to compute a leaf, by what is expected, or nothing. Where it is that
-// kernels must be compiled, they are, for the leaves to come.
+// cheaper says why the cores are to compute a leaf, by what is expected, or nothing.
 func cheaper(e Estimate, l offload.Leaf, g gpu) string {
 	if e.cheaper() == Cores {
 		return fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
 	}
-	if wait := g.Compiles(l); wait > 0 && e[Device]+wait >= e[Cores] {
-		g.Compile(l)
+	if !g.Ready(l, e[Cores]-e[Device]) {
 		return reasonCompiling
 	}
 	return ""

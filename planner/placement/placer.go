@@ -60,8 +60,7 @@ type gpu interface {
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (pipeline.Outcome, error)
-	Compiles(l offload.Leaf) time.Duration
-	Compile(l offload.Leaf)
+	Ready(l offload.Leaf, within time.Duration) bool
 }
 
 // Open starts using GPUs. It fails, and waits for them, as device.Open does.

@@ -368,7 +368,7 @@ func TestResampleCustom(t *testing.T) {
 	gpus, _ := p.gpus()
 	sel := counters(t, 2000)
 	task := &resample.Task{Plan: planned("0", resample.ChooseBySize), Input: offload.Input{Selection: sel, GroupOf: make([]int32, 2000), Groups: 1}}
-	require.Eventually(t, func() bool { return gpus[0].Compiles(task) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return gpus[0].Ready(task, 0) }, time.Minute, time.Millisecond)
 	got := ask("0", resample.ChooseBySize)
 	require.Equal(t, "gpu", got.Work.Executor, got.Work.Reason)
 	require.Equal(t, "compile", got.Work.Stages[3].Name)

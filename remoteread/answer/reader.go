@@ -34,6 +34,8 @@ type Part struct {
 	View  *external.View    // or nil
 	// Exact says that chunks could have been had, so that samples must tell as much.
 	Exact bool
+	// Expected is what the fetch is expected to bring.
+	Expected selection.Expectation
 	// Count is told how many bytes and series have come so far. It ends reading with an error.
 	Count func(bytes, series int64) error
 

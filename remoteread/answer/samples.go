@@ -45,10 +45,9 @@ func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error)
 
 // part makes the selection of p from its prompb.QueryResult.
 func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
-	e := selection.Expected(p.Ctx)
 	s.begin()
-	s.expected.series = e.Series
-	s.exact, s.signed, s.view, s.asked = p.Exact, e.Signed, p.View, p.selector()
+	s.expected.series = p.Expected.Series
+	s.exact, s.signed, s.view, s.asked = p.Exact, p.Expected.Signed, p.View, p.selector()
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {

@@ -74,17 +74,17 @@ func (*seriesList) Err() error           { return nil }
 func (*seriesList) Warnings() annotations.Annotations { return nil }
 
 // readData reads an answer of samples, not compressed.
-func readData(c *Reader, ctx context.Context, data []byte, chunksToo bool) (*selection.Selection, error) {
+func readData(c *Reader, e selection.Expectation, data []byte, chunksToo bool) (*selection.Selection, error) {
 	q := uncounted()
-	q.Exact = chunksToo
-	return c.readOne(ctx, bytes.NewReader(snappy.Encode(nil, data)), false, q)
+	q.Exact, q.Expected = chunksToo, e
+	return c.readOne(context.Background(), bytes.NewReader(snappy.Encode(nil, data)), false, q)
 }
 
 // requireLikePrometheus checks that an answer of samples, which need not make sense, is
 // taken as Prometheus takes it, whatever is expected.
 func requireLikePrometheus(t testing.TB, c *Reader, data []byte, r *rand.Rand) {
 	want, wantErr := byPrometheus(data)
-	got, err := readData(c, context.Background(), data, false)
+	got, err := readData(c, selection.Expectation{}, data, false)
 	if err == nil {
 		require.NoError(t, wantErr)
 		require.Equal(t, chunksOf(want), chunksOf(got))
@@ -112,13 +112,13 @@ func requireLikePrometheus(t testing.TB, c *Reader, data []byte, r *rand.Rand) {
 			expected = append(expected, l)
 		}
 	}
-	ctx := selection.Expect(context.Background(), selection.Expectation{Series: expected})
+	expectation := selection.Expectation{Series: expected}
 	for range 2 { // the second time, where series come is known
-		got, err = readData(c, ctx, marshal(&m), false)
+		got, err = readData(c, expectation, marshal(&m), false)
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(want), chunksOf(got))
 	}
-	exact, err := readData(c, ctx, marshal(&m), true)
+	exact, err := readData(c, expectation, marshal(&m), true)
 	if err != nil {
 		require.ErrorIs(t, err, ErrUnfit)
 		return
@@ -195,36 +195,37 @@ func TestUnfitSamples(t *testing.T) {
 	explicit := data(series(1))
 	at := bytes.LastIndexByte(explicit, 0x09)
 	copy(explicit[at+1:], make([]byte, 8))
-	expect := func(signed bool, value string) context.Context {
-		return selection.Expect(t.Context(), selection.Expectation{
+	expect := func(signed bool, value string) selection.Expectation {
+		return selection.Expectation{
 			Series: []labels.Labels{labels.FromStrings("a", "a"), labels.FromStrings("a", value)},
 			Signed: func(i int) bool { return signed && i == 1 },
-		})
+		}
 	}
+	nothing := selection.Expectation{}
 	below := series(0)
 	below.Samples[0].Value = -1
 	for _, test := range []struct {
 		name  string
 		data  []byte
-		ctx   context.Context
+		e     selection.Expectation
 		unfit bool
 	}{
-		{"not zero", data(series(2)), t.Context(), false},
-		{"zero", data(series(0)), t.Context(), true},
-		{"minus zero", data(series(math.Copysign(0, -1))), t.Context(), true},
-		{"zero that is sent", explicit, t.Context(), false},
+		{"not zero", data(series(2)), nothing, false},
+		{"zero", data(series(0)), nothing, true},
+		{"minus zero", data(series(math.Copysign(0, -1))), nothing, true},
+		{"zero that is sent", explicit, nothing, false},
 		{"zero of a series that is never negative", data(series(0)), expect(false, "b"), false},
 		{"zero of a series that may be negative", data(series(0)), expect(true, "b"), true},
 		{"other value of that", data(series(1)), expect(true, "b"), false},
 		{"zero of another series", data(series(0)), expect(true, "c"), false},
 		{"zero of another series that is negative, too", data(below), expect(true, "c"), true},
-		{"histogram", data(h), t.Context(), true},
+		{"histogram", data(h), nothing, true},
 		{"histogram of a series that is never negative", data(h), expect(false, "b"), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := readData(c, test.ctx, test.data, false)
+			_, err := readData(c, test.e, test.data, false)
 			require.NoError(t, err)
-			_, err = readData(c, test.ctx, test.data, true)
+			_, err = readData(c, test.e, test.data, true)
 			require.Equal(t, test.unfit, errors.Is(err, ErrUnfit), err)
 		})
 	}
@@ -236,23 +237,22 @@ func TestSamplesOfExpectedSeries(t *testing.T) {
 	c := within(1 << 30)
 	for _, shuffled := range []bool{false, true} {
 		data := sampledAnswer(300, 5, shuffled)
-		read := func(ctx context.Context) *selection.Selection {
+		read := func(e selection.Expectation) *selection.Selection {
 			var gotBytes, gotSeries int64
-			q := &Part{Exact: true, Count: func(bytes, series int64) error {
+			q := &Part{Exact: true, Expected: e, Count: func(bytes, series int64) error {
 				gotBytes, gotSeries = bytes, series
 				return nil
 			}}
-			s, err := c.readOne(ctx, bytes.NewReader(data), false, q)
+			s, err := c.readOne(t.Context(), bytes.NewReader(data), false, q)
 			require.NoError(t, err)
 			require.EqualValues(t, 300, gotSeries)
 			require.EqualValues(t, s.PayloadBytes(), gotBytes)
 			return s
 		}
-		first := read(t.Context())
+		first := read(selection.Expectation{})
 		require.EqualValues(t, 1500, first.NumSamples())
-		ctx := selection.Expect(t.Context(), selection.Expectation{Series: first.Series()})
 		for range 3 {
-			again := read(ctx)
+			again := read(selection.Expectation{Series: first.Series()})
 			require.Equal(t, chunksOf(first), chunksOf(again))
 			for i, l := range first.Series() {
 				require.True(t, sameString(l, again.Labels(i)))

@@ -71,7 +71,7 @@ func (a *Reader) begin(p *Part) *streamBuilder {
 	d := newStreamBuilder(a.MaxBytes)
 	d.b.Within(p.Ctx)
 	d.asked, d.view = p.selector(), p.View
-	d.expected.series = selection.Expected(p.Ctx).Series
+	d.expected.series = p.Expected.Series
 	return d
 }
 

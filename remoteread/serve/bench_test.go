@@ -26,7 +26,7 @@ import (
 // fixed is an upstream that has one selection.
 type fixed struct{ sel *selection.Selection }
 
-func (f fixed) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (f fixed) Fetch(context.Context, int64, int64, []*labels.Matcher, selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	return f.sel, nil, nil
 }
 

@@ -97,7 +97,7 @@ func newTSDB(t *testing.T, r *rand.Rand, enc chunkenc.Encoding) *teststorage.Tes
 // database is a cache.Upstream over a database.
 type database struct{ *teststorage.TestStorage }
 
-func (d database) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (d database) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	q, err := d.ChunkQuerier(mint, maxt)
 	if err != nil {
 		return nil, nil, err

@@ -95,7 +95,7 @@ func (d *Dir) String() string { return d.path }
 func (d *Dir) Answers([]*labels.Matcher) bool { return true }
 
 // Fetch returns what matchers match in [mint, maxt], in ms since the epoch.
-func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	s, ws, err := d.acquire()
 	if err != nil {
 		return nil, nil, err

@@ -93,7 +93,7 @@ func files(t *testing.T, dir string) (all []string) {
 
 func requireTimes(t *testing.T, d *Dir, mint, maxt int64, want []int64) {
 	t.Helper()
-	s, ws, err := d.Fetch(context.Background(), mint, maxt, []*labels.Matcher{isM})
+	s, ws, err := d.Fetch(context.Background(), mint, maxt, []*labels.Matcher{isM}, selection.Fetch{})
 	require.NoError(t, err)
 	require.Empty(t, ws)
 	got := times(t, s, mint, maxt)
@@ -130,7 +130,7 @@ func TestDirectoryOfBlocksAndLog(t *testing.T) {
 
 	require.NoError(t, d.Close())
 	require.NoError(t, d.Close())
-	_, _, err = d.Fetch(context.Background(), 0, 1, []*labels.Matcher{isM})
+	_, _, err = d.Fetch(context.Background(), 0, 1, []*labels.Matcher{isM}, selection.Fetch{})
 	require.ErrorIs(t, err, ErrClosed)
 	require.Equal(t, before, files(t, dir), "the directory must be left as it was")
 	left, err := os.ReadDir(os.Getenv("TMPDIR"))
@@ -222,7 +222,7 @@ func TestUnreadableChangeKeepsWhatWasThere(t *testing.T) {
 	require.NoError(t, os.Mkdir(bad, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(bad, "meta.json"), []byte("{"), 0o666))
 	d.recheck, d.took = 0, 0
-	s, ws, err := d.Fetch(context.Background(), 0, hour, []*labels.Matcher{isM})
+	s, ws, err := d.Fetch(context.Background(), 0, hour, []*labels.Matcher{isM}, selection.Fetch{})
 	require.NoError(t, err)
 	require.Equal(t, 3, s.NumSeries())
 	require.ErrorContains(t, ws.AsErrors()[0], "newer samples may be missing")
@@ -242,7 +242,7 @@ func TestClosingWhileInUse(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for {
-				s, _, err := d.Fetch(context.Background(), 0, 9*hour, []*labels.Matcher{isM})
+				s, _, err := d.Fetch(context.Background(), 0, 9*hour, []*labels.Matcher{isM}, selection.Fetch{})
 				if err != nil {
 					require.ErrorIs(t, err, ErrClosed)
 					return

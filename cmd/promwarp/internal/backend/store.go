@@ -28,7 +28,7 @@ import (
 
 // Fetcher is cache.Upstream.
 type Fetcher interface {
-	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error)
+	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error)
 }
 
 // Store is an open source and the cache in front of it.

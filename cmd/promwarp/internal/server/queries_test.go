@@ -171,7 +171,7 @@ func TestCompare(t *testing.T) {
 // compresses.
 type bulky struct{}
 
-func (bulky) Fetch(_ context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (bulky) Fetch(_ context.Context, mint, maxt int64, matchers []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := selection.NewBuilder(0)
 	const step = 15_000

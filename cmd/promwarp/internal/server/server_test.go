@@ -42,7 +42,7 @@ type counting struct {
 	at   chan struct{} // gets one element for each fetch
 }
 
-func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	if c.at != nil {
 		c.at <- struct{}{}
 	}
@@ -491,7 +491,7 @@ func TestClientDoors(t *testing.T) {
 // eleven is an upstream of a series of eleven samples.
 type eleven struct{}
 
-func (eleven) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (eleven) Fetch(context.Context, int64, int64, []*labels.Matcher, selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
 	if err := b.Floats([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, make([]float64, 11)); err != nil {
