@@ -18,11 +18,6 @@ const (
 	DefaultEvery = time.Minute
 	// unknownEvery is how often it is while the server has not answered yet, or is away.
 	unknownEvery = 2 * time.Second
-	// dearBytes is the size of a configuration that is read for every fetch. A Prometheus
-	// takes some 10 ms to show one of that size; a larger one is read for at most a
-	// dearShare-th of the time.
-	dearBytes = 64 << 10
-	dearShare = 20
 )
 
 // Options are what a Watcher is made from.
@@ -42,8 +37,6 @@ type Options struct {
 	// Changed, if not nil, is called from a goroutine of its own when facts have changed.
 	Changed func()
 	Logger  *slog.Logger
-
-	dearBytes int // see the constant
 }
 
 // Watcher knows what is known of a server. It is safe for concurrent use.
@@ -60,8 +53,6 @@ type Watcher struct {
 	noConfig string // why there is none to be read; empty if there may be
 	program  *program
 	said     map[string]bool // what was logged of what is not known
-	readAt   time.Time       // when reading the configuration began last
-	took     time.Duration   // how long it took
 	next     *reading        // what those wait for who ask while one is under way
 	reading  bool
 	shown    []byte // the answer that config was read from
@@ -77,9 +68,6 @@ type reading struct {
 func New(o Options) *Watcher {
 	if o.Every == 0 {
 		o.Every = DefaultEvery
-	}
-	if o.dearBytes == 0 {
-		o.dearBytes = dearBytes
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -192,22 +180,18 @@ func (w *Watcher) readWanted() {
 			w.mu.Unlock()
 			return
 		}
-		began := time.Now()
 		w.mu.Unlock()
 
 		body, err := w.source.get(w.ctx, pathConfig)
-		r.err = w.take(body, err, began)
+		r.err = w.take(body, err)
 		close(r.done)
 	}
 }
 
 // take takes what reading the configuration came to.
-func (w *Watcher) take(body []byte, err error, began time.Time) error {
+func (w *Watcher) take(body []byte, err error) error {
 	w.mu.Lock()
 	same := err == nil && w.config != nil && bytes.Equal(w.shown, body)
-	if same {
-		w.readAt, w.took = began, time.Since(began)
-	}
 	w.mu.Unlock()
 	if same {
 		return nil
@@ -221,7 +205,6 @@ func (w *Watcher) take(body []byte, err error, began time.Time) error {
 		return err
 	}
 	w.change(func() {
-		w.readAt, w.took = began, time.Since(began)
 		if gone != nil {
 			w.config, w.noConfig, w.shown = nil, gone.Error(), nil
 			return
@@ -270,14 +253,9 @@ func (w *Watcher) MayChange() bool {
 	return w.o.ExternalLabels == nil && w.source != nil && w.noConfig == ""
 }
 
-// Confirm implements remoteread.External: it reads the configuration again, unless that
-// is large and was read a moment ago.
+// Confirm implements remoteread.External: it reads the configuration again.
 func (w *Watcher) Confirm(ctx context.Context) (labels.Labels, error) {
-	w.mu.Lock()
-	skip := w.o.ExternalLabels != nil || w.source == nil || w.noConfig != "" ||
-		len(w.shown) > w.o.dearBytes && time.Since(w.readAt) < dearShare*w.took
-	w.mu.Unlock()
-	if !skip {
+	if w.MayChange() {
 		if err := w.readConfig(ctx); err != nil {
 			return labels.EmptyLabels(), err
 		}

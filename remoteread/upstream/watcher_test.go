@@ -180,19 +180,6 @@ func TestConfirmIsNotLate(t *testing.T) {
 	require.Less(t, s.count("/status/config"), 8*50, "who asks together is answered together")
 }
 
-// A large configuration is not read for every fetch.
-func TestConfirmIsBounded(t *testing.T) {
-	s := newServer(t)
-	s.delay = 20 * time.Millisecond
-	s.config("", "1m")
-	w := s.watch(t, Options{dearBytes: 10})
-	for range 5 {
-		_, err := w.Confirm(context.Background())
-		require.NoError(t, err)
-	}
-	require.Equal(t, 1, s.count("/status/config"))
-}
-
 func TestChangesAreTold(t *testing.T) {
 	s := newServer(t)
 	s.config("", "1m")
