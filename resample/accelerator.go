@@ -31,12 +31,6 @@ type Task struct {
 	offload.Input
 }
 
-// row is one of the rows of group i, of n buckets. There are so many aggregates.
-func row(x *offload.Rows, i, aggregate, aggregates, n int) []float64 {
-	part, at := i/x.Each, i%x.Each
-	return x.Values[part*aggregates+aggregate][at*n : (at+1)*n : (at+1)*n]
-}
-
 // States says which aggregates of the request a group's states are for: one state for each source,
 // or for each aggregate whose values are aggregated again.
 func (p *Plan) States() (outputs [][]int) {
@@ -203,7 +197,9 @@ type accepting struct {
 	*run
 	groups *groups
 
-	values, bytes int64 // that were counted
+	x             *offload.Rows // that are taken
+	holds         bool          // the result holds their values
+	values, bytes int64         // that were counted
 }
 
 // togetherGroups is the number of groups whose rows a goroutine makes at once.
@@ -213,13 +209,13 @@ const togetherGroups = 64
 // half of what lies there: few values do not keep much memory from others. It fails as the cores
 // would, which ends the request.
 func (c *accepting) take(x *offload.Rows) error {
-	holds := false // the result holds the values
+	c.x, c.holds = x, false
 	defer func() {
-		if x.Release != nil && !holds {
+		if x.Release != nil && !c.holds {
 			x.Release()
 		}
 	}()
-	counts, values, buckets := c.count(x)
+	values, buckets := c.count()
 	rows := make([]Row, len(c.Aggregates)*len(x.Groups))
 	bytes := int64(len(rows))*rowBytes(0) + 8*values + 4*buckets
 	c.values, c.bytes = c.values+values, c.bytes+bytes
@@ -229,19 +225,16 @@ func (c *accepting) take(x *offload.Rows) error {
 	if err := c.budget.Charge(bytes); err != nil {
 		return err
 	}
-	if holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); holds {
+	if c.holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); c.holds {
 		c.result.lent = append(c.result.lent, x.Release)
 	}
 	states := c.States()
-	c.split(x, func(first, end int) {
+	c.split(func(first, end int) {
 		for i := first; i < end; i++ {
 			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
 			any := false
 			for s, outputs := range states {
-				if count := int(counts[s][i]); count > 0 {
-					any = true
-					c.rows(of, outputs, x, s, i, count, holds)
-				}
+				any = c.rows(of, outputs, s, i) || any
 			}
 			if g := x.Groups[i]; any {
 				c.result.Series[g] = Series{c.groups.labels[g], of}
@@ -251,9 +244,9 @@ func (c *accepting) take(x *offload.Rows) error {
 	return c.failed()
 }
 
-// split calls f for ranges of the groups of x, from several goroutines, until the request ends.
-func (c *accepting) split(x *offload.Rows, f func(first, end int)) {
-	n := len(x.Groups)
+// split calls f for ranges of the groups, from several goroutines, until the request ends.
+func (c *accepting) split(f func(first, end int)) {
+	n := len(c.x.Groups)
 	parallel.While(c.workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
 		f(k*togetherGroups, min((k+1)*togetherGroups, n))
 		return c.ctx.Err() == nil
@@ -261,25 +254,20 @@ func (c *accepting) split(x *offload.Rows, f func(first, end int)) {
 }
 
 // present is the bitmap of group i in state s.
-func (c *accepting) present(x *offload.Rows, s, i int) []uint64 {
+func (c *accepting) present(s, i int) []uint64 {
 	words := (c.Grid.N() + 63) / 64
-	return x.Present[s][i*words : (i+1)*words]
+	return c.x.Present[s][i*words : (i+1)*words]
 }
 
-// count says how many buckets have samples, by state and group, how many values that are, and how
-// many buckets rows have to be told of.
-func (c *accepting) count(x *offload.Rows) (counts [][]int32, values, buckets int64) {
+// count says how many values there are, and how many buckets rows have to be told of.
+func (c *accepting) count() (values, buckets int64) {
 	states := c.States()
-	for range states {
-		counts = append(counts, make([]int32, len(x.Groups)))
-	}
 	var all, told atomic.Int64
-	c.split(x, func(first, end int) {
+	c.split(func(first, end int) {
 		values, buckets := 0, 0
 		for s, outputs := range states {
 			for i := first; i < end; i++ {
-				n := dense.Count(c.present(x, s, i))
-				counts[s][i] = int32(n)
+				n := dense.Count(c.present(s, i))
 				values += n * len(outputs)
 				if n < c.Grid.N() {
 					buckets += n
@@ -289,42 +277,48 @@ func (c *accepting) count(x *offload.Rows) (counts [][]int32, values, buckets in
 		all.Add(int64(values))
 		told.Add(int64(buckets))
 	})
-	return counts, all.Load(), told.Load()
+	return all.Load(), told.Load()
 }
 
-// rows makes the rows of group i that are made of state s, which has so many buckets with samples.
-func (c *accepting) rows(rows []Row, outputs []int, x *offload.Rows, s, i, count int, holds bool) {
-	n := c.Grid.N()
+// rows makes the rows of group i that are made of state s. It reports whether there are values.
+func (c *accepting) rows(rows []Row, outputs []int, s, i int) bool {
+	n, present := c.Grid.N(), c.present(s, i)
+	count := dense.Count(present)
+	if count == 0 {
+		return false
+	}
 	buckets := c.result.whole
 	if count < n {
 		buckets = make([]int32, 0, count)
-		for k, w := range c.present(x, s, i) {
+		for k, w := range present {
 			for ; w != 0; w &= w - 1 {
 				buckets = append(buckets, int32(64*k+bits.TrailingZeros64(w)))
 			}
 		}
 	}
 	var room []float64
-	if !holds {
+	if !c.holds {
 		room = make([]float64, count*len(outputs))
 	}
+	part, at := i/c.x.Each*len(c.Aggregates), i%c.x.Each*n
 	for _, a := range outputs {
-		from := row(x, i, a, len(c.Aggregates), n)
+		from := c.x.Values[part+a][at : at+n : at+n]
 		to := from[:count] // with room for fillings
-		if !holds {
+		if !c.holds {
 			to, room = room[:count:count], room[count:]
 		}
 		rows[a] = Row{buckets, to}
 		if count == n {
-			if !holds {
+			if !c.holds {
 				copy(to, from)
 			}
 			continue
 		}
-		for at, k := range buckets {
-			to[at] = from[k]
+		for i, k := range buckets {
+			to[i] = from[k]
 		}
 	}
+	return true
 }
 
 // undo forgets what was taken, since the cores begin anew.
