@@ -149,7 +149,7 @@ func TestContent(t *testing.T) {
 					}
 				}
 			}
-			if IsStale(v) {
+			if value.IsStaleNaN(v) {
 				stale++
 				continue
 			}

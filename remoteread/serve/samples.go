@@ -172,7 +172,6 @@ var coders = sync.Pool{New: func() any { return new(coder) }}
 func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, int64, error) {
 	c := coders.Get().(*coder)
 	c.message = c.message[:0]
-	sent := 0
 	for i := range group {
 		n, err := c.series(f, &group[i])
 		if err != nil {
@@ -183,11 +182,9 @@ func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, 
 		}
 		if n > 0 || f.onlyLabels {
 			c.endSeries()
-			sent++
 		}
 	}
 	part, size := c.elements(), int64(len(c.message))
 	coders.Put(c)
-	s.h.metrics.series.Add(float64(sent))
 	return part, size, s.lease.Grow(ctx, int64(len(part)))
 }
