@@ -125,7 +125,7 @@ func TestTooLittleMemory(t *testing.T) {
 	_, err := New(dev, cpu, Options{Memory: 6_000_000})
 	require.ErrorIs(t, err, cuda.OutOfMemory)
 	for memory, reason := range map[uint64]string{
-		100_000:   "its groups, at every step, need more memory than the executor has on the device",
+		100_000:   "its groups, at every step or bucket, need more memory than the executor has on the device",
 		1_000_000: "32 series alone need more memory than the executor has on the device",
 	} {
 		x, err := New(dev, cpu, Options{Memory: memory})

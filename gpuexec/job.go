@@ -72,16 +72,12 @@ func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // divide divides the memory that is left.
 func (j *job) divide() (r layout.Room, err error) {
-	r, ok := j.Divide()
-	if !ok {
-		// The values of the windows may fit nevertheless, batch by batch.
-		return r, &pipeline.Unsuited{Reason: "its groups, at every step, need more memory than the executor has on the device", WindowOnly: true}
-	}
+	r, err = j.Divide()
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
-	return r, nil
+	return r, err
 }
 
 // takeNotes takes device memory for what is noted of each series and step.

@@ -169,8 +169,8 @@ func (p *rows) Place() error {
 	if err != nil {
 		return err
 	}
-	if !pipeline.Fits(p.l.Grid.Steps) {
-		return &pipeline.Unsuited{Reason: "the values of a series, at all steps, need more page-locked memory than a buffer has"}
+	if err := pipeline.Fit(p.l.Grid.Steps); err != nil {
+		return err
 	}
 	r.Rest, r.Back = p.tileBytes()
 	return p.Lay(r)

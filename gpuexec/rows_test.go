@@ -37,7 +37,7 @@ func TestRowsThatDoNotFit(t *testing.T) {
 	w := aggregation("sum", "rate", 300_000, 0, nil, nil, false).Input
 	for steps, reason := range map[int]string{
 		1000: "", 4000: "32 series alone need more memory than the executor has on the device",
-		pinned.BufferValues + 1: "the values of a series, at all steps, need more page-locked memory than a buffer has",
+		pinned.BufferValues + 1: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has",
 	} {
 		_, err := x.Run(t.Context(), jobOver(w, plan.Grid{Interval: 1000, Steps: steps}, sel))
 		if reason == "" {

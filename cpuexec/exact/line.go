@@ -29,24 +29,10 @@ func anyMoments(ts []int64, vs []float64, origin int64) (m moments) {
 		x := float64(ts[k]-origin) / 1e3
 		m.x, m.cX = kahansum.Inc(x, m.x, m.cX)
 		m.y, m.cY = kahansum.Inc(v, m.y, m.cY)
-		m.xy, m.cXY = kahansum.Inc(x*v, m.xy, m.cXY)
-		m.x2, m.cX2 = kahansum.Inc(x*x, m.x2, m.cX2)
+		m.xy, m.cXY = kahansum.Inc(float64(x*v), m.xy, m.cXY)
+		m.x2, m.cX2 = kahansum.Inc(float64(x*x), m.x2, m.cX2)
 	}
 	return m
-}
-
-// eachMoment is finiteMoments, sum by sum.
-func eachMoment(ts []int64, vs []float64, origin int64) moments {
-	var x, y, xy, x2, cX, cY, cXY, cX2 float64
-	ts = ts[:len(vs)]
-	for k, v := range vs {
-		t := float64(ts[k]-origin) / 1e3
-		x, cX = twoSum(x, t, cX)
-		y, cY = twoSum(y, v, cY)
-		xy, cXY = twoSum(xy, float64(t*v), cXY)
-		x2, cX2 = twoSum(x2, float64(t*t), cX2)
-	}
-	return moments{x, y, xy, x2, cX, cY, cXY, cX2}
 }
 
 // moments are the compensated sums of a regression.

@@ -90,12 +90,24 @@ func twoSum(sum, v, c float64) (float64, float64) {
 
 // Variance is Welford's population variance, compensated.
 func Variance(vs []float64) float64 {
-	var n, mean, cMean, aux, cAux float64
+	var w Welford
 	for _, v := range vs {
-		n++
-		delta := v - (mean + cMean)
-		mean, cMean = kahansum.Inc(delta/n, mean, cMean)
-		aux, cAux = kahansum.Inc(delta*(v-(mean+cMean)), aux, cAux)
+		w.Add(v)
 	}
-	return (aux + cAux) / n
+	return w.Variance()
 }
+
+// Welford is what Variance knows of n values: their mean and the sum of the squares of what they are
+// off it, and what both have lost.
+type Welford struct{ N, Mean, CMean, Squares, CSquares float64 }
+
+// Add adds a value.
+func (w *Welford) Add(v float64) {
+	w.N++
+	delta := v - (w.Mean + w.CMean)
+	w.Mean, w.CMean = kahansum.Inc(delta/w.N, w.Mean, w.CMean)
+	w.Squares, w.CSquares = kahansum.Inc(float64(delta*(v-(w.Mean+w.CMean))), w.Squares, w.CSquares)
+}
+
+// Variance is that of the values.
+func (w *Welford) Variance() float64 { return (w.Squares + w.CSquares) / w.N }

@@ -44,7 +44,7 @@ func AddFinite(val, comp, in []float64) int {
 // times in seconds since the origin, in ms. The four sums are made at once.
 func finiteMoments(ts []int64, vs []float64, origin int64) moments {
 	if len(vs) == 0 || !hasVectors {
-		return eachMoment(ts, vs, origin)
+		return anyMoments(ts, vs, origin)
 	}
 	_ = ts[len(vs)-1]
 	var m [8]float64

@@ -8,19 +8,19 @@ import (
 
 // abreast are the values of the windows of a block, one sample of each after the other.
 type abreast struct {
-	*frame.Block
+	frame.Block
 	vs     []float64
 	at     int       // next sample, or its place in rows
 	in     []float64 // one sample of each window
 	rows   []float64 // where windows overlap evenly, row i of Every has each sample that comes i behind a first one
 	length int       // of a row
 
-	sums, c [frame.MostAbreast]float64
+	sums [4][frame.MostAbreast]float64
 }
 
 // over has next begin with the first sample of each window of b over vs. Where rows are made, what next
 // is for a window is what it has been for the one behind that.
-func (a *abreast) over(b *frame.Block, vs []float64) {
+func (a *abreast) over(b frame.Block, vs []float64) {
 	n := len(b.Steps)
 	a.Block, a.vs, a.at, a.in = b, vs, 0, slices.Grow(a.in[:0], n)[:n]
 	if b.Every == 0 {
@@ -53,4 +53,11 @@ func (a *abreast) next() []float64 {
 	}
 	a.at++
 	return a.in
+}
+
+// cleared is one of the lists of a sum for each window, all 0.
+func (a *abreast) cleared(list int) []float64 {
+	sums := a.sums[list][:len(a.in)]
+	clear(sums)
+	return sums
 }

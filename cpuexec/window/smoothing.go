@@ -61,45 +61,32 @@ func (s *Evaluator) smoothings() (points int, ok bool) {
 	if s.call.Varying[0] != nil || s.call.Varying[1] != nil {
 		return 0, false
 	}
-	f, t, b, vs := s.call.Param, s.call.Trend, &s.bounds, s.in.Values
-	var steps [4]int
-	n := 0
-	flush := func() {
-		var w [4][]float64
-		common := math.MaxInt
-		for i := range w {
-			k := steps[min(i, n-1)]
-			w[i] = vs[b.Lo[k]:b.Hi[k]]
-			common = min(common, len(w[i]))
-		}
-		w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
-		s0, s1, s2, s3 := newSmoothing(w0, f), newSmoothing(w1, f), newSmoothing(w2, f), newSmoothing(w3, f)
-		for i := 2; i < common; i++ {
-			s0, s1, s2, s3 = s0.next(w0[i], f, t), s1.next(w1[i], f, t), s2.next(w2[i], f, t), s3.next(w3[i], f, t)
-		}
-		for i, last := range [4]smoothing{s0, s1, s2, s3} {
-			for _, v := range w[i][common:] {
-				last = last.next(v, f, t)
-			}
-			s.out.Set(steps[min(i, n-1)], last.level)
-		}
-		n = 0
-	}
-	for k, lo := range b.Lo {
-		if b.GiveUp(k) {
+	f, t, vs := s.call.Param, s.call.Trend, s.in.Values
+	for _, b := range s.fr.Blocks(2) {
+		if s.bounds.GiveUp(int(b.Steps[0])) {
 			break
 		}
-		if b.Hi[k]-lo < 2 {
-			continue
+		points += len(b.Steps)
+		for from := 0; from < len(b.Steps); from += 4 {
+			var w [4][]float64
+			common, last := math.MaxInt, len(b.Steps)-1
+			for i := range w {
+				k := min(from+i, last)
+				w[i] = vs[b.Lo[k]:b.Hi[k]]
+				common = min(common, len(w[i]))
+			}
+			w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
+			s0, s1, s2, s3 := newSmoothing(w0, f), newSmoothing(w1, f), newSmoothing(w2, f), newSmoothing(w3, f)
+			for i := 2; i < common; i++ {
+				s0, s1, s2, s3 = s0.next(w0[i], f, t), s1.next(w1[i], f, t), s2.next(w2[i], f, t), s3.next(w3[i], f, t)
+			}
+			for i, smoothed := range [4]smoothing{s0, s1, s2, s3} {
+				for _, v := range w[i][common:] {
+					smoothed = smoothed.next(v, f, t)
+				}
+				s.out.Set(int(b.Steps[min(from+i, last)]), smoothed.level)
+			}
 		}
-		points++
-		steps[n] = k
-		if n++; n == len(steps) {
-			flush()
-		}
-	}
-	if n > 0 {
-		flush()
 	}
 	return points, true
 }

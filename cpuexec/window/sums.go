@@ -47,59 +47,34 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 // order.
 func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	copy(s.out.Present, s.fr.Any)
-	a, vs, out := &s.side, s.values(), s.out.Values
-	blocks := s.fr.Blocks(1)
-	for i := range blocks {
-		b := &blocks[i]
+	a, vs, plain := &s.side, s.values(), exact.Sum
+	if mean {
+		plain = exact.Mean
+	}
+	for _, b := range s.fr.Blocks(1) {
 		if s.bounds.GiveUp(int(b.Steps[0])) {
 			break
 		}
 		a.over(b, vs)
-		a.addUp(mean)
+		sums, lost := a.cleared(0), a.cleared(1)
+		for range b.Common {
+			exact.Add(sums, lost, a.next())
+		}
 		for i, k := range b.Steps {
-			out[k] = a.sum(i, mean)
+			window, n := vs[b.Lo[i]:b.Hi[i]], float64(b.Hi[i]-b.Lo[i])
+			sum, c := exact.Accumulate(window[b.Common:], sums[i], lost[i])
+			switch {
+			case sum-sum != 0 || sum == 0: // a mean may be finite where the sum is not, or the zero below zero
+				sum = plain(window)
+			case mean:
+				sum = float64(sum/n) + float64(c/n)
+			default:
+				sum += c
+			}
+			s.out.Values[k] = sum
 		}
 	}
 	return s.fr.Counts.Points, true
-}
-
-// addUp adds up the samples that all windows have.
-func (a *abreast) addUp(mean bool) {
-	sums, c, first := a.sums[:len(a.in)], a.c[:len(a.in)], 0
-	clear(sums)
-	clear(c)
-	if mean { // which begins with the first one
-		for i, lo := range a.Lo {
-			sums[i] = a.vs[lo]
-		}
-		first = 1
-	}
-	for j := range a.Common {
-		if in := a.next(); j >= first {
-			exact.Add(sums, c, in)
-		}
-	}
-}
-
-// sum is the sum of window i, or its mean.
-func (a *abreast) sum(i int, mean bool) float64 {
-	window, n := a.vs[a.Lo[i]:a.Hi[i]], float64(a.Hi[i]-a.Lo[i])
-	sum, c, done := a.sums[i], a.c[i], a.Common
-	if mean {
-		done = max(done, 1)
-	}
-	if done < len(window) {
-		sum, c = exact.Accumulate(window[done:], sum, c)
-	}
-	switch {
-	case mean && sum-sum != 0: // it may be the sum alone that overflows
-		return exact.Mean(window)
-	case mean:
-		return float64(sum/n) + float64(c/n)
-	case sum-sum != 0:
-		return sum
-	}
-	return sum + c
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What

@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -14,28 +15,63 @@ var (
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "stddev_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return math.Sqrt(exact.Variance(w.Values)), true },
-		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(true) },
+		Fast:       func(s *Evaluator) (int, bool) { return s.variances(true) },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "stdvar_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Variance(w.Values), true },
-		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(false) },
+		Fast:       func(s *Evaluator) (int, bool) { return s.variances(false) },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
 	})
 )
 
-// slideVariances slides where that is worth it.
-func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
+// variances slides where that is worth it.
+func (s *Evaluator) variances(root bool) (points int, ok bool) {
 	offsets, ok := s.slideOffsets(varianceCost, 0)
-	if !ok {
-		return 0, false
-	}
 	copy(s.out.Present, s.fr.Any)
-	s.slidingVariances(offsets, root, s.out)
+	if ok {
+		s.slidingVariances(offsets, root, s.out)
+	} else {
+		s.variancesAbreast(root)
+	}
 	return s.fr.Counts.Points, true
+}
+
+// variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
+// operations in its order.
+func (s *Evaluator) variancesAbreast(root bool) {
+	a, vs := &s.side, s.values()
+	var deltas, parts [frame.MostAbreast]float64
+	for _, b := range s.fr.Blocks(1) {
+		if s.bounds.GiveUp(int(b.Steps[0])) {
+			break
+		}
+		a.over(b, vs)
+		delta, part := deltas[:len(b.Steps)], parts[:len(b.Steps)]
+		mean, cMean, squares, cSquares := a.cleared(0), a.cleared(1), a.cleared(2), a.cleared(3)
+		for j := range b.Common {
+			in, n := a.next(), float64(j+1)
+			for i, v := range in {
+				delta[i] = v - (mean[i] + cMean[i])
+				part[i] = delta[i] / n
+			}
+			exact.Add(mean, cMean, part)
+			for i, v := range in {
+				part[i] = float64(delta[i] * (v - (mean[i] + cMean[i])))
+			}
+			exact.Add(squares, cSquares, part)
+		}
+		for i, k := range b.Steps {
+			w := exact.Welford{N: float64(b.Common), Mean: mean[i], CMean: cMean[i], Squares: squares[i], CSquares: cSquares[i]}
+			for _, v := range vs[int(b.Lo[i])+b.Common : b.Hi[i]] {
+				w.Add(v)
+			}
+			s.out.Values[k] = rootOf(w.Variance(), root)
+		}
+	}
 }
 
 // slidingVariances fills out with the population variance of each window, or

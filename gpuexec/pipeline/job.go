@@ -90,15 +90,16 @@ func (j *Job) FetchRest() { j.outcome = j.size }
 func (j *Job) At(s layout.Section) cuda.Pointer { return j.Workspace.at + cuda.Pointer(s.At) }
 
 // Divide shares the memory that is left among the slots, and returns what a batch may take. It
-// reports false where nothing is left.
-func (j *Job) Divide() (r layout.Room, ok bool) {
+// fails with an *Unsuited where nothing is left.
+func (j *Job) Divide() (r layout.Room, err error) {
 	j.Fault = j.Take(8)
 	if uint64(j.size) >= j.Workspace.size {
-		return r, false
+		// The values of the windows may fit nevertheless, batch by batch.
+		return r, &Unsuited{Reason: "its groups, at every step or bucket, need more memory than the executor has on the device", WindowOnly: true}
 	}
 	j.Rest = j.Workspace.at + cuda.Pointer(j.size)
 	j.each = int((j.Workspace.size-uint64(j.size))/uint64(len(j.Workspace.Slots))) &^ 255
-	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch)}, true
+	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch)}, nil
 }
 
 // Lay finds the layout. It fails with an *Unsuited where a tile of series does not fit.

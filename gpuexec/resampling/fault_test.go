@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -88,23 +87,6 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-// TestLost: after a kernel went wrong every request fails, at once.
-func TestLost(t *testing.T) {
-	h := cudatest.Control(t)
-	sel := random(t, rand.New(rand.NewPCG(5, 6)), 40, 0, 36_000_000)
-	dev, err := cudatest.Open(t).Device(0)
-	require.NoError(t, err)
-	m, err := pipeline.New(dev, little)
-	require.NoError(t, err)
-	h.Configure("cuLaunchKernel:2=719")
-	_, err = over(t, t.Context(), &Alone{Machine: m}, sel, someHours+"mean")
-	require.True(t, cuda.Lost(err), "%v", err)
-	_, err = over(t, t.Context(), &Alone{Machine: m}, sel, someHours+"mean")
-	require.ErrorContains(t, err, "the GPU was lost in an earlier job")
-	_ = m.Close()
-	require.NoError(t, dev.Close())
-}
-
 // TestTooLittleMemory: what does not fit is unsuited.
 func TestTooLittleMemory(t *testing.T) {
 	sel := random(t, rand.New(rand.NewPCG(7, 8)), 100, 0, 36_000_000)
@@ -114,7 +96,7 @@ func TestTooLittleMemory(t *testing.T) {
 		reason string
 	}{
 		{256 << 10, "mean&without=i", "32 series alone need more memory than the executor has on the device"},
-		{256 << 10, "mean,max,last&by=i&reaggregate=sum", "its groups, with every bucket, need more memory than the executor has on the device"},
+		{256 << 10, "mean,max,last&by=i&reaggregate=sum", "its groups, at every step or bucket, need more memory than the executor has on the device"},
 	} {
 		a := on(t, pipeline.Options{Memory: c.memory, Staging: 1 << 20})
 		_, err := over(t, t.Context(), &a.Alone, sel, someHours+c.fields)
@@ -128,7 +110,7 @@ func TestTooLittleMemory(t *testing.T) {
 	_, err = over(t, t.Context(), &a.Alone, many, fmt.Sprintf("metric=m&every=5m&start=%d&end=%d&aggregates=median&by=job", synthetic.Start/1000, synthetic.Start/1000+7500))
 	require.EqualError(t, err, "not on the GPU: the samples of its groups, which order statistics need at once, need more memory than the executor has on the device")
 	_, err = over(t, t.Context(), &a.Alone, sel, "metric=m&every=1m&start=0&end=15768000&aggregates=mean,max")
-	require.EqualError(t, err, "not on the GPU: the values of a series, with every bucket, need more page-locked memory than a buffer has")
+	require.EqualError(t, err, "not on the GPU: the values of a series, at all steps or buckets, need more page-locked memory than a buffer has")
 }
 
 // TestLongRuns: runs are sorted up to a length, and longer ones are unsuited.

@@ -83,16 +83,13 @@ func productOf(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Pro
 // divide divides the memory that is left, once a product has taken what it needs.
 func (j *job) divide() (r layout.Room, err error) {
 	j.points = j.Take(4 * j.Places())
-	r, ok := j.Divide()
-	if !ok {
-		return r, unsuited("its groups, with every bucket, need more memory than the executor has on the device")
-	}
+	r, err = j.Divide()
 	for i := range j.sources {
 		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Fuses = j.fuses
-	return r, nil
+	return r, err
 }
 
 // note notes what was fetched besides the values.

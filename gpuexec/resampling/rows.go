@@ -22,8 +22,8 @@ func (p *rows) Place() error {
 		return err
 	}
 	values := len(p.t.Aggregates) * int(p.buckets.Count)
-	if !pipeline.Fits(values) {
-		return unsuited("the values of a series, with every bucket, need more page-locked memory than a buffer has")
+	if err := pipeline.Fit(values); err != nil {
+		return err
 	}
 	r.Runs += 8 * layout.Lanes * values
 	r.Rest = 8 * layout.Lanes * len(p.sources) * p.words()
