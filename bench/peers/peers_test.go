@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
@@ -56,7 +57,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	for _, ts := range wr.Timeseries {
 		for _, s := range ts.Samples {
 			r.samples++
-			if dataset.IsStale(s.Value) {
+			if value.IsStaleNaN(s.Value) {
 				r.stale++
 			} else if math.IsNaN(s.Value) {
 				http.Error(w, "a NaN", http.StatusBadRequest)

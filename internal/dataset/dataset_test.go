@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -149,7 +150,7 @@ func TestContent(t *testing.T) {
 					}
 				}
 			}
-			if IsStale(v) {
+			if value.IsStaleNaN(v) {
 				stale++
 				continue
 			}

@@ -178,9 +178,6 @@ func (b *buffer) skip(w *scrapes, i int) bool {
 	return true
 }
 
-// IsStale says whether v is the stale marker.
-func IsStale(v float64) bool { return value.IsStaleNaN(v) }
-
 // step is how far all series advance before any goes on. A TSDB head refuses
 // samples older than its newest by more than half a block, an hour.
 const step = 30 * minute

@@ -58,14 +58,6 @@ func Start(ctx context.Context, stage string, options ...trace.SpanStartOption) 
 	return parent.TracerProvider().Tracer(name).Start(ctx, stage, options...)
 }
 
-// Under returns ctx with the span of another context, where ctx has one that has ended.
-func Under(of, ctx context.Context) context.Context {
-	if span := trace.SpanFromContext(of); span.IsRecording() {
-		return trace.ContextWithSpan(ctx, span)
-	}
-	return ctx
-}
-
 // End ends a span, which err failed if it is not nil.
 func End(span trace.Span, err error) {
 	if span.IsRecording() {

@@ -275,7 +275,7 @@ func TestAppendSample(t *testing.T) {
 // A result of many groups is in the order of the series, and what is beyond the limit is refused
 // wherever it is found.
 func TestManyGroups(t *testing.T) {
-	m := &inMemory{sel: random(t, seeded(t), 3*groupSeries)}
+	m := &inMemory{sel: random(t, seeded(t), 800)}
 	queries := []*prompb.Query{query(0, latest), query(500, 7000)}
 	chunks := &prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: streamed}
 	want := chunkAnswer(t, ask(t, newHandler(t, m), chunks, asking("xor")).Body, [][2]int64{{0, latest}, {500, 7000}})

@@ -23,10 +23,10 @@ type coder struct {
 	compressed []byte
 }
 
-// series encodes the samples of p within the range of f and returns how many they are. For a
-// reader that looks at labels alone, it encodes none, as a Prometheus does.
-func (c *coder) series(f found, p *pending) (n int, err error) {
-	c.labels = prompb.FromLabels(p.labels, c.labels[:0])
+// series encodes the samples of chunks of one within the range of f and returns how many they are. For
+// a reader that looks at labels alone, it encodes none, as a Prometheus does.
+func (c *coder) series(f found, one series, chunks []selection.Chunk) (n int, err error) {
+	c.labels = prompb.FromLabels(one.labels, c.labels[:0])
 	head := prompb.TimeSeries{Labels: c.labels}
 	n = head.Size()
 	c.floats = slices.Grow(c.floats[:0], n)[:n]
@@ -38,14 +38,14 @@ func (c *coder) series(f found, p *pending) (n int, err error) {
 	switch {
 	case f.onlyLabels:
 		return 0, nil
-	case allFloats(p.chunks):
-		times, values, err := c.decoded.within(f, p.series, p.chunks)
+	case allFloats(chunks):
+		times, values, err := c.decoded.within(f, one, chunks)
 		for k, t := range times {
 			c.floats = appendSample(c.floats, t, values[k])
 		}
 		return len(times), err
 	}
-	c.reuse = p.sel.Decode(p.i, p.chunks, f.mint, f.maxt, c.reuse)
+	c.reuse = one.sel.Decode(one.i, chunks, f.mint, f.maxt, c.reuse)
 	for v := c.reuse.Next(); v != chunkenc.ValNone; v = c.reuse.Next() {
 		n++
 		switch v {

@@ -25,36 +25,20 @@ const (
 	outcomeBrokenOff = "broken off" // after a part of the answer
 )
 
-// How chunks were sent.
-const (
-	sentAsStored  = "as stored"
-	sentCut       = "cut"
-	sentReencoded = "reencoded"
-)
-
 type metrics struct {
 	queries  prometheus.Gauge
 	requests *prometheus.CounterVec
 	bytes    prometheus.Counter
-	series   prometheus.Counter
-	chunks   map[string]prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := instrument.With(reg)
-	chunks := f.Counters("promwarp_read_chunks_total", "Chunks sent to remote readers: as they are stored, cut to the range asked for, or in an encoding that the reader knows.", "sent")
-	m := &metrics{
+	return &metrics{
 		// By the name that it has in a Prometheus.
 		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
 		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
 		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
-		series:   f.Counter("promwarp_read_series_total", "Series sent to remote readers."),
-		chunks:   map[string]prometheus.Counter{},
 	}
-	for _, sent := range []string{sentAsStored, sentCut, sentReencoded} {
-		m.chunks[sent] = chunks.WithLabelValues(sent)
-	}
-	return m
 }
 
 func (m *metrics) finished(form, outcome string, bytes int64) {

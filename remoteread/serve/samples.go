@@ -3,15 +3,13 @@ package serve
 import (
 	"context"
 	"encoding/binary"
-	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -36,13 +34,15 @@ const (
 // status must say what goes wrong, and lengths come before what they are of. It is held
 // compressed, in a lease of memory but without a slot of the queue while it is sent.
 func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest) error {
-	s := &sampler{job: j, lease: j.h.o.Memory.Lease(memory.Answers)}
+	c := coders.Get().(*coder)
+	defer coders.Put(c)
+	s := &sampler{job: j, coder: c, lease: j.h.o.Memory.Lease(memory.Answers)}
 	defer s.lease.Release()
+	defer s.point.Leave()
 	parts := [][]byte{nil} // the first is for the size
 	var size int64
 	for _, q := range req.Queries {
-		s.parts, s.size = nil, 0
-		s.count.Store(0)
+		s.parts, s.size, s.count = nil, 0, 0
 		if err := j.query(ctx, q, func(f found) error { return s.collect(ctx, f) }); err != nil {
 			return err
 		}
@@ -54,6 +54,7 @@ func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest)
 		return err
 	}
 	j.slot.Leave()
+	s.point.Leave()
 	parts[0] = binary.AppendUvarint(nil, uint64(size))
 	length := 0
 	for _, p := range parts {
@@ -74,120 +75,66 @@ func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest)
 // sampler makes the results of queries, one after another.
 type sampler struct {
 	*job
+	*coder
 	lease *memory.Lease // of what is held of the answer
 	parts [][]byte      // of the present query's result, compressed
 	size  int64         // bytes that they stand for
-	count atomic.Int64  // samples of the present query
-
-	pending []pending // series that are not encoded yet
-	samples int       // of their chunks
+	count int64         // samples of the present query
+	point yield.Point
 }
 
-// pending is a series that is to be encoded, with its chunks that overlap the range.
-type pending struct {
-	series
-	chunks []selection.Chunk
-}
+// coders are used again by other requests.
+var coders = sync.Pool{New: func() any { return new(coder) }}
 
-const (
-	// groupSamples and groupSeries are from how many samples, or series, on a core encodes
-	// together what is to be encoded: up to a millisecond of work.
-	groupSamples = 16 << 10
-	groupSeries  = 256
-	// groupsAtOnce is how many groups a core are made before they are waited for.
-	groupsAtOnce = 4
-)
+// messageBytes is how many bytes of series are compressed together, or more of the last one.
+const messageBytes = 256 << 10
 
 // collect adds what a query found.
 func (s *sampler) collect(ctx context.Context, f found) error {
+	limit := int64(s.h.o.SampleLimit)
 	// What certainly has too many samples is refused before any is decoded.
-	if limit := int64(s.h.o.SampleLimit); limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
+	if limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
 		if n, err := f.count(ctx); err != nil {
 			return err
 		} else if n > limit {
 			return s.tooMany()
 		}
 	}
-	most := groupsAtOnce * runtime.GOMAXPROCS(0)
+	s.message = s.message[:0]
 	err := f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
-		s.pending = append(s.pending, pending{one, chunks})
-		for i := range chunks {
-			s.samples += int(chunks[i].Samples)
+		s.point.Pass()
+		n, err := s.coder.series(f, one, chunks)
+		if err != nil {
+			return err
 		}
-		if s.samples < most*groupSamples && len(s.pending) < most*groupSeries {
+		if s.count += int64(n); s.count > limit && limit > 0 {
+			return s.tooMany()
+		}
+		if n > 0 || f.onlyLabels {
+			s.endSeries()
+		}
+		if len(s.message) < messageBytes {
 			return nil
 		}
-		return s.encode(ctx, f)
+		return s.compress(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	return s.encode(ctx, f)
+	return s.compress(ctx)
 }
 
 func (s *sampler) tooMany() error {
 	return refuse("exceeded sample limit (%d)", s.h.o.SampleLimit)
 }
 
-// encode adds the series that are pending to the result, in groups on all cores.
-func (s *sampler) encode(ctx context.Context, f found) error {
-	groups := grouped(s.pending)
-	s.pending, s.samples = s.pending[:0], 0
-	parts, sizes, errs := make([][]byte, len(groups)), make([]int64, len(groups)), make([]error, len(groups))
-	parallel.While(runtime.GOMAXPROCS(0), len(groups), func(_, i int) bool {
-		if errs[i] = ctx.Err(); errs[i] == nil {
-			parts[i], sizes[i], errs[i] = s.group(ctx, f, groups[i])
-		}
-		return errs[i] == nil
-	})
-	for i, err := range errs {
-		if err != nil {
-			return err
-		}
-		s.parts = append(s.parts, parts[i])
-		s.size += sizes[i]
+// compress adds the series of the message to the result.
+func (s *sampler) compress(ctx context.Context) error {
+	if len(s.message) == 0 {
+		return nil
 	}
-	return nil
-}
-
-// grouped divides series into groups that are encoded by one core each.
-func grouped(all []pending) (groups [][]pending) {
-	first, samples := 0, 0
-	for i := range all {
-		for k := range all[i].chunks {
-			samples += int(all[i].chunks[k].Samples)
-		}
-		if n := i + 1 - first; samples >= groupSamples || n >= groupSeries || i+1 == len(all) {
-			groups = append(groups, all[first:i+1:i+1])
-			first, samples = i+1, 0
-		}
-	}
-	return groups
-}
-
-// coders are kept for other requests.
-var coders = sync.Pool{New: func() any { return new(coder) }}
-
-// group returns the series of a group, compressed, and how many bytes that stands for.
-func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, int64, error) {
-	c := coders.Get().(*coder)
-	c.message = c.message[:0]
-	sent := 0
-	for i := range group {
-		n, err := c.series(f, &group[i])
-		if err != nil {
-			return nil, 0, err
-		}
-		if limit := s.h.o.SampleLimit; s.count.Add(int64(n)) > int64(limit) && limit > 0 {
-			return nil, 0, s.tooMany()
-		}
-		if n > 0 || f.onlyLabels {
-			c.endSeries()
-			sent++
-		}
-	}
-	part, size := c.elements(), int64(len(c.message))
-	coders.Put(c)
-	s.h.metrics.series.Add(float64(sent))
-	return part, size, s.lease.Grow(ctx, int64(len(part)))
+	part := s.elements()
+	s.parts, s.size = append(s.parts, part), s.size+int64(len(s.message))
+	s.message = s.message[:0]
+	return s.lease.Grow(ctx, int64(len(part)))
 }

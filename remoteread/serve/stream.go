@@ -26,13 +26,11 @@ const (
 // reader holds one batch, and what it was found in.
 type stream struct {
 	*job
-	w      *response
-	buf    []byte
-	query  int
-	frame  prompb.ChunkedSeries // chunks of the present series
-	chunks [3]int               // sent as stored, cut, reencoded
-	series int
-	point  yield.Point
+	w     *response
+	buf   []byte
+	query int
+	frame prompb.ChunkedSeries // chunks of the present series
+	point yield.Point
 
 	decoded floats            // memory to be used again
 	decoder chunkenc.Iterator // the same
@@ -46,7 +44,6 @@ func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) 
 	buf := buffers.Get().(*[]byte)
 	s := &stream{job: j, w: w, buf: (*buf)[:0]}
 	defer func() {
-		s.count()
 		if *buf = s.buf; cap(*buf) <= keepBuffer {
 			buffers.Put(buf)
 		}
@@ -101,20 +98,11 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 		room -= s.frame.Labels[i].Size()
 	}
 	left := room
-	sent := false
 	for _, c := range chunks {
 		p := prompb.Chunk{Type: prompb.Chunk_Encoding(c.Enc), MinTimeMs: c.MinT, MaxTimeMs: c.MaxT}
-		enc := s.reader.encoding(c.Enc)
-		switch {
-		case f.holds(c) && enc == c.Enc:
-			s.chunks[0]++
+		if enc := s.reader.encoding(c.Enc); f.holds(c) && enc == c.Enc {
 			p.Data = one.sel.Bytes(c)
-		default:
-			if f.holds(c) {
-				s.chunks[2]++
-			} else {
-				s.chunks[1]++
-			}
+		} else {
 			var err error
 			if p, err = s.reencode(f, one, c, enc); err != nil {
 				return err
@@ -123,7 +111,6 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 		if p.Data == nil {
 			continue
 		}
-		sent = true
 		s.frame.Chunks = append(s.frame.Chunks, p)
 		if left -= p.Size(); left <= 0 {
 			left = room
@@ -131,9 +118,6 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 				return err
 			}
 		}
-	}
-	if sent {
-		s.series++
 	}
 	if len(s.frame.Chunks) == 0 {
 		return nil
@@ -165,14 +149,6 @@ func (s *stream) write() error {
 	s.point.Leave() // the reader may be slow
 	_, err := s.w.Write(b)
 	return err
-}
-
-// count adds what was sent to the metrics.
-func (s *stream) count() {
-	for i, sent := range []string{sentAsStored, sentCut, sentReencoded} {
-		s.h.metrics.chunks[sent].Add(float64(s.chunks[i]))
-	}
-	s.h.metrics.series.Add(float64(s.series))
 }
 
 // A streamed answer is a sequence of frames: the length of a prompb.ChunkedReadResponse as a varint, its

@@ -534,6 +534,6 @@ func TestServeRemoteRead(t *testing.T) {
 
 	answers(t, s, "/metrics",
 		`promwarp_read_requests_total{form="samples",outcome="refused"} 1`, `promwarp_read_requests_total{form="none",outcome="refused"} 1`,
-		`promwarp_read_requests_total{form="chunks",outcome="ok"} 1`, "promwarp_read_series_total 1", "prometheus_remote_read_handler_queries 0")
+		`promwarp_read_requests_total{form="chunks",outcome="ok"} 1`, "prometheus_remote_read_handler_queries 0")
 	answers(t, s, "/api/v1/status/flags", `"storage.remote.read-sample-limit":"10"`)
 }
