@@ -21,6 +21,8 @@ type Function struct {
 	// ends of windows only. It returns the number of steps with a value, or false where Plain
 	// is to be used. Nil where there is nothing to gain.
 	Fast func(s *Evaluator) (points int, ok bool)
+	// Abreast is Fast of the twin that has Prometheus's bits, if the function is Compensated.
+	Abreast func(s *Evaluator) (points int, ok bool)
 	// Started is Fast for samples of which some have start timestamps, if the function reads them.
 	Started func(s *Evaluator) (points int)
 	// Extended computes the function of windows that are anchored or smoothed.
@@ -67,7 +69,7 @@ var table definitions.Table[plan.WindowFunc, Function]
 func define(f *Function) *plan.WindowFunc {
 	if f.Exactness == plan.Compensated {
 		twin := *f
-		twin.Exactness, twin.Fast, twin.Reads = plan.BitIdentical, nil, Unpacked
+		twin.Exactness, twin.Fast, twin.Reads = plan.BitIdentical, f.Abreast, Unpacked
 		twin.GPU, twin.NoGPU = abi.Policy{}, "exact=bits has the cores make Prometheus's operations in their order"
 		f.bits = table.AddUnnamed(&twin.WindowFunc, &twin)
 	}

@@ -25,6 +25,7 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "avg_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true) },
+		Abreast:    func(s *Evaluator) (int, bool) { return s.sumsAbreast(true) },
 		Reads:      Integers,
 		Sees:       Average,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg", Pane: abi.TotalBytes},

@@ -16,6 +16,7 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "stddev_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return math.Sqrt(exact.Variance(w.Values)), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.variances(true) },
+		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(true) },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
 	})
@@ -23,6 +24,7 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "stdvar_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Variance(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.variances(false) },
+		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(false) },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
 	})
@@ -31,18 +33,18 @@ var (
 // variances slides where that is worth it.
 func (s *Evaluator) variances(root bool) (points int, ok bool) {
 	offsets, ok := s.slideOffsets(varianceCost, 0)
-	copy(s.out.Present, s.fr.Any)
-	if ok {
-		s.slidingVariances(offsets, root, s.out)
-	} else {
-		s.variancesAbreast(root)
+	if !ok {
+		return s.variancesAbreast(root)
 	}
+	copy(s.out.Present, s.fr.Any)
+	s.slidingVariances(offsets, root, s.out)
 	return s.fr.Counts.Points, true
 }
 
 // variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
 // operations in its order.
-func (s *Evaluator) variancesAbreast(root bool) {
+func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
+	copy(s.out.Present, s.fr.Any)
 	a, vs := &s.side, s.values()
 	var deltas, parts [frame.MostAbreast]float64
 	for _, b := range s.fr.Blocks(1) {
@@ -72,6 +74,7 @@ func (s *Evaluator) variancesAbreast(root bool) {
 			s.out.Values[k] = rootOf(w.Variance(), root)
 		}
 	}
+	return s.fr.Counts.Points, true
 }
 
 // slidingVariances fills out with the population variance of each window, or
