@@ -19,7 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/engine/ahead"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -121,13 +121,13 @@ func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fet
 		a.Came = f.ahead.Watch(a.Matchers)
 	}
 	var gets []selection.Get
-	begun := rescue.Do(func() error { gets = selection.Begin(q, asks); return nil })
+	begun := parallel.Rescue(func() error { gets = selection.Begin(q, asks); return nil })
 	var next atomic.Int64
 	for range min(len(asks), mostReaders) {
 		f.running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
 				got := wanted[i]
-				got.err = rescue.Do(func() (err error) {
+				got.err = parallel.Rescue(func() (err error) {
 					if begun != nil {
 						return begun
 					}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -83,7 +83,7 @@ func (r *Runner) run(done chan struct{}) {
 		next := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		r.mu.Unlock()
-		_ = rescue.Do(func() error { // the evaluation of all would fail likewise
+		_ = parallel.Rescue(func() error { // the evaluation of all would fail likewise
 			r.evaluate(next)
 			return nil
 		})
