@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -292,7 +292,7 @@ func (c *Cache) lose(e *entry, gone tile.Spans) (tiles int64, all bool) {
 // are well used.
 func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
-	err := rescue.Do(func() (err error) { // callers hold locks
+	err := parallel.Rescue(func() (err error) { // callers hold locks
 		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
 			rest = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		}

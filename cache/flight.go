@@ -11,7 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -98,7 +98,7 @@ func (c *Cache) flyTogether(up Together, flights []*flight) {
 	}
 	flown := make([]bool, len(flights))
 	s := flights[0].Span
-	err := rescue.Do(func() error {
+	err := parallel.Rescue(func() error {
 		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
 			flown[i], flights[i].came = true, sel
 			go c.fly(flights[i])
@@ -184,7 +184,7 @@ func (c *Cache) bring(f *flight) (err error) {
 func (c *Cache) rescue(failed func(error)) {
 	if p := recover(); p != nil {
 		c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
-		failed(fmt.Errorf("fetching: %w", &rescue.Panic{Value: p, Stack: debug.Stack()}))
+		failed(fmt.Errorf("fetching: %w", &parallel.Panic{Value: p, Stack: debug.Stack()}))
 	}
 }
 

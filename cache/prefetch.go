@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -75,7 +75,7 @@ func (p *prefetcher) round(ctx context.Context) error {
 	g.SetLimit(max(p.Concurrency, 1))
 	for _, e := range p.c.wanted() {
 		g.Go(func() error {
-			return rescue.Do(func() error {
+			return parallel.Rescue(func() error {
 				if !sleep(ctx, p.spend(float64(time.Second)/p.Requests)) {
 					return ctx.Err()
 				}

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -124,13 +124,13 @@ func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fet
 		}
 	}
 	var gets []selection.Get
-	begun := rescue.Do(func() error { gets = selection.Begin(q, asks); return nil })
+	begun := parallel.Rescue(func() error { gets = selection.Begin(q, asks); return nil })
 	var next atomic.Int64
 	for range min(len(asks), mostReaders) {
 		f.running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
 				got := wanted[i]
-				got.err = rescue.Do(func() (err error) {
+				got.err = parallel.Rescue(func() (err error) {
 					if begun != nil {
 						return begun
 					}

@@ -20,7 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -145,7 +145,7 @@ func (q *query) run(ctx context.Context) *promql.Result {
 		return q.Query.Exec(ctx)
 	}
 	var res *promql.Result
-	err := rescue.Do(func() (err error) {
+	err := parallel.Rescue(func() (err error) {
 		res, err = q.onExecutors(ctx)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/encoding"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -130,7 +130,7 @@ func (f *file) load(ctx context.Context, r io.ReaderAt, from, to int64, room fun
 	slabs := make(slab.Slabs, len(f.slabs))
 	t := table{from: from, to: to, sizes: f.sizes(), needs: func(k, number int, need []byteRange) {
 		g.Go(func() error {
-			return rescue.Do(func() (err error) { slabs[number], err = readSlab(k, need); return err })
+			return parallel.Rescue(func() (err error) { slabs[number], err = readSlab(k, need); return err })
 		})
 	}}
 	err = t.parse(ctx, series)

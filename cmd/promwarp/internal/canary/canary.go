@@ -31,7 +31,7 @@ import (
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -181,7 +181,7 @@ func (c *Canary) compare(q question) {
 	ctx, end := context.WithTimeout(c.ctx, s.Timeout)
 	defer end()
 	var verdict, detail string
-	err := rescue.Do(func() (err error) {
+	err := parallel.Rescue(func() (err error) {
 		verdict, detail, err = c.verdict(ctx, q, s)
 		return err
 	})

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // Client is the remote address of requests from inside, which no connection has.
@@ -33,7 +33,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.body, a.pipe = io.Pipe()
 	a.response.Body = a
 	a.handler.Go(func() {
-		err := rescue.Do(func() error {
+		err := parallel.Rescue(func() error {
 			t.ServeHTTP(a, r)
 			return nil
 		})
