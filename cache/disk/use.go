@@ -82,6 +82,7 @@ func (s *Store) Load(ctx context.Context, key string, seq uint64, from, to int64
 	if e := s.entries[key]; e != nil && !s.closed {
 		if i := slices.IndexFunc(e.files, func(f *file) bool { return f.seq == seq }); i >= 0 {
 			found = e.files[i]
+			s.recent.MoveToFront(found.recent)
 		}
 	}
 	s.mu.Unlock()

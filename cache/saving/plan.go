@@ -1,8 +1,6 @@
 package saving
 
 import (
-	"math"
-
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/tile"
 )
@@ -22,11 +20,11 @@ func NewPlan(covered tile.Coverage, m tile.Moment, files []disk.File) *Plan {
 	p := &Plan{covered: covered, files: files}
 	missing := covered
 	for _, f := range files {
-		old := CoverageOf(f.Covered).Within(m.Settled, m.Oldest)
+		old := CoverageOf(f.Covered).Usable(m)
 		p.old = append(p.old, old)
 		for _, s := range old {
 			// What was kept at the same time or before is there.
-			for _, k := range missing.Within(s.Span, math.MinInt64) {
+			for _, k := range missing.Within(s.Span) {
 				if k.At <= s.At {
 					missing = missing.Without(k.Span)
 				}
@@ -44,7 +42,7 @@ func (p *Plan) Merge(size int64) bool {
 	for i := len(p.files) - 1; i >= 0 && p.files[i].Size <= 2*size; i-- {
 		// All of it must be kept, as new as it is there.
 		for _, s := range p.old[i] {
-			if len(p.covered.Since(s.At).Missing(s.Span)) > 0 {
+			if len(p.covered.Since(s.At).All().Missing(s.Span)) > 0 {
 				return len(p.Replaces) > 0
 			}
 		}
@@ -60,7 +58,7 @@ func (p *Plan) Merge(size int64) bool {
 // Stretches is what the file will cover.
 func (p *Plan) Stretches() (out []disk.Stretch) {
 	for _, s := range p.Spans {
-		for _, k := range p.covered.Within(s, math.MinInt64).Revised(0) {
+		for _, k := range p.covered.Within(s).Revised(0) {
 			out = append(out, disk.Stretch{From: k.From, To: k.To, At: k.At})
 		}
 	}
