@@ -8,7 +8,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 )
 
@@ -90,8 +89,8 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 		if bad == nil && !matching.MeetAny(ms, selectors) {
 			continue
 		}
-		if !slices.ContainsFunc(c.disk.Files(key), func(f disk.File) bool {
-			return len(saving.CoverageOf(f.Covered).Within(s)) > 0
+		if !slices.ContainsFunc(c.disk.Files(key), func(f *disk.File) bool {
+			return len(f.Covered.Within(s)) > 0
 		}) {
 			continue
 		}

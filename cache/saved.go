@@ -40,20 +40,15 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()
 	// What is young is not worth a file.
-	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(key))
-	if len(plan.Spans) == 0 {
+	written, replaces := saving.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
+	if len(written) == 0 {
 		return false, nil
 	}
-	part, err := tile.Restrict(ctx, sel, covered.All(), plan.Spans)
+	part, err := tile.Restrict(ctx, sel, covered.All(), written.All())
 	if err != nil {
 		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
-	if plan.Merge(part.PayloadBytes()) {
-		if part, err = tile.Restrict(ctx, sel, covered.All(), plan.Spans); err != nil {
-			return false, nil
-		}
-	}
-	switch err = c.disk.Put(ctx, key, plan.Stretches(), part, plan.Replaces); {
+	switch err = c.disk.Put(ctx, key, written, part, replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err == nil:
@@ -67,7 +62,7 @@ func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Spans {
 	var there tile.Coverage
 	if c.disk != nil && !c.saver.Dropping(e.key) {
 		for _, f := range c.disk.Files(e.key) {
-			for _, s := range saving.CoverageOf(f.Covered).Usable(m) {
+			for _, s := range f.Covered.Usable(m) {
 				there = there.Having(s)
 			}
 		}
@@ -106,12 +101,11 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 	var covered tile.Coverage
 	m := c.moment()
 	for _, f := range slices.Backward(c.disk.Files(key)) { // the newest first: it is right
-		has := saving.CoverageOf(f.Covered)
-		use := has.Usable(m).Within(s)
-		if use = use.Without(covered.All()...); len(use) == 0 {
+		use := f.Covered.Usable(m).Within(s).Without(covered.All()...)
+		if len(use) == 0 {
 			continue
 		}
-		sel, err := c.disk.Load(ctx, key, f.Seq, use[0].From, use[len(use)-1].To)
+		sel, err := c.disk.Load(ctx, f, tile.Span{From: use[0].From, To: use[len(use)-1].To})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +113,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 			continue
 		}
 		sel.SetDiscard(func() { c.saver.Drop(key) })
-		cut, err := tile.Restrict(ctx, sel, has.All(), use.All())
+		cut, err := tile.Restrict(ctx, sel, f.Covered.All(), use.All())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -110,7 +110,7 @@ func (c *Cache) doubts(f *flight) bool {
 	e, now := f.entry, c.now().UnixMilli()
 	had := e.sel != nil && tile.Extent(e.sel).From < f.settled().To
 	if c.disk != nil {
-		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d disk.File) bool { return !d.Empty && d.Covered[0].From < f.settled().To })
+		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d *disk.File) bool { return !d.Empty() && d.Covered[0].From < f.settled().To })
 	}
 	empty := had && f.sel.NumSeries() == 0 && !f.settled().Empty()
 	lasted := e.empty.found(f.settled(), empty, now)
