@@ -168,7 +168,7 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
 	ahead := selection.Fetch{Request: selection.Request{Stats: &selection.Stats{}}, Expected: selection.Expectation{Ahead: true}}
-	f := c.start(ctx, e, &flight{part: part{Span: s, from: fromUpstream}, moment: c.moment(), fetch: ahead})
+	f := c.start(e, part{Span: s, from: fromUpstream}, &question{s, e.matchers, e.key, c.moment(), ctx, ahead})
 	c.mu.Unlock()
 	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {
