@@ -278,6 +278,7 @@ func TestCorruptAlike(t *testing.T) {
 		grid := plan.Grid{Start: minT, Interval: max(1, (maxT-minT)/20), Steps: 22}
 		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[(fused[true]+fused[false])%2] // not fused, or fused
 		job := jobOver(aggregation("max", "last_over_time", width, 0, nil, nil, false), grid, sel)
+		job.CountSamples = false
 		want, wantErr := cpu.Run(t.Context(), job)
 		var stages pipeline.Stages
 		got, err := x.RunStages(t.Context(), job, &stages)

@@ -9,14 +9,14 @@
 // interval or there is one step, and where results go: see WINDOW_PARAMETERS in job.h.
 #define FUSED_PARAMETERS                                                                                     \
   OWNED_PARAMETERS, Flag drop, i64 start, i64 interval, u32 steps, i64 width, u64 *__restrict__ out,         \
-      u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
+      SeriesCounts *__restrict__ counts
 
 // 64 registers a thread, some of which are spilled where a window ends, so that there are
 // threads enough to wait for chunks. docs/gpu.md has what other numbers cost.
 #define FUSED_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
 
 #define FUSED_JOB \
-  FusedJob { OWNED_CHUNKS, drop != 0, Steps{start, interval, width, steps}, out, reads, counts }
+  FusedJob { OWNED_CHUNKS, drop != 0, Steps{start, interval, width, steps}, out, counts }
 
 // The edges of windows.
 struct Steps {
@@ -40,7 +40,6 @@ struct FusedJob : OwnedChunks {
   bool drop;
   Steps edges;
   u64* __restrict__ out;
-  u64* __restrict__ reads;
   SeriesCounts* __restrict__ counts;
 
   // The counts of this thread's series, in that tile.
@@ -64,10 +63,9 @@ struct Windows {
   DEVICE void add(i64 t, double v, u32) { f.add(n++, t, v); }
 
   DEVICE void close(u32 tile, u32 k, u64 cell) {
-    Found x{kAbsent, 0, 0};
+    Found x{kAbsent, 0};
     if (n > 0) x = f.found(n, job.edges.opens(k), job.edges.closes(k));
     store_streaming(job.out + cell, x.value);
-    store_streaming(job.reads + cell, (u64)x.read << 32 | x.read);
     if (x.value != kAbsent) points++;
     if (x.held > most) most = x.held;
     if (k + 1 == job.edges.count) job.counts_of(tile)->last = x.held;
