@@ -282,7 +282,7 @@ func TestTable(t *testing.T) {
 // grids, one step included; ties, zeros of either sign and NaN included.
 func TestProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
-	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Slots: 3})
+	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
 	defer func(most float64) { sortedMost = most }(sortedMost)

@@ -194,33 +194,19 @@ func (y *Layout) plan(number, from, n int) *Part {
 // sort puts the series of a batch, whose groups are given, in their places.
 func (b *Part) sort(groupOf []int32, groups int) {
 	b.Series = make([]uint32, len(groupOf))
-	if groups <= 4*len(groupOf) {
-		next := make([]uint32, groups+1)
-		for _, g := range groupOf {
-			next[g+1]++
+	next := make([]uint32, groups+1)
+	for _, g := range groupOf {
+		next[g+1]++
+	}
+	for g := range groups {
+		if next[g+1] > 0 {
+			b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
 		}
-		for g := range groups {
-			if next[g+1] > 0 {
-				b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
-			}
-			next[g+1] += next[g]
-		}
-		for i, g := range groupOf {
-			b.Series[next[g]] = uint32(b.from + i)
-			next[g]++
-		}
-	} else {
-		keys := make([]uint64, len(groupOf))
-		for i, g := range groupOf {
-			keys[i] = uint64(g)<<32 | uint64(b.from+i)
-		}
-		slices.Sort(keys)
-		for place, key := range keys {
-			b.Series[place] = uint32(key)
-			if g := uint32(key >> 32); place == 0 || g != b.Groups[len(b.Groups)-1] {
-				b.Groups, b.starts = append(b.Groups, g), append(b.starts, uint32(place))
-			}
-		}
+		next[g+1] += next[g]
+	}
+	for i, g := range groupOf {
+		b.Series[next[g]] = uint32(b.from + i)
+		next[g]++
 	}
 	b.starts = append(b.starts, uint32(len(groupOf)))
 }
