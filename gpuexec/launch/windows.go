@@ -37,7 +37,6 @@ type Columns struct {
 // Output is where a window kernel writes.
 type Output struct {
 	Values cuda.Pointer // a float64 for each place of a tile and step
-	Reads  cuda.Pointer // a uint64 for each: samples in the window, and those no earlier step's window has
 	Counts cuda.Pointer // an abi.SeriesCounts a place, which is added to
 }
 
@@ -47,6 +46,12 @@ type Steps struct {
 	Start, Interval, Width int64
 	Count                  uint32
 	PerThread              uint32 // steps that one thread computes
+}
+
+// fused puts a kernel on the queue that decodes a batch's chunks and computes something of each in one.
+func (q Queue) fused(k Kernel, b *Batch, more ...any) error {
+	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
+	return q.chunks(k, b, append(params, more...)...)
 }
 
 // chunks puts a kernel with a thread for each chunk of a batch on the queue.
@@ -74,29 +79,15 @@ func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
 	grid.Y = (s.Count + s.PerThread - 1) / s.PerThread
 	params := []any{
 		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start, s.Interval, s.Count, s.Width, s.PerThread,
-		b.Out.Values, b.Out.Reads, b.Out.Counts,
+		b.Out.Values, b.Out.Counts,
 	}
 	return q.Launch(k, grid, cuda.Size{X: threads}, append(params, more...)...)
 }
 
 // Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
 func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{
-		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Drop, b.Fault, b.FaultBase, s.Start, s.Interval, s.Count, s.Width,
-		b.Out.Values, b.Out.Reads, b.Out.Counts,
-	}
-	return q.chunks(k, b, append(params, more...)...)
-}
-
-// StepReads puts adding up what a window kernel wrote to Output.Reads on the queue.
-// all and fresh have a uint64 a step.
-func (q Queue) StepReads(reads cuda.Pointer, tiles, steps uint32, all, fresh cuda.Pointer) error {
-	// As many blocks as fill a device; each adds to the same numbers.
-	const enough = 4096
-	grid := Blocks(steps, abi.ReadsSteps)
-	length := max(32, (tiles*grid.X+enough-1)/enough)
-	grid.Y = (tiles + length - 1) / length
-	return q.Launch("step_reads", grid, cuda.Size{X: abi.TileChunks, Y: abi.ReadsSteps}, reads, tiles, steps, length, all, fresh)
+	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts}
+	return q.fused(k, b, append(params, more...)...)
 }
 
 // Parts are the parts that groups have in a batch, in device memory: the number of

@@ -253,7 +253,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	}
 	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
-		stay = resident.AddTables(j.Store, j.Layout, p.In.Tables)
+		stay = resident.Add(j.Store, j.Layout, p.In.Tables)
 	}
 	p.at = base
 	if stay != nil {

@@ -100,8 +100,10 @@ func (j *Job) copyBack(c *cuda.Context, s *Slot) error {
 	}
 	at := 0
 	for _, m := range b.back.Rest {
-		if err := c.CopyOut(s.Staging[at:at+m.Size], m.At, s.Stream); err != nil {
-			return err
+		if m.Size > 0 {
+			if err := c.CopyOut(s.Staging[at:at+m.Size], m.At, s.Stream); err != nil {
+				return err
+			}
 		}
 		at += layout.Aligned(m.Size, 8)
 	}

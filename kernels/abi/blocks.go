@@ -18,7 +18,6 @@ const (
 	OrderBlock      = 64
 	WindowAbreast   = 4 // steps that window kernels compute at once
 	AccumulateBlock = 32
-	ReadsSteps      = 4 // steps that a block of step_reads has threads for
 	ResultBlock     = 128
 	RowsBlock       = 32 // steps, as of group_rank and group_quantile
 	QuantileParts   = 32 // the most threads that share a group's series in group_quantile
