@@ -189,8 +189,8 @@ func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer)
 	if err := json.Unmarshal(answer.Data, &e); err != nil {
 		return err
 	}
-	render.Plan(stdout, &e, terminal.Width(stdout), terminal.StyleOf(stdout))
-	return nil
+	_, err = io.WriteString(stdout, e.Tree())
+	return err
 }
 
 // target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
