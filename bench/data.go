@@ -23,12 +23,13 @@ type shape struct {
 	age           time.Duration // from the last sample to when they are made
 	jitter        string
 	block         time.Duration // length of blocks; 2 h for 0
+	gauges        bool          // of all kinds of values, alone
 }
 
 // or is the shape with another's numbers in place of the ones that it lacks.
 func (s shape) or(other shape) shape {
 	s.series, s.hours = cmp.Or(s.series, other.series), cmp.Or(s.hours, other.hours)
-	s.block = cmp.Or(s.block, other.block)
+	s.block, s.gauges = cmp.Or(s.block, other.block), other.gauges
 	s.interval, s.age = cmp.Or(s.interval, other.interval), cmp.Or(s.age, other.age)
 	return s
 }
@@ -73,6 +74,9 @@ func (s *samples) length() time.Duration {
 // samples makes samples of a shape, or finds them made.
 func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	s := &samples{dir: filepath.Join(r.dir, fmt.Sprintf("%s-%d-%dh-%d-%s-%s-%s", of.block, of.series, of.hours, of.seed, of.interval, of.age, of.jitter))}
+	if of.gauges {
+		s.dir += "-gauges"
+	}
 	made := readJSON(filepath.Join(s.dir, "state.json"), &s.state)
 	if errors.Is(made, os.ErrNotExist) {
 		s.state = state{End: time.Now().Add(-of.age).Truncate(time.Minute).Unix(), Right: map[string]map[string]int{}}
@@ -80,7 +84,7 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 		return nil, made
 	}
 	s.Options = dataset.Options{
-		Start: (s.state.End - int64(of.hours)*3600) * 1000, End: s.state.End * 1000, Series: of.series, Seed: of.seed, Interval: of.interval, Jitter: of.jitter, Block: of.block,
+		Start: (s.state.End - int64(of.hours)*3600) * 1000, End: s.state.End * 1000, Series: of.series, Seed: of.seed, Interval: of.interval, Jitter: of.jitter, Block: of.block, Gauges: of.gauges,
 	}
 	if made == nil {
 		return s, nil

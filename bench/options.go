@@ -58,7 +58,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	f.IntVar(&o.rounds, "rounds", 0, "how often to time each question")
 	f.DurationVar(&o.budget, "budget", 0, "how long a question's rounds may take before no other begins")
 	match := f.String("queries", "", "regular expression of the names of the questions to ask; empty for all")
-	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores, where it takes long")
+	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores and functions, where it takes long")
 	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
 	clients := f.String("clients", "1,4,16,64", "numbers of clients of the stage clients")
 	f.DurationVar(&o.during, "for", 10*time.Second, "how long each number of clients asks")

@@ -38,6 +38,8 @@ var stages = []*stage{
 		"--gpu.mode=off --cache.results-bytes=0", onCores},
 	{"gzip", "long answers as they are and compressed, on numbers of cores", shape{series: 10_000, hours: 24, age: time.Hour}, 5, 0,
 		"--gpu.mode=off --cache.results-bytes=0", compressed},
+	{"functions", "every function, operator and aggregation of PromQL, by its worst kind of values", shape{series: 8616, hours: 24, age: time.Hour, gauges: true}, 3,
+		2 * time.Second, "--gpu.mode=off --cache.results-bytes=0 --cache.decoded-bytes=4GiB", functions},
 	{"reads", "remote reads of chunks and samples, one and 64 at once", readShape, 10, 0, "", reads},
 	{"readers", "a Prometheus that reads through promwarp", readShape, 10, 0, "", readers},
 	{"reduced", "readers of all samples, of thinned ones and of aggregates", readShape, 10, 0, "", reduced},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +162,29 @@ func TestWriteJSON(t *testing.T) {
 	require.Len(t, got.Stages, 1)
 	require.Len(t, got.Stages[0].Rows, 4)
 	require.Error(t, WriteJSON(filepath.Join(file, "below"), want))
+}
+
+// TestWorst: a line a function, by the kind of values and the shape where it is slowest beside a peer,
+// of the least times; a function that the peer has not is none.
+func TestWorst(t *testing.T) {
+	var r Result
+	s := r.Stage("functions")
+	s.Worst = true
+	s.Compare(VictoriaMetrics, "promwarp", "VM ×")
+	for name, ms := range map[string][2]int{
+		WorstName("deriv", "5m", "bits"): {10, 90}, WorstName("deriv", "5m", "cents"): {20, 60}, WorstName("deriv", "1h", "bits"): {10, 200},
+		WorstName("ours", "5m", "bits"): {10, 0},
+	} {
+		row := s.Row(name)
+		for i, contender := range []string{"promwarp", VictoriaMetrics} {
+			if d := time.Duration(ms[i]) * time.Millisecond; d > 0 {
+				row.Costs[contender] = Cost{Timing: NewTiming([]time.Duration{d, 3 * d})}
+			}
+		}
+	}
+	slices.SortFunc(s.Rows, func(a, b *Row) int { return strings.Compare(b.Name, a.Name) })
+	require.Equal(t, `| function | 5m × | 1h × | worst | promwarp ms | VictoriaMetrics ms | × |  |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| `+"`deriv`"+` | 3.00 | 20.0 | 5m, cents | 20.0 | 60.0 | 3.00 | under 4.00 |
+`, r.Tables()[0].Markdown())
 }

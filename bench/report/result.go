@@ -45,6 +45,7 @@ type Stage struct {
 	Contenders []string         `json:"contenders"` // in the order of the table
 	Pairs      []Pair           `json:"pairs"`
 	Details    bool             `json:"details"` // what cost more than time is of interest
+	Worst      bool             `json:"worst"`   // rows are kinds of values of a function; the slowest is shown
 	Rows       []*Row           `json:"rows"`
 	PeakRSS    map[string]int64 `json:"peakRSSBytes"` // by server
 }

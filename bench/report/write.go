@@ -26,6 +26,10 @@ func (r *Result) Tables() (all []*Table) {
 		if len(s.Rows) == 0 {
 			continue
 		}
+		if s.Worst {
+			all = append(all, s.worst())
+			continue
+		}
 		all = append(all, s.grid())
 		if len(s.Pairs) > 0 {
 			all = append(all, s.ratios())

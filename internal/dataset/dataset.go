@@ -66,6 +66,10 @@ type Options struct {
 	Jitter string
 	// Block is how long blocks are that are written; 0 is 2 h.
 	Block time.Duration
+	// Gauges has every instance yield gauges of each of GaugeKinds, gauge_bits and so on, alone: by job,
+	// instance and le, scraped on time, and late_gauge_bits and so on, each scrape up to a twentieth of
+	// the interval early or late.
+	Gauges bool
 }
 
 // Stats say what was written.
@@ -105,7 +109,11 @@ func (o *Options) validate() error {
 
 // instances is the number of instances that make about o.Series series.
 func (o *Options) instances() int {
-	return max(1, (o.Series+seriesPerInstance/2)/seriesPerInstance)
+	each := seriesPerInstance
+	if o.Gauges {
+		each = gaugesPerInstance()
+	}
+	return max(1, (o.Series+each/2)/each)
 }
 
 // What the scrape found.

@@ -333,3 +333,34 @@ func TestErrors(t *testing.T) {
 	_, err = WriteBlocks(context.Background(), filepath.Join(file, "dir"), small(5), nil)
 	require.Error(t, err)
 }
+
+// TestGauges: gauges have samples of their kind at every scrape, whole or of two decimals, on time or
+// up to a twentieth of the interval off.
+func TestGauges(t *testing.T) {
+	o := small(1)
+	o.Gauges, o.Series = true, gaugesPerInstance()
+	all, stats := generate(t, o, 3)
+	require.Equal(t, o.Series, stats.Series)
+	require.Zero(t, stats.StaleMarkers)
+	for key, samples := range all {
+		require.Len(t, samples, 240, key)
+		changed, late := 0, false
+		for i, s := range samples {
+			v := math.Float64frombits(s.v)
+			switch {
+			case strings.Contains(key, "gauge_whole"):
+				require.Zero(t, math.Mod(v, page), key)
+			case strings.Contains(key, "gauge_cents"):
+				require.Equal(t, math.Round(v*100)/100, v, key)
+			}
+			if i > 0 && s.v != samples[i-1].v {
+				changed++
+			}
+			by := s.t - samples[0].t - int64(i)*15_000
+			late = late || by != 0
+			require.LessOrEqual(t, max(by, -by), int64(4*750), key)
+		}
+		require.Greater(t, changed, 200, key)
+		require.Equal(t, strings.Contains(key, "late_"), late, key)
+	}
+}

@@ -32,8 +32,12 @@ func New(o Options) (*Generator, error) {
 		return nil, err
 	}
 	g := &Generator{opts: o, reached: o.Start}
+	targets := newInstance
+	if o.Gauges {
+		targets = newGauges
+	}
 	for i := range o.instances() {
-		g.targets = append(g.targets, newInstance(o, i)...)
+		g.targets = append(g.targets, targets(o, i)...)
 	}
 	return g, nil
 }
