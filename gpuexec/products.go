@@ -34,11 +34,16 @@ func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupAccumulate(d.Out.Values, p.steps.Count, d.Groups, p.op, p.At(p.all))
+	g, k := &d.Groups, launch.Kernel("group_accumulate_squares")
+	if g.Few() {
+		k = "group_accumulate"
+	}
+	return q.PerStep(k, p.steps.Count, g.Count, d.Out.Values, p.steps.Count, g.Groups, g.Starts, g.Count, p.op, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
-	return p.Queue(c, s).GroupResult(p.At(p.all), uint64(p.cells()), p.op, p.At(p.values))
+	n := uint64(p.cells())
+	return p.Queue(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
 }
 
 func (p *states) Results(fetched []byte, o *offload.Outcome) error {
@@ -51,9 +56,10 @@ func (p *states) Results(fetched []byte, o *offload.Outcome) error {
 // step.
 type heaps struct {
 	*job
-	bottom               bool
-	slots                layout.Section
-	keys, places, filled layout.Section
+	bottom       bool
+	slots        layout.Section // uint32: group g has places for slots[g+1]-slots[g] elements at every step
+	keys, places layout.Section // float64 and uint32, steps a slot
+	filled       layout.Section // uint32 a group and step, elements of the heap
 }
 
 // elements is how many all heaps of a step may have together.
@@ -84,9 +90,9 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupRank(d.Out.Values, p.steps.Count, d.Groups, p.bottom, uint32(d.Base), launch.Heaps{
-		Slots: p.At(p.slots), Keys: p.At(p.keys), Places: p.At(p.places), Filled: p.At(p.filled),
-	})
+	g, n := &d.Groups, p.steps.Count
+	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Count, g.Few(), p.bottom, uint32(d.Base),
+		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
 func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
@@ -201,7 +207,8 @@ func (p *rows) Compute(q launch.Queue, b *pipeline.Batch) error {
 // Reduce implements pipeline.Program.
 func (p *rows) Reduce(q launch.Queue, b *pipeline.Batch) error {
 	rows, present, _ := p.rest(b)
-	return q.SeriesRows(b.Out.Values, b.Tiles, p.steps.Count, rows, present)
+	n := p.steps.Count
+	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), rows, present)
 }
 
 // Back implements pipeline.Program.

@@ -62,11 +62,9 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
 // PerThread buckets.
 func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
 	params := append([]any{b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values}, k.edges()...)
 	params = append(params, k.PerThread, k.Apart, k.Differences, k.Since)
-	return q.Launch(name, grid, cuda.Size{X: abi.WindowBlock}, append(params, more...)...)
+	return q.PerSeries(name, b.Tiles, k.Count, k.PerThread, append(params, more...)...)
 }
 
 // RunOrder puts order statistics of a batch's runs, which have keys, on the queue: quantiles has a
@@ -112,12 +110,6 @@ func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
 		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, r.GroupN, out)
 }
 
-// ValueKeys puts making keys of float64 values, one a run of a batch, on the queue: each run has one
-// key in a row of its bucket, as GroupRuns has them.
-func (q Queue) ValueKeys(of *Runs, values cuda.Pointer, buckets uint32, to GroupRuns) error {
-	return q.results("value_keys", of.Cells, of.N, values, of.Cells, buckets, to.Keys, to.Begins, to.N)
-}
-
 // grid and block are those of kernels of which a block owns a group at a bucket.
 func (r *GroupRuns) grid() cuda.Size { return cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)} }
 
@@ -147,7 +139,7 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p Parts, to *Runs, values, 
 	if err != nil || before == 0 {
 		return err
 	}
-	err = q.results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
+	err = q.Results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
 	if err != nil {
 		return err
 	}
@@ -168,13 +160,13 @@ func spread(buckets, groups uint32) cuda.Size {
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.
 func (q Queue) StateValues(of *Runs, a uint32, out cuda.Pointer) error {
-	return q.results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
+	return q.Results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
 func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
 	params := append([]any{of.N, of.Fields, of.Cells}, k.edges()...)
-	return q.results("custom_values", of.Cells, append(params, out)...)
+	return q.Results("custom_values", of.Cells, append(params, out)...)
 }
 
 // RunRows puts an aggregate of a batch's runs on the queue, as a row for each place: of states, or
