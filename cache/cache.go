@@ -97,7 +97,10 @@ func New(up Upstream, o Options) *Cache {
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk = o.Disk
-		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
+		c.saver = saving.New(saving.Options{
+			Write: c.write, Drop: c.disk.Drop, Retry: o.saveRetry, Grace: o.saveGrace,
+			Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
+		})
 		registerDisk(o.Registerer, c)
 	}
 	c.stop = func() {}

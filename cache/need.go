@@ -62,6 +62,10 @@ type part struct {
 	wider  superset // of which selector, if it comes from a wider one
 }
 
+// mostStretches is how many stretches of tiles are fetched apart. If there are more, one fetch brings
+// all, with what is kept between them.
+const mostStretches = 16
+
 // need says where what a query wants comes from: a part for each stretch, the kept ones first. It also
 // returns the stretch of what is wanted that is kept or will be: the rest is fetched for this query alone.
 // It depends on nothing but its arguments.
@@ -129,6 +133,10 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 			parts = append(parts, part{Span: d, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d)}})
 			missing = missing.Without(d)
 		}
+	}
+	// So many flights at most are for one question.
+	if n := len(missing); n > mostStretches {
+		missing = tile.Spans{{From: missing[0].From, To: missing[n-1].To}}
 	}
 	// What is not kept is fetched together with the tiles beside it.
 	if q.at.Young() && !tail.Empty() {
