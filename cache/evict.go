@@ -150,11 +150,26 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 			add(v, v.covered, v.bytes(), tile.Span{})
 		}
 	}
-	out, lacks := c.choose(found, want)
-	if n != nil && lacks > float64(c.limit/64)*share {
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
+	})
+	leave := map[*entry]tile.Spans{}
+	for _, k := range found {
+		if want <= 0 {
+			break
+		}
+		// What is left must be copied, so an eighth leaves at least.
+		tiles := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
+		if tiles < float64(k.Tiles(c.tile)) {
+			k.To = k.From + int64(tiles)*c.tile
+		}
+		want -= k.perTile * float64(k.Tiles(c.tile))
+		leave[k.entry] = leave[k.entry].With(k.Span)
+	}
+	if n != nil && want > float64(c.limit/64)*share {
 		return nil
 	}
-	return out
+	return leave
 }
 
 // maxSample is the most entries that are looked at for what leaves. Each takes 1 to 3 µs with
@@ -195,29 +210,6 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 			}
 		}
 	}
-}
-
-// choose takes of found, the least worth first, what comes to want bytes, and returns how
-// many bytes that lacks.
-func (c *Cache) choose(found []candidate, want float64) (out map[*entry]tile.Spans, lacks float64) {
-	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
-	})
-	out = map[*entry]tile.Spans{}
-	for _, k := range found {
-		if want <= 0 {
-			break
-		}
-		// What is left must be copied, so an eighth leaves at least.
-		n := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
-		s := k.Span
-		if n < float64(s.Tiles(c.tile)) {
-			s.To = s.From + int64(n)*c.tile
-		}
-		want -= k.perTile * float64(s.Tiles(c.tile))
-		out[k.entry] = out[k.entry].With(s)
-	}
-	return out, want
 }
 
 // worths cuts what is covered by what it is worth to e, without what a running

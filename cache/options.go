@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"time"
@@ -82,27 +83,18 @@ func (o Options) withDefaults() Options {
 	if o.Tile < time.Millisecond {
 		o.Tile = DefaultTile
 	}
-	if o.Fresh == 0 {
-		o.Fresh = DefaultFresh
-	}
-	o.Fresh = max(o.Fresh, 0) + max(o.OutOfOrder, 0)
+	o.Fresh = max(cmp.Or(o.Fresh, DefaultFresh), 0) + max(o.OutOfOrder, 0)
 	o.Recheck = min(max(o.Recheck, 0), o.Fresh)
 	if o.OutOfOrder > 0 {
 		o.Recheck = 0
 	}
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)
-	if o.saveRetry == 0 {
-		o.saveRetry = saveRetry
-	}
-	if o.saveGrace == 0 {
-		o.saveGrace = saveGrace
-	}
+	o.saveRetry = cmp.Or(o.saveRetry, saveRetry)
+	o.saveGrace = cmp.Or(o.saveGrace, saveGrace)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
