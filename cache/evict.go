@@ -19,7 +19,8 @@ const wellUsed = 7. / 8
 
 // newcomer is the new content of an entry, made of the one before and of what a flight brought.
 type newcomer struct {
-	flight  *flight
+	entry   *entry
+	drops   uint64               // of the entry when the flight started
 	base    *selection.Selection // the content before
 	sel     *selection.Selection
 	covered tile.Coverage // of sel
@@ -35,13 +36,13 @@ var errChanged = errors.New("changed meanwhile")
 func (c *Cache) put(n *newcomer) (bool, error) {
 	c.changing.Lock() // for what makes room for one must not be taken by another
 	defer c.changing.Unlock()
-	e := n.flight.entry
+	e := n.entry
 	for {
 		c.mu.Lock()
 		over := c.held() + n.bytes() - e.bytes() - c.limit
 		var leave map[*entry]tile.Spans
 		switch {
-		case e.removed || e.drops != n.flight.drops:
+		case e.removed || e.drops != n.drops:
 			c.mu.Unlock()
 			return false, nil
 		case e.sel != n.base:
@@ -78,7 +79,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 
 // bytes is the memory that n's entry is to hold, with notes.
 func (n *newcomer) bytes() int64 {
-	return sizeOf(n.flight.entry.key, n.sel, n.covered) + noted(n.sel)
+	return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel)
 }
 
 // mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is
@@ -141,7 +142,7 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 	want := min(float64(over), float64(max(over, c.limit/64))*share)
 	var own *entry
 	if n != nil {
-		own = n.flight.entry
+		own = n.entry
 		add(own, n.covered, n.bytes(), n.fresh)
 		want = float64(over+c.limit/64) * share
 	}
@@ -217,7 +218,7 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 	out := e.used.WorthIn(covered.All())
 	for _, h := range e.held {
-		out = out.Without(h.kept)
+		out = out.Without(*h)
 	}
 	return out
 }
