@@ -32,7 +32,7 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/resampled"
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
@@ -103,7 +103,7 @@ type Options struct {
 	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
 	Cancel bool
 	// Caches are what the caches have, of each at most so many selectors; nil is nothing.
-	Caches func(selectors int) []contents.Contents
+	Caches func(selectors int) []cache.Contents
 	// GPUs are what is known of them; nil is nothing.
 	GPUs func() placement.Report
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -25,7 +25,7 @@ func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
 		}
 		most = n
 	}
-	all := []contents.Contents{}
+	all := []cache.Contents{}
 	if a.o.Caches != nil {
 		all = append(all, a.o.Caches(most)...)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/active"
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -20,17 +20,17 @@ import (
 func TestCacheStatus(t *testing.T) {
 	var asked int
 	a := newTestAPI(t, func(o *Options) {
-		o.Caches = func(selectors int) []contents.Contents {
+		o.Caches = func(selectors int) []cache.Contents {
 			asked = selectors
-			return []contents.Contents{{Count: 3}}
+			return []cache.Contents{{Count: 3}}
 		}
 	})
 	code, got := getJSON(t, a, "/api/v1/status/cache")
 	require.Equal(t, 200, code)
 	require.Equal(t, mostSelectors, asked)
-	var all []contents.Contents
+	var all []cache.Contents
 	require.NoError(t, json.Unmarshal(got.Data, &all))
-	require.Equal(t, []contents.Contents{{Count: 3}}, all)
+	require.Equal(t, []cache.Contents{{Count: 3}}, all)
 	getJSON(t, a, "/api/v1/status/cache?limit=5")
 	require.Equal(t, 5, asked)
 	for _, wrong := range []string{"-1", "x"} {

@@ -12,6 +12,7 @@ package cache
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/saving"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -78,43 +80,34 @@ type Cache struct {
 	changing sync.Mutex // held while tiles make room, and others take it; taken before mu
 }
 
-// New returns a cache in front of up.
-func New(up Upstream, o Options) *Cache {
-	o = o.withDefaults()
-	c := &Cache{
-		up:        up,
-		limit:     o.HostBytes,
-		tile:      o.Tile.Milliseconds(),
-		fresh:     o.Fresh.Milliseconds(),
-		recheck:   o.Recheck.Milliseconds(),
-		maxAge:    o.MaxAge.Milliseconds(),
-		retention: o.Retention.Milliseconds(),
-		now:       o.Now,
-		log:       o.Logger,
-		entries:   map[string]*entry{},
-		index:     matching.Index[*entry]{},
+// moment is the present one.
+func (c *Cache) moment() tile.Moment {
+	now := c.now().UnixMilli()
+	m := tile.Moment{
+		Now: now, Tile: c.tile, Settled: tile.Span{From: 2 * tile.MinTime, To: tile.MinTime}, // before all that is asked for
+		Oldest: math.MinInt64, Recent: math.MaxInt64,
 	}
-	c.metrics = newMetrics(o.Registerer, c)
-	if o.Disk != nil && c.limit > 0 {
-		c.disk = o.Disk
-		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
-		registerDisk(o.Registerer, c)
+	if c.limit > 0 {
+		m.Settled.To = tile.Floor(now-c.fresh, c.tile)
 	}
-	c.stop = func() {}
-	if o.Prefetch.Requests > 0 && c.limit > 0 {
-		c.stop = c.startPrefetching(o.Prefetch, o.prefetchPause())
+	if c.retention > 0 {
+		m.Settled.From = min(m.Settled.To, tile.Floor(now-c.retention+c.tile-1, c.tile))
 	}
-	return c
+	if c.maxAge > 0 {
+		m.Oldest = now - c.maxAge
+	}
+	if c.recheck > 0 {
+		m.Recent = now - c.recheck
+	}
+	return m
 }
 
-// Close ends prefetching, writes what is still to be written to disk and closes
-// that. What is not written within a second is left. The cache can be used further,
-// without those.
-func (c *Cache) Close() error {
-	c.stop()
-	if c.disk == nil {
-		return nil
+// fetchedAt is the time of a fetch that begins at a given time, both in ms. It is rounded down to
+// a 64th of the greatest age, so that tiles fetched one after another make few
+// stretches. Where there is no greatest age it does not matter.
+func (c *Cache) fetchedAt(now int64) int64 {
+	if c.maxAge == 0 {
+		return 0
 	}
-	c.saver.Close()
-	return c.disk.Close()
+	return tile.Floor(now, max(c.maxAge/64, 1))
 }

@@ -28,24 +28,6 @@ func (c *Cache) Clear() {
 	}
 }
 
-// discard forgets an entry whose content turned out to be unusable, and those
-// that it was taken from.
-func (c *Cache) discard(e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e != nil {
-		from := e.parent
-		e.parent = nil
-		c.saver.Drop(e.key) // what is on disk is unusable, too
-		if !e.removed {
-			c.remove(e)
-			c.metrics.discards.add(1)
-			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
-		}
-		e = from
-	}
-}
-
 // Dropped says what Drop dropped.
 type Dropped struct {
 	Selectors int   `json:"selectors"` // cached selectors that lost something

@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"unsafe"
 
@@ -25,7 +23,7 @@ type entry struct {
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
-	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
+	held     []*tile.Span         // of running queries, whose memory would not be free if it were evicted
 	empty    emptiness            // what fetches found empty
 	drops    uint64               // how often something of it was dropped
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
@@ -143,59 +141,20 @@ func (c *Cache) tidy(e *entry) {
 	}
 }
 
-// keep joins what f brought and is to be kept to what its entry has, in place of what that has of the
-// same times, if there is room for it. What is too old goes. Queries that hold the former selection are
-// not disturbed. What it returns compares what was kept with what has taken its place.
-func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err error) {
-	compare = func() error { return nil }
-	fresh := f.kept()
-	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
-	if err != nil {
-		return nil, err
+// discard forgets an entry whose content turned out to be unusable, and those
+// that it was taken from.
+func (c *Cache) discard(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e != nil {
+		from := e.parent
+		e.parent = nil
+		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if !e.removed {
+			c.remove(e)
+			c.metrics.discards.add(1)
+			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
+		}
+		e = from
 	}
-	brought = brought.Compact(0.5)
-	var n newcomer
-	var had tile.Coverage
-	for kept := false; !kept; {
-		c.mu.Lock()
-		n = newcomer{flight: f, base: f.entry.sel, fresh: fresh, worth: f.entry.used.WorthOf(fresh)}
-		had = f.entry.covered
-		c.mu.Unlock()
-		usable := had.Usable(c.moment()) // what was kept since f started stays
-		if c.narrow(f) && len(usable.All().Missing(fresh)) == 0 {
-			return compare, nil // others were quicker
-		}
-		n.sel, n.covered = brought, usable.Without(fresh)
-		if len(n.covered) > 0 {
-			rest, err := tile.Restrict(ctx, n.base, had.All(), n.covered.All())
-			if err != nil {
-				return nil, err
-			}
-			if n.sel, err = tile.Join(ctx, []tile.Input{{From: n.covered[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
-				return nil, err
-			}
-		}
-		for _, s := range f.has {
-			n.covered = n.covered.Having(s)
-		}
-		n.sel = n.sel.WithMemos(n.covered.Until(c.tile))
-		switch kept, err = c.put(&n); {
-		case errors.Is(err, errChanged): // by another flight; what that brought stays, too
-		case err != nil || !kept:
-			return compare, err
-		}
-	}
-	if f.from != fromDisk {
-		c.saver.Save(f.entry.key)
-	}
-	if old := had.Old().Within(f.settled()).All(); len(old) > 0 && f.from == fromUpstream {
-		compare = func() error {
-			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
-				c.metrics.corrected.add(int64(n))
-				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
-			}
-			return nil
-		}
-	}
-	return compare, nil
 }

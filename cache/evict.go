@@ -19,7 +19,8 @@ const wellUsed = 7. / 8
 
 // newcomer is the new content of an entry, made of the one before and of what a flight brought.
 type newcomer struct {
-	flight  *flight
+	entry   *entry
+	drops   uint64               // of the entry when the flight started
 	base    *selection.Selection // the content before
 	sel     *selection.Selection
 	covered tile.Coverage // of sel
@@ -35,13 +36,13 @@ var errChanged = errors.New("changed meanwhile")
 func (c *Cache) put(n *newcomer) (bool, error) {
 	c.changing.Lock() // for what makes room for one must not be taken by another
 	defer c.changing.Unlock()
-	e := n.flight.entry
+	e := n.entry
 	for {
 		c.mu.Lock()
 		over := c.held() + n.bytes() - e.bytes() - c.limit
 		var leave map[*entry]tile.Spans
 		switch {
-		case e.removed || e.drops != n.flight.drops:
+		case e.removed || e.drops != n.drops:
 			c.mu.Unlock()
 			return false, nil
 		case e.sel != n.base:
@@ -78,7 +79,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 
 // bytes is the memory that n's entry is to hold, with notes.
 func (n *newcomer) bytes() int64 {
-	return sizeOf(n.flight.entry.key, n.sel, n.covered) + noted(n.sel)
+	return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel)
 }
 
 // mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is
@@ -141,7 +142,7 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 	want := min(float64(over), float64(max(over, c.limit/64))*share)
 	var own *entry
 	if n != nil {
-		own = n.flight.entry
+		own = n.entry
 		add(own, n.covered, n.bytes(), n.fresh)
 		want = float64(over+c.limit/64) * share
 	}
@@ -150,11 +151,26 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 			add(v, v.covered, v.bytes(), tile.Span{})
 		}
 	}
-	out, lacks := c.choose(found, want)
-	if n != nil && lacks > float64(c.limit/64)*share {
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
+	})
+	leave := map[*entry]tile.Spans{}
+	for _, k := range found {
+		if want <= 0 {
+			break
+		}
+		// What is left must be copied, so an eighth leaves at least.
+		tiles := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
+		if tiles < float64(k.Tiles(c.tile)) {
+			k.To = k.From + int64(tiles)*c.tile
+		}
+		want -= k.perTile * float64(k.Tiles(c.tile))
+		leave[k.entry] = leave[k.entry].With(k.Span)
+	}
+	if n != nil && want > float64(c.limit/64)*share {
 		return nil
 	}
-	return out
+	return leave
 }
 
 // maxSample is the most entries that are looked at for what leaves. Each takes 1 to 3 µs with
@@ -197,35 +213,12 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 	}
 }
 
-// choose takes of found, the least worth first, what comes to want bytes, and returns how
-// many bytes that lacks.
-func (c *Cache) choose(found []candidate, want float64) (out map[*entry]tile.Spans, lacks float64) {
-	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
-	})
-	out = map[*entry]tile.Spans{}
-	for _, k := range found {
-		if want <= 0 {
-			break
-		}
-		// What is left must be copied, so an eighth leaves at least.
-		n := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
-		s := k.Span
-		if n < float64(s.Tiles(c.tile)) {
-			s.To = s.From + int64(n)*c.tile
-		}
-		want -= k.perTile * float64(s.Tiles(c.tile))
-		out[k.entry] = out[k.entry].With(s)
-	}
-	return out, want
-}
-
 // worths cuts what is covered by what it is worth to e, without what a running
 // query holds.
 func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 	out := e.used.WorthIn(covered.All())
 	for _, h := range e.held {
-		out = out.Without(h.kept)
+		out = out.Without(*h)
 	}
 	return out
 }

@@ -345,7 +345,7 @@ func TestManyMakeRoom(t *testing.T) {
 		c.mu.Unlock()
 		fresh := tile.Span{From: 20 * hour, To: 22 * hour}
 		e.used = e.used.With(fresh, worth)
-		kept, err := c.put(&newcomer{&flight{entry: e}, e.sel, large, tile.Coverage(nil).With(fresh, *clock), fresh, worth})
+		kept, err := c.put(&newcomer{e, e.drops, e.sel, large, tile.Coverage(nil).With(fresh, *clock), fresh, worth})
 		require.NoError(t, err)
 		return kept, e
 	}

@@ -9,50 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/prometheus/util/annotations"
-
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
-// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
-// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
-type flight struct {
-	part              // what it brings; from where may change under the cache's mutex
-	entry   *entry    // of the selector
-	asked   *question // which it was started for
-	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
-	expects selection.Expectation
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when it has landed
-	waiters atomic.Int32  // none once it is cancelled: no query joins it then
-
-	// The result, to be read when it has landed.
-	sel *selection.Selection
-	ws  annotations.Annotations
-	err error
-	has tile.Coverage // what of it is to be kept
-}
-
-// settled is the stretch of f that is old enough to be kept by tiles.
-func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
-
-// kept is what of f is kept. There must be something.
-func (f *flight) kept() tile.Span {
-	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
-}
-
-// fetch is for a fetch of what f brings.
-func (f *flight) fetch() selection.Fetch {
-	fetch := f.asked.fetch
-	fetch.Expected = f.expects
-	return fetch
-}
 
 // start makes a flight, with one waiter, for a part of what is asked about e. It is to be launched. The
 // cache's mutex must be held.
@@ -103,6 +64,14 @@ func (c *Cache) flyTogether(up Together, s tile.Span, flights []*flight) {
 		}
 	}
 }
+
+// Every flight has a revision of its own, which the tiles that it brings have as
+// long as they are kept. So tiles that were fetched again, because they were too
+// old, dropped or evicted, or that come from disk or a wider selector, have another
+// one than before, whether or not their samples have changed.
+
+// revisions is the last revision given away, in all caches.
+var revisions atomic.Uint64
 
 // fly brings what f is for, unless it came together with what others are for, and keeps it. Queries see
 // its tiles either under way or kept, never neither. They do not wait until what is newer than all that
@@ -209,6 +178,63 @@ func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) (later func() erro
 		}
 	}
 	return later
+}
+
+// keep joins what f brought and is to be kept to what its entry has, in place of what that has of the
+// same times, if there is room for it. What is too old goes. Queries that hold the former selection are
+// not disturbed. What it returns compares what was kept with what has taken its place.
+func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err error) {
+	compare = func() error { return nil }
+	fresh := f.kept()
+	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
+	if err != nil {
+		return nil, err
+	}
+	brought = brought.Compact(0.5)
+	var n newcomer
+	var had tile.Coverage
+	for kept := false; !kept; {
+		c.mu.Lock()
+		n = newcomer{entry: f.entry, drops: f.drops, base: f.entry.sel, fresh: fresh, worth: f.entry.used.WorthOf(fresh)}
+		had = f.entry.covered
+		c.mu.Unlock()
+		usable := had.Usable(c.moment()) // what was kept since f started stays
+		if c.narrow(f) && len(usable.All().Missing(fresh)) == 0 {
+			return compare, nil // others were quicker
+		}
+		n.sel, n.covered = brought, usable.Without(fresh)
+		if len(n.covered) > 0 {
+			rest, err := tile.Restrict(ctx, n.base, had.All(), n.covered.All())
+			if err != nil {
+				return nil, err
+			}
+			if n.sel, err = tile.Join(ctx, []tile.Input{{From: n.covered[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
+				return nil, err
+			}
+		}
+		for _, s := range f.has {
+			n.covered = n.covered.Having(s)
+		}
+		n.sel = n.sel.WithMemos(n.covered.Until(c.tile))
+		switch kept, err = c.put(&n); {
+		case errors.Is(err, errChanged): // by another flight; what that brought stays, too
+		case err != nil || !kept:
+			return compare, err
+		}
+	}
+	if f.from != fromDisk {
+		c.saver.Save(f.entry.key)
+	}
+	if old := had.Old().Within(f.settled()).All(); len(old) > 0 && f.from == fromUpstream {
+		compare = func() error {
+			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
+				c.metrics.corrected.add(int64(n))
+				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
+			}
+			return nil
+		}
+	}
+	return compare, nil
 }
 
 // subsume answers f from the wider selector that it has, if that is certain to be right.

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/util/annotations"
@@ -41,7 +40,7 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 		}
 	}
 	if !l.kept.Empty() {
-		e.held = append(e.held, l)
+		e.held = append(e.held, &l.kept)
 	}
 	c.count(q, parts, len(l.flights))
 	for _, p := range parts {
@@ -110,7 +109,7 @@ func (c *Cache) release(l *lookup) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.entry.held = slices.DeleteFunc(l.entry.held, func(other *lookup) bool { return other == l })
+	l.entry.held = slices.DeleteFunc(l.entry.held, func(held *tile.Span) bool { return held == &l.kept })
 }
 
 // answer returns a selection that covers at least what l was looked up for. It may hold chunks and
@@ -186,14 +185,6 @@ func (l *lookup) left() tile.Coverage {
 	}
 	return left
 }
-
-// Every flight has a revision of its own, which the tiles that it brings have as
-// long as they are kept. So tiles that were fetched again, because they were too
-// old, dropped or evicted, or that come from disk or a wider selector, have another
-// one than before, whether or not their samples have changed.
-
-// revisions is the last revision given away, in all caches.
-var revisions atomic.Uint64
 
 // revised is what a joined selection has of what was kept, or of one flight, alone. Chunks of a
 // flight may reach into what another has, with samples that the upstream has got since.

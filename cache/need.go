@@ -2,8 +2,10 @@ package cache
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
@@ -31,6 +33,11 @@ type question struct {
 	at        tile.Moment     // when it is asked
 	ctx       context.Context // of who asks
 	fetch     selection.Fetch // for what must be fetched
+}
+
+// between is the stretch from mint to maxt (ms, both included).
+func between(mint, maxt int64) tile.Span {
+	return tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
 }
 
 // settled is the stretch of whole tiles that q asks for and that are kept once they are fetched.
@@ -61,6 +68,47 @@ type part struct {
 	flight *flight  // which brings it already; nil for none
 	wider  superset // of which selector, if it comes from a wider one
 }
+
+// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
+// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
+// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
+type flight struct {
+	part              // what it brings; from where may change under the cache's mutex
+	entry   *entry    // of the selector
+	asked   *question // which it was started for
+	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
+	expects selection.Expectation
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when it has landed
+	waiters atomic.Int32  // none once it is cancelled: no query joins it then
+
+	// The result, to be read when it has landed.
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
+	has tile.Coverage // what of it is to be kept
+}
+
+// settled is the stretch of f that is old enough to be kept by tiles.
+func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
+
+// kept is what of f is kept. There must be something.
+func (f *flight) kept() tile.Span {
+	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
+}
+
+// fetch is for a fetch of what f brings.
+func (f *flight) fetch() selection.Fetch {
+	fetch := f.asked.fetch
+	fetch.Expected = f.expects
+	return fetch
+}
+
+// mostStretches is how many stretches of tiles are fetched apart. If there are more, one fetch brings
+// all, with what is kept between them.
+const mostStretches = 16
 
 // need says where what a query wants comes from: a part for each stretch, the kept ones first. It also
 // returns the stretch of what is wanted that is kept or will be: the rest is fetched for this query alone.
@@ -129,6 +177,10 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 			parts = append(parts, part{Span: d, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d)}})
 			missing = missing.Without(d)
 		}
+	}
+	// So many flights at most are for one question.
+	if n := len(missing); n > mostStretches {
+		missing = tile.Spans{{From: missing[0].From, To: missing[n-1].To}}
 	}
 	// What is not kept is fetched together with the tiles beside it.
 	if q.at.Young() && !tail.Empty() {

@@ -1,14 +1,15 @@
 package cache
 
 import (
+	"cmp"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/saving"
 )
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
@@ -82,27 +83,18 @@ func (o Options) withDefaults() Options {
 	if o.Tile < time.Millisecond {
 		o.Tile = DefaultTile
 	}
-	if o.Fresh == 0 {
-		o.Fresh = DefaultFresh
-	}
-	o.Fresh = max(o.Fresh, 0) + max(o.OutOfOrder, 0)
+	o.Fresh = max(cmp.Or(o.Fresh, DefaultFresh), 0) + max(o.OutOfOrder, 0)
 	o.Recheck = min(max(o.Recheck, 0), o.Fresh)
 	if o.OutOfOrder > 0 {
 		o.Recheck = 0
 	}
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)
-	if o.saveRetry == 0 {
-		o.saveRetry = saveRetry
-	}
-	if o.saveGrace == 0 {
-		o.saveGrace = saveGrace
-	}
+	o.saveRetry = cmp.Or(o.saveRetry, saveRetry)
+	o.saveGrace = cmp.Or(o.saveGrace, saveGrace)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
@@ -117,34 +109,46 @@ func (o Options) prefetchPause() time.Duration {
 	return max(pause, time.Second)
 }
 
-// moment is the present one.
-func (c *Cache) moment() tile.Moment {
-	now := c.now().UnixMilli()
-	m := tile.Moment{
-		Now: now, Tile: c.tile, Settled: tile.Span{From: 2 * tile.MinTime, To: tile.MinTime}, // before all that is asked for
-		Oldest: math.MinInt64, Recent: math.MaxInt64,
+// New returns a cache in front of up.
+func New(up Upstream, o Options) *Cache {
+	o = o.withDefaults()
+	c := &Cache{
+		up:        up,
+		limit:     o.HostBytes,
+		tile:      o.Tile.Milliseconds(),
+		fresh:     o.Fresh.Milliseconds(),
+		recheck:   o.Recheck.Milliseconds(),
+		maxAge:    o.MaxAge.Milliseconds(),
+		retention: o.Retention.Milliseconds(),
+		now:       o.Now,
+		log:       o.Logger,
+		entries:   map[string]*entry{},
+		index:     matching.Index[*entry]{},
 	}
-	if c.limit > 0 {
-		m.Settled.To = tile.Floor(now-c.fresh, c.tile)
+	c.metrics = newMetrics(o.Registerer, c)
+	if o.Disk != nil && c.limit > 0 {
+		c.disk = o.Disk
+		c.saver = saving.New(saving.Options{
+			Write: c.write, Drop: c.disk.Drop, Retry: o.saveRetry, Grace: o.saveGrace,
+			Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
+		})
+		registerDisk(o.Registerer, c)
 	}
-	if c.retention > 0 {
-		m.Settled.From = min(m.Settled.To, tile.Floor(now-c.retention+c.tile-1, c.tile))
+	c.stop = func() {}
+	if o.Prefetch.Requests > 0 && c.limit > 0 {
+		c.stop = c.startPrefetching(o.Prefetch, o.prefetchPause())
 	}
-	if c.maxAge > 0 {
-		m.Oldest = now - c.maxAge
-	}
-	if c.recheck > 0 {
-		m.Recent = now - c.recheck
-	}
-	return m
+	return c
 }
 
-// fetchedAt is the time of a fetch that begins at a given time, both in ms. It is rounded down to
-// a 64th of the greatest age, so that tiles fetched one after another make few
-// stretches. Where there is no greatest age it does not matter.
-func (c *Cache) fetchedAt(now int64) int64 {
-	if c.maxAge == 0 {
-		return 0
+// Close ends prefetching, writes what is still to be written to disk and closes
+// that. What is not written within a second is left. The cache can be used further,
+// without those.
+func (c *Cache) Close() error {
+	c.stop()
+	if c.disk == nil {
+		return nil
 	}
-	return tile.Floor(now, max(c.maxAge/64, 1))
+	c.saver.Close()
+	return c.disk.Close()
 }

@@ -117,45 +117,28 @@ func (c *Cache) wanted() []*entry {
 	})
 }
 
-// due is what to fetch of e before it is asked for; empty for nothing. The cache's mutex
-// must be held.
+// due is what to fetch of e before it is asked for: what it lacks up to the newest tile that is kept; or
+// all that was not settled when it was fetched, until now, if some of that will soon be too old to answer
+// and e was looked at lately. It is empty for nothing. The cache's mutex must be held.
 func (c *Cache) due(e *entry) tile.Span {
 	m := c.moment()
 	usable := e.covered.Usable(m)
 	if len(usable) == 0 || len(e.flights) > 0 {
 		return tile.Span{}
 	}
-	if s := c.lag(usable.Old(), m); !s.Empty() {
-		return s
+	s := tile.Span{From: m.Settled.To, To: m.Settled.To}
+	if old := usable.Old(); len(old) > 0 {
+		s.From = min(s.From, old[len(old)-1].To)
 	}
-	return c.ageing(e, usable, m)
-}
-
-// lag is what is lacking between what is covered and the newest tile that is kept.
-func (c *Cache) lag(covered tile.Coverage, m tile.Moment) tile.Span {
-	if len(covered) == 0 {
-		return tile.Span{}
-	}
-	s := tile.Span{From: covered[len(covered)-1].To, To: tile.Floor(m.Settled.To, c.tile)}
-	if s.To-s.From > longestPrefetch {
+	soon := len(usable.Young().Since(m.Recent+c.recheck/4)) < len(usable.Young())
+	switch {
+	case !s.Empty() && s.To-s.From <= longestPrefetch:
+	case soon && e.looked >= m.Now-2*c.recheck:
+		s.To = m.Now + 1
+	default:
 		return tile.Span{}
 	}
 	return s
-}
-
-// ageing is all that was not settled when it was fetched, until now, if some of that
-// will soon be too old to answer, and e was looked at lately: so no look has to wait for
-// it.
-func (c *Cache) ageing(e *entry, usable tile.Coverage, m tile.Moment) tile.Span {
-	soon := func(s tile.Stretch) bool { return s.At < m.Recent+c.recheck/4 }
-	if e.looked < m.Now-2*c.recheck || !slices.ContainsFunc(usable.Young(), soon) {
-		return tile.Span{}
-	}
-	from := m.Settled.To
-	if old := usable.Old(); len(old) > 0 {
-		from = min(from, old[len(old)-1].To)
-	}
-	return tile.Span{From: from, To: m.Now + 1}
 }
 
 // fetchAhead brings e up to date, and returns how many bytes came.

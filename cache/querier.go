@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -97,11 +96,6 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		}
 	}
 	return gets
-}
-
-// between is the stretch from mint to maxt (ms, both included).
-func between(mint, maxt int64) tile.Span {
-	return tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
 }
 
 // Kept implements selection.Keeper.

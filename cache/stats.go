@@ -1,11 +1,14 @@
 package cache
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -27,14 +30,14 @@ func (c *Cache) Stats() Stats {
 
 // Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
 // 1, of a selection's chunks that are on a device; it may be nil.
-func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) contents.Contents {
+func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) Contents {
 	s, m := c.Stats(), c.moment()
-	out := contents.Contents{Tile: c.tile, Settled: m.Settled.To, Bytes: s.Bytes, Limit: s.Limit}
-	byKey, selections := map[string]*contents.Selector{}, map[*entry]*selection.Selection{}
+	out := Contents{Tile: c.tile, Settled: m.Settled.To, Bytes: s.Bytes, Limit: s.Limit}
+	byKey, selections := map[string]*Selector{}, map[*entry]*selection.Selection{}
 	for e := range c.all() {
 		if e.sel != nil {
 			selections[e] = e.sel
-			byKey[e.key] = &contents.Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
+			byKey[e.key] = &Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
 		}
 	}
 	for e, sel := range selections { // without the mutex
@@ -50,13 +53,64 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 		for _, key := range c.disk.Keys() {
 			if byKey[key] == nil {
 				ms, _ := matching.Parse(key) // without an error, since Key has made it
-				byKey[key] = &contents.Selector{Text: matching.Text(ms)}
+				byKey[key] = &Selector{Text: matching.Text(ms)}
 			}
-			byKey[key].AddFiles(c.disk.Files(key))
+			byKey[key].addFiles(c.disk.Files(key))
 		}
 	}
-	out.List(byKey, most)
+	out.list(byKey, most)
 	return out
+}
+
+// Contents are what a cache has at a moment. Sizes are in bytes, times in ms since the epoch.
+type Contents struct {
+	Name      string     `json:"name,omitempty"` // of the upstream, where there are several
+	Tile      int64      `json:"tile_ms"`        // length of a tile
+	Settled   int64      `json:"settled_ms"`     // what is older is kept in whole tiles
+	Bytes     int64      `json:"host_bytes"`
+	Limit     int64      `json:"host_limit_bytes"`
+	DiskBytes int64      `json:"disk_bytes"`
+	DiskLimit int64      `json:"disk_limit_bytes"` // 0 where there is no disk
+	Count     int        `json:"count"`            // selectors of which something is kept
+	Selectors []Selector `json:"selectors"`        // those that take most
+}
+
+// Selector is what is kept of one selector.
+type Selector struct {
+	Text    string `json:"selector"`
+	Series  int    `json:"series"`
+	Samples int64  `json:"samples"`
+	// Bytes are those in memory, with what other selectors share.
+	Bytes       int64      `json:"host_bytes"`
+	DiskBytes   int64      `json:"disk_bytes"`
+	DeviceBytes int64      `json:"device_bytes"`
+	Looked      int64      `json:"looked_ms"`    // when it was last asked for with the newest samples; 0 for never
+	Memory      [][2]int64 `json:"in_memory_ms"` // stretches of time: from, and to, which is not included
+	Disk        [][2]int64 `json:"on_disk_ms"`   // the same of files
+}
+
+// addFiles adds what is in files.
+func (s *Selector) addFiles(files []*disk.File) {
+	var all tile.Spans
+	for _, f := range files {
+		s.DiskBytes += f.Size()
+		for _, covered := range f.Covered {
+			all = all.With(covered.Span)
+		}
+	}
+	s.Disk = all.Pairs()
+}
+
+// list lists selectors, at most so many, those that take most first.
+func (c *Contents) list(byKey map[string]*Selector, most int) {
+	c.Count, c.Selectors = len(byKey), []Selector{}
+	for _, s := range byKey {
+		c.Selectors = append(c.Selectors, *s)
+	}
+	slices.SortFunc(c.Selectors, func(a, b Selector) int {
+		return cmp.Or(cmp.Compare(b.Bytes+b.DiskBytes, a.Bytes+a.DiskBytes), cmp.Compare(a.Text, b.Text))
+	})
+	c.Selectors = c.Selectors[:min(most, c.Count)]
 }
 
 // metrics are the cache's counters.

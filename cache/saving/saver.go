@@ -35,10 +35,10 @@ type Saver struct {
 	o       Options
 	failing atomic.Bool // whether the last write failed
 	wake    chan struct{}
-	once    sync.Once
-	closing chan struct{}
+	closing context.Context
+	close   func()
 	ending  context.Context // of writing: it ends some time after closing began
-	cancel  func()
+	end     func()
 	done    chan struct{} // closed when it has ended
 
 	mu      sync.Mutex
@@ -48,11 +48,9 @@ type Saver struct {
 
 // New returns a saver, which must be closed.
 func New(o Options) *Saver {
-	s := &Saver{
-		o: o, dirty: map[string]bool{}, useless: map[string]bool{},
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
-	}
-	s.ending, s.cancel = context.WithCancel(context.Background())
+	s := &Saver{o: o, dirty: map[string]bool{}, useless: map[string]bool{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.ending, s.end = context.WithCancel(context.Background())
 	go s.run()
 	return s
 }
@@ -60,11 +58,11 @@ func New(o Options) *Saver {
 // Close writes what is still to be written, unless that fails, and ends it: after the grace no more
 // is begun, and what is being written is left.
 func (s *Saver) Close() {
-	s.once.Do(func() { close(s.closing) })
-	late := time.AfterFunc(s.o.Grace, s.cancel)
+	s.close()
+	late := time.AfterFunc(s.o.Grace, s.end)
 	<-s.done
 	late.Stop()
-	s.cancel()
+	s.end()
 }
 
 // Save has what is kept of a selector written.
@@ -89,6 +87,16 @@ func (s *Saver) Dropping(key string) bool {
 	return s.useless[key]
 }
 
+// Left is the number of selectors that are still to be written.
+func (s *Saver) Left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.dirty)
+}
+
+// Failing reports whether the last write failed.
+func (s *Saver) Failing() bool { return s.failing.Load() }
+
 // note adds a key to one of the lists.
 func (s *Saver) note(list map[string]bool, key string) {
 	s.mu.Lock()
@@ -112,7 +120,7 @@ func (s *Saver) run() {
 		select {
 		case <-wake:
 		case <-again:
-		case <-s.closing:
+		case <-s.closing.Done():
 			if ok {
 				s.work()
 			}
@@ -124,72 +132,52 @@ func (s *Saver) run() {
 	}
 }
 
-// first returns a key of a list, and whether there is one.
-func (s *Saver) first(list map[string]bool) (string, bool) {
+// next is what there is to be done: what to remove before what to write, which may be noted again from
+// then on, as there may be more of it.
+func (s *Saver) next() (key string, useless, some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range list {
-		return key, true
+	for key = range s.useless {
+		return key, true, true
 	}
-	return "", false
-}
-
-// forget takes a key off a list.
-func (s *Saver) forget(list map[string]bool, key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(list, key)
-}
-
-// Left is the number of selectors that are still to be written.
-func (s *Saver) Left() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.dirty)
+	for key = range s.dirty {
+		delete(s.dirty, key)
+		return key, false, true
+	}
+	return "", false, false
 }
 
 // work removes and writes what there is to be, as long as it may, and reports false when a
 // write fails. What was not written is left for the next time.
 func (s *Saver) work() bool {
 	for s.ending.Err() == nil {
-		if key, some := s.first(s.useless); some {
-			if err := s.o.Drop(key); err != nil {
-				s.o.Logger.Error("Could not remove cached samples that are of no use from disk", "err", err)
-			}
-			s.forget(s.useless, key)
-			continue
-		}
-		key, some := s.first(s.dirty)
+		key, useless, some := s.next()
 		if !some {
 			return true
 		}
-		s.forget(s.dirty, key) // first, for there may be more of it meanwhile
-		wrote, err := s.o.Write(s.ending, key)
-		if s.ending.Err() != nil && !wrote {
-			s.Save(key)
-			return true
+		if useless {
+			if err := s.o.Drop(key); err != nil {
+				s.o.Logger.Error("Could not remove cached samples that are of no use from disk", "err", err)
+			}
+			s.mu.Lock()
+			delete(s.useless, key)
+			s.mu.Unlock()
+			continue
 		}
-		s.say(wrote, err)
-		if err != nil {
+		wrote, err := s.o.Write(s.ending, key)
+		switch {
+		case s.ending.Err() != nil && !wrote:
+			s.Save(key)
+		case err != nil:
+			s.o.Failed()
+			if !s.failing.Swap(true) {
+				s.o.Logger.Error("Cannot write to cache.path; samples are cached in memory only until that works again", "err", err)
+			}
 			s.Save(key)
 			return false
+		case wrote && s.failing.Swap(false):
+			s.o.Logger.Info("Writing to cache.path works again")
 		}
 	}
 	return true
 }
-
-// say logs when writing begins to fail and when it works again.
-func (s *Saver) say(wrote bool, err error) {
-	switch {
-	case err != nil:
-		s.o.Failed()
-		if !s.failing.Swap(true) {
-			s.o.Logger.Error("Cannot write to cache.path; samples are cached in memory only until that works again", "err", err)
-		}
-	case wrote && s.failing.Swap(false):
-		s.o.Logger.Info("Writing to cache.path works again")
-	}
-}
-
-// Failing reports whether the last write failed.
-func (s *Saver) Failing() bool { return s.failing.Load() }

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
@@ -306,7 +305,7 @@ func cacheListCommand(app *kingpin.Application) (string, func(context.Context) e
 			_, err = fmt.Printf("%s\n", answer.Data)
 			return err
 		}
-		var all []contents.Contents
+		var all []cache.Contents
 		if err := json.Unmarshal(answer.Data, &all); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/forward"
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
@@ -169,7 +169,7 @@ func (b *Backend) Remotes() (out []*forward.Remote) {
 }
 
 // Contents are what the caches have, of each at most so many selectors; see cache.Cache.Contents.
-func (b *Backend) Contents(selectors int, onDevice func(*selection.Selection) float64) (all []contents.Contents) {
+func (b *Backend) Contents(selectors int, onDevice func(*selection.Selection) float64) (all []cache.Contents) {
 	for _, st := range b.Stores {
 		c := st.Cache.Contents(selectors, onDevice)
 		if len(b.Stores) > 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/guptarohit/asciigraph"
 	"github.com/prometheus/common/model"
 
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -266,7 +266,7 @@ func count(n int64) string {
 func size(n int64) string { return units.Base2Bytes(n).Round(1).String() }
 
 // Caches prints what caches have: of each its sizes, and a row a selector.
-func Caches(w io.Writer, all []contents.Contents, width int) error {
+func Caches(w io.Writer, all []cache.Contents, width int) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "there is no cache")
 		return err
@@ -302,7 +302,7 @@ func Caches(w io.Writer, all []contents.Contents, width int) error {
 }
 
 // coverage is how much time is kept of a selector, in memory or on disk, and until when.
-func coverage(s contents.Selector) (covered, latest string) {
+func coverage(s cache.Selector) (covered, latest string) {
 	var total, end int64
 	for _, spans := range [][][2]int64{s.Memory, s.Disk} {
 		sum := int64(0)

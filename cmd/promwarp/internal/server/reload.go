@@ -12,7 +12,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
-	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
@@ -202,7 +202,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		PagesURL:       pages,
 		Examples:       s.cfg.Examples,
 		GPUs:           s.gpus.Report,
-		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
+		Caches:         func(selectors int) []cache.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,

@@ -18,14 +18,6 @@ const (
 	saveGrace = time.Second // for what is still to be written when the cache is closed
 )
 
-// newSaver returns what writes to the disk of c.
-func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver {
-	return saving.New(saving.Options{
-		Write: c.write, Drop: c.disk.Drop, Retry: retry, Grace: grace,
-		Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
-	})
-}
-
 // write writes what is kept of a selector and not on disk yet, and reports whether there
 // was anything. When ctx ends there was not.
 func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
@@ -84,7 +76,7 @@ func (c *Cache) restore(f *flight) error {
 	case err != nil:
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
-	case sel != nil && len(covered.All().Missing(f.Span)) == 0:
+	case len(covered.All().Missing(f.Span)) == 0:
 		f.sel, f.has = sel, covered
 		tiles := covered.All().Tiles(c.tile)
 		c.metrics.restored.add(tiles)
@@ -95,7 +87,6 @@ func (c *Cache) restore(f *flight) error {
 }
 
 // read puts together what the files of a selector have of s that may still be used.
-// It returns nil if there is nothing.
 func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.Selection, tile.Coverage, error) {
 	var parts []tile.Input
 	var covered tile.Coverage
@@ -106,11 +97,8 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 			continue
 		}
 		sel, err := c.disk.Load(ctx, f, tile.Span{From: use[0].From, To: use[len(use)-1].To})
-		if err != nil {
-			return nil, nil, err
-		}
 		if sel == nil {
-			continue
+			return nil, nil, err // it is gone, or cannot be read
 		}
 		sel.SetDiscard(func() { c.saver.Drop(key) })
 		cut, err := tile.Restrict(ctx, sel, f.Covered.All(), use.All())
@@ -122,12 +110,6 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 			covered = covered.Having(s)
 		}
 	}
-	if len(parts) == 0 {
-		return nil, nil, nil
-	}
 	sel, err := tile.Join(ctx, parts)
-	if err != nil {
-		return nil, nil, err
-	}
-	return sel, covered, nil
+	return sel, covered, err
 }

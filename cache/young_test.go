@@ -1,4 +1,4 @@
-package newest
+package cache
 
 import (
 	"math"
@@ -13,8 +13,8 @@ import (
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// sample is a time in ms and a value.
-type sample struct {
+// valueAt is a time in ms and a value.
+type valueAt struct {
 	t int64
 	v float64
 }
@@ -24,19 +24,19 @@ func TestComplete(t *testing.T) {
 	const alive, until = 1000, 5000
 	for _, test := range []struct {
 		name   string
-		series map[string][]sample // by the value of a label; floats
+		series map[string][]valueAt // by the value of a label; floats
 		want   int64
 		ok     bool
 	}{
 		{name: "nothing"},
-		{name: "nothing that goes on", series: map[string][]sample{"a": {{t: 999, v: 1}}}},
-		{"newer than that", map[string][]sample{"a": {{t: 4000, v: 1}, {t: 6000, v: 1}}, "b": {{t: 4999, v: 1}}}, until, true},
-		{"behind", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: 1}}, "c": {{t: 3500, v: 1}}}, 3001, true},
-		{"just alive", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: alive, v: 1}}}, alive + 1, true},
-		{"ended", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: stale}}}, until, true},
-		{"all ended", map[string][]sample{"b": {{t: 2000, v: 1}, {t: 3000, v: stale}}}, 0, false},
-		{"goes on after its end", map[string][]sample{"b": {{t: 2000, v: stale}, {t: 3000, v: 1}}}, 3001, true},
-		{"long ago", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 100, v: 1}}}, until, true},
+		{name: "nothing that goes on", series: map[string][]valueAt{"a": {{t: 999, v: 1}}}},
+		{"newer than that", map[string][]valueAt{"a": {{t: 4000, v: 1}, {t: 6000, v: 1}}, "b": {{t: 4999, v: 1}}}, until, true},
+		{"behind", map[string][]valueAt{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: 1}}, "c": {{t: 3500, v: 1}}}, 3001, true},
+		{"just alive", map[string][]valueAt{"a": {{t: 6000, v: 1}}, "b": {{t: alive, v: 1}}}, alive + 1, true},
+		{"ended", map[string][]valueAt{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: stale}}}, until, true},
+		{"all ended", map[string][]valueAt{"b": {{t: 2000, v: 1}, {t: 3000, v: stale}}}, 0, false},
+		{"goes on after its end", map[string][]valueAt{"b": {{t: 2000, v: stale}, {t: 3000, v: 1}}}, 3001, true},
+		{"long ago", map[string][]valueAt{"a": {{t: 6000, v: 1}}, "b": {{t: 100, v: 1}}}, until, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := selection.NewBuilder(0)
@@ -51,7 +51,7 @@ func TestComplete(t *testing.T) {
 			}
 			sel, err := b.Finish()
 			require.NoError(t, err)
-			got, ok := Complete(selection.Empty(), sel, alive, until)
+			got, ok := complete(selection.Empty(), sel, alive, until)
 			require.Equal(t, test.ok, ok)
 			if ok {
 				require.Equal(t, test.want, got)
@@ -63,7 +63,7 @@ func TestComplete(t *testing.T) {
 	require.NoError(t, b.Chunk(chunkenc.EncHistogram, 4000, 4000, selectiontest.Encode(t, chunkenc.EncHistogram, []int64{4000}, selectiontest.Rising)))
 	histograms, err := b.Finish()
 	require.NoError(t, err)
-	_, ok := Complete(selection.Empty(), histograms, alive, until)
+	_, ok := complete(selection.Empty(), histograms, alive, until)
 	require.False(t, ok, "histograms")
 }
 
