@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"compress/zlib"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -101,8 +100,6 @@ func decoded(encoding string, body []byte) ([]byte, error) {
 		return body, nil
 	case "gzip":
 		r, err = gzip.NewReader(bytes.NewReader(body))
-	case "deflate":
-		r, err = zlib.NewReader(bytes.NewReader(body))
 	default:
 		err = fmt.Errorf("unknown content encoding %q", encoding)
 	}
@@ -373,15 +370,12 @@ var httpTable = []exchange{
 
 	// Compression and content types.
 	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: gzip"},
-	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: deflate"},
 	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: br, gzip"},
 	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: gzip;q=0"},
 	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: identity"},
-	{request: "GET /api/v1/query?query=up&time={end}\nAccept-Encoding: GZIP"},
 	{request: "GET /api/v1/query?query=sum(\nAccept-Encoding: gzip"},
 	{request: "GET /api/v1/query_range?query=up&start={start}&end={end}&step=60\nAccept-Encoding: gzip"},
 	{request: "GET /api/v1/labels\nAccept-Encoding: gzip"},
-	{request: "GET /api/v1/labels\nAccept-Encoding: deflate"},
 	{request: "GET /api/v1/status/buildinfo\nAccept-Encoding: gzip", differs: own},
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: application/json"},
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: text/html"},
