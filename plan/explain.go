@@ -181,13 +181,8 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	}
 }
 
-const (
-	// MaxText is the most bytes that an expression may take up in a query to be printed
-	// whole in an explanation.
-	MaxText = 1000
-	// maxIndent is the most levels by which a line of the tree is indented.
-	maxIndent = 200
-)
+// maxIndent is the most levels by which a line of the tree is indented.
+const maxIndent = 200
 
 // Render sets the expressions of d and of all below it. One that takes up more than MaxText
 // bytes of the query is cut: it is as much of the query itself, and an ellipsis.
@@ -208,30 +203,6 @@ func (d *Decision) Walk(f func(*Decision)) {
 	for _, c := range d.Children {
 		c.Walk(f)
 	}
-}
-
-// DeviceWork says what GPUs did of a node's evaluation.
-type DeviceWork struct {
-	Leaves  int   `json:"leaves"` // windows and what aggregates them
-	Chunks  int   `json:"chunks"`
-	Samples int64 `json:"samples"` // decoded
-	Bytes   int64 `json:"bytes"`   // of encoded chunks
-	Micros  int64 `json:"us"`      // from the chunks to the groups' values
-}
-
-// AddDevice adds what further leaves took.
-func (w *Work) AddDevice(d *DeviceWork) {
-	if d == nil {
-		return
-	}
-	if w.Device == nil {
-		w.Device = &DeviceWork{}
-	}
-	w.Device.Leaves += d.Leaves
-	w.Device.Chunks += d.Chunks
-	w.Device.Samples += d.Samples
-	w.Device.Bytes += d.Bytes
-	w.Device.Micros += d.Micros
 }
 
 // Choice says between what was chosen for a window and what aggregates it, and how

@@ -74,3 +74,16 @@ type AggregateFunc struct {
 // Adds reports whether the operator adds value to value, so that its state for
 // a group at a step has a fixed size.
 func (f *AggregateFunc) Adds() bool { return !f.Param && !f.Labels }
+
+// Modifier is what a range selector says about the ends of its windows.
+type Modifier int
+
+const (
+	// Unmodified windows are made of the samples in them.
+	Unmodified Modifier = iota
+	// Anchored windows begin with the newest sample at or before their start.
+	Anchored
+	// Smoothed windows begin and end with values on the lines between the samples
+	// around their ends.
+	Smoothed
+)

@@ -88,6 +88,9 @@ func render(t Text) string {
 	return ""
 }
 
+// MaxText is the most bytes that an expression may take up in a query to be printed whole.
+const MaxText = 1000
+
 // Scan is a selector: which series, and where in time they are read.
 type Scan struct {
 	Origin
@@ -135,19 +138,6 @@ func (w *Window) Reads(g Grid) (mint, maxt int64) {
 	maxt = w.Scan.Times(g.End()) + w.Extension.After
 	return w.Scan.Times(g.Start) + w.Extension.After - width + 1, maxt
 }
-
-// Modifier is what a range selector says about the ends of its windows.
-type Modifier int
-
-const (
-	// Unmodified windows are made of the samples in them.
-	Unmodified Modifier = iota
-	// Anchored windows begin with the newest sample at or before their start.
-	Anchored
-	// Smoothed windows begin and end with values on the lines between the samples
-	// around their ends.
-	Smoothed
-)
 
 // Extension says which samples beside its window a step reads. A window of
 // (t-Width, t] is extended to (t-Width-Before, t+After].
@@ -272,12 +262,6 @@ func (d *Declined) Error() string {
 		return fmt.Sprintf("an expression of %d bytes: %s", at.End-at.Start, d.Reason)
 	}
 	return fmt.Sprintf("%s: %s", d.At, d.Reason)
-}
-
-var _ = []Node{
-	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil), (*Histogram)(nil), (*Absent)(nil),
-	(*Relabel)(nil), (*Sort)(nil), (*Info)(nil), (*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
-	(*Once)(nil), (*Nothing)(nil), (*Date)(nil), (*Failure)(nil),
 }
 
 // Ended returns Prometheus's error for a query whose context has ended: an ErrQueryTimeout at

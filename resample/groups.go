@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -73,13 +73,14 @@ func (r *run) groupSeries() (*groups, error) {
 // groups are those of series. Without a grouping each series is one. Once the watch has ended they
 // are of no use.
 func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups {
-	all := &groups{labels: series, members: make([]int32, len(series)), groupOf: make([]int32, len(series))}
+	all := &groups{labels: series, members: make([]int32, len(series))}
 	if g == nil {
+		all.groupOf = make([]int32, len(series))
 		for i := range all.groupOf {
 			all.groupOf[i] = int32(i)
 		}
 	} else {
-		all.labels = g.distinct(watch, series, all.groupOf)
+		all.labels, all.groupOf = g.sorted(watch, series)
 	}
 	for i := range all.labels {
 		if all.labels[i].Has(LabelAggregate) {
@@ -107,45 +108,20 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 	return all
 }
 
-// distinct returns the labels of the groups of series, in order, and puts the group of each series
-// into of.
-func (g *Grouping) distinct(watch *parallel.Watch, series []labels.Labels, of []int32) []labels.Labels {
-	b := labels.NewBuilder(labels.EmptyLabels())
-	var all []labels.Labels
-	var key []byte
-	index := map[string]int32{}
-	for i, ls := range series {
-		if watch.Err() != nil {
-			return nil
-		}
-		b.Reset(ls)
-		if g.Without {
-			b.Del(g.Labels...)
-			b.Del(model.MetricNameLabel)
-		} else {
-			b.Keep(g.Labels...)
-		}
-		group := b.Labels()
-		key = group.Bytes(key)
-		k, ok := index[string(key)]
-		if !ok {
-			k = int32(len(all))
-			index[string(key)] = k
-			all = append(all, group)
-		}
-		of[i] = k
-	}
-	order := make([]int32, len(all))
+// sorted returns the labels of the groups of series, in order, and the group of each series.
+func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels) ([]labels.Labels, []int32) {
+	found := operator.Group(watch.Ctx, &plan.Aggregate{Without: g.Without, Grouping: g.Labels}, len(series), func(i int) labels.Labels { return series[i] })
+	order := make([]int32, len(found.Labels))
 	for k := range order {
 		order[k] = int32(k)
 	}
-	slices.SortFunc(order, parallel.Comparing(watch, func(a, b int32) int { return labels.Compare(all[a], all[b]) }))
-	sorted, place := make([]labels.Labels, len(all)), make([]int32, len(all))
+	slices.SortFunc(order, parallel.Comparing(watch, func(a, b int32) int { return labels.Compare(found.Labels[a], found.Labels[b]) }))
+	all, place := make([]labels.Labels, len(order)), make([]int32, len(order))
 	for at, k := range order {
-		sorted[at], place[k] = all[k], int32(at)
+		all[at], place[k] = found.Labels[k], int32(at)
 	}
-	for i := range of {
-		of[i] = place[of[i]]
+	for i, k := range found.Of {
+		found.Of[i] = place[k]
 	}
-	return sorted
+	return all, found.Of
 }

@@ -11,9 +11,7 @@ package histogram
 import (
 	"math"
 	"slices"
-	"strconv"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -21,14 +19,9 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// bucketColumn is a bucket over a stretch of steps.
-type bucketColumn struct {
-	bound  float64
-	counts []float64
-}
 
 // Evaluator is the scratch memory of one goroutine.
 type Evaluator struct {
@@ -155,44 +148,88 @@ func (a *Args) at(step, most int, out []float64) (args []float64, n int) {
 	return out, n
 }
 
-// Buckets are the series of one classic histogram.
-type Buckets struct {
-	labels  labels.Labels // without le
-	rows    []int32       // indices of its input rows, ascending
-	bounds  []float64     // upper bound of each
-	repairs repairs       // steps at which the counts decreased
+// Function is the definition of a function of classic histograms.
+type Function struct {
+	plan.HistogramFunc
+
+	// values fills out with the function of the buckets in s.columns, at consecutive steps of which
+	// the first is given. Nil if there is a result for each argument: see ManyQuantiles.
+	values func(s *Evaluator, args []float64, first int, out []float64, fixed *repairs)
+	// quantiles says that arguments are quantiles. One outside 0 to 1 is warned of.
+	quantiles bool
 }
 
-// Group groups rows into histograms, in the order of their first rows.
-// Rows whose label le is no number belong to none and are warned of, with their names if
-// names is set.
-func Group(n *plan.Histogram, in []plan.Row, names bool, note func(error)) []Buckets {
-	var hs []Buckets
-	index := map[string]int{}
-	var key []byte
-	b := labels.NewBuilder(labels.EmptyLabels())
-	for i := range in {
-		l := in[i].Labels
-		le := l.Get(model.BucketLabel)
-		bound, err := strconv.ParseFloat(le, 64)
-		if err != nil {
-			name := ""
-			if names {
-				name = l.Get(model.MetricNameLabel)
+var table definitions.Table[plan.HistogramFunc, Function]
+
+var (
+	_ = define(&Function{
+		HistogramFunc: plan.HistogramFunc{Name: "histogram_quantile", Args: 1},
+		values: func(s *Evaluator, args []float64, first int, out []float64, fixed *repairs) {
+			s.block.quantiles(args[0], s.columns, out, first, fixed)
+		},
+		quantiles: true,
+	})
+	_ = define(&Function{
+		HistogramFunc: plan.HistogramFunc{Name: "histogram_fraction", Args: 2},
+		values: func(s *Evaluator, args []float64, _ int, out []float64, _ *repairs) {
+			s.fractions(args[0], args[1], out)
+		},
+	})
+	_ = define(&Function{HistogramFunc: plan.HistogramFunc{Name: "histogram_quantiles", Many: true}, quantiles: true})
+)
+
+func define(f *Function) *plan.HistogramFunc { return table.Add(f.Name, &f.HistogramFunc, f) }
+
+// Named is the function of classic histograms with a name in PromQL, or nil.
+func Named(name string) *plan.HistogramFunc { return table.Named(name) }
+
+// Functions are all definitions.
+func Functions() []*Function { return table.All() }
+
+// ManyQuantiles computes histogram_quantiles of histogram i: of rows one for each
+// quantile, those of the first quantile of all histograms before those of the second.
+// Prometheus's function makes the buckets monotonic where they are, and the next
+// quantile finds what it has left, so it is called in the same order.
+func (s *Evaluator) ManyQuantiles(n *plan.Histogram, hs []Buckets, i int, in, rows []plan.Row) {
+	each := len(rows) / len(n.Args)
+	first := s.walk(&hs[i], in, func(first int, out []float64) {
+		for k := range out {
+			s.buckets = s.buckets[:0]
+			for _, c := range s.columns {
+				s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
 			}
-			note(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
-			continue
+			for j, q := range n.Args {
+				v, forced, _, low, high, diff := promql.BucketQuantile(q, s.buckets)
+				if forced {
+					hs[i+j*each].repairs.mark(first + k)
+					hs[i+j*each].repairs.widen(low, high, diff)
+				}
+				if j == 0 {
+					out[k] = v
+				} else {
+					rows[i+j*each].Values = append(rows[i+j*each].Values, v)
+				}
+			}
 		}
-		key = l.BytesWithoutLabels(key, model.BucketLabel)
-		k, ok := index[string(key)]
-		if !ok {
-			k = len(hs)
-			index[string(key)] = k
-			b.Reset(l)
-			hs = append(hs, Buckets{labels: b.Del(model.BucketLabel).Labels()})
-		}
-		hs[k].rows = append(hs[k].rows, int32(i))
-		hs[k].bounds = append(hs[k].bounds, bound)
+	})
+	for at := i + each; at < len(rows); at += each {
+		rows[at].Labels, rows[at].Runs = first.Labels, first.Runs
 	}
-	return hs
+	rows[i] = first
+}
+
+// QuantileLabels are the values of the label of histogram_quantiles.
+func QuantileLabels(n *plan.Histogram) []string {
+	if !n.Many() {
+		return nil
+	}
+	out := make([]string, len(n.Args))
+	for i, q := range n.Args {
+		out[i] = labels.FormatOpenMetricsFloat(q)
+		// 0 and -0 are one to Prometheus's engine, which writes them as the first one is.
+		if k := slices.Index(n.Args[:i], q); k >= 0 {
+			out[i] = out[k]
+		}
+	}
+	return out
 }

@@ -1,10 +1,14 @@
 package reduce
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -20,9 +24,9 @@ import (
 // mostSteps is the most steps that an aggregation is evaluated at.
 const mostSteps = 1 << 17
 
-// aggregation returns what a reader aggregates the selector of h by. Hints have a grouping only
+// aggregatorOf returns what a reader aggregates the selector of h by. Hints have a grouping only
 // if the aggregation is right around the selector, but none of a "without ()".
-func aggregation(h *storage.SelectHints, a asked) (*aggregate.Function, reason) {
+func aggregatorOf(h *storage.SelectHints, a asked) (*aggregate.Function, reason) {
 	if h.Range != 0 || !h.By && len(h.Grouping) == 0 {
 		return nil, notGrouped
 	}
@@ -47,7 +51,7 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	if why != "" {
 		return nil, why, nil
 	}
-	op, why := aggregation(q.Hints, a)
+	op, why := aggregatorOf(q.Hints, a)
 	switch {
 	case why != "":
 		return nil, why, nil
@@ -135,4 +139,98 @@ func (o onlyQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*lab
 func (o onlyQuerier) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
 	mint, maxt := selection.Bounds(hints, o.mint, o.maxt)
 	return o.sel.SeriesSet(mint, maxt, nil)
+}
+
+// Aggregate is a serve.Reduce that sends a series a group where it can, and otherwise what
+// Thin sends.
+func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
+	lease := r.o.Memory.Lease(memory.Answers)
+	sent := sentAggregated
+	out, why, err := r.aggregate(ctx, q, sel, lease)
+	if err == nil && out == nil {
+		var notThinned reason
+		sent = sentThinned
+		if out, notThinned, err = r.thin(ctx, q, sel, true, lease); notThinned != "" {
+			sent = sentAll
+		}
+	}
+	if err != nil {
+		lease.Release()
+		return nil, nil, err
+	}
+	r.reduced.WithLabelValues("aggregate", sent, string(why)).Inc()
+	return out, lease.Release, nil
+}
+
+// arrange puts groups into the order in which the reader has them: that of the first series of
+// each that has a value at some step. It reports false where that depends on what the reader
+// does not say: inside of a subquery the first step is none.
+func (t *thinner) arrange(groups promql.Matrix) (bool, error) {
+	if len(groups) < 2 {
+		return true, nil
+	}
+	rank := make(map[string]int, len(groups))
+	h := t.q.Hints
+	b := labels.NewBuilder(labels.EmptyLabels())
+	var w worker
+	w.marker = marker{asked: t.asked, Sees: window.Latest}
+	for i, l := range t.sel.Series() {
+		b.Reset(l)
+		if h.By {
+			b.Keep(h.Grouping...)
+		} else {
+			b.Del(h.Grouping...)
+			b.Del(model.MetricNameLabel)
+		}
+		key := b.Labels().String()
+		if _, known := rank[key]; known {
+			continue
+		}
+		seen, certain, err := t.visible(&w, i)
+		if err != nil || !certain {
+			return false, err
+		}
+		if seen {
+			if rank[key] = i; len(rank) == len(groups) {
+				break
+			}
+		}
+	}
+	slices.SortFunc(groups, func(a, b promql.Series) int {
+		return cmp.Compare(rank[a.Metric.String()], rank[b.Metric.String()])
+	})
+	return true, nil
+}
+
+// visible reports whether series i has a value at some step, and whether that is so for a
+// reader without the first step, too.
+func (t *thinner) visible(w *worker, i int) (seen, certain bool, err error) {
+	later := t.asked
+	if t.steps() > 1 {
+		later.first += t.step
+	}
+	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
+	for n := 1; ; n *= 8 { // until the end of some of the chunks, which mostly is enough
+		part := *t
+		part.asked = later
+		if n < len(chunks) {
+			part.q.MaxT = chunks[n-1].MaxT
+			part.last = min(t.last, later.after(part.q.MaxT+1)-t.step)
+		}
+		if seen, err := part.anyValue(w, i); seen || err != nil || n >= len(chunks) && later == t.asked {
+			return seen, true, err
+		}
+		if n >= len(chunks) {
+			break
+		}
+	}
+	seen, err = t.anyValue(w, i)
+	return seen, !seen, err
+}
+
+// anyValue reports whether series i has a value at some step.
+func (t *thinner) anyValue(w *worker, i int) (bool, error) {
+	w.asked, w.values = t.asked, w.values[:0]
+	_, err := t.series(w, i, nil) // which leaves what it keeps in w
+	return slices.ContainsFunc(w.values, func(v float64) bool { return !value.IsStaleNaN(v) }), err
 }

@@ -113,3 +113,25 @@ func sound(h *storage.SelectHints, width int64) bool {
 	}
 	return h.Step >= 0 && h.Step < farthest && width > 0 && width < farthest
 }
+
+// reason is why no less is sent. There is none where a reduction was made.
+type reason string
+
+const (
+	noHints         reason = "no hints"
+	unknownReader   reason = "unknown reader"            // not one of the releases that readerOf knows
+	wrongLookback   reason = "lookback"                  // the hints do not fit Options.Lookback
+	notAligned      reason = "grid not aligned"          // it could be one of several
+	unlikeOthers    reason = "function"                  // it does not read samples as others do
+	startTimestamps reason = "start timestamps"          // a reader may evaluate them
+	mostSamples     reason = "most samples are seen"     // by some step
+	notGrouped      reason = "no aggregation"            // directly around the selector
+	noForm          reason = "aggregation without form"  // that the reader's own leaves as it is
+	otherSums       reason = "sums of another release"   // have other bits
+	withHistograms  reason = "native histograms"         // are not aggregated
+	withExternal    reason = "external labels"           // decide about groups
+	cutByReader     reason = "the reader has newer data" // which it joins with what is sent
+	notEvaluated    reason = "not evaluated"             // the engine refused
+	noOrder         reason = "order of groups"           // that series cannot be sent in
+	notIdempotent   reason = "values"                    // that the reader's own aggregation changes
+)

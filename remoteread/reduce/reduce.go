@@ -15,7 +15,6 @@
 package reduce
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,8 +23,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/remoteread/serve"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // Options are what a Reducer is made from.
@@ -61,61 +58,6 @@ const (
 	sentThinned    = "thinned"
 	sentAggregated = "aggregated"
 )
-
-// reason is why no less is sent. There is none where a reduction was made.
-type reason string
-
-const (
-	noHints         reason = "no hints"
-	unknownReader   reason = "unknown reader"            // not one of the releases that readers.go knows
-	wrongLookback   reason = "lookback"                  // the hints do not fit Options.Lookback
-	notAligned      reason = "grid not aligned"          // it could be one of several
-	unlikeOthers    reason = "function"                  // it does not read samples as others do
-	startTimestamps reason = "start timestamps"          // a reader may evaluate them
-	mostSamples     reason = "most samples are seen"     // by some step
-	notGrouped      reason = "no aggregation"            // directly around the selector
-	noForm          reason = "aggregation without form"  // that the reader's own leaves as it is
-	otherSums       reason = "sums of another release"   // have other bits
-	withHistograms  reason = "native histograms"         // are not aggregated
-	withExternal    reason = "external labels"           // decide about groups
-	cutByReader     reason = "the reader has newer data" // which it joins with what is sent
-	notEvaluated    reason = "not evaluated"             // the engine refused
-	noOrder         reason = "order of groups"           // that series cannot be sent in
-	notIdempotent   reason = "values"                    // that the reader's own aggregation changes
-)
-
-// Thin is a serve.Reduce that sends those samples that the reader can see.
-func (r *Reducer) Thin(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
-	lease := r.o.Memory.Lease(memory.Answers)
-	out, why, err := r.thin(ctx, q, sel, false, lease)
-	if err != nil {
-		lease.Release()
-		return nil, nil, err
-	}
-	r.count("thin", sentThinned, why)
-	return out, lease.Release, nil
-}
-
-// Aggregate is a serve.Reduce that sends a series a group where it can, and otherwise what
-// Thin sends.
-func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
-	lease := r.o.Memory.Lease(memory.Answers)
-	sent := sentAggregated
-	out, why, err := r.aggregate(ctx, q, sel, lease)
-	if err == nil && out == nil {
-		var notThinned reason
-		sent = sentThinned
-		if out, notThinned, err = r.thin(ctx, q, sel, true, lease); notThinned != "" {
-			sent = sentAll
-		}
-	}
-	if err != nil {
-		lease.Release()
-		return nil, nil, err
-	}
-	r.reduced.WithLabelValues("aggregate", sent, string(why)).Inc()
-	return out, lease.Release, nil
-}
 
 func (r *Reducer) count(path, sent string, why reason) {
 	if why != "" {

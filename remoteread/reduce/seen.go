@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/remoteread/serve"
@@ -167,24 +166,3 @@ func (a asked) choose(q serve.Query, alone bool) (f window.Sees, onGrid bool) {
 
 // cut reports whether the reader drops what is sent of times for which it has samples itself.
 func cut(q serve.Query) bool { return q.Start > q.Hints.Start || q.End < q.Hints.End }
-
-// add appends to w's times and values those of windows that are made of all of their samples.
-func (w *worker) add(ts []int64, vs []float64) {
-	for lo, hi := 0, 0; hi < len(ts); {
-		at := w.grid.after(ts[hi])
-		if at > w.last {
-			return
-		}
-		lo, hi = beyond(ts, hi, at-w.width), beyond(ts, hi, at)
-		if lo == hi {
-			continue
-		}
-		v := 0.0
-		if w.Sees == window.Total {
-			v = exact.Sum(vs[lo:hi])
-		} else {
-			v = exact.Mean(vs[lo:hi])
-		}
-		w.times, w.values = append(w.times, at), append(w.values, v)
-	}
-}

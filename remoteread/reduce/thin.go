@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -217,4 +218,37 @@ func valueOf(in *column.Samples, k int) float64 {
 // search returns how many of ts are before t.
 func search(ts []int64, t int64) int {
 	return sort.Search(len(ts), func(i int) bool { return ts[i] >= t })
+}
+
+// Thin is a serve.Reduce that sends those samples that the reader can see.
+func (r *Reducer) Thin(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
+	lease := r.o.Memory.Lease(memory.Answers)
+	out, why, err := r.thin(ctx, q, sel, false, lease)
+	if err != nil {
+		lease.Release()
+		return nil, nil, err
+	}
+	r.count("thin", sentThinned, why)
+	return out, lease.Release, nil
+}
+
+// add appends to w's times and values those of windows that are made of all of their samples.
+func (w *worker) add(ts []int64, vs []float64) {
+	for lo, hi := 0, 0; hi < len(ts); {
+		at := w.grid.after(ts[hi])
+		if at > w.last {
+			return
+		}
+		lo, hi = beyond(ts, hi, at-w.width), beyond(ts, hi, at)
+		if lo == hi {
+			continue
+		}
+		v := 0.0
+		if w.Sees == window.Total {
+			v = exact.Sum(vs[lo:hi])
+		} else {
+			v = exact.Mean(vs[lo:hi])
+		}
+		w.times, w.values = append(w.times, at), append(w.values, v)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/prometheus/prometheus/prompb"
@@ -11,6 +12,26 @@ import (
 
 	"github.com/promwarp/promwarp/selection"
 )
+
+// An answer of samples is one message, compressed as a whole:
+//
+//	ReadResponse
+//	  QueryResult results = 1            for each query
+//	    TimeSeries timeseries = 1        for each series
+//	      Label labels = 1
+//	      Sample samples = 2             double value = 1, int64 timestamp = 2
+//	      Histogram histograms = 4
+const (
+	tagResults    = 1<<3 | 2
+	tagTimeseries = 1<<3 | 2
+	tagSamples    = 2<<3 | 2
+	tagHistograms = 4<<3 | 2
+	tagSampleV    = 1<<3 | 1
+	tagSampleT    = 2 << 3
+)
+
+// coders are used again by other requests.
+var coders = sync.Pool{New: func() any { return new(coder) }}
 
 // coder encodes series as TimeSeries, one after another, and compresses them.
 type coder struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -102,4 +103,22 @@ func join(several []series) (series, error) {
 	}
 	sel, err := b.Finish()
 	return series{several[0].labels, sel, 0}, err
+}
+
+// floats decodes chunks without histograms.
+type floats struct{ decode.Buffer }
+
+// within returns the samples of chunks of one within the range of f, valid until the next call.
+func (b *floats) within(f found, one series, chunks []selection.Chunk) ([]int64, []float64, error) {
+	b.Reset()
+	if _, err := b.Read(one.sel, one.i, chunks, false); err != nil {
+		one.sel.Discard()
+		return nil, nil, err
+	}
+	lo, _ := slices.BinarySearch(b.Times, f.mint)
+	hi, ok := slices.BinarySearch(b.Times, f.maxt)
+	if ok {
+		hi++
+	}
+	return b.Times[lo:max(lo, hi)], b.Values[lo:max(lo, hi)], nil
 }

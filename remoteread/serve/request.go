@@ -8,14 +8,10 @@ import (
 	"iter"
 	"net/http"
 	"os"
-	"slices"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/internal/memory"
@@ -182,27 +178,4 @@ func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
 		return refuse("%w", err)
 	}
 	return nil
-}
-
-// hintsOf returns hints, which may be nil, in the storage's form.
-func hintsOf(h *prompb.ReadHints) *storage.SelectHints {
-	if h == nil {
-		return nil
-	}
-	return &storage.SelectHints{
-		Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Range: h.RangeMs,
-		Func: h.Func, Grouping: h.Grouping, By: h.By,
-	}
-}
-
-// matchersOf returns what a query matches by. A matcher that asks for an external label's
-// very value asks the storage for series without that label: they are those that get it.
-func matchersOf(in []*prompb.LabelMatcher, external labels.Labels) ([]*labels.Matcher, error) {
-	stored := slices.Clone(in)
-	for i, m := range in {
-		if m.Type == prompb.LabelMatcher_EQ && m.Value == external.Get(m.Name) {
-			stored[i] = &prompb.LabelMatcher{Name: m.Name}
-		}
-	}
-	return remote.FromLabelMatchers(stored)
 }

@@ -4,30 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
-)
-
-// An answer of samples is one message, compressed as a whole:
-//
-//	ReadResponse
-//	  QueryResult results = 1            for each query
-//	    TimeSeries timeseries = 1        for each series
-//	      Label labels = 1
-//	      Sample samples = 2             double value = 1, int64 timestamp = 2
-//	      Histogram histograms = 4
-const (
-	tagResults    = 1<<3 | 2
-	tagTimeseries = 1<<3 | 2
-	tagSamples    = 2<<3 | 2
-	tagHistograms = 4<<3 | 2
-	tagSampleV    = 1<<3 | 1
-	tagSampleT    = 2 << 3
 )
 
 // samples answers req with times and values. Nothing is sent before all is known, as a
@@ -82,9 +64,6 @@ type sampler struct {
 	count int64         // samples of the present query
 	point parallel.Watch
 }
-
-// coders are used again by other requests.
-var coders = sync.Pool{New: func() any { return new(coder) }}
 
 // messageBytes is how many bytes of series are compressed together, or more of the last one.
 const messageBytes = 256 << 10

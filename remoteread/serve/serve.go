@@ -8,108 +8,25 @@
 // Prometheus over the same samples would send it; chunks that lie inside of the range
 // go out as they are stored, those that reach beyond are cut.
 //
-// Start with Handler.ServeHTTP. request.go reads what is asked, external.go puts external
-// labels back, stream.go and samples.go are the two forms of an answer, dialect.go knows
-// which encodings a reader understands.
+// Start with Handler.ServeHTTP. request.go reads what is asked, handler.go finds what a query
+// matches, external.go puts external labels back, stream.go and samples.go are the two forms of an
+// answer, dialect.go knows which encodings a reader understands.
 package serve
 
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
+	"hash/maphash"
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/queue"
-	"github.com/promwarp/promwarp/planner"
-	"github.com/promwarp/promwarp/selection"
 )
-
-// The defaults of Prometheus's --storage.remote.read-* flags, and ours beside them.
-const (
-	DefaultSampleLimit     = 50_000_000
-	DefaultConcurrentLimit = 10
-	DefaultFrameBytes      = 1 << 20
-	DefaultMaxQueries      = 1000
-)
-
-// Options are what a handler is made from. Only Queryable is required.
-type Options struct {
-	// Queryable is read from. Where its chunk queriers are selection.Queriers, chunks
-	// are not copied before they are sent.
-	Queryable storage.ChunkQueryable
-	// ExternalLabels are added to series that lack them. nil means none.
-	ExternalLabels func() labels.Labels
-
-	// SampleLimit is the most samples that a query may bring in an answer of samples.
-	// 0 means no limit, here and below.
-	SampleLimit int
-	// MaxQueries is the most queries of a request.
-	MaxQueries int
-	// Limits bound the regular expressions of a request, and the matchers and the grouping of a
-	// query of it. The zero value has the defaults.
-	Limits planner.Limits
-	// Queue bounds how many requests are answered at once, and how many wait; nil does not.
-	Queue *queue.Queue
-	// Client says whose request it is, for whose turn it is in the queue. nil means that
-	// all are of one client.
-	Client func(*http.Request) string
-	// FrameBytes is the size in bytes beyond which a series is continued in another
-	// frame. 0 means DefaultFrameBytes.
-	FrameBytes int
-	// Memory is the process's memory, of which requests and answers of samples take leases;
-	// nil is without limit.
-	Memory *memory.Pool
-	// TooLarge are the requests that needed more memory than there is, which are refused for a while;
-	// nil are none.
-	TooLarge *memory.TooLarge
-	// Alone reports whether one request is answered and no other, so that one that finds no memory is
-	// too large. nil does not say so.
-	Alone func() bool
-	// Timeout bounds a request from its header to the last byte of the answer.
-	Timeout time.Duration
-
-	// Logger gets warnings of the storage. Default none.
-	Logger *slog.Logger
-	// Registerer gets the handler's metrics; may be nil.
-	Registerer prometheus.Registerer
-}
-
-// Handler is the door for remote read. It is safe for concurrent use.
-type Handler struct {
-	o       Options
-	metrics *metrics
-	reduce  Reduce // or nil
-}
-
-// New returns a handler.
-func New(o Options) (*Handler, error) {
-	if o.Queryable == nil {
-		return nil, errors.New("remote read: there is nothing to read from")
-	}
-	if o.ExternalLabels == nil {
-		o.ExternalLabels = labels.EmptyLabels
-	}
-	if o.FrameBytes <= 0 {
-		o.FrameBytes = DefaultFrameBytes
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Client == nil {
-		o.Client = func(*http.Request) string { return "" }
-	}
-	return &Handler{o: o, metrics: newMetrics(o.Registerer)}, nil
-}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -188,104 +105,41 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	return failure(ctx, h.unlessTooLarge(req, func() error { return answer(ctx, w, req) }))
 }
 
-// job answers one request.
-type job struct {
-	h        *Handler
-	slot     *queue.Slot // which is given back at the latest when the request has ended
-	external labels.Labels
-	reader   dialect
-	release  Release
-}
-
-// found is what a query matches, while its querier is open.
-type found struct {
-	sel        *selection.Selection
-	mint, maxt int64 // ms, both included
-	onlyLabels bool  // whether the reader looks at nothing else
-}
-
-// query calls use with what q matches, and closes the querier after that.
-func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error) (err error) {
-	matchers, err := matchersOf(q.Matchers, j.external)
-	if err != nil {
+// unlessTooLarge answers req, unless the same one alone needed more memory than there is a moment ago.
+func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) error {
+	key, start := h.keyOf(req)
+	if err := h.o.TooLarge.Refuses(key, start, h.o.Memory.Limit()); err != nil {
 		return err
 	}
-	querier, err := j.h.o.Queryable.ChunkQuerier(q.StartTimestampMs, q.EndTimestampMs)
-	if err != nil {
-		return err
+	err := answer()
+	if errors.As(err, new(*memory.BusyError)) && h.o.Alone != nil && h.o.Alone() {
+		err = &memory.TooLargeError{Limit: h.o.Memory.Limit()}
 	}
-	defer func() {
-		if err := querier.Close(); err != nil {
-			j.h.o.Logger.Warn("Error on chunk querier close", "err", err)
-		}
-	}()
-	hints := hintsOf(q.Hints)
-	f := found{onlyLabels: hints != nil && hints.Func == "series"}
-	f.mint, f.maxt = selection.Bounds(hints, q.StartTimestampMs, q.EndTimestampMs)
-	sel, ws, err := f.selectChunks(ctx, querier, hints, matchers)
-	for _, w := range ws {
-		j.h.o.Logger.Warn("Warnings on remote read query", "warning", w)
+	var large *memory.TooLargeError
+	if errors.As(err, &large) {
+		h.o.TooLarge.Note(key, start, large)
 	}
-	if err != nil {
-		return err
-	}
-	if h := j.h; h.reduce != nil {
-		asked := Query{
-			MinT: f.mint, MaxT: f.maxt, Start: q.StartTimestampMs, End: q.EndTimestampMs,
-			Reader: j.release, Hints: hints, Matchers: matchers, External: j.external,
-		}
-		var release func()
-		if sel, release, err = h.reduce(ctx, asked, sel); err != nil {
-			return err
-		}
-		if release != nil {
-			defer release()
-		}
-	}
-	f.sel = sel
-	return use(f)
+	return err
 }
 
-// selectChunks returns what matchers match, undecoded.
-func (f found) selectChunks(ctx context.Context, q storage.ChunkQuerier, hints *storage.SelectHints, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	if s, ok := q.(selection.Querier); ok {
-		return s.SelectChunks(ctx, hints, matchers...)
+// keyOf is the same for requests for the same series over ranges of the same lengths, of which the
+// first begins at start.
+func (h *Handler) keyOf(req *prompb.ReadRequest) (key uint64, start time.Time) {
+	if h.o.TooLarge == nil || len(req.Queries) == 0 {
+		return 0, time.Time{}
 	}
-	// A database need not cut chunks, as they are cut here.
-	whole := storage.SelectHints{Start: f.mint, End: f.maxt}
-	if hints != nil {
-		whole = *hints
+	var of maphash.Hash
+	of.SetSeed(h.o.TooLarge.Seed)
+	first := req.Queries[0].StartTimestampMs
+	_, _ = fmt.Fprint(&of, h.reduce != nil, req.AcceptedResponseTypes)
+	for _, q := range req.Queries {
+		_, _ = fmt.Fprint(&of, q.StartTimestampMs-first, q.EndTimestampMs-first, len(q.Matchers))
+		if hints := q.Hints; hints != nil {
+			_, _ = fmt.Fprintf(&of, "%q%d %d %t%q", hints.Func, hints.StepMs, hints.RangeMs, hints.By, hints.Grouping)
+		}
+		for _, m := range q.Matchers {
+			_, _ = fmt.Fprintf(&of, "%d%q%q", m.Type, m.Name, m.Value)
+		}
 	}
-	whole.DisableTrimming = true
-	return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &whole, matchers...), 0)
-}
-
-// Query is one query of a request.
-type Query struct {
-	// MinT and MaxT bound the samples that are sent, in ms, both included.
-	MinT, MaxT int64
-	// Start and End are the query's own time range, in ms, both included. A reader that has the
-	// newest samples itself lets that end before its hints do.
-	Start, End int64
-	// Reader is the release of the Prometheus that reads; zero for any other reader.
-	Reader Release
-	// Hints say what the reader does with the samples; nil where it does not say.
-	Hints *storage.SelectHints
-	// Matchers are what the selection was found by: as the reader sent them, but without the
-	// values of external labels, which are not stored.
-	Matchers []*labels.Matcher
-	// External are the labels that series which lack them get before they are sent.
-	External labels.Labels
-}
-
-// Reduce returns what a reader gets in place of sel, the series that q matches: series in
-// label order without external labels. sel itself is sent as a Handler without Reduce sends it.
-// release, where it is not nil, is called once what was returned has been sent, before sel is
-// closed. An error is the answer to the whole request.
-type Reduce func(ctx context.Context, q Query, sel *selection.Selection) (reduced *selection.Selection, release func(), err error)
-
-// Reducing returns a handler that answers as h does, with the same limits and metrics, but
-// sends of each query what reduce makes of it. Limits on samples count what is sent.
-func (h *Handler) Reducing(reduce Reduce) *Handler {
-	return &Handler{o: h.o, metrics: h.metrics, reduce: reduce}
+	return of.Sum64(), time.UnixMilli(first)
 }

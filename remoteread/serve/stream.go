@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"sync"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/encoding"
+	"github.com/promwarp/promwarp/selection/samples"
 )
 
 const (
@@ -73,23 +76,6 @@ func (s *stream) send(ctx context.Context, f found) error {
 	})
 }
 
-// count returns how many samples there are in chunks that lie in the range.
-func (f found) count(ctx context.Context) (n int64, err error) {
-	watch := parallel.Watch{Ctx: ctx}
-	defer watch.Leave()
-	for i := range f.sel.NumSeries() {
-		if err := watch.Err(); err != nil {
-			return 0, err
-		}
-		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
-			if f.holds(c) {
-				n += int64(c.Samples)
-			}
-		}
-	}
-	return n, nil
-}
-
 // sendSeries sends the samples of one series within the range of f.
 func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error {
 	room := s.h.o.FrameBytes
@@ -124,9 +110,6 @@ func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error
 	}
 	return s.endFrame()
 }
-
-// holds reports whether c lies in range.
-func (f found) holds(c selection.Chunk) bool { return c.MinT >= f.mint && c.MaxT <= f.maxt }
 
 // endFrame ends the present frame; the series may go on in another.
 func (s *stream) endFrame() error {
@@ -165,4 +148,51 @@ func appendFrame(b []byte, m *prompb.ChunkedReadResponse) ([]byte, error) {
 	_, err := m.MarshalToSizedBuffer(message)
 	binary.BigEndian.PutUint32(b[sum:], crc32.Checksum(message, castagnoli))
 	return b, err
+}
+
+// reencode returns the samples of chunk c of one within the range of f as a chunk in encoding enc.
+//
+// A chunk of which something is cut off is what Prometheus's database makes of it. So its
+// first histogram does not say that it is no counter reset: what is before it was cut off.
+// A chunk that only changes its encoding says of resets what it said.
+func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (p prompb.Chunk, err error) {
+	p.Type = prompb.Chunk_Encoding(enc)
+	if enc == chunkenc.EncXOR {
+		times, values, err := s.decoded.within(f, one, []selection.Chunk{c})
+		if err == nil && len(times) > 0 {
+			p.MinTimeMs, p.MaxTimeMs, p.Data = times[0], times[len(times)-1], encoding.AppendXOR(nil, times, values)
+		}
+		return p, err
+	}
+	s.decoder = one.sel.Decode(one.i, []selection.Chunk{c}, f.mint, f.maxt, s.decoder)
+	p.Data, p.MinTimeMs, p.MaxTimeMs, err = samples.Encode(enc, s.decoder)
+	if err == nil {
+		if k := resetByte(c.Enc); k >= 0 && f.holds(c) && p.Data != nil {
+			setReset(enc, p.Data, one.sel.Bytes(c)[k])
+		}
+		return p, nil
+	}
+	if s.decoder.Err() == nil {
+		err = fmt.Errorf("encoding a chunk of series %s at %d ms again: %w", one.labels, s.decoder.AtT(), err)
+	}
+	return p, err
+}
+
+// setReset makes data, a chunk of histograms in encoding e, say of resets what the byte of another
+// one says.
+func setReset(e chunkenc.Encoding, data []byte, said byte) {
+	at := &data[resetByte(e)]
+	*at = *at&^chunkenc.CounterResetHeaderMask | said&chunkenc.CounterResetHeaderMask
+}
+
+// resetByte returns which byte of a chunk in encoding e says in its highest two bits
+// whether its first histogram is after a counter reset; -1 if none does.
+func resetByte(e chunkenc.Encoding) int {
+	switch e {
+	case chunkenc.EncHistogram, chunkenc.EncFloatHistogram:
+		return 2
+	case chunkenc.EncHistogramST, chunkenc.EncFloatHistogramST:
+		return 0
+	}
+	return -1
 }

@@ -42,10 +42,10 @@ func (g *Grid) CountUniqs(ts []int64, runs []Run) []Run {
 			if k++; k == g.N() {
 				break
 			}
-			i = first(ts, i, g.Starts[k], length)
+			i = sampleAt(ts, i, g.Starts[k], length)
 			continue
 		}
-		end := first(ts, i, g.Ends[k], length)
+		end := sampleAt(ts, i, g.Ends[k], length)
 		runs = append(runs, Run{int32(k), int32(i), int32(end)})
 		length = end - i
 		i = end
@@ -53,9 +53,9 @@ func (g *Grid) CountUniqs(ts []int64, runs []Run) []Run {
 	return runs
 }
 
-// first is the first sample from i on that is not before the time end. It is looked for from
+// sampleAt is the first sample from i on that is not before the time end. It is looked for from
 // i+guess on.
-func first(ts []int64, i int, end int64, guess int) int {
+func sampleAt(ts []int64, i int, end int64, guess int) int {
 	j := min(i+guess, len(ts))
 	for j < len(ts) && ts[j] < end {
 		j++
