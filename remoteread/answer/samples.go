@@ -117,19 +117,17 @@ func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 	_, err := in.ReadFrom(io.LimitReader(r, most+1))
 	b := in.Bytes()
 	s.compressed = b
-	if err != nil {
-		return nil, &wire.CutOffError{Err: err}
-	}
-	if int64(len(b)) > most {
-		return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
-	}
 	// The length comes first in the bytes, before anything is allocated for it.
-	n, err := snappy.DecodedLen(b)
-	if err != nil {
-		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
-	}
-	if int64(n) > most {
+	n, damaged := snappy.DecodedLen(b)
+	switch {
+	case damaged == nil && int64(n) > most:
 		return nil, &TooLargeError{fmt.Sprint(n)}
+	case err != nil:
+		return nil, &wire.CutOffError{Err: err}
+	case int64(len(b)) > most:
+		return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
+	case damaged != nil:
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", damaged)}
 	}
 	if n > mostCompressed*len(b) {
 		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
