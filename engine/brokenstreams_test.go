@@ -200,7 +200,7 @@ var sampleKinds = []brokenKind{
 	compressed("compression that is damaged", "cannot be decompressed", []byte{0x20, 1, 2, 3}),
 	compressed("snappy that claims gigabytes", "exceeds the limit", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
 	compressed("snappy of a hundred megabytes of nothing", "exceeds the limit", snappyBomb(100<<20)),
-	{Name: "zeros in place of samples, without end", Fails: true, Endless: true, Says: "goes on behind the 0 bytes", answer: func(x *exchange) {
+	{Name: "zeros in place of samples, without end", Fails: true, Endless: true, Says: "exceeds its byte limit", answer: func(x *exchange) {
 		for x.compressed(make([]byte, 1<<20)); x.write(make([]byte, 1<<20)); {
 		}
 	}},

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -335,15 +336,12 @@ func retryAfter(h http.Header) time.Duration {
 	if at, err := http.ParseTime(v); err == nil {
 		return max(0, time.Until(at))
 	}
-	// Seconds beyond what a Duration holds are as good as the most it holds.
-	var s int64
-	for _, d := range v {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		s = min(s*10+int64(d-'0'), 1<<32)
+	// Seconds beyond what 32 bits hold are as good as the most that they do.
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
 	}
-	return time.Duration(s) * time.Second
+	return time.Duration(n) * time.Second
 }
 
 // mediaType is the content type without parameters, and the message it holds

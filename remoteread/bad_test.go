@@ -346,7 +346,7 @@ func TestRetryAfter(t *testing.T) {
 
 	for text, want := range map[string]time.Duration{
 		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0,
-		"99999999999999999999999": (1 << 32) * time.Second, "Mon, 01 Jan 2001 00:00:00 GMT": 0,
+		"99999999999999999999999": math.MaxUint32 * time.Second, "Mon, 01 Jan 2001 00:00:00 GMT": 0,
 	} {
 		require.Equal(t, want, retryAfter(http.Header{"Retry-After": {text}}), text)
 	}

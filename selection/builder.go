@@ -48,23 +48,6 @@ func (b *Builder) Series(l labels.Labels) {
 	b.Writer.Series(l)
 }
 
-// Arrange puts the series into another order: that which was added as number order[0],
-// from 0, comes first, and so on. Finish is faster on series in label order.
-func (b *Builder) Arrange(order []int32) {
-	s := &b.sel
-	from := *s
-	from.chunks = b.Chunks
-	from.first = append(from.first, uint32(len(from.chunks)))
-	s.series = make([]labels.Labels, 0, len(order))
-	s.first = make([]uint32, 0, len(order)+1)
-	b.Chunks = make([]Chunk, 0, len(from.chunks))
-	for _, i := range order {
-		s.series = append(s.series, from.series[i])
-		s.first = append(s.first, uint32(len(b.Chunks)))
-		b.Chunks = append(b.Chunks, from.Chunks(int(i))...)
-	}
-}
-
 // table returns what was added as it came.
 func (b *Builder) table() Selection {
 	s := b.sel

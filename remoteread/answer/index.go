@@ -15,8 +15,8 @@ import (
 	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
-// finder makes out the series of the answer to one question. A series that is expected is known by
-// its bytes, and has the labels that are there already.
+// finder makes out the series of the answer to one question. A series that is expected has the labels
+// that are there already.
 type finder struct {
 	maker     wire.LabelMaker
 	view      *external.View // or nil
@@ -35,11 +35,6 @@ func (f *finder) begin(p *Part) {
 // find returns the labels of a prompb.TimeSeries or prompb.ChunkedSeries, its number among the expected
 // ones or -1, and the fields behind the labels.
 func (f *finder) find(series []byte) (l labels.Labels, number int, rest []byte, err error) {
-	if !f.view.Adds() {
-		if i, n := f.expected.match(series); i >= 0 {
-			return f.expected.series[i], i, series[n:], nil
-		}
-	}
 	f.walked = f.walked[:0]
 	for rest = series; len(rest) > 0 && rest[0] == labelTag; {
 		field, n, err := wire.FirstField(rest, "a series")
@@ -85,60 +80,24 @@ type index struct {
 	numbers map[uint64]int // by hash; nil until it is needed
 }
 
-// lookAhead is how many series that are likely to come next are looked at before all
-// others. More than one, as series end.
-const lookAhead = 3
-
-// match returns the number of the series whose labels the given prompb.TimeSeries or
-// prompb.ChunkedSeries starts with, if it is one of those that are likely to come next,
-// and how many bytes the labels take; or -1.
-func (x *index) match(wire []byte) (i, n int) {
-	for i := x.next; i < min(x.next+lookAhead, len(x.series)); i++ {
-		if n := startsWith(wire, x.series[i]); n > 0 {
-			x.next = i + 1
-			return i, n
-		}
-	}
-	return -1, 0
-}
-
 // find returns the number of the series with the given labels, or -1. Of two with the same hash it
 // finds one.
 func (x *index) find(l labels.Labels) int {
-	if x.numbers == nil {
-		x.numbers = make(map[uint64]int, len(x.series))
-		for i, l := range x.series {
-			x.numbers[l.Hash()] = i
+	if x.next >= len(x.series) || !labels.Equal(x.series[x.next], l) {
+		if x.numbers == nil {
+			x.numbers = make(map[uint64]int, len(x.series))
+			for i, l := range x.series {
+				x.numbers[l.Hash()] = i
+			}
 		}
-	}
-	i, ok := x.numbers[l.Hash()]
-	if !ok || !labels.Equal(x.series[i], l) {
-		return -1
-	}
-	x.next = i + 1
-	return i
-}
-
-var errDiffer = errors.New("labels differ")
-
-// startsWith returns how many bytes the labels take that wire starts with, if they are l
-// and each is encoded in the usual way, and otherwise 0.
-func startsWith(wire []byte, l labels.Labels) int {
-	at := 0
-	err := l.Validate(func(l labels.Label) error {
-		n, m := len(l.Name), len(l.Value)
-		b := wire[at:]
-		if n+m+4 > 0x7f || len(b) < n+m+6 || b[0] != labelTag || b[1] != byte(n+m+4) || b[2] != 0x0a || b[3] != byte(n) ||
-			string(b[4:4+n]) != l.Name || b[4+n] != 0x12 || b[5+n] != byte(m) || string(b[6+n:6+n+m]) != l.Value {
-			return errDiffer
+		i, ok := x.numbers[l.Hash()]
+		if !ok || !labels.Equal(x.series[i], l) {
+			return -1
 		}
-		at += n + m + 6
-		return nil
-	})
-	if err != nil || at < len(wire) && wire[at] == labelTag { // another label
-		return 0
+		x.next = i
 	}
-	return at
+	x.next++
+	return x.next - 1
 }
 
 // selector checks that the series of one answer are among those that were asked for.

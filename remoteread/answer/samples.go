@@ -1,7 +1,7 @@
 package answer
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,7 +60,6 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 			return err
 		}
 	}
-	s.arrange(b)
 	sel, err := b.Finish()
 	if err != nil {
 		return err
@@ -87,14 +86,6 @@ type samplesReader struct {
 	times      []int64
 	values     []float64
 	labelBytes int64
-
-	came []came // the series in the builder
-}
-
-// came is a series that came.
-type came struct {
-	labels   labels.Labels
-	expected int // its number among the expected series; -1 for none
 }
 
 // mostCompressed is what snappy can compress by: 64 bytes take 3.
@@ -116,43 +107,27 @@ func (s *samplesReader) release() {
 
 // clear forgets the part that was read before.
 func (s *samplesReader) clear() {
-	clear(s.came)
-	s.came, s.labelBytes = s.came[:0], 0
+	s.labelBytes = 0
 	s.finder = finder{maker: s.maker, sorts: s.sorts, walked: s.walked}
 }
 
-// read reads the answer and decompresses it, if neither makes more than most bytes. It reads no more
-// than the length which comes first allows.
+// read reads the answer and decompresses it, if neither makes more than most bytes.
 func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
-	b := slices.Grow(s.compressed[:0], 64<<10)
-	for {
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		s.compressed = b
-		if int64(len(b)) > most {
-			return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
-		}
-		// Where there is no length yet, or a wrong one, more is read and the reason given below.
-		if n, err := snappy.DecodedLen(b); err == nil && int64(n) <= most && len(b) > snappy.MaxEncodedLen(n) {
-			return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: it goes on behind the %d bytes that it says it holds", n)}
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, &wire.CutOffError{Err: err}
-		}
-		if len(b) == cap(b) {
-			b = slices.Grow(b, len(b))
-		}
-	}
+	in := bytes.NewBuffer(s.compressed[:0])
+	_, err := in.ReadFrom(io.LimitReader(r, most+1))
+	b := in.Bytes()
+	s.compressed = b
 	// The length comes first in the bytes, before anything is allocated for it.
-	n, err := snappy.DecodedLen(b)
-	if err != nil {
-		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
-	}
-	if int64(n) > most {
+	n, damaged := snappy.DecodedLen(b)
+	switch {
+	case damaged == nil && int64(n) > most:
 		return nil, &TooLargeError{fmt.Sprint(n)}
+	case err != nil:
+		return nil, &wire.CutOffError{Err: err}
+	case int64(len(b)) > most:
+		return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
+	case damaged != nil:
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", damaged)}
 	}
 	if n > mostCompressed*len(b) {
 		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
@@ -163,21 +138,6 @@ func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %v", err)}
 	}
 	return data, nil
-}
-
-// arrange puts the series in b into label order where all were expected. A Prometheus sends series
-// as samples in the order in which they were first seen. The builder sorts the others.
-func (s *samplesReader) arrange(b *selection.Builder) {
-	byNumber := func(a, b came) int { return cmp.Compare(a.expected, b.expected) }
-	if slices.IsSortedFunc(s.came, byNumber) || slices.ContainsFunc(s.came, func(c came) bool { return c.expected < 0 }) {
-		return
-	}
-	order := make([]int32, len(s.came))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int { return byNumber(s.came[a], s.came[b]) })
-	b.Arrange(order)
 }
 
 // resultsOf finds the prompb.QueryResult of each part's first query in a prompb.ReadResponse. Those
@@ -235,7 +195,6 @@ func (s *samplesReader) add(series []byte, b *selection.Builder) error {
 		return ErrUnfit
 	}
 	b.Series(l)
-	s.came = append(s.came, came{l, i})
 	s.labelBytes += int64(l.ByteSize())
 	if !floats {
 		return addSlowly(rest, l, b)

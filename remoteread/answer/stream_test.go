@@ -256,20 +256,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// seriesWire is a series of samples, or of chunks, with nothing but labels.
-func seriesWire(l labels.Labels) []byte {
-	return marshal(&prompb.TimeSeries{Labels: prompb.FromLabels(l, nil)})
-}
-
-// look finds a series of labels l as a reader does, and reports whether at first sight.
-func look(x *index, l labels.Labels) (i int, matched bool) {
-	if i, _ := x.match(seriesWire(l)); i >= 0 {
-		return i, true
-	}
-	return x.find(l), false
-}
-
-// Series are found in whatever order they come, and at first sight where they come in label order.
+// Series are found in whatever order they come, and without their hashes where they come in label order.
 func TestIndex(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 200 {
@@ -285,59 +272,14 @@ func TestIndex(t *testing.T) {
 		x := index{series: all}
 		for _, k := range comes {
 			if r.IntN(5) == 0 {
-				i, _ := look(&x, others[r.IntN(len(others))])
-				require.Equal(t, -1, i)
+				require.Equal(t, -1, x.find(others[r.IntN(len(others))]))
+				x.numbers = nil
 			}
-			i, matched := look(&x, all[k])
-			require.Equal(t, k, i)
-			require.True(t, matched || !ordered)
+			require.Equal(t, k, x.find(all[k]))
+			require.True(t, x.numbers == nil || !ordered)
 		}
 	}
-	i, _ := look(&index{}, labels.EmptyLabels())
-	require.Equal(t, -1, i)
-}
-
-func TestStartsWith(t *testing.T) {
-	l := labels.FromStrings("__name__", "m", "a", "b")
-	wire := seriesWire(l)
-	long := labels.FromStrings("__name__", strings.Repeat("x", 200))
-	for name, test := range map[string]struct {
-		wire []byte
-		l    labels.Labels
-		want int
-	}{
-		"the same":            {wire, l, len(wire)},
-		"samples behind":      {append(wire[:len(wire):len(wire)], 0x12, 0), l, len(wire)},
-		"another label":       {wire, labels.FromStrings("__name__", "m"), 0},
-		"a label less":        {wire, labels.FromStrings("__name__", "m", "a", "b", "c", "d"), 0},
-		"another value":       {wire, labels.FromStrings("__name__", "m", "a", "c"), 0},
-		"a longer value":      {wire, labels.FromStrings("__name__", "m", "a", "bb"), 0},
-		"another name":        {wire, labels.FromStrings("__name__", "m", "b", "b"), 0},
-		"nothing":             {nil, l, 0},
-		"no labels":           {nil, labels.EmptyLabels(), 0},
-		"a long value":        {seriesWire(long), long, 0}, // encoded in another way
-		"cut off":             {wire[:len(wire)-1], l, 0},
-		"a field more inside": {[]byte{0x0a, 8, 0x0a, 1, 'a', 0x12, 1, 'b', 0x18, 1}, labels.FromStrings("a", "b"), 0},
-	} {
-		require.Equal(t, test.want, startsWith(test.wire, test.l), name)
-	}
-}
-
-func TestMatchIsNotMade(t *testing.T) {
-	var all []labels.Labels
-	var wires [][]byte
-	for i := range 100 {
-		l := labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i))
-		all, wires = append(all, l), append(wires, seriesWire(l))
-	}
-	require.Zero(t, testing.AllocsPerRun(10, func() {
-		x := index{series: all}
-		for _, w := range wires {
-			if i, _ := x.match(w); i < 0 {
-				t.Fail()
-			}
-		}
-	}))
+	require.Equal(t, -1, (&index{}).find(labels.EmptyLabels()))
 }
 
 func labelsOf(pairs ...string) (ls []wire.Label) {
@@ -421,8 +363,8 @@ var (
 // sameString reports whether a and b are the same in memory, not only equal.
 func sameString(a, b labels.Labels) bool {
 	var x, y *byte
-	_ = a.Validate(func(l labels.Label) error { x = unsafe.StringData(l.Name); return errDiffer })
-	_ = b.Validate(func(l labels.Label) error { y = unsafe.StringData(l.Name); return errDiffer })
+	_ = a.Validate(func(l labels.Label) error { x = unsafe.StringData(l.Name); return errNoSeries })
+	_ = b.Validate(func(l labels.Label) error { y = unsafe.StringData(l.Name); return errNoSeries })
 	return x == y
 }
 

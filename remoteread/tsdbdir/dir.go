@@ -95,58 +95,53 @@ func (d *Dir) String() string { return d.path }
 func (d *Dir) Answers([]*labels.Matcher) bool { return true }
 
 // Fetch returns what matchers match in [mint, maxt], in ms since the epoch.
-func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
+func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, _ selection.Fetch) (sel *selection.Selection, ws annotations.Annotations, err error) {
+	ws, err = d.read(ctx, mint, maxt, func(q storage.ChunkQuerier) (ws annotations.Annotations, err error) {
+		// Whole chunks are as good and need no encoding anew.
+		hints := &storage.SelectHints{Start: mint, End: maxt, DisableTrimming: true}
+		sel, ws, err = selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, matchers...), 0)
+		return ws, err
+	})
+	return sel, ws, err
+}
+
+// read has f read what is in [mint, maxt], and returns its warnings and those about the directory.
+func (d *Dir) read(ctx context.Context, mint, maxt int64, f func(storage.ChunkQuerier) (annotations.Annotations, error)) (annotations.Annotations, error) {
 	s, ws, err := d.acquire()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer s.Release()
 	q, err := s.querier(ctx, mint, maxt)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
+		return nil, fmt.Errorf("reading %s: %w", d.path, err)
 	}
 	defer q.Close()
-	// Whole chunks are as good and need no encoding anew.
-	hints := &storage.SelectHints{Start: mint, End: maxt, DisableTrimming: true}
-	sel, more, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, matchers...), 0)
+	more, err := f(q)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
+		return nil, fmt.Errorf("reading %s: %w", d.path, err)
 	}
-	return sel, ws.Merge(more), nil
+	return ws.Merge(more), nil
 }
 
 // LabelNames returns the names of the labels of series that matchers match in
 // [mint, maxt].
-func (d *Dir) LabelNames(ctx context.Context, mint, maxt int64, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return d.labels(ctx, mint, maxt, func(q storage.LabelQuerier) ([]string, annotations.Annotations, error) {
-		return q.LabelNames(ctx, hints, matchers...)
+func (d *Dir) LabelNames(ctx context.Context, mint, maxt int64, hints *storage.LabelHints, matchers ...*labels.Matcher) (names []string, ws annotations.Annotations, err error) {
+	ws, err = d.read(ctx, mint, maxt, func(q storage.ChunkQuerier) (ws annotations.Annotations, err error) {
+		names, ws, err = q.LabelNames(ctx, hints, matchers...)
+		return ws, err
 	})
+	return names, ws, err
 }
 
 // LabelValues returns the values of label name of series that matchers match
 // in [mint, maxt].
-func (d *Dir) LabelValues(ctx context.Context, mint, maxt int64, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return d.labels(ctx, mint, maxt, func(q storage.LabelQuerier) ([]string, annotations.Annotations, error) {
-		return q.LabelValues(ctx, name, hints, matchers...)
+func (d *Dir) LabelValues(ctx context.Context, mint, maxt int64, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) (values []string, ws annotations.Annotations, err error) {
+	ws, err = d.read(ctx, mint, maxt, func(q storage.ChunkQuerier) (ws annotations.Annotations, err error) {
+		values, ws, err = q.LabelValues(ctx, name, hints, matchers...)
+		return ws, err
 	})
-}
-
-func (d *Dir) labels(ctx context.Context, mint, maxt int64, f func(storage.LabelQuerier) ([]string, annotations.Annotations, error)) ([]string, annotations.Annotations, error) {
-	s, ws, err := d.acquire()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer s.Release()
-	q, err := s.querier(ctx, mint, maxt)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
-	}
-	defer q.Close()
-	names, more, err := f(q)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
-	}
-	return names, ws.Merge(more), nil
+	return values, ws, err
 }
 
 // Close releases the directory. Reads under way may finish.

@@ -118,22 +118,13 @@ type program struct {
 	featuresKnown bool
 	lookback      time.Duration
 	version       string
-	unknown       []string
 }
 
 // readProgram reads what a server was started as. It fails only where asking again may
 // help.
 func (s *source) readProgram(ctx context.Context) (p program, err error) {
-	var gone *noAPIError
-	lack := func(what string, err error) error {
-		if errors.As(err, &gone) {
-			p.unknown = append(p.unknown, fmt.Sprintf("%s: %v", what, err))
-			return nil
-		}
-		return err
-	}
 	flags := map[string]string{}
-	if err := lack("features and the lookback delta", s.into(ctx, "/status/flags", &flags)); err != nil {
+	if err := s.into(ctx, "/status/flags", &flags); err != nil {
 		return p, err
 	}
 	if list, ok := flags["enable-feature"]; ok {
@@ -144,31 +135,31 @@ func (s *source) readProgram(ctx context.Context) (p program, err error) {
 	}
 	// A Prometheus of before 3.8 has no such list, so nothing is said of one that lacks.
 	registry := map[string]map[string]bool{}
-	switch err := s.into(ctx, "/features", &registry); {
-	case err == nil && len(registry["promql"]) > 0:
+	if err := s.into(ctx, "/features", &registry); err != nil {
+		return p, err
+	}
+	if len(registry["promql"]) > 0 {
 		p.features |= featuresIn(registry)
 		p.featuresKnown = true
-		p.unknown = nil
-	case err != nil && !errors.As(err, &gone):
-		return p, err
 	}
 	var build struct {
 		Version string `json:"version"`
 	}
-	if err := lack("the version", s.into(ctx, "/status/buildinfo", &build)); err != nil {
-		return p, err
-	}
+	err = s.into(ctx, "/status/buildinfo", &build)
 	p.version = build.Version
-	return p, nil
+	return p, err
 }
 
-// into asks for a path and decodes the answer's data.
+// into asks for a path and decodes the answer's data, or leaves it where the server has none.
 func (s *source) into(ctx context.Context, path string, data any) error {
 	body, err := s.get(ctx, path)
-	if err != nil {
-		return err
+	if err == nil {
+		err = decode(path, body, data)
 	}
-	return decode(path, body, data)
+	if errors.As(err, new(*noAPIError)) {
+		return nil
+	}
+	return err
 }
 
 // Features is the set of Prometheus's features that change what a query is answered.

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
@@ -79,8 +78,8 @@ func (w *Writer) claim(c slab.Chunk, n int) error {
 	if err := w.Claim(&c, n); err != nil {
 		return fmt.Errorf("series %s: %w", w.labels, err)
 	}
-	if len(w.Chunks) == cap(w.Chunks) { // append would grow a large table by a quarter
-		w.Chunks = slices.Grow(w.Chunks, max(len(w.Chunks), fewChunks))
+	if len(w.Chunks) == cap(w.Chunks) { // append would clear, and so touch, all of the larger table
+		w.Chunks = append(make([]slab.Chunk, 0, max(2*len(w.Chunks), fewChunks)), w.Chunks...)
 	}
 	w.Chunks = append(w.Chunks, c)
 	return nil
