@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
