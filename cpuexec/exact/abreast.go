@@ -127,7 +127,7 @@ func (s *Sums) together(sum, n int, most float64, rest ...float64) (float64, boo
 		total, lost = twoSum(total, v, lost+c)
 	}
 	count := float64(n)
-	off := 3 * count * count * count * Rounding * Rounding * most
+	off := float64(3 * count * count * count * Rounding * Rounding * most)
 	low, high := total+(lost-off), total+(lost+off)
 	return low, low == high && low != 0 && low-low == 0
 }
