@@ -11,9 +11,7 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +75,7 @@ type Cache struct {
 
 	flying atomic.Int64 // flights that have not ended
 
-	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
+	changing sync.Mutex // held while tiles make room, and others take it; taken before mu
 }
 
 // New returns a cache in front of up.
@@ -119,84 +117,4 @@ func (c *Cache) Close() error {
 	}
 	c.saver.Close()
 	return c.disk.Close()
-}
-
-// Clear forgets everything that is kept. Fetches in progress finish for the
-// queries that wait for them, but what they bring is not kept.
-func (c *Cache) Clear() {
-	c.files.Lock()
-	defer c.files.Unlock()
-	c.mu.Lock()
-	for _, e := range c.entries {
-		c.remove(e)
-	}
-	c.mu.Unlock()
-	if c.disk != nil {
-		for _, key := range c.disk.Keys() {
-			_ = c.disk.Drop(key) // says in the log what is wrong
-		}
-	}
-}
-
-// result returns a selection that covers at least what l was looked up for. It may hold chunks and
-// series outside of it. It is not evicted until l is released.
-func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
-	l.got = true
-	switch {
-	case l.entry == nil:
-		return selection.Empty(), nil, ctx.Err()
-	case len(l.flights) == 0:
-		return l.covered.Usable(l.moment).From(l.entry.key, l.sel), nil, ctx.Err()
-	}
-	start := time.Now()
-	arrived := l.request.Progress.Fetch()
-	err := c.await(ctx, l.flights)
-	arrived()
-	l.request.Stats.FetchNanos.Add(int64(time.Since(start)))
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.assemble(ctx, l)
-}
-
-// discard forgets an entry whose content turned out to be unusable, and those
-// that it was taken from.
-func (c *Cache) discard(e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e != nil {
-		from := e.parent
-		e.parent = nil
-		c.saver.Drop(e.key) // what is on disk is unusable, too
-		if !e.removed {
-			c.remove(e)
-			c.metrics.discards.add(1)
-			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
-		}
-		e = from
-	}
-}
-
-// fetch asks the upstream for what f is for, unless it came together with what others are for.
-func (c *Cache) fetch(f *flight) (sel *selection.Selection, ws annotations.Annotations, err error) {
-	start := time.Now()
-	defer func() {
-		c.metrics.fetches.add(1)
-		c.metrics.seconds.Observe(time.Since(start).Seconds())
-		if err != nil {
-			c.metrics.failures.add(1)
-		}
-	}()
-	if sel = f.came; sel == nil {
-		sel, ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.entry.matchers, f.fetch)
-	}
-	if err != nil {
-		return nil, ws, err
-	}
-	if sel == nil {
-		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
-	}
-	c.metrics.bytes.add(sel.PayloadBytes())
-	// The upstream may hand out one selection more than once.
-	return sel.Slice(math.MinInt64, math.MaxInt64), ws, nil
 }

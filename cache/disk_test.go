@@ -21,6 +21,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
@@ -449,7 +450,7 @@ func TestLoadEnds(t *testing.T) {
 	loaded := make(chan error)
 	go func() {
 		key := matching.Key(named("m"))
-		_, err := c.disk.Load(ctx, key, c.disk.Files(key)[0].Seq, 80*hour, 82*hour)
+		_, err := c.disk.Load(ctx, c.disk.Files(key)[0], tile.Span{From: 80 * hour, To: 82 * hour})
 		loaded <- err
 	}()
 	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)

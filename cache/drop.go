@@ -2,16 +2,49 @@ package cache
 
 import (
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 )
+
+// Clear forgets everything that is kept. Fetches in progress finish for the
+// queries that wait for them, but what they bring is not kept.
+func (c *Cache) Clear() {
+	c.files.Lock()
+	defer c.files.Unlock()
+	c.mu.Lock()
+	for _, e := range c.entries {
+		c.remove(e)
+	}
+	c.mu.Unlock()
+	if c.disk != nil {
+		for _, key := range c.disk.Keys() {
+			_ = c.disk.Drop(key) // says in the log what is wrong
+		}
+	}
+}
+
+// discard forgets an entry whose content turned out to be unusable, and those
+// that it was taken from.
+func (c *Cache) discard(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e != nil {
+		from := e.parent
+		e.parent = nil
+		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if !e.removed {
+			c.remove(e)
+			c.metrics.discards.add(1)
+			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
+		}
+		e = from
+	}
+}
 
 // Dropped says what Drop dropped.
 type Dropped struct {
@@ -28,13 +61,13 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 	if mint > maxt {
 		return d, nil
 	}
-	s := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}.Widen(c.tile)
+	s := between(mint, maxt).Widen(c.tile)
 	c.files.Lock()
 	defer c.files.Unlock()
 	for _, e := range c.affected(s, selectors) {
-		e.merging.Lock()
-		n, _ := c.lose(e, tile.Spans{s})
-		e.merging.Unlock()
+		c.changing.Lock()
+		n := c.lose(e, s)
+		c.changing.Unlock()
 		if n > 0 {
 			d.Selectors++
 			d.Tiles += n
@@ -56,8 +89,8 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 		if bad == nil && !matching.MeetAny(ms, selectors) {
 			continue
 		}
-		if !slices.ContainsFunc(c.disk.Files(key), func(f disk.File) bool {
-			return len(saving.CoverageOf(f.Covered).Within(s, math.MinInt64)) > 0
+		if !slices.ContainsFunc(c.disk.Files(key), func(f *disk.File) bool {
+			return len(f.Covered.Within(s)) > 0
 		}) {
 			continue
 		}
@@ -71,8 +104,8 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 }
 
 // affected lists the entries that may hold something of what the selectors
-// match, and sees to it that nothing of s that is being fetched for them will be
-// kept or given to later queries.
+// match, and sees to it that nothing that is being fetched for them will be kept, nor what of it has
+// something of s be given to later queries.
 func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,10 +115,10 @@ func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 			continue
 		}
 		out = append(out, e)
+		e.drops++
 		for _, f := range slices.Clone(e.flights) {
-			if f.From < s.To && s.From < f.To {
-				f.void = true
-				f.leaveEntry()
+			if !f.And(s).Empty() {
+				c.retire(f)
 			}
 		}
 	}

@@ -2,9 +2,8 @@ package cache
 
 import (
 	"context"
-	"math"
+	"errors"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -22,17 +21,15 @@ type entry struct {
 	covered  tile.Coverage        // immutable
 	size     int64                // bytes, without notes
 	flights  []*flight            // in the air
-	used     tile.Coverage        // how much what it was asked for is worth; see usedAgain
+	used     tile.Coverage        // how much what it was asked for is worth; see tile.UsedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
 	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
 	empty    emptiness            // what fetches found empty
+	drops    uint64               // how often something of it was dropped
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
-
-	parent *entry // of a wider selector which content was taken from; nil for none
-
-	merging sync.Mutex // held while sel is made anew
+	parent   *entry               // of a wider selector which content was taken from; nil for none
 }
 
 // entryBytes is counted for every entry besides its selection: the structures
@@ -61,17 +58,23 @@ func (e *entry) bytes() int64 { return e.size + noted(e.sel) }
 // now. The cache's mutex must be held.
 func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
-// use returns the entry of key, a new one if need be, as the most recently
-// used. The cache's mutex must be held.
-func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
-	e, ok := c.entries[key]
+// use returns the entry of a selector, a new one if need be, as the most recently used, and notes
+// what a query wants of it. The cache's mutex must be held.
+func (c *Cache) use(q *question) *entry {
+	e, ok := c.entries[q.key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers)}
-		c.entries[key] = e
+		e = &entry{key: q.key, matchers: slices.Clone(q.matchers)}
+		c.entries[q.key] = e
 		c.index.Add(e, e.matchers)
 	}
 	c.uses++
 	e.asked = c.uses
+	now := q.at.Now
+	all := tile.Span{From: q.From, To: min(q.To, now+1)}.Widen(c.tile) // with what is going to be kept
+	e.used = e.used.Used(all, now)
+	if q.To > q.at.Settled.To {
+		e.tail, e.looked = tile.UsedAgain(e.tail, now), now
+	}
 	return e
 }
 
@@ -90,6 +93,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	c.tiles += covered.All().Tiles(c.tile) - e.covered.All().Tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
+		sel.SetDiscard(func() { c.discard(e) })
 		sel.Notes().CountIn(&c.noted)
 		e.size = sizeOf(e.key, sel, covered)
 		c.bytes += e.size
@@ -139,65 +143,59 @@ func (c *Cache) tidy(e *entry) {
 	}
 }
 
-// keep joins what f brought and is to be kept to e, in place of what e has of that,
-// if there is room for it. What is too old goes. Queries that hold e's former selection are not disturbed.
-func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
+// keep joins what f brought and is to be kept to what its entry has, in place of what that has of the
+// same times, if there is room for it. What is too old goes. Queries that hold the former selection are
+// not disturbed. What it returns compares what was kept with what has taken its place.
+func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err error) {
+	compare = func() error { return nil }
 	fresh := f.kept()
 	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	brought = brought.Compact(0.5)
-	e.merging.Lock()
-	defer e.merging.Unlock()
-	c.mu.Lock()
-	base, had, void, worth := e.sel, e.covered, f.void, e.used.WorthOf(fresh)
-	c.mu.Unlock()
-	if void {
-		return nil
-	}
-
-	sel, covered := brought, tile.Coverage(nil)
-	if base != nil {
-		m := c.moment() // what was kept since f started stays
-		if c.narrow(f) && len(had.Usable(m).All().Missing(fresh)) == 0 {
-			return nil // others were quicker
+	var n newcomer
+	var had tile.Coverage
+	for kept := false; !kept; {
+		c.mu.Lock()
+		n = newcomer{flight: f, base: f.entry.sel, fresh: fresh, worth: f.entry.used.WorthOf(fresh)}
+		had = f.entry.covered
+		c.mu.Unlock()
+		usable := had.Usable(c.moment()) // what was kept since f started stays
+		if c.narrow(f) && len(usable.All().Missing(fresh)) == 0 {
+			return compare, nil // others were quicker
 		}
-		left := had.Without(fresh).Usable(m)
-		rest, err := tile.Restrict(ctx, base, had.All(), left.All())
-		if err != nil {
-			return err
-		}
-		if len(left) > 0 {
-			if sel, err = tile.Join(ctx, []tile.Input{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
-				return err
+		n.sel, n.covered = brought, usable.Without(fresh)
+		if len(n.covered) > 0 {
+			rest, err := tile.Restrict(ctx, n.base, had.All(), n.covered.All())
+			if err != nil {
+				return nil, err
+			}
+			if n.sel, err = tile.Join(ctx, []tile.Input{{From: n.covered[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
+				return nil, err
 			}
 		}
-		covered = left
+		for _, s := range f.has {
+			n.covered = n.covered.Having(s)
+		}
+		n.sel = n.sel.WithMemos(n.covered.Until(c.tile))
+		switch kept, err = c.put(&n); {
+		case errors.Is(err, errChanged): // by another flight; what that brought stays, too
+		case err != nil || !kept:
+			return compare, err
+		}
 	}
-	for _, s := range f.has {
-		covered = covered.Having(s)
+	if f.from != fromDisk {
+		c.saver.Save(f.entry.key)
 	}
-	sel = sel.WithMemos(covered.Until(c.tile))
-	kept, err := c.put(newcomer{e, sel, covered, tile.Spans{fresh}, worth})
-	if err != nil {
-		return err
-	}
-	if !kept {
-		c.metrics.refused.add(tile.Spans{fresh}.Tiles(c.tile))
-		return nil
-	}
-	if !f.restored {
-		c.saver.Save(e.key)
-	}
-	if old := had.Old().Within(f.settled, math.MinInt64).All(); len(old) > 0 && !f.restored && f.wider == nil {
-		f.replaced = func() {
-			defer c.rescue(func(error) {})
-			if n, first := selection.Changed(base, brought, old.Pairs()); n > 0 {
+	if old := had.Old().Within(f.settled()).All(); len(old) > 0 && f.from == fromUpstream {
+		compare = func() error {
+			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
 				c.metrics.corrected.add(int64(n))
-				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
+				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
 			}
+			return nil
 		}
 	}
-	return nil
+	return compare, nil
 }

@@ -3,74 +3,83 @@ package cache
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"runtime"
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // wellUsed is the share of a slab that is in use after parts of an entry have left.
 const wellUsed = 7. / 8
 
-// newcomer is the new content of an entry.
+// newcomer is the new content of an entry, made of the one before and of what a flight brought.
 type newcomer struct {
-	entry   *entry
+	flight  *flight
+	base    *selection.Selection // the content before
 	sel     *selection.Selection
 	covered tile.Coverage // of sel
-	fresh   tile.Spans    // what it is done for
+	fresh   tile.Span     // what it is done for
 	worth   int64         // of that
 }
 
+// errChanged is the error of put when an entry's content is not the one that a newcomer was made of.
+var errChanged = errors.New("changed meanwhile")
+
 // put gives n's entry its content, if there is room for it or others that are worth less make room.
 // Parts of the content may leave, too, but for what is fresh. It reports whether the entry has that.
-// The entry's merging must be held, c.mu not.
-func (c *Cache) put(n newcomer) (bool, error) {
-	c.adding.Lock() // for what makes room for one must not be taken by another
-	defer c.adding.Unlock()
-	e := n.entry
+func (c *Cache) put(n *newcomer) (bool, error) {
+	c.changing.Lock() // for what makes room for one must not be taken by another
+	defer c.changing.Unlock()
+	e := n.flight.entry
 	for {
 		c.mu.Lock()
-		if e.removed {
+		over := c.held() + n.bytes() - e.bytes() - c.limit
+		var leave map[*entry]tile.Spans
+		switch {
+		case e.removed || e.drops != n.flight.drops:
 			c.mu.Unlock()
 			return false, nil
-		}
-		over := c.held() + n.bytes() - e.bytes() - c.limit
-		if over <= 0 {
-			if n.sel != e.sel {
-				n.sel.SetDiscard(func() { c.discard(e) })
-			}
+		case e.sel != n.base:
+			c.mu.Unlock()
+			return false, errChanged
+		case over <= 0:
 			c.set(e, n.sel, n.covered)
 			c.mu.Unlock()
 			return true, nil
 		}
-		leave := c.leaving(&n, over)
+		leave = c.leaving(n, over)
 		c.mu.Unlock()
-		shed := false
-		for _, v := range leave {
-			if v.entry != e {
-				shed = c.shed(v.entry, v.spans) || shed
+		left := int64(0)
+		for v, spans := range leave {
+			if v != e {
+				left += c.evict(v, spans)
 				continue
 			}
-			left := tile.Without(n.covered, v.spans)
-			rest, err := c.restrict(n.sel, n.covered, left)
+			rest := n.covered.Without(spans...)
+			sel, err := c.restrict(n.sel, n.covered, rest)
 			if err != nil {
 				return false, err
 			}
-			n.sel, n.covered, shed = rest, left, true
-			c.metrics.evicted.add(v.spans.Tiles(c.tile))
+			n.sel, n.covered = sel, rest
+			left += spans.Tiles(c.tile)
+			c.metrics.evicted.add(spans.Tiles(c.tile))
 		}
-		if !shed {
+		if left == 0 {
+			c.metrics.refused.add(n.fresh.Tiles(c.tile))
 			return false, nil
 		}
 	}
 }
 
 // bytes is the memory that n's entry is to hold, with notes.
-func (n *newcomer) bytes() int64 { return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel) }
+func (n *newcomer) bytes() int64 {
+	return sizeOf(n.flight.entry.key, n.sel, n.covered) + noted(n.sel)
+}
 
 // mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is
 // short: the limit divided by it.
@@ -81,32 +90,26 @@ const mostCopied = 4
 // of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
 // or read from disk, when it is asked for again.
 func (c *Cache) Reclaim(bytes int64) (freed int64) {
-	c.adding.Lock() // so that nothing takes the room meanwhile
-	defer c.adding.Unlock()
+	c.changing.Lock() // so that nothing takes the room meanwhile
+	defer c.changing.Unlock()
 	before := c.Stats().Bytes
-	for shed := true; shed && freed < bytes; freed = before - c.Stats().Bytes {
-		shed = false
+	for left := int64(1); left > 0 && freed < bytes; freed = before - c.Stats().Bytes {
+		left = 0
 		c.mu.Lock()
 		leave := c.leaving(nil, bytes-freed)
-		for i, d := range leave {
-			all := d.entry.covered.All()
-			share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
-			if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
-				leave[i].spans = all
+		for e, spans := range leave {
+			all := e.covered.All()
+			share := 1 - float64(spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
+			if share*float64(e.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
+				leave[e] = all
 			}
 		}
 		c.mu.Unlock()
-		for _, d := range leave {
-			shed = c.shed(d.entry, d.spans) || shed
+		for e, spans := range leave {
+			left += c.evict(e, spans)
 		}
 	}
 	return max(0, freed)
-}
-
-// departure is what is to leave of an entry.
-type departure struct {
-	entry *entry
-	spans tile.Spans
 }
 
 // candidate is a stretch that may leave. Its time is its worth.
@@ -121,13 +124,13 @@ type candidate struct {
 // nothing if that is not to be had. Of the newcomer itself all but what is fresh may leave as of
 // others. Without a newcomer, nil, memory is to be free: what is held would not be. The cache's mutex
 // must be held.
-func (c *Cache) leaving(n *newcomer, over int64) []departure {
+func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 	now := c.now().UnixMilli()
 	var found []candidate
-	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Spans) {
+	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Span) {
 		tiles := covered.All().Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
-		for _, k := range tile.Without(v.worths(covered), fresh) {
+		for _, k := range v.worths(covered).Without(fresh) {
 			if n == nil || tile.Gives(k.At, n.worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
@@ -136,13 +139,15 @@ func (c *Cache) leaving(n *newcomer, over int64) []departure {
 	// Of a sample leaves its share; more, so that it is not done every time.
 	share := min(1, maxSample/float64(max(1, c.kept)))
 	want := min(float64(over), float64(max(over, c.limit/64))*share)
+	var own *entry
 	if n != nil {
-		add(n.entry, n.covered, n.bytes(), n.fresh)
+		own = n.flight.entry
+		add(own, n.covered, n.bytes(), n.fresh)
 		want = float64(over+c.limit/64) * share
 	}
 	for v := range c.sample(maxSample) {
-		if n == nil && len(v.held) == 0 || n != nil && v != n.entry {
-			add(v, v.covered, v.bytes(), nil)
+		if v != own && (n != nil || len(v.held) == 0) {
+			add(v, v.covered, v.bytes(), tile.Span{})
 		}
 	}
 	out, lacks := c.choose(found, want)
@@ -194,11 +199,11 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 
 // choose takes of found, the least worth first, what comes to want bytes, and returns how
 // many bytes that lacks.
-func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks float64) {
+func (c *Cache) choose(found []candidate, want float64) (out map[*entry]tile.Spans, lacks float64) {
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
 	})
-	place := map[*entry]int{}
+	out = map[*entry]tile.Spans{}
 	for _, k := range found {
 		if want <= 0 {
 			break
@@ -206,17 +211,11 @@ func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks 
 		// What is left must be copied, so an eighth leaves at least.
 		n := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
 		s := k.Span
-		if n < float64(tile.Spans{s}.Tiles(c.tile)) {
+		if n < float64(s.Tiles(c.tile)) {
 			s.To = s.From + int64(n)*c.tile
 		}
-		want -= k.perTile * float64(tile.Spans{s}.Tiles(c.tile))
-		i, ok := place[k.entry]
-		if !ok {
-			i = len(out)
-			place[k.entry] = i
-			out = append(out, departure{entry: k.entry})
-		}
-		out[i].spans = out[i].spans.With(s)
+		want -= k.perTile * float64(s.Tiles(c.tile))
+		out[k.entry] = out[k.entry].With(s)
 	}
 	return out, want
 }
@@ -231,68 +230,50 @@ func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 	return out
 }
 
-// shed drops spans of what is kept of e, and reports whether it did. What is
-// being changed at the moment cannot be cut, but be dropped as a whole.
-func (c *Cache) shed(e *entry, gone tile.Spans) bool {
-	if !e.merging.TryLock() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(tile.Without(e.covered, gone)) > 0 {
-			return false
-		}
-		c.metrics.evicted.add(c.empty(e))
-		c.metrics.evictions.add(1)
-		return true
-	}
-	defer e.merging.Unlock()
-	tiles, all := c.lose(e, gone)
-	c.metrics.evicted.add(tiles)
-	if all {
+// evict has e make room by what it loses, and returns how many tiles that is. c.changing must be held.
+func (c *Cache) evict(e *entry, gone tile.Spans) int64 {
+	n := c.lose(e, gone...)
+	c.metrics.evicted.add(n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n > 0 && e.sel == nil {
 		c.metrics.evictions.add(1)
 	}
-	return true
-}
-
-// empty drops all that is kept of e, and returns how many tiles that was. The cache's mutex must be
-// held.
-func (c *Cache) empty(e *entry) int64 {
-	n := e.covered.All().Tiles(c.tile)
-	c.set(e, nil, nil)
-	c.tidy(e)
 	return n
 }
 
 // lose drops spans of what is kept of e, all of it if the rest would take no less room. It returns
-// how many tiles that took, and whether it was all. e.merging must be held.
-func (c *Cache) lose(e *entry, gone tile.Spans) (tiles int64, all bool) {
+// how many tiles that took. c.changing must be held, so that e gets nothing meanwhile.
+func (c *Cache) lose(e *entry, gone ...tile.Span) (tiles int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sel, had := e.sel, e.covered
-	left := tile.Without(had, gone)
+	left := had.Without(gone...)
 	if sel == nil || slices.Equal(had, left) {
-		return 0, false
+		return 0
 	}
+	var rest *selection.Selection
 	if len(left) > 0 {
 		c.mu.Unlock()
-		rest, err := c.restrict(sel, had, left)
+		rest, _ = c.restrict(sel, had, left) // what cannot be read goes, too
 		c.mu.Lock()
-		if err == nil && !e.removed && sizeOf(e.key, rest, left) < e.bytes() {
-			rest.SetDiscard(func() { c.discard(e) })
-			c.set(e, rest, left)
-			return had.All().Tiles(c.tile) - left.All().Tiles(c.tile), false
-		}
 	}
-	if e.removed {
-		return 0, false
+	if e.sel != sel {
+		return 0 // all of it has gone
 	}
-	return c.empty(e), true
+	if rest == nil || sizeOf(e.key, rest, left) >= e.bytes() {
+		rest, left = nil, nil
+	}
+	c.set(e, rest, left)
+	c.tidy(e)
+	return had.All().Tiles(c.tile) - left.All().Tiles(c.tile)
 }
 
 // restrict returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
 func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
-	err := rescue.Do(func() (err error) { // callers hold locks
+	err := parallel.Rescue(func() (err error) { // callers hold locks
 		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
 			rest = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		}

@@ -2,74 +2,67 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
+	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// flight is one fetch, or one look at what is on disk or kept of another selector,
-// shared by all queries that need something of it. It runs
-// in a goroutine of its own, in a context that ends when nobody waits any more,
-// so that no query fails because another was cancelled.
+// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
+// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
+// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
 type flight struct {
-	part                    // what it brings, and from where
-	entry   *entry          // of the selector
-	settled tile.Span       // the tiles of it that are to be kept
-	moment  tile.Moment     // when it started
-	end     int64           // of the query which it was started for
-	fetch   selection.Fetch // for that query
+	part              // what it brings; from where may change under the cache's mutex
+	entry   *entry    // of the selector
+	asked   *question // which it was started for
+	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
+	expects selection.Expectation
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	done    chan struct{}        // closed when it has landed
-	waiters atomic.Int32         // none once it is cancelled: no query joins it then
-	void    bool                 // what it brings was dropped meanwhile and is not to be kept; guarded by the cache's mutex
-	came    *selection.Selection // what was fetched together with others; nil if that is not
+	done    chan struct{} // closed when it has landed
+	waiters atomic.Int32  // none once it is cancelled: no query joins it then
 
 	// The result, to be read when it has landed.
-	sel      *selection.Selection
-	ws       annotations.Annotations
-	err      error
-	has      tile.Coverage // what of it is to be kept
-	restored bool          // whether it is from files
-	replaced func()        // compares what was kept with what has taken its place; nil if that is nothing
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
+	has tile.Coverage // what of it is to be kept
 }
 
-// kept is what of f is kept.
+// settled is the stretch of f that is old enough to be kept by tiles.
+func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
+
+// kept is what of f is kept. There must be something.
 func (f *flight) kept() tile.Span {
-	if len(f.has) == 0 {
-		return tile.Span{}
-	}
 	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
 }
 
-// superset is what is kept of a selector that matches all that another does.
-type superset struct {
-	entry *entry
-	sel   *selection.Selection
-	has   tile.Coverage // of what is wanted
+// fetch is for a fetch of what f brings.
+func (f *flight) fetch() selection.Fetch {
+	fetch := f.asked.fetch
+	fetch.Expected = f.expects
+	return fetch
 }
 
-// start makes f, with one waiter, the flight for a stretch of e. It is to be launched. The cache's
-// mutex must be held.
-func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
-	f.entry, f.done = e, make(chan struct{})
-	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+// start makes a flight, with one waiter, for a part of what is asked about e. It is to be launched. The
+// cache's mutex must be held.
+func (c *Cache) start(e *entry, p part, q *question) *flight {
+	f := &flight{part: p, entry: e, asked: q, drops: e.drops, expects: c.expected(e, p.Span), done: make(chan struct{})}
+	f.expects.Ahead = q.fetch.Expected.Ahead
+	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
 	f.waiters.Store(1)
-	f.settled = tile.Span{From: max(f.From, f.moment.Settled.From), To: min(f.To, f.moment.Settled.To)}
-	f.has = tile.Coverage(nil).With(f.settled, c.fetchedAt())
+	f.has = tile.Coverage(nil).With(f.settled(), c.fetchedAt(q.at.Now))
 	e.flights = append(e.flights, f)
-	ahead := f.fetch.Expected.Ahead
-	f.fetch.Expected = c.expected(e, f.Span)
-	f.fetch.Expected.Ahead = ahead
 	c.flying.Add(1)
 	return f
 }
@@ -82,96 +75,118 @@ func (c *Cache) launch(flights []*flight) {
 		if ok && len(flights) > 1 && f.from == fromUpstream {
 			same[f.Span] = append(same[f.Span], f)
 		} else {
-			go c.fly(f)
+			go c.fly(f, nil)
 		}
 	}
-	for _, together := range same {
-		go c.flyTogether(up, together)
+	for s, together := range same {
+		go c.flyTogether(up, s, together)
 	}
 }
 
 // flyTogether has flights for the same times fly, each as soon as its samples have come.
-func (c *Cache) flyTogether(up Together, flights []*flight) {
+func (c *Cache) flyTogether(up Together, s tile.Span, flights []*flight) {
 	asks := make([]selection.Ask, len(flights))
 	for i, f := range flights {
-		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.entry.matchers, Fetch: f.fetch}
+		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.asked.matchers, Fetch: f.fetch()}
 	}
 	flown := make([]bool, len(flights))
-	s := flights[0].Span
-	err := rescue.Do(func() error {
+	_ = c.rescued(func() error {
 		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
-			flown[i], flights[i].came = true, sel
-			go c.fly(flights[i])
+			flown[i] = true
+			go c.fly(flights[i], sel)
 		})
 		return nil
 	})
-	if err != nil {
-		c.log.Error("Panic while fetching for many selectors; each is fetched for alone", "err", err)
-	}
 	for i, f := range flights {
 		if !flown[i] {
-			go c.fly(f)
+			go c.fly(f, nil)
 		}
 	}
 }
 
-// fly fetches and keeps what f is for. Queries that have it do not wait until what is newer than all
-// that is settled is kept, nor until samples that were replaced have been compared.
-func (c *Cache) fly(f *flight) {
+// fly brings what f is for, unless it came together with what others are for, and keeps it. Queries see
+// its tiles either under way or kept, never neither. They do not wait until what is newer than all that
+// is settled is kept, nor until samples that were replaced have been compared.
+func (c *Cache) fly(f *flight, came *selection.Selection) {
 	defer c.flying.Add(-1)
-	c.land(f)
-	if f.replaced != nil {
-		f.replaced()
+	narrow, compare := c.narrow(f), func() error { return nil }
+	if f.err = c.rescued(func() error { return c.bring(f, came) }); f.err != nil {
+		f.sel, f.has = nil, nil
+	} else {
+		f.has = f.has.Revised(revisions.Add(1))
+		f.sel.SetDiscard(func() { c.discard(f.entry) })
 	}
-	if f.err == nil && len(f.has) > 0 && c.narrow(f) {
-		c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
+	if len(f.has) > 0 && !narrow {
+		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
+		compare = c.keepOrDiscard(f.ctx, f)
 	}
+	c.mu.Lock()
+	c.retire(f)
+	c.mu.Unlock()
+	close(f.done)
+	f.cancel()
+	if len(f.has) > 0 && narrow {
+		compare = c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
+	}
+	_ = c.rescued(compare)
+}
+
+// rescued calls do. A panic is an error, and is logged.
+func (c *Cache) rescued(do func() error) error {
+	err := parallel.Rescue(do)
+	if p := (*parallel.Panic)(nil); errors.As(err, &p) {
+		c.log.Error("Panic while fetching", "panic", p.Value, "stack", string(p.Stack))
+	}
+	return err
 }
 
 // narrow reports whether f is of nothing but what is newer than what is young already.
-func (c *Cache) narrow(f *flight) bool { return f.From > f.moment.Now-c.fresh }
+func (c *Cache) narrow(f *flight) bool { return f.From > f.asked.at.Now-c.fresh }
 
-// land fetches what f is for. Queries see its tiles either under way or kept, never neither.
-func (c *Cache) land(f *flight) {
-	defer f.cancel()
-	defer close(f.done)
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		f.leaveEntry()
-		c.tidy(f.entry)
-	}()
-	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
-
-	if f.err = c.bring(f); f.err != nil {
-		return
-	}
-	f.has = f.has.Revised(revisions.Add(1))
-	f.sel.SetDiscard(func() { c.discard(f.entry) })
-	if len(f.has) > 0 && !c.narrow(f) {
-		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
-		c.keepOrDiscard(f.ctx, f)
-	}
-}
-
-// bring gets what f is for, and finds out what of it is to be kept.
-func (c *Cache) bring(f *flight) (err error) {
-	if err = c.restore(f); err != nil || f.restored || c.subsume(f) {
-		return err
+// bring gets what f is for, from where it is if that is still so and else from upstream, and finds out
+// what of it is to be kept.
+func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
+	stats := f.asked.fetch.Stats
+	switch tiles := f.Tiles(c.tile); f.from {
+	case fromDisk:
+		if err = c.restore(f); err != nil || f.sel != nil {
+			return err
+		}
+	case fromWider:
+		if c.subsume(f) {
+			c.metrics.subsumed.add(tiles)
+			stats.TilesSubsumed.Add(tiles)
+			return nil
+		}
 	}
 	if err = f.ctx.Err(); err != nil {
 		return err
 	}
-	if !f.fetch.Expected.Ahead {
-		tiles := tile.Spans{f.settled}.Tiles(c.tile)
+	c.mu.Lock()
+	f.from = fromUpstream
+	c.mu.Unlock()
+	if !f.expects.Ahead {
+		tiles := f.settled().Tiles(c.tile)
 		c.metrics.misses.add(tiles)
-		f.fetch.Stats.TilesFetched.Add(tiles)
-		f.fetch.Stats.Fetches.Add(1)
+		stats.TilesFetched.Add(tiles)
+		stats.Fetches.Add(1)
 	}
-	if f.sel, f.ws, err = c.fetch(f); err != nil {
+	start := time.Now()
+	if f.sel = came; came == nil {
+		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch())
+	}
+	if err == nil && f.sel == nil {
+		err = fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
+	}
+	c.metrics.fetches.add(1)
+	c.metrics.seconds.Observe(time.Since(start).Seconds())
+	if err != nil {
+		c.metrics.failures.add(1)
 		return err
 	}
-	f.fetch.Stats.FetchedBytes.Add(f.sel.PayloadBytes())
+	f.sel = f.sel.Slice(math.MinInt64, math.MaxInt64) // the upstream may hand out one selection more than once
+	c.metrics.bytes.add(f.sel.PayloadBytes())
+	stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
 	} else {
@@ -180,30 +195,25 @@ func (c *Cache) bring(f *flight) (err error) {
 	return nil
 }
 
-// rescue turns a panic into an error. It is to be deferred.
-func (c *Cache) rescue(failed func(error)) {
-	if p := recover(); p != nil {
-		c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
-		failed(fmt.Errorf("fetching: %w", &rescue.Panic{Value: p, Stack: debug.Stack()}))
+// keepOrDiscard keeps what f brought, unless ctx ends before, and returns what is to be done later.
+func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) (later func() error) {
+	err := c.rescued(func() (err error) {
+		later, err = c.keep(ctx, f)
+		return err
+	})
+	if err != nil {
+		later = func() error { return nil }
+		if ctx.Err() == nil {
+			c.log.Warn("Could not keep what was fetched", "err", err)
+			c.discard(f.entry)
+		}
 	}
+	return later
 }
 
-// keepOrDiscard keeps what f brought, unless ctx ends before.
-func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
-	defer c.rescue(func(error) { c.discard(f.entry) })
-	if err := c.keep(ctx, f.entry, f); err != nil && ctx.Err() == nil {
-		c.log.Warn("Could not keep what was fetched", "err", err)
-		c.discard(f.entry)
-	}
-}
-
-// subsume answers f from the wider selector that it has, if it has one and that
-// is certain to be right.
+// subsume answers f from the wider selector that it has, if that is certain to be right.
 func (c *Cache) subsume(f *flight) bool {
-	if f.wider == nil {
-		return false
-	}
-	sel, ok := matching.Narrowed(f.wider.sel, f.entry.matchers, f.wider.entry.matchers, c.lacks)
+	sel, ok := matching.Narrowed(f.wider.sel, f.asked.matchers, f.wider.entry.matchers, c.lacks)
 	if !ok {
 		return false
 	}
@@ -213,28 +223,16 @@ func (c *Cache) subsume(f *flight) bool {
 		return false
 	}
 	f.sel, f.has = sel, f.wider.has
-	tiles := tile.Spans{f.Span}.Tiles(c.tile)
-	c.metrics.subsumed.add(tiles)
-	f.fetch.Stats.TilesSubsumed.Add(tiles)
 	c.mu.Lock()
 	f.entry.parent = f.wider.entry // if it is corrupt, so is that
 	c.mu.Unlock()
 	return true
 }
 
-// leaveEntry takes f off the list of flights that new queries may join. The
-// cache's mutex must be held.
-func (f *flight) leaveEntry() {
+// retire takes f off the flights that new queries may join. The cache's mutex must be held.
+func (c *Cache) retire(f *flight) {
 	f.entry.flights = slices.DeleteFunc(f.entry.flights, func(other *flight) bool { return other == f })
-}
-
-// join adds a waiter, unless the last one has left.
-func (f *flight) join() bool {
-	n := f.waiters.Load()
-	for n > 0 && !f.waiters.CompareAndSwap(n, n+1) {
-		n = f.waiters.Load()
-	}
-	return n > 0
+	c.tidy(f.entry)
 }
 
 // await waits until all flights have landed or one has failed. In that case,
@@ -266,15 +264,16 @@ func (c *Cache) leave(ctx context.Context, flights []*flight) {
 			ended = append(ended, f)
 		}
 	}
+	var awaited []*flight
 	c.mu.Lock()
 	for _, f := range ended {
-		f.leaveEntry()
-		c.tidy(f.entry)
+		c.retire(f)
+		if f.from != fromDisk && ctx.Err() != context.DeadlineExceeded {
+			awaited = append(awaited, f)
+		}
 	}
 	c.mu.Unlock()
-	for _, f := range ended {
-		if f.from != fromDisk && ctx.Err() != context.DeadlineExceeded {
-			<-f.done
-		}
+	for _, f := range awaited {
+		<-f.done
 	}
 }

@@ -1,6 +1,13 @@
 package cache
 
-import "github.com/promwarp/promwarp/cache/tile"
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/selection"
+)
 
 // source is where the samples of a stretch of time come from.
 type source int
@@ -15,29 +22,44 @@ const (
 // String is what stories and logs call the source.
 func (s source) String() string { return [...]string{"kept", "disk", "wider", "upstream"}[s] }
 
-// want is what a query wants of a selector.
-type want struct {
-	tile.Span             // ms
-	at        tile.Moment // when it asks
-	tile      int64       // ms
-	young     bool        // whether what is young is kept; then the newest samples are fetched until now
+// question is what a query asks about one selector. It is made where a query enters the cache, and
+// goes unchanged to the flights that answer it.
+type question struct {
+	tile.Span // the times asked for
+	matchers  []*labels.Matcher
+	key       string          // of the matchers
+	at        tile.Moment     // when it is asked
+	ctx       context.Context // of who asks
+	fetch     selection.Fetch // for what must be fetched
+}
+
+// settled is the stretch of whole tiles that q asks for and that are kept once they are fetched.
+func (q *question) settled() tile.Span {
+	settled, _ := q.And(q.at.Settled).Widen(q.at.Tile).Split(q.at.Settled.To)
+	return settled
 }
 
 // state is what there is of the selector at that moment.
 type state struct {
-	usable  tile.Spans                          // what is kept and may answer
-	flights []*flight                           // under way
-	onDisk  func(missing tile.Spans) tile.Spans // what files have of it
-	// inWider finds a wider selector, and what is kept of it of what is missing.
-	inWider func(missing tile.Spans) (*entry, tile.Coverage)
+	usable  tile.Spans // what is kept and may answer
+	flights []*flight  // under way
+	disk    tile.Spans // what files have
+	wider   []superset // what is kept of wider selectors
+}
+
+// superset is what is kept of a selector that matches all that another does.
+type superset struct {
+	entry *entry
+	sel   *selection.Selection
+	has   tile.Coverage
 }
 
 // part is a stretch of what a query wants, and where it comes from.
 type part struct {
 	tile.Span
 	from   source
-	flight *flight   // which brings it already; nil for none
-	wider  *superset // of which selector, if it comes from a wider one
+	flight *flight  // which brings it already; nil for none
+	wider  superset // of which selector, if it comes from a wider one
 }
 
 // need says where what a query wants comes from: a part for each stretch, the kept ones first. It also
@@ -49,21 +71,17 @@ type part struct {
 //	 older than the   │ kept by tiles, widened │ young: kept for minutes, up to the newest
 //	 retention: never │ to the tiles' edges    │ samples of all series; the rest is fetched
 //	 kept             │                        │ for every query
-func need(w want, s state) (parts []part, keeps tile.Span) {
-	ancient, rest := w.Split(w.at.Settled.From)
-	settled, tail := rest.Split(w.at.Settled.To)
-	settled, _ = settled.Widen(w.tile).Split(w.at.Settled.To)
+func need(q *question, s state) (parts []part, keeps tile.Span) {
+	ancient, rest := q.Split(q.at.Settled.From)
+	_, tail := rest.Split(q.at.Settled.To)
+	settled := q.settled()
 	if keeps = settled; keeps.Empty() {
 		keeps = tile.Span{From: tail.From, To: tail.From}
 	}
 
 	// What is kept: tiles, and what is young without a gap behind them.
 	missing := s.usable.Missing(settled)
-	there := tile.Spans(nil).With(settled)
-	for _, m := range missing {
-		there = there.Without(m)
-	}
-	for _, t := range there {
+	for _, t := range missing.Missing(settled) {
 		parts = append(parts, part{Span: t, from: fromKept})
 	}
 	if !tail.Empty() {
@@ -81,14 +99,14 @@ func need(w want, s state) (parts []part, keeps tile.Span) {
 	// What is under way.
 	for _, f := range s.flights {
 		for _, m := range missing {
-			if both := (tile.Span{From: max(m.From, f.settled.From), To: min(m.To, f.settled.To)}); !both.Empty() {
+			if both := m.And(f.settled()); !both.Empty() {
 				parts = append(parts, part{Span: both, from: f.from, flight: f})
 			}
 		}
-		missing = missing.Without(f.settled)
+		missing = missing.Without(f.settled())
 		// A flight may be of another moment; its youngest stretch is only shared with
 		// queries for the very same end, or for one before it began.
-		if !tail.Empty() && (f.end == w.To || f.moment.Now >= w.To) && f.To >= tail.To && f.From <= tail.From {
+		if !tail.Empty() && (f.asked.To == q.To || f.asked.at.Now >= q.To) && f.To >= tail.To && f.From <= tail.From {
 			parts = append(parts, part{Span: tail, from: f.from, flight: f})
 			tail = tile.Span{}
 		}
@@ -98,22 +116,41 @@ func need(w want, s state) (parts []part, keeps tile.Span) {
 		}
 	}
 
-	for _, d := range s.onDisk(missing) {
-		parts = append(parts, part{Span: d, from: fromDisk})
-		missing = missing.Without(d)
+	for _, m := range missing {
+		for _, d := range s.disk {
+			if both := m.And(d); !both.Empty() {
+				parts = append(parts, part{Span: both, from: fromDisk})
+				missing = missing.Without(both)
+			}
+		}
 	}
-	if e, has := s.inWider(missing); e != nil {
-		for _, d := range has.All() {
-			parts = append(parts, part{Span: d, from: fromWider, wider: &superset{e, e.sel, has.Within(d, w.at.Oldest)}})
+	if w := widest(s.wider, missing, q.at.Tile); w.entry != nil {
+		for _, d := range w.has.All() {
+			parts = append(parts, part{Span: d, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d)}})
 			missing = missing.Without(d)
 		}
 	}
 	// What is not kept is fetched together with the tiles beside it.
-	if w.young && !tail.Empty() {
-		tail.To = max(tail.To, w.at.Now+1) // what is young then answers queries that end later, too
+	if q.at.Young() && !tail.Empty() {
+		tail.To = max(tail.To, q.at.Now+1) // what is young then answers queries that end later, too
 	}
 	for _, m := range missing.With(ancient).With(tail) {
 		parts = append(parts, part{Span: m, from: fromUpstream})
 	}
 	return parts, keeps
+}
+
+// widest is the one of several that has most of what is missing, and that; none where they have nothing.
+func widest(several []superset, missing tile.Spans, length int64) (best superset) {
+	most := int64(0)
+	for _, w := range several {
+		var both tile.Coverage
+		for _, m := range missing {
+			both = append(both, w.has.Within(m)...)
+		}
+		if n := both.All().Tiles(length); n > most {
+			best, most = superset{w.entry, w.sel, both}, n
+		}
+	}
+	return best
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -75,7 +75,7 @@ func (p *prefetcher) round(ctx context.Context) error {
 	g.SetLimit(max(p.Concurrency, 1))
 	for _, e := range p.c.wanted() {
 		g.Go(func() error {
-			return rescue.Do(func() error {
+			return parallel.Rescue(func() error {
 				if !sleep(ctx, p.spend(float64(time.Second)/p.Requests)) {
 					return ctx.Err()
 				}
@@ -168,7 +168,7 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
 	ahead := selection.Fetch{Request: selection.Request{Stats: &selection.Stats{}}, Expected: selection.Expectation{Ahead: true}}
-	f := c.start(ctx, e, &flight{part: part{Span: s, from: fromUpstream}, moment: c.moment(), fetch: ahead})
+	f := c.start(e, part{Span: s, from: fromUpstream}, &question{s, e.matchers, e.key, c.moment(), ctx, ahead})
 	c.mu.Unlock()
 	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {

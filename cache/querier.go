@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -65,27 +66,42 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
 }
 
-// BeginChunks implements selection.Beginner.
+// BeginChunks implements selection.Beginner. Selectors that are asked for at one moment lack the same
+// times.
 func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	gets := make([]selection.Get, len(asks))
 	m := r.c.moment()
 	var starts []*flight
 	defer func() { r.c.launch(starts) }()
 	for i, a := range asks {
-		l := r.look(m, a)
+		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
+		if mint > maxt || a.Ctx.Err() != nil {
+			gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+				return selection.Empty(), nil, ctx.Err()
+			}
+			continue
+		}
+		a.Request = r.request
+		q := question{between(mint, maxt), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
+		l, own := r.c.look(&q)
+		starts = append(starts, own...)
 		r.mu.Lock()
 		r.looked = append(r.looked, l)
 		r.mu.Unlock()
-		starts = append(starts, l.starts...)
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
-			sel, ws, err := r.c.result(ctx, l)
+			sel, ws, err := r.c.answer(ctx, l)
 			if err == nil {
-				r.request.Stats.Samples.Add(sel.SamplesAbout(selection.Bounds(a.Hints, r.mint, r.maxt)))
+				r.request.Stats.Samples.Add(sel.SamplesAbout(mint, maxt))
 			}
 			return sel, ws, err
 		}
 	}
 	return gets
+}
+
+// between is the stretch from mint to maxt (ms, both included).
+func between(mint, maxt int64) tile.Span {
+	return tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
 }
 
 // Kept implements selection.Keeper.

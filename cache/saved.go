@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -41,20 +40,15 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()
 	// What is young is not worth a file.
-	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(key))
-	if len(plan.Spans) == 0 {
+	written, replaces := saving.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
+	if len(written) == 0 {
 		return false, nil
 	}
-	part, err := tile.Restrict(ctx, sel, covered.All(), plan.Spans)
+	part, err := tile.Restrict(ctx, sel, covered.All(), written.All())
 	if err != nil {
 		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
-	if plan.Merge(part.PayloadBytes()) {
-		if part, err = tile.Restrict(ctx, sel, covered.All(), plan.Spans); err != nil {
-			return false, nil
-		}
-	}
-	switch err = c.disk.Put(ctx, key, plan.Stretches(), part, plan.Replaces); {
+	switch err = c.disk.Put(ctx, key, written, part, replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err == nil:
@@ -63,30 +57,22 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	return true, err
 }
 
-// onDisk lists what of the missing stretches files have. The cache's mutex must be held.
-func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
-	if c.disk == nil || len(missing) == 0 || c.saver.Dropping(e.key) || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
-		return nil
-	}
-	m := c.moment()
+// onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
+func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Spans {
 	var there tile.Coverage
-	for _, f := range c.disk.Files(e.key) {
-		for _, s := range saving.CoverageOf(f.Covered).Within(m.Settled, m.Oldest) {
-			there = there.With(s.Span, s.At)
+	if c.disk != nil && !c.saver.Dropping(e.key) {
+		for _, f := range c.disk.Files(e.key) {
+			for _, s := range f.Covered.Usable(m) {
+				there = there.Having(s)
+			}
 		}
 	}
-	for _, s := range missing {
-		out = append(out, there.Within(s, math.MinInt64).All()...)
-	}
-	return out
+	return there.All()
 }
 
 // restore answers f from files, if they have all of it. It fails if there is no memory for it, or
 // no query waits any more.
 func (c *Cache) restore(f *flight) error {
-	if f.from != fromDisk {
-		return nil
-	}
 	c.files.RLock()
 	defer c.files.RUnlock()
 	sel, covered, err := c.read(f.ctx, f.entry.key, f.Span)
@@ -99,11 +85,11 @@ func (c *Cache) restore(f *flight) error {
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
 	case sel != nil && len(covered.All().Missing(f.Span)) == 0:
-		f.sel, f.has, f.restored = sel, covered, true
+		f.sel, f.has = sel, covered
 		tiles := covered.All().Tiles(c.tile)
 		c.metrics.restored.add(tiles)
 		c.metrics.hits.add(tiles)
-		f.fetch.Stats.TilesHit.Add(tiles)
+		f.asked.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil
 }
@@ -115,15 +101,11 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 	var covered tile.Coverage
 	m := c.moment()
 	for _, f := range slices.Backward(c.disk.Files(key)) { // the newest first: it is right
-		has := saving.CoverageOf(f.Covered)
-		use := has.Within(m.Settled, m.Oldest).Within(s, math.MinInt64)
-		for _, s := range covered {
-			use = use.Without(s.Span)
-		}
+		use := f.Covered.Usable(m).Within(s).Without(covered.All()...)
 		if len(use) == 0 {
 			continue
 		}
-		sel, err := c.disk.Load(ctx, key, f.Seq, use[0].From, use[len(use)-1].To)
+		sel, err := c.disk.Load(ctx, f, tile.Span{From: use[0].From, To: use[len(use)-1].To})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -131,13 +113,13 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 			continue
 		}
 		sel.SetDiscard(func() { c.saver.Drop(key) })
-		cut, err := tile.Restrict(ctx, sel, has.All(), use.All())
+		cut, err := tile.Restrict(ctx, sel, f.Covered.All(), use.All())
 		if err != nil {
 			return nil, nil, err
 		}
 		parts = append(parts, tile.Input{From: use[0].From, Sel: cut})
 		for _, s := range use {
-			covered = covered.With(s.Span, s.At)
+			covered = covered.Having(s)
 		}
 	}
 	if len(parts) == 0 {

@@ -421,7 +421,8 @@ func (s *story) needs(ms []*labels.Matcher, span string) (out []string) {
 	if e == nil {
 		e = &entry{key: matching.Key(ms), matchers: ms}
 	}
-	parts, _ := need(s.c.wants(m, mint, maxt), s.c.state(e, m))
+	q := &question{Span: between(mint, maxt), at: m}
+	parts, _ := need(q, s.c.state(e, q))
 	for _, p := range parts {
 		from := p.from.String()
 		if p.flight != nil {

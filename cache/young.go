@@ -36,22 +36,22 @@ const pause = 10
 // keepYoung finds out how much of what f has brought beyond what is settled may be kept
 // as young.
 func (c *Cache) keepYoung(f *flight) {
-	at := f.moment.Now
-	if c.recheck == 0 || f.To <= f.moment.Settled.To {
+	at := f.asked.at.Now
+	if c.recheck == 0 || f.To <= f.asked.at.Settled.To {
 		return
 	}
 	alive, until := at-c.fresh, min(f.To, at-c.fresh/latest)
 	before := selection.Empty()
 	if c.narrow(f) {
 		c.mu.Lock()
-		sel, usable := f.entry.sel, f.entry.covered.Usable(f.moment)
+		sel, usable := f.entry.sel, f.entry.covered.Usable(f.asked.at)
 		c.mu.Unlock()
 		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.From})) > 0 {
 			return // it is not known which series there are
 		}
 		// A series that was behind by then and has got no sample since is not behind but
 		// pauses.
-		if last := usable.Within(tile.Span{From: f.From - 1, To: f.From}, math.MinInt64); at-last[0].At < c.fresh/pause {
+		if last := usable.Within(tile.Span{From: f.From - 1, To: f.From}); at-last[0].At < c.fresh/pause {
 			before = sel
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Cache) keepYoung(f *flight) {
 	if !ok || c.narrow(f) && to < f.From+c.fresh/worthKeeping {
 		return
 	}
-	young := tile.Span{From: max(f.From, f.moment.Settled.To), To: to}
+	young := tile.Span{From: max(f.From, f.asked.at.Settled.To), To: to}
 	f.has = f.has.Having(tile.Stretch{Span: young, At: at, Young: true})
 }
 
@@ -82,7 +82,7 @@ type emptiness struct{ since tile.Coverage }
 // found notes that s was found empty at the given time (ms), or not, and returns for how long all of
 // it has been empty, in ms.
 func (e *emptiness) found(s tile.Span, empty bool, now int64) (lasted int64) {
-	known := e.since.Within(s, math.MinInt64)
+	known := e.since.Within(s)
 	if e.since = e.since.Without(s); !empty {
 		return 0
 	}
@@ -108,14 +108,14 @@ func (c *Cache) doubts(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := f.entry, c.now().UnixMilli()
-	had := e.sel != nil && tile.Extent(e.sel).From < f.settled.To
+	had := e.sel != nil && tile.Extent(e.sel).From < f.settled().To
 	if c.disk != nil {
-		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d disk.File) bool { return !d.Empty && d.Covered[0].From < f.settled.To })
+		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d *disk.File) bool { return !d.Empty() && d.Covered[0].From < f.settled().To })
 	}
-	empty := had && f.sel.NumSeries() == 0 && !f.settled.Empty()
-	lasted := e.empty.found(f.settled, empty, now)
+	empty := had && f.sel.NumSeries() == 0 && !f.settled().Empty()
+	lasted := e.empty.found(f.settled(), empty, now)
 	if empty && c.maxAge > 0 {
-		f.has = tile.Coverage(nil).With(f.settled, min(f.has[0].At, now-c.maxAge+lasted))
+		f.has = tile.Coverage(nil).With(f.settled(), min(f.has[0].At, now-c.maxAge+lasted))
 	}
 	return empty && lasted < c.fresh
 }

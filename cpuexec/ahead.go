@@ -2,11 +2,8 @@ package cpuexec
 
 import (
 	"context"
-	"slices"
-	"sync"
 
-	"github.com/prometheus/prometheus/model/labels"
-
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -15,88 +12,58 @@ import (
 // Ahead evaluates aggregations of a job over parts of what they read, before the rest has come. The
 // aggregations are those whose results may be used again, since the same holds of both: the value
 // of a step depends on nothing but the samples that it reads. What was evaluated is used where the
-// selection turns out to have the very same chunks. It is safe for concurrent use.
+// selection turns out to have the very same chunks. A nil Ahead evaluates none.
 type Ahead struct {
 	x      *Executor
 	job    Job
-	leaves map[*plan.Aggregate]reuse.Leaf
-
-	mu    sync.Mutex
-	found map[*plan.Aggregate][]reuse.Ahead
+	leaves map[*plan.Window]*aheadLeaf
 }
 
-// Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job's
-// budget is to be one for that alone, and the job has neither Select nor Results.
+// aheadLeaf is an aggregation, and what it came to over parts.
+type aheadLeaf struct {
+	reuse.Leaf
+	found []reuse.Ahead
+	bytes int64 // of them, which are charged to the job's budget
+}
+
+// Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
+// neither Select nor Results.
 func (x *Executor) Ahead(job Job) *Ahead {
-	a := &Ahead{x: x, leaves: reuse.Leaves(job.Node), found: map[*plan.Aggregate][]reuse.Ahead{}}
-	for n, leaf := range a.leaves {
-		if job.StartTimestamps && leaf.Window.ReadsStarts() || job.Grid.Steps < reuse.FewestSteps {
-			delete(a.leaves, n)
+	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
+	for _, leaf := range reuse.Leaves(job.Node) {
+		if !job.StartTimestamps || !leaf.Window.ReadsStarts() {
+			a.leaves[leaf.Window] = &aheadLeaf{Leaf: leaf}
 		}
 	}
-	a.keepOnGrid(job.Node, true)
-	if len(a.leaves) == 0 {
+	if len(a.leaves) == 0 || job.Grid.Steps < reuse.FewestSteps {
 		return nil
 	}
-	a.job = job
 	return a
 }
 
-// keepOnGrid drops the aggregations at and below n that are evaluated on other grids than the job's,
-// as those of subqueries are. on says that n is evaluated on the job's.
-func (a *Ahead) keepOnGrid(n plan.Node, on bool) {
-	switch n := n.(type) {
-	case *plan.Aggregate:
-		if !on {
-			delete(a.leaves, n)
-		}
-	case *plan.Subwindow, *plan.Once:
-		on = false
-	}
-	for _, in := range n.Inputs() {
-		a.keepOnGrid(in, on)
-	}
-}
+// Reads reports whether one of the aggregations reads a window.
+func (a *Ahead) Reads(w *plan.Window) bool { return a != nil && a.leaves[w] != nil }
 
-// Reads reports whether one of the aggregations reads a selector.
-func (a *Ahead) Reads(ms []*labels.Matcher) bool {
-	for _, leaf := range a.leaves {
-		if sameMatchers(leaf.Window.Scan.Matchers, ms) {
-			return true
-		}
-	}
-	return false
-}
-
-func sameMatchers(a, b []*labels.Matcher) bool {
-	return slices.EqualFunc(a, b, func(a, b *labels.Matcher) bool {
-		return a.Type == b.Type && a.Name == b.Name && a.Value == b.Value
-	})
-}
-
-// Evaluate evaluates what reads a selector, of which p is a part, at the steps that read nothing
-// else, and returns how many these are. Where that fails, nothing of it is kept: if there is
+// Evaluate evaluates what reads a window, of whose selection p is a part, at the steps that read
+// nothing else, and returns how many these are. Where that fails, nothing of it is kept: if there is
 // something to say of it, the evaluation of the whole job will.
-func (a *Ahead) Evaluate(ctx context.Context, ms []*labels.Matcher, p selection.Part) (steps int) {
-	for n, leaf := range a.leaves {
-		if !sameMatchers(leaf.Window.Scan.Matchers, ms) {
-			continue
-		}
-		from, to := leaf.Within(a.job.Grid, p)
-		if from == to {
-			continue
-		}
-		if found, ok := a.evaluate(ctx, n, leaf, p, from, to); ok {
-			a.mu.Lock()
-			a.found[n] = append(a.found[n], found)
-			a.mu.Unlock()
-			steps += to - from
-		}
+func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
+	leaf, used := a.leaves[w], a.job.Budget.Used()
+	from, to := leaf.Within(a.job.Grid, p)
+	if from == to {
+		return 0
 	}
+	kept := int64(0)
+	if found, ok := a.evaluate(ctx, leaf, p, from, to); ok {
+		leaf.found = append(leaf.found, found)
+		kept, steps = operator.RowsBytes(found.Values.Rows), to-from
+		leaf.bytes += kept
+	}
+	_ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) // that it fails will show
 	return steps
 }
 
-func (a *Ahead) evaluate(ctx context.Context, n *plan.Aggregate, leaf reuse.Leaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
+func (a *Ahead) evaluate(ctx context.Context, leaf *aheadLeaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
 	r := newEvaluation(ctx, a.x, a.job)
 	r.fetched = fetched{leaf.Window, p.Sel}
 	defer r.Matrix.Release()
@@ -104,7 +71,7 @@ func (a *Ahead) evaluate(ctx context.Context, n *plan.Aggregate, leaf reuse.Leaf
 	if err != nil || src.mayCollide || r.mayWarn(leaf.Window, src) {
 		return found, false
 	}
-	v, err := r.evaluateSteps(n, leaf.Ordered, from, to)
+	v, err := r.evaluateSteps(leaf.Node, leaf.Ordered, from, to)
 	if err != nil || r.overlaps || len(r.Matrix.Annotations) > 0 {
 		return found, false
 	}
@@ -112,20 +79,19 @@ func (a *Ahead) evaluate(ctx context.Context, n *plan.Aggregate, leaf reuse.Leaf
 	return leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}), true
 }
 
-// of returns what was evaluated ahead of n and holds of sel, and adds to r what it took.
-func (a *Ahead) of(r *evaluation, n *plan.Aggregate, sel *selection.Selection) (found []reuse.Ahead) {
-	if a == nil {
+// of returns what was evaluated ahead of what reads w and holds of sel, and adds to r what it took.
+func (a *Ahead) of(r *evaluation, w *plan.Window, sel *selection.Selection) (found []reuse.Ahead) {
+	if !a.Reads(w) {
 		return nil
 	}
-	a.mu.Lock()
-	all := a.found[n]
-	delete(a.found, n)
-	a.mu.Unlock()
-	for i := range all {
-		if all[i].HoldsOf(sel) {
-			found = append(found, all[i])
-			r.absorb(all[i].Took)
+	leaf := a.leaves[w]
+	for i := range leaf.found {
+		if leaf.found[i].HoldsOf(sel) {
+			found = append(found, leaf.found[i])
+			r.absorb(leaf.found[i].Took)
 		}
 	}
+	r.Charge(-leaf.bytes)
+	leaf.found, leaf.bytes = nil, 0
 	return found
 }

@@ -28,10 +28,8 @@ func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 	return &evaluation{x: x, job: job, Query: q, tick: x.columns.Tick()}
 }
 
-// build makes the operator of n, which lets go of what it holds when it was driven.
-func (r *evaluation) build(n plan.Node) operator.Operator { return operator.Spent(r.operator(n)) }
-
-func (r *evaluation) operator(n plan.Node) operator.Operator {
+// build makes the operator of n.
+func (r *evaluation) build(n plan.Node) operator.Operator {
 	bottom, above := vector.Under(n, r.Merging)
 	switch n := bottom.(type) {
 	case *plan.Window:

@@ -24,7 +24,8 @@ type Leaf struct {
 	Grid      plan.Grid
 	Rooms     []int // of topk and bottomk, how many series each group keeps at a step
 	// Starts says that some samples have start timestamps that the window reads.
-	Starts bool
+	Starts       bool
+	CountSamples bool // see Job
 
 	start time.Time // when the leaf was made
 }
@@ -49,7 +50,7 @@ func LeafOf(n plan.Node) *Leaf {
 // over returns the leaf l over what s reads.
 func (l *Leaf) over(s *selected) *Leaf {
 	r, sel := s.r, s.src.sel
-	l.Grid, l.Starts, l.start = r.job.Grid, r.readsStarts(s.w, sel), time.Now()
+	l.Grid, l.Starts, l.CountSamples, l.start = r.job.Grid, r.readsStarts(s.w, sel), r.job.CountSamples, time.Now()
 	l.Input = offload.Input{Selection: sel, Windows: l.Grid.Steps, Forced: r.job.Forced, Ended: r.Done}
 	l.From, l.To = s.w.Reads(l.Grid)
 	return l

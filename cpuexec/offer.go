@@ -61,7 +61,7 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	accepted, windowOnly := x.Suits(l) == "", false
 	start := time.Now()
 	out.Offload(true)
-	if accepted && out.TooLarge(s.r.job.MaxSamples) == "" {
+	if cells, _ := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
 		o, err := s.offload(l, out)
 		if err != nil || o.Declined == "" {
 			return err
@@ -85,7 +85,8 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 // memory is counted unless the leaf is declined.
 func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcome, err error) {
 	r := s.r
-	r.Charge(out.Bytes())
+	_, bytes := out.Size()
+	r.Charge(bytes)
 	if err := r.Done(); err != nil {
 		return o, err
 	}
@@ -94,7 +95,7 @@ func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcom
 		return o, err
 	}
 	if o.Declined != "" {
-		r.Charge(-out.Bytes())
+		r.Charge(-bytes)
 		return o, nil
 	}
 	return o, s.finish(l, out, &o)

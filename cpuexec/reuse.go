@@ -34,7 +34,7 @@ func (r *evaluation) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, erro
 	r.overlaps = false
 	rows, steps, err := leaf.Evaluate(r.Query, r.job.Results, reuse.Source{
 		Selection: sel,
-		Ahead:     r.job.Ahead.of(r, n, sel),
+		Ahead:     r.job.Ahead.of(r, leaf.Window, sel),
 		Evaluate:  func(from, to int) (*results.Values, error) { return r.evaluateSteps(n, leaf.Ordered, from, to) },
 		Overlaps:  func() bool { return r.overlaps },
 	})

@@ -41,7 +41,9 @@ func (o *subquery) Open() (*operator.Series, error) {
 	r := o.r
 	o.held = r.Held
 	var err error
-	if o.in, err = o.sub.rows(r, o.input); err != nil {
+	input := o.input
+	o.input = nil // see operator.Operator
+	if o.in, err = o.sub.rows(r, input); err != nil {
 		return nil, err
 	}
 	o.after = o.sub.Held // see vector.Releases

@@ -255,6 +255,7 @@ func (e *windowing) holdParams() error {
 		return nil
 	}
 	for i, p := range e.params {
+		e.params[i] = nil // see operator.Operator
 		rows, err := operator.Rows(p)
 		if err != nil {
 			return err

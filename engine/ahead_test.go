@@ -219,9 +219,8 @@ func TestAheadOfOthers(t *testing.T) {
 			e := New(Options{Prometheus: plainOpts(), Workers: 2})
 			var q *query
 			st := inParts{querierOf{queryable{func() (*selection.Selection, error) { return whole, nil }}}, test.part, func() {
-				if a := q.fetches.ahead; a.Runner != nil {
-					require.Eventually(t, a.Idle, 10*time.Second, time.Millisecond)
-				}
+				f := q.fetches
+				require.Eventually(t, func() bool { return len(f.arrived) == 0 }, 10*time.Second, time.Millisecond)
 			}}
 			answer := func(st storage.Queryable) string {
 				made, err := e.NewRangeQuery(t.Context(), st, promql.NewPrometheusQueryOpts(test.stats, 0), test.query, time.UnixMilli(0), time.UnixMilli(599*minute), time.Minute)

@@ -3,32 +3,35 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/remoteread"
-	"github.com/promwarp/promwarp/remoteread/brokenstore"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // TestBrokenStores asks stores that are broken in every way for eight kinds of query, by range and
 // at an instant, through a cache with a disk and without: what comes is an error, which names the
 // series and the time where samples are at fault, or the right answer. When the store is mended the
-// answer is right, and with a disk it is so after a restart, too.
+// answer is right, and with a disk it is so after a restart, too. What is fetched without a cache is a
+// clear error by its deadline or right, and takes little memory.
 func TestBrokenStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long under the race detector; make unit runs it")
 	}
-	store := &brokenstore.Store{}
+	store := &brokenStore{}
 	cfg := config.DefaultRemoteReadConfig
 	cfg.URL, cfg.RemoteTimeout = serving(t, store), model.Duration(10*time.Second)
 	client := clientOf(t, cfg, remoteread.Options{
@@ -44,7 +47,7 @@ func TestBrokenStores(t *testing.T) {
 	ask := func(c storage.Queryable, query string, instant bool, limit time.Duration) *promql.Result {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		text := fmt.Sprintf(query, brokenstore.Metric+`{job="test"}`)
+		text := fmt.Sprintf(query, brokenMetric+`{job="test"}`)
 		first := start.Add(5 * time.Minute) // whose windows begin with what is fetched
 		if strings.Contains(text, ":") {
 			first = start.Add(15 * time.Minute)
@@ -67,6 +70,7 @@ func TestBrokenStores(t *testing.T) {
 		return cache.New(client, o)
 	}
 
+	require.GreaterOrEqual(t, len(brokenKinds()), 75)
 	want := map[string]*promql.Result{}
 	name := func(query string, instant bool) string { return fmt.Sprint(query, " instant ", instant) }
 	for _, query := range queries {
@@ -77,7 +81,7 @@ func TestBrokenStores(t *testing.T) {
 			want[name(query, instant)] = res
 		}
 	}
-	for _, k := range brokenstore.Kinds() {
+	for _, k := range brokenKinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			kinds, limit := queries, 20*time.Second
 			if k.Endless { // it takes its time, and what is asked does not matter
@@ -86,6 +90,7 @@ func TestBrokenStores(t *testing.T) {
 			if k.Endless && k.Says == "" {
 				limit = 300 * time.Millisecond
 			}
+			requireRightFetch(t, store, k, client)
 			for _, query := range kinds {
 				for _, instant := range []bool{false, true} {
 					for _, path := range []string{"", t.TempDir()} {
@@ -99,7 +104,7 @@ func TestBrokenStores(t *testing.T) {
 						switch {
 						case k.Late:
 							require.ErrorAs(t, res.Err, &corrupt, what)
-							require.ErrorContains(t, res.Err, brokenstore.Labels(0).String(), what)
+							require.ErrorContains(t, res.Err, brokenLabels(0).String(), what)
 							require.ErrorContains(t, res.Err, " at 36", what)
 						case k.Fails:
 							require.Error(t, res.Err, what)
@@ -124,4 +129,72 @@ func TestBrokenStores(t *testing.T) {
 			}
 		})
 	}
+}
+
+// requireRightFetch fetches from a store that is broken as k says, and from the same when it is mended.
+func requireRightFetch(t *testing.T, store *brokenStore, k brokenKind, c *remoteread.Client) {
+	limit := 20 * time.Second
+	if k.Endless && k.Says == "" {
+		limit = 500 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	fetch := func(ctx context.Context) (*selection.Selection, error) {
+		sel, _, err := c.Fetch(ctx, 100*3_600_000, 101*3_600_000, []*labels.Matcher{
+			labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, brokenMetric),
+			labels.MustNewMatcher(labels.MatchEqual, "job", "test"),
+		}, selection.Fetch{})
+		return sel, err
+	}
+	samples := func(sel *selection.Selection) (n map[string]int, err error) {
+		n = map[string]int{}
+		set := sel.SeriesSet(100*3_600_000, 101*3_600_000, nil)
+		for set.Next() && err == nil {
+			it := set.At().Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+				n[set.At().Labels().String()]++
+			}
+			err = it.Err()
+		}
+		return n, err
+	}
+	requireRight := func(sel *selection.Selection, err error) {
+		require.NoError(t, err)
+		got, err := samples(sel)
+		require.NoError(t, err)
+		want := map[string]int{}
+		for i := range brokenSeries {
+			want[brokenLabels(i).String()] = 3_600_000/brokenStep + 1
+		}
+		require.Equal(t, want, got)
+	}
+	store.Break(k)
+	defer store.Mend()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	sel, err := fetch(ctx)
+	runtime.ReadMemStats(&after)
+	t.Log(err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(150<<20), "bytes")
+	require.Less(t, time.Since(end), 5*time.Second)
+	switch {
+	case k.Late && err == nil:
+		_, err = samples(sel)
+		require.ErrorAs(t, err, new(*selection.CorruptError))
+		require.ErrorContains(t, err, brokenLabels(0).String())
+	case k.Fails:
+		require.Nil(t, sel)
+		require.ErrorAs(t, err, new(*remoteread.Error))
+		require.ErrorContains(t, err, "remote read from http://")
+		require.Less(t, len(err.Error()), 3000)
+		if k.Says == "" {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		require.ErrorContains(t, err, k.Says)
+	default:
+		requireRight(sel, err)
+	}
+	store.Mend()
+	requireRight(fetch(t.Context()))
 }

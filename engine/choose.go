@@ -55,18 +55,33 @@ func (q *query) fetch() error {
 	if err := q.openFetches(promql.FindMinMaxTime(q.stmt)); err != nil {
 		return err
 	}
-	q.beginAhead()
+	q.fetches.ahead = q.ahead()
 	all := readings(q.plan.Node, q.plan.Grid, nil)
-	q.fetches.start(all)
+	q.fetches.start(all, q.plan.Grid)
+	turn := func(samples int64) (done func(), err error) { return q.e.Turn(q.ctx, samples) }
 	q.refuse(all, func(r reading) string {
 		f := q.fetches.started(r.window)
-		q.fetches.wait(f)
+		q.fetches.wait(f, turn)
 		if f.err != nil {
 			return "" // for the evaluation to say
 		}
 		return cpuexec.Refuses(r.window, r.grid, f.sel)
 	})
 	return nil
+}
+
+// ahead returns what evaluates aggregations of the plan while samples are on their way, or nil if there
+// are none or the order of rows shows. Statistics and GPUs are for who evaluates all at once.
+func (q *query) ahead() *cpuexec.Ahead {
+	if q.request.Mode != Auto && q.request.Mode != CPU || q.request.Statistics || !q.mayReorder() {
+		return nil
+	}
+	if a := q.accelerator(); a != nil && a.suitsAny(q.plan.Node) {
+		return nil
+	}
+	job := q.job()
+	job.Budget = q.budget
+	return q.e.cpu.Ahead(job)
 }
 
 // foresee plans a query that is not run. What is kept of its selectors says which of them

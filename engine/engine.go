@@ -170,7 +170,7 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 			return nil, err
 		}
 	}
-	x.Root, x.Ahead = query.plan.Root, query.tookAhead
+	x.Root, x.Ahead = query.plan.Root, query.took
 	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && r.Exact != plan.Bits {
 		x.Tolerance = plan.Tolerance
 	}

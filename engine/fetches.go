@@ -16,10 +16,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/engine/ahead"
-	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -35,7 +33,9 @@ type fetches struct {
 	ctx       context.Context // of the query
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
-	ahead     aheadOf
+	ahead     *cpuexec.Ahead // nil where nothing is evaluated before all has come
+	arrived   chan arrival   // what has come, while it is being waited for
+	took      []plan.Ahead   // what was evaluated of it
 
 	mint, maxt int64 // of the querier, in ms, both included
 	of         map[posrange.PositionRange]*fetched
@@ -65,7 +65,8 @@ func (q *query) openFetches(mint, maxt int64) error {
 	if err != nil {
 		return err
 	}
-	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
+	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{},
+		arrived: make(chan arrival, mostArrivals)}
 	f.ctx, f.cancel = context.WithCancel(q.ctx)
 	q.fetches = f
 	return nil
@@ -74,6 +75,7 @@ func (q *query) openFetches(mint, maxt int64) error {
 // closeFetches gives up what was fetched. The query has ended, and the result is in memory of its own.
 func (q *query) closeFetches() {
 	if q.fetches != nil {
+		q.took = q.fetches.took
 		q.fetches.close()
 		q.fetches = nil
 	}
@@ -82,8 +84,6 @@ func (q *query) closeFetches() {
 // close ends what nobody waits for any more. Selections must not be read after it.
 func (f *fetches) close() {
 	f.cancel()
-	f.ahead.End()
-	f.ahead.lease.Release()
 	f.running.Wait()
 	f.querier.Close()
 }
@@ -91,8 +91,8 @@ func (f *fetches) close() {
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// start fetches what a plan reads.
-func (f *fetches) start(all []reading) {
+// start fetches what a plan on a grid reads.
+func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
 	var asks []selection.Ask
 	var wanted []*fetched
@@ -104,7 +104,11 @@ func (f *fetches) start(all []reading) {
 			close(got.ready)
 			continue
 		}
-		asks, wanted = append(asks, selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}), append(wanted, got)
+		ask := selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}
+		if r.grid == g && f.ahead.Reads(w) {
+			ask.Came = func(p selection.Part) { f.arrive(arrival{w, p}) }
+		}
+		asks, wanted = append(asks, ask), append(wanted, got)
 	}
 	f.fetch(q, asks, wanted)
 }
@@ -118,16 +122,15 @@ func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fet
 		if spans[i].IsRecording() {
 			spans[i].SetAttributes(attribute.String("selector", fmt.Sprint(a.Matchers)))
 		}
-		a.Came = f.ahead.Watch(a.Matchers)
 	}
 	var gets []selection.Get
-	begun := rescue.Do(func() error { gets = selection.Begin(q, asks); return nil })
+	begun := parallel.Rescue(func() error { gets = selection.Begin(q, asks); return nil })
 	var next atomic.Int64
 	for range min(len(asks), mostReaders) {
 		f.running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
 				got := wanted[i]
-				got.err = rescue.Do(func() (err error) {
+				got.err = parallel.Rescue(func() (err error) {
 					if begun != nil {
 						return begun
 					}
@@ -168,16 +171,56 @@ func (f *fetches) encoded(hints *storage.SelectHints, w *plan.Window) (*selectio
 	return selection.FromChunkSeriesSet(f.ctx, q.Select(f.ctx, true, hints, w.Scan.Matchers...), 0)
 }
 
-// wait waits for a selection, and notes for how long.
-func (f *fetches) wait(got *fetched) {
+// arrival is a part of what a window reads, which has come before the rest.
+type arrival struct {
+	window *plan.Window
+	part   selection.Part
+}
+
+// mostArrivals is how many parts may have come that nobody has evaluated yet. Others are evaluated
+// with the rest.
+const mostArrivals = 64
+
+// arrive is told of a part by whoever fetches, and waits for nobody: others may be waiting for the
+// same fetch, which may go on when the query has ended.
+func (f *fetches) arrive(one arrival) {
 	select {
-	case <-got.ready:
-		return
+	case f.arrived <- one:
 	default:
 	}
+}
+
+// wait waits for a selection, and notes for how long. Meanwhile what has come is evaluated. What
+// still waits once all has come is evaluated with the rest.
+func (f *fetches) wait(got *fetched, turn func(samples int64) (done func(), err error)) {
 	start := time.Now()
-	<-got.ready
-	f.waited += time.Since(start)
+	defer func() { f.waited += time.Since(start) }()
+	for {
+		select {
+		case <-got.ready:
+			return
+		default:
+		}
+		select {
+		case <-got.ready:
+			return
+		case one := <-f.arrived:
+			f.evaluate(one, turn)
+		}
+	}
+}
+
+// evaluate evaluates what reads nothing but a part that has come.
+func (f *fetches) evaluate(one arrival, turn func(samples int64) (done func(), err error)) {
+	done, err := turn(one.part.Sel.NumSamples())
+	if err != nil {
+		return
+	}
+	defer done()
+	began := time.Now()
+	if steps := f.ahead.Evaluate(f.ctx, one.window, one.part); steps > 0 {
+		f.took = append(f.took, plan.Ahead{From: one.part.MinT, To: one.part.MaxT, Steps: steps, Began: began, Ended: time.Now()})
+	}
 }
 
 // waitedFor is how long was waited for selections since it was asked last.
@@ -211,30 +254,5 @@ func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetch
 			return nil
 		}
 		return f.of[v.PosRange]
-	}
-}
-
-// aheadOf is who evaluates a query while its samples are on their way. The zero value evaluates none.
-type aheadOf struct {
-	*ahead.Runner
-	lease *memory.Lease
-}
-
-// beginAhead begins to evaluate the plan ahead, if the order of rows means nothing. Statistics and
-// GPUs are for those who evaluate all at once.
-func (q *query) beginAhead() {
-	if q.request.Mode != Auto && q.request.Mode != CPU || q.request.Statistics || !q.mayReorder() {
-		return
-	}
-	if a := q.accelerator(); a != nil && a.suitsAny(q.plan.Node) {
-		return
-	}
-	f := q.fetches
-	// Nobody waits for it, so it takes no memory from those who do wait.
-	lease := q.e.opts.Memory.SpareLease(memory.Evaluation)
-	job := q.job()
-	job.Budget = operator.NewBudget(f.ctx, q.e.opts.MaxMemory, lease)
-	if of := q.e.cpu.Ahead(job); of != nil {
-		f.ahead = aheadOf{ahead.New(f.ctx, of, q.e.Turn), lease}
 	}
 }

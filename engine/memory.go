@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -75,7 +75,7 @@ type meteredSet struct {
 	brought int64 // samples of the series read so far, at most
 	window  bool  // whether it is a range selector
 	from    int64 // samples that were counted before the first series; -1 before that
-	point   yield.Point
+	point   parallel.Watch
 }
 
 // read counts a series that is about to be read. A histogram counts as many samples as it

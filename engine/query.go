@@ -20,7 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -62,8 +62,7 @@ type query struct {
 	matrix  *plan.Matrix  // the result, where it is that of executors
 	lease   *memory.Lease // of what the query holds until it is closed
 	budget  *operator.Budget
-	// tookAhead is what was evaluated while samples were on their way.
-	tookAhead []plan.Ahead
+	took    []plan.Ahead // what was evaluated while samples were on their way
 }
 
 // newQuery makes the query of a request.
@@ -146,7 +145,7 @@ func (q *query) run(ctx context.Context) *promql.Result {
 		return q.Query.Exec(ctx)
 	}
 	var res *promql.Result
-	err := rescue.Do(func() (err error) {
+	err := parallel.Rescue(func() (err error) {
 		res, err = q.onExecutors(ctx)
 		return err
 	})
@@ -215,7 +214,7 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 	if a := q.accelerator(); a != nil {
 		job.Accelerator, job.Forced = a, q.request.Mode == GPU
 	}
-	job.Budget, job.CountSamples = q.budget, q.request.Statistics
+	job.Budget, job.CountSamples, job.Ahead = q.budget, q.request.Statistics, q.fetches.ahead
 	if q.remembers() {
 		job.Results = q.e.results
 	}

@@ -24,11 +24,8 @@ func newTurns() *semaphore.Weighted {
 
 // inTurn has executors evaluate the query when its turn has come.
 func (q *query) inTurn(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
-	samples := q.samplesOf(job.Node)
-	// Before its turn, as what is evaluated ahead has turns of its own.
-	job.Ahead, q.tookAhead = q.fetches.ahead.End()
 	if q.e.opts.GPUs == nil { // which have a queue of their own
-		done, err := q.e.Turn(ctx, samples)
+		done, err := q.e.Turn(ctx, q.samplesOf(job.Node))
 		if err != nil {
 			return nil, err
 		}

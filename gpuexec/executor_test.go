@@ -222,7 +222,7 @@ const mixedZeros = "not on the GPU: a quantile depends on how zeros of either si
 // random grids.
 func TestExecutor(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
-	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Slots: 3})
+	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
 	defer func(most float64) { sortedMost = most }(sortedMost)
@@ -282,7 +282,7 @@ func TestBefore1970(t *testing.T) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	x, cpu := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Slots: 3}), cpuexec.New(cpuexec.Options{})
+	x, cpu := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20}), cpuexec.New(cpuexec.Options{})
 	for _, f := range testFunctions {
 		if strings.HasPrefix(f, "ts_of") || f == "timestamp" {
 			job := jobOver(aggregation("max", f, 60_000, 0, nil, []string{"job"}, false), plan.Grid{Start: -500_000, Interval: 60_000, Steps: 16}, sel)

@@ -22,7 +22,6 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -56,10 +55,8 @@ func TestEveryFault(t *testing.T) {
 		x, err := New(dev, cpuexec.New(cpuexec.Options{}), o)
 		if err == nil {
 			var got *plan.Matrix
-			if runErr = x.Keep(t.Context(), sel); runErr == nil {
-				x.Forget(sel)
-				got, runErr = x.Run(t.Context(), job)
-			}
+			x.Forget(sel)
+			got, runErr = x.Run(t.Context(), job)
 			if runErr != nil {
 				got, err = x.Run(t.Context(), job) // as if nothing had happened
 			}
@@ -134,27 +131,8 @@ func TestTooLittleMemory(t *testing.T) {
 		var u *pipeline.Unsuited
 		require.ErrorAs(t, err, &u)
 		require.Equal(t, reason, u.Reason)
-		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), resident.ErrNoRoom)
 		require.NoError(t, x.Close())
 	}
-}
-
-// bigSelection holds some MB of chunks.
-func bigSelection(t *testing.T) *selection.Selection {
-	b := selection.NewBuilder(0)
-	r := rand.New(rand.NewPCG(1, 9))
-	ts, vs := make([]int64, 10_000), make([]float64, 10_000)
-	for i := range ts {
-		ts[i], vs[i] = int64(i+1)*1000, r.Float64()
-	}
-	data := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
-	for i := range 100 {
-		b.Series(labels.FromStrings("i", fmt.Sprintf("%03d", i)))
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], data))
-	}
-	s, err := b.Finish()
-	require.NoError(t, err)
-	return s
 }
 
 // TestUnsuited: windows that are not on the GPU are told.
@@ -217,10 +195,7 @@ func TestCorruptChunk(t *testing.T) {
 		require.NoError(t, err)
 		discarded := false
 		sel.SetDiscard(func() { discarded = true })
-		for _, keep := range []bool{false, true} {
-			if keep {
-				require.NoError(t, x.Keep(t.Context(), sel))
-			}
+		for range 2 { // the chunks are on the device at the second time
 			discarded = false
 			_, err = x.Run(t.Context(), jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), faultGrid, sel))
 			var ce *selection.CorruptError
@@ -234,7 +209,7 @@ func TestCorruptChunk(t *testing.T) {
 	}
 }
 
-// TestResident: answers over a selection that is kept on the device are the same.
+// TestResident: answers over a selection that is on the device already are the same.
 func TestResident(t *testing.T) {
 	x := executor(t, Options{Memory: 24 << 20, Staging: 1 << 20})
 	r := rand.New(rand.NewPCG(61, 62))
@@ -246,8 +221,6 @@ func TestResident(t *testing.T) {
 			require.EqualError(t, err, mixedZeros)
 			continue
 		}
-		require.NoError(t, x.Keep(t.Context(), sel))
-		require.NoError(t, x.Keep(t.Context(), sel))
 		got, err := x.Run(t.Context(), job)
 		require.NoError(t, err)
 		same(t, want, got, true, f)
@@ -278,6 +251,7 @@ func TestCorruptAlike(t *testing.T) {
 		grid := plan.Grid{Start: minT, Interval: max(1, (maxT-minT)/20), Steps: 22}
 		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[(fused[true]+fused[false])%2] // not fused, or fused
 		job := jobOver(aggregation("max", "last_over_time", width, 0, nil, nil, false), grid, sel)
+		job.CountSamples = false
 		want, wantErr := cpu.Run(t.Context(), job)
 		var stages pipeline.Stages
 		got, err := x.RunStages(t.Context(), job, &stages)

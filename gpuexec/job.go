@@ -40,7 +40,7 @@ type job struct {
 	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a place
 	kept   layout.Section // uint32, one a map and place
-	reads  layout.Section // uint64, two a step: samples in the windows, and those no earlier step had
+	reads  layout.Section // uint64, two a step: see offload.Results; empty where nobody asks for them
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
@@ -53,7 +53,7 @@ func productOf(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
 		j.maps = append(j.maps, mapOf(m))
 	}
 	j.panes = j.f.panes(j.steps)
-	j.fuses = j.panes == nil && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+	j.fuses = j.panes == nil && !l.CountSamples && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	if l.Aggregate == nil {
 		return &rows{job: j}
 	}
@@ -84,7 +84,11 @@ func (j *job) divide() (r layout.Room, err error) {
 func (j *job) takeNotes() {
 	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
 	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
-	j.reads = j.Take(2 * 8 * j.l.Grid.Steps)
+	counted := 0
+	if j.l.CountSamples {
+		counted = j.l.Grid.Steps
+	}
+	j.reads = j.Take(2 * 8 * counted)
 }
 
 // place finds the layout of a job whose product has taken its memory.
@@ -107,20 +111,14 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-// Compute implements pipeline.Program: windows, the maps of their values, and counting what they
-// read.
-func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
-	if err := j.windows(q, b); err != nil {
-		return err
-	}
-	n, at := j.steps.Count, j.At(j.reads)
-	return q.StepReads(b.Out.Reads, b.Tiles, n, at, at+cuda.Pointer(8*n))
-}
+// Compute implements pipeline.Program.
+func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error { return j.windows(q, b, j.At(j.reads)) }
 
-// windows puts the windows of a batch, and the maps of their values, on the queue.
-func (j *job) windows(q launch.Queue, b *pipeline.Batch) error {
+// windows puts the windows of a batch on the queue, counting what they read, and the maps of their
+// values.
+func (j *job) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
 	b.Out = launch.Output{
-		Values: b.At(b.Output.Windows), Reads: b.At(b.Output.Reads),
+		Values: b.At(b.Output.Windows),
 		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
 	}
 	if j.stay.Size > 0 {
@@ -130,6 +128,12 @@ func (j *job) windows(q launch.Queue, b *pipeline.Batch) error {
 	steps.PerThread = j.PerThread(b.Part, steps.Count)
 	if err := j.window(q, b, steps); err != nil {
 		return err
+	}
+	if j.l.CountSamples {
+		fresh := reads + cuda.Pointer(8*steps.Count)
+		if err := q.Window("window_reads", &b.Batch, steps, j.l.Window.Func.Instant, reads, fresh); err != nil {
+			return err
+		}
 	}
 	return j.apply(q, b)
 }
@@ -151,7 +155,7 @@ func (j *job) note(fetched []byte, r *offload.Results) {
 		}
 	}
 	reads := slices.Clone(pipeline.View[int64](j.Job, fetched, j.reads))
-	r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
+	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
 }
 
 // bySeries copies what is at the place of each series, in the order of the series.

@@ -34,11 +34,16 @@ func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupAccumulate(d.Out.Values, p.steps.Count, d.Groups, p.op, p.At(p.all))
+	g, k := &d.Groups, launch.Kernel("group_accumulate_squares")
+	if g.Few() {
+		k = "group_accumulate"
+	}
+	return q.PerStep(k, p.steps.Count, g.Count, d.Out.Values, p.steps.Count, g.Groups, g.Starts, g.Count, p.op, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
-	return p.Queue(c, s).GroupResult(p.At(p.all), uint64(p.cells()), p.op, p.At(p.values))
+	n := uint64(p.cells())
+	return p.Queue(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
 }
 
 func (p *states) Results(fetched []byte, o *offload.Outcome) error {
@@ -51,9 +56,10 @@ func (p *states) Results(fetched []byte, o *offload.Outcome) error {
 // step.
 type heaps struct {
 	*job
-	bottom               bool
-	slots                layout.Section
-	keys, places, filled layout.Section
+	bottom       bool
+	slots        layout.Section // uint32: group g has places for slots[g+1]-slots[g] elements at every step
+	keys, places layout.Section // float64 and uint32, steps a slot
+	filled       layout.Section // uint32 a group and step, elements of the heap
 }
 
 // elements is how many all heaps of a step may have together.
@@ -84,9 +90,9 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupRank(d.Out.Values, p.steps.Count, d.Groups, p.bottom, uint32(d.Base), launch.Heaps{
-		Slots: p.At(p.slots), Keys: p.At(p.keys), Places: p.At(p.places), Filled: p.At(p.filled),
-	})
+	g, n := &d.Groups, p.steps.Count
+	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Count, g.Few(), p.bottom, uint32(d.Base),
+		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
 func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
@@ -154,11 +160,12 @@ type rows struct{ *job }
 // words is the number of words of a series' bitmap.
 func (p *rows) words() int { return (p.l.Grid.Steps + 63) / 64 }
 
-// tileBytes is what a tile takes besides its values on the device, bitmaps and the counts of each
-// step, which a batch has once, and what of it is copied back, with the counts of each series.
+// tileBytes is what a tile takes besides its windows on the device, rows, bitmaps and the counts of
+// each step, which a batch has once, and what of it is copied back besides the rows, with the counts of
+// each series.
 func (p *rows) tileBytes() (rest, back int) {
 	bitmaps := 8 * layout.Lanes * p.words()
-	return bitmaps + 16*p.l.Grid.Steps, bitmaps + layout.Lanes*int(unsafe.Sizeof(abi.SeriesCounts{}))
+	return bitmaps + (8*layout.Lanes+16)*p.l.Grid.Steps, bitmaps + layout.Lanes*int(unsafe.Sizeof(abi.SeriesCounts{}))
 }
 
 // Place implements pipeline.Product. Nothing is fetched at the end.
@@ -179,37 +186,41 @@ func (p *rows) Place() error {
 // Results implements pipeline.Product.
 func (p *rows) Results([]byte, *offload.Outcome) error { return nil }
 
-// stepReads are where the counts of each step of a batch are, behind its bitmaps.
-func (p *rows) stepReads(b *pipeline.Batch) cuda.Pointer {
-	return b.At(b.Output.Rest) + cuda.Pointer(8*layout.Lanes*p.words()*len(b.Sizes))
+// rest is where the rows of a batch are, its bitmaps, and the counts of each step.
+func (p *rows) rest(b *pipeline.Batch) (rows, present, reads cuda.Pointer) {
+	rows = b.At(b.Output.Rest)
+	present = rows + cuda.Pointer(8*layout.Lanes*p.l.Grid.Steps*len(b.Sizes))
+	return rows, present, present + cuda.Pointer(8*layout.Lanes*p.words()*len(b.Sizes))
 }
 
 // Compute implements pipeline.Program. What each step reads is counted batch by batch.
 func (p *rows) Compute(q launch.Queue, b *pipeline.Batch) error {
-	if err := p.windows(q, b); err != nil {
-		return err
+	_, _, reads := p.rest(b)
+	if p.reads.Size > 0 {
+		if err := q.Context.Set(reads, 0, uint64(p.reads.Size), q.Stream); err != nil {
+			return err
+		}
 	}
-	n, at := p.steps.Count, p.stepReads(b)
-	if err := q.Context.Set(at, 0, uint64(16*n), q.Stream); err != nil {
-		return err
-	}
-	return q.StepReads(b.Out.Reads, b.Tiles, n, at, at+cuda.Pointer(8*n))
+	return p.windows(q, b, reads)
 }
 
-// Reduce implements pipeline.Program. The rows go where the counts were that Compute has looked at.
+// Reduce implements pipeline.Program.
 func (p *rows) Reduce(q launch.Queue, b *pipeline.Batch) error {
-	return q.SeriesRows(b.Out.Values, b.Tiles, p.steps.Count, b.Out.Reads, b.At(b.Output.Rest))
+	rows, present, _ := p.rest(b)
+	n := p.steps.Count
+	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), rows, present)
 }
 
 // Back implements pipeline.Program.
 func (p *rows) Back(b *pipeline.Batch) pipeline.Back {
 	counts := int(unsafe.Sizeof(abi.SeriesCounts{}))
+	rows, present, reads := p.rest(b)
 	return pipeline.Back{
-		Rows: []cuda.Pointer{b.At(b.Output.Reads)}, Width: p.l.Grid.Steps,
+		Rows: []cuda.Pointer{rows}, Width: p.l.Grid.Steps,
 		Rest: []pipeline.Memory{
-			{At: b.At(b.Output.Rest), Size: 8 * p.words() * len(b.Series)},
+			{At: present, Size: 8 * p.words() * len(b.Series)},
 			{At: p.At(p.counts) + cuda.Pointer(b.Base*counts), Size: counts * len(b.Series)},
-			{At: p.stepReads(b), Size: 16 * p.l.Grid.Steps},
+			{At: reads, Size: p.reads.Size},
 		},
 	}
 }
@@ -220,6 +231,6 @@ func (p *rows) Consume(_ *pipeline.Batch, r *pipeline.Returned) error {
 	return p.Hand(&offload.Rows{
 		Values: r.Values, Each: r.Each, Release: r.Release,
 		Present: [][]uint64{layout.Of[uint64](r.Rest[0])}, Counts: layout.Of[offload.SeriesCounts](r.Rest[1]),
-		All: reads[:p.l.Grid.Steps], Fresh: reads[p.l.Grid.Steps:],
+		All: reads[:len(reads)/2], Fresh: reads[len(reads)/2:],
 	})
 }

@@ -110,8 +110,6 @@ func TestStays(t *testing.T) {
 	x.Forget(one)
 	forgotten := check(t, x, jobOver(node, overAll(0, 6), one), "forgotten")
 	require.Equal(t, first.CopiedBytes, forgotten.CopiedBytes)
-	require.NoError(t, x.Keep(t.Context(), both))
-	require.NoError(t, x.Keep(t.Context(), both))
 
 	// What nobody has any more does not hold memory.
 	held, _ := x.Store.Used()
@@ -160,7 +158,7 @@ func TestLittleRoom(t *testing.T) {
 	x.Store.Clear()
 	var all []*resident.Block // with none left for slabs
 	for n := 4 << 20; n >= 256; {
-		if b := resident.AddTables(x.Store, x, n); b != nil {
+		if b := resident.Add(x.Store, x, n); b != nil {
 			all = append(all, b)
 		} else {
 			n /= 2
@@ -274,8 +272,8 @@ func TestResidencyModel(t *testing.T) {
 		tiles[k] = stretchOf(t, 70, k*2, 2)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		memory := rapid.Uint64Range(3<<20, 8<<20).Draw(rt, "memory")
-		x, err := New(dev, cpuexec.New(cpuexec.Options{}), Options{Memory: memory, Staging: 64 << 10, Slots: 3})
+		memory := rapid.Uint64Range(4<<20, 10<<20).Draw(rt, "memory")
+		x, err := New(dev, cpuexec.New(cpuexec.Options{}), Options{Memory: memory, Staging: 64 << 10})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, x.Close()) }()
 		var sel *selection.Selection
@@ -287,16 +285,12 @@ func TestResidencyModel(t *testing.T) {
 				require.NoError(t, err)
 				sel = joined
 			}
-			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
 			case 0:
 				x.Forget(sel)
 			case 1:
-				if err := x.Keep(t.Context(), sel); err != nil {
-					require.ErrorIs(t, err, resident.ErrNoRoom)
-				}
-			case 2:
 				sel = sel.WithMemos(int64(40*from) * 60_000)
-			case 3:
+			case 2:
 				sel = sel.Slice(int64(40*from)*60_000, int64(40*(from+1))*60_000)
 				if sel.NumSeries() == 0 {
 					sel = nil

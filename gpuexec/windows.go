@@ -104,10 +104,12 @@ func mapOf(m *plan.Map) deviceMap {
 
 // apply puts the maps of a batch's values on a stream.
 func (j *job) apply(q launch.Queue, d *pipeline.Batch) error {
-	each := j.Places() * int(unsafe.Sizeof(uint32(0)))
+	const length = uint32(64) // steps of a thread
+	each, n := j.Places()*int(unsafe.Sizeof(uint32(0))), j.steps.Count
 	for i, m := range j.maps {
 		kept := j.At(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
-		if err := q.MapValues(d.Out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
+		err := q.PerSeries("map_values", d.Tiles, n, length, d.Out.Values, d.Tiles, n, length, m.f, m.truth, m.a, m.b, kept)
+		if err != nil {
 			return err
 		}
 	}

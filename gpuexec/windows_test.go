@@ -53,6 +53,7 @@ func TestFused(t *testing.T) {
 		x.FusedLongest = []float64{0, 1, 1e6}[r.IntN(3)]
 		what := fmt.Sprintf("round %d: %s of %d ms every %d ms, %d steps, up to %g chunks", round, name, width, interval, grid.Steps, x.FusedLongest)
 		job := jobOver(aggregation("sum", name, width, r.Int64N(2)*100_000, nil, []string{"job"}, r.IntN(2) == 0), grid, sel)
+		job.CountSamples = r.IntN(4) == 0
 		want, wantErr := cpu.Run(t.Context(), job)
 		var stages pipeline.Stages
 		got, err := x.RunStages(t.Context(), job, &stages)
@@ -63,6 +64,7 @@ func TestFused(t *testing.T) {
 		require.NoError(t, err, what)
 		same(t, want, got, functions[name].GPU.Kernel != abi.ByOperator || name == "min_over_time" || name == "max_over_time", what)
 		if stages.Fused {
+			require.False(t, job.CountSamples, what)
 			ran[name]++
 		}
 	}
@@ -104,6 +106,7 @@ func TestFusedResets(t *testing.T) {
 			require.NoError(t, err)
 			for _, name := range []string{"rate", "increase", "delta"} {
 				job := jobOver(aggregation("max", name, 600_000, 0, nil, []string{"instance"}, false), plan.Grid{Start: 300_000, Interval: 600_000, Steps: 17}, sel)
+				job.CountSamples = false
 				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)
 				var stages pipeline.Stages
@@ -279,7 +282,7 @@ func TestTable(t *testing.T) {
 // grids, one step included; ties, zeros of either sign and NaN included.
 func TestProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
-	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Slots: 3})
+	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
 	defer func(most float64) { sortedMost = most }(sortedMost)

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -179,7 +179,7 @@ func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection,
 		p.ms = ms
 		p := p
 		g.Go(func() error {
-			return rescue.Do(func() (err error) {
+			return parallel.Rescue(func() (err error) {
 				sels[i], err = c.fetchOnly(gctx, p, all)
 				return err
 			})

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
@@ -159,7 +159,7 @@ func (c *Client) confirm(ctx context.Context) <-chan confirmed {
 	out := make(chan confirmed, 1)
 	go func() {
 		var got confirmed
-		got.err = rescue.Do(func() (err error) {
+		got.err = parallel.Rescue(func() (err error) {
 			got.labels, err = c.external.Confirm(ctx)
 			return err
 		})
@@ -213,7 +213,7 @@ func (c *Client) seekWitness() {
 		return
 	}
 	c.running.Go(func() {
-		if err := rescue.Do(func() error { c.findWitness(now); return nil }); err != nil {
+		if err := parallel.Rescue(func() error { c.findWitness(now); return nil }); err != nil {
 			c.log.Error("looking for a series by which to tell external labels panicked; please report this", "err", err)
 		}
 	})

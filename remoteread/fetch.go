@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -66,7 +66,7 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		p.span = spans[i]
 		p := p
 		g.Go(func() error {
-			return rescue.Do(func() (err error) {
+			return parallel.Rescue(func() (err error) {
 				if parts[i], err = c.fetchPiece(gctx, question{piece: p}, all); err == nil && p.fetch.Came != nil {
 					p.fetch.Came(selection.Part{Sel: parts[i], MinT: p.mint, MaxT: p.maxt})
 				}

@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/progress"
-	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -263,7 +263,7 @@ func TestPanicIsAnError(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{Piece: 40 * time.Second, Retries: -1})
 	c.http = &http.Client{Transport: panicking{}}
 	_, _, err := c.Fetch(t.Context(), 0, 200_000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}, selection.Fetch{})
-	var p *rescue.Panic
+	var p *parallel.Panic
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "a bug", p.Value)
 }

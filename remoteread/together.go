@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -111,7 +111,7 @@ func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel 
 			one.q.span = spans[k]
 			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, sh: &share{of: one.all}})
 		}
-		g.Go(func() error { return rescue.Do(func() error { c.inTurn(ctx, rides[k]); return nil }) })
+		g.Go(func() error { return parallel.Rescue(func() error { c.inTurn(ctx, rides[k]); return nil }) })
 	}
 	if err := g.Wait(); err != nil {
 		c.log.Error("A request for many selectors panicked; please report this", "err", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -53,7 +53,7 @@ func (r *run) groupSeries() (*groups, error) {
 		return nil, err
 	}
 	g, err := selection.SeriesNoteOrError(r.sel.Notes(), r.Grouping.key(), func() (*groups, error) {
-		watch := &yield.Watch{Ctx: r.ctx}
+		watch := &parallel.Watch{Ctx: r.ctx}
 		defer watch.Leave()
 		g := r.Grouping.groups(watch, series)
 		if watch.Now() != nil {
@@ -72,7 +72,7 @@ func (r *run) groupSeries() (*groups, error) {
 
 // groups are those of series. Without a grouping each series is one. Once the watch has ended they
 // are of no use.
-func (g *Grouping) groups(watch *yield.Watch, series []labels.Labels) *groups {
+func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups {
 	all := &groups{labels: series, members: make([]int32, len(series)), groupOf: make([]int32, len(series))}
 	if g == nil {
 		for i := range all.groupOf {
@@ -109,7 +109,7 @@ func (g *Grouping) groups(watch *yield.Watch, series []labels.Labels) *groups {
 
 // distinct returns the labels of the groups of series, in order, and puts the group of each series
 // into of.
-func (g *Grouping) distinct(watch *yield.Watch, series []labels.Labels, of []int32) []labels.Labels {
+func (g *Grouping) distinct(watch *parallel.Watch, series []labels.Labels, of []int32) []labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	var all []labels.Labels
 	var key []byte
@@ -139,7 +139,7 @@ func (g *Grouping) distinct(watch *yield.Watch, series []labels.Labels, of []int
 	for k := range order {
 		order[k] = int32(k)
 	}
-	slices.SortFunc(order, yield.Comparing(watch, func(a, b int32) int { return labels.Compare(all[a], all[b]) }))
+	slices.SortFunc(order, parallel.Comparing(watch, func(a, b int32) int { return labels.Compare(all[a], all[b]) }))
 	sorted, place := make([]labels.Labels, len(all)), make([]int32, len(all))
 	for at, k := range order {
 		sorted[at], place[k] = all[k], int32(at)

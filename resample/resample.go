@@ -29,7 +29,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
@@ -93,7 +93,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 			Plan: p, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
-		err := rescue.Do(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
+		err := parallel.Rescue(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
 		var again *selection.Again
 		switch {
 		case err == nil:
@@ -170,7 +170,7 @@ func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
 			parts[i], warnings[i], err = selection.FromSeriesSet(ctx, querier.Select(ctx, true, hints, ms...), 0)
 			return err
 		}
-		g.Go(func() error { return rescue.Do(get) })
+		g.Go(func() error { return parallel.Rescue(get) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection/samples"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -227,7 +227,7 @@ func (s *Selection) normalise(ctx context.Context) error {
 		order[i] = i
 	}
 	merged := samples.NewWriter(ctx, len(s.slabs), 0)
-	slices.SortStableFunc(order, yield.Comparing(&merged.Watch, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) }))
+	slices.SortStableFunc(order, parallel.Comparing(&merged.Watch, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) }))
 
 	out := Selection{slabs: s.slabs, chunks: make([]Chunk, 0, len(s.chunks))}
 	for k := 0; k < len(order); {

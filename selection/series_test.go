@@ -421,6 +421,22 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// TestCompactLittle: what would hardly save memory is not copied.
+func TestCompactLittle(t *testing.T) {
+	b := NewBuilder(0)
+	data := append([]byte{0, 1}, make([]byte, 64<<10)...)
+	b.Series(name(0))
+	for k := range int64(400) {
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, k*10, k*10, data))
+	}
+	s := finish(t, b)
+	last := s.Slab(s.NumSlabs() - 1)
+	require.Less(t, 2*len(last.Bytes()), cap(last.Bytes()))
+	require.Same(t, s, s.Compact(0.5))
+	few := s.Slice(3980, 3990)
+	require.Less(t, few.Compact(0.5).SizeBytes(), few.SizeBytes())
+}
+
 // TestSamplesAbout: where all series have as many samples, their number is right, of all chunks that
 // the time touches.
 func TestSamplesAbout(t *testing.T) {

@@ -201,8 +201,8 @@ func (s *Selection) cutChunk(to *samples.Writer, i int, c Chunk, mint, maxt int6
 
 // Compact returns a selection of the same chunks in which every slab is used to at
 // least the given share: the chunks of others are copied into slabs that fit. It is s
-// itself if nothing is to be copied and its chunks are in one table; a copy calls what s calls on
-// Discard.
+// itself if its chunks are in one table and that would free little: less than a fifth of what
+// slabs used to the share would leave empty. A copy calls what s calls on Discard.
 func (s *Selection) Compact(share float64) *Selection {
 	s = s.flat()
 	used := make([]int64, len(s.slabs))
@@ -212,14 +212,18 @@ func (s *Selection) Compact(share float64) *Selection {
 	out := *s
 	out.slabs = nil
 	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
+	total, free := int64(0), int64(0)
 	for k, l := range s.slabs {
 		number[k] = -1
-		if float64(used[k]+slab.Pad) >= share*float64(cap(l.Bytes())) {
+		total += l.SizeBytes()
+		if float64(used[k]+slab.Pad) >= share*float64(l.SizeBytes()) {
 			number[k] = len(out.slabs)
 			out.slabs = append(out.slabs, l)
+		} else {
+			free += l.SizeBytes() - used[k] - slab.Pad
 		}
 	}
-	if len(out.slabs) == len(s.slabs) {
+	if len(out.slabs) == len(s.slabs) || float64(free) < (1-share)/5*float64(total) {
 		return s
 	}
 	out.chunks = slices.Clone(s.chunks)

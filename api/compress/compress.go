@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 const (
@@ -171,7 +171,7 @@ func (s *sink) Write(p []byte) (n int, err error) {
 	if s.broken.Load() {
 		return 0, errBroken
 	}
-	err = rescue.Do(func() (err error) {
+	err = parallel.Rescue(func() (err error) {
 		n, err = s.ResponseWriter.Write(p)
 		return err
 	})

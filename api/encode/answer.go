@@ -20,8 +20,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/stats"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -183,36 +184,38 @@ func (a *Answer) encode(i int) *[]byte {
 // reaches who ranges over them, when none is encoded any more.
 func (a *Answer) encoded() iter.Seq[*[]byte] {
 	return func(yield func(*[]byte) bool) {
-		pieces := len(a.cuts) - 1
-		if min(a.cores, pieces) < 2 {
-			for i := range pieces {
+		n := len(a.cuts) - 1
+		if min(a.cores, n) < 2 {
+			for i := range n {
 				if !yield(a.encode(i)) {
 					return
 				}
 			}
 			return
 		}
-		var wg sync.WaitGroup
-		var panics rescue.Catcher
+		var pieces errgroup.Group
 		quit, ahead := make(chan struct{}), make(chan chan *[]byte, a.cores)
-		defer panics.Rethrow()
-		defer wg.Wait()
-		defer close(quit)
-		wg.Go(func() {
+		defer func() {
+			close(quit)
+			if err := pieces.Wait(); err != nil {
+				panic(err)
+			}
+		}()
+		pieces.Go(func() error {
 			defer close(ahead)
-			for i := range pieces {
+			for i := range n {
 				piece := make(chan *[]byte, 1)
 				select {
 				case ahead <- piece:
 				case <-quit:
-					return
+					return nil
 				}
-				wg.Go(func() {
+				pieces.Go(func() error {
 					defer close(piece)
-					defer panics.Catch()
-					piece <- a.encode(i)
+					return parallel.Rescue(func() error { piece <- a.encode(i); return nil })
 				})
 			}
+			return nil
 		})
 		for piece := range ahead {
 			b, ok := <-piece

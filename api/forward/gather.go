@@ -10,14 +10,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // listAnswer is what a server answered to a request for a list.
@@ -55,16 +55,18 @@ func (f *Forwarder) gather() http.Handler {
 		lease := f.o.Memory.Lease(memory.Answers)
 		defer lease.Release()
 		answers := make([]*listAnswer, len(forwards))
-		var wg sync.WaitGroup
-		var panics rescue.Catcher
+		var asks errgroup.Group
 		for i, h := range forwards {
-			wg.Go(func() {
-				defer panics.Catch()
-				answers[i] = ask(h, r, body, lease, f.o.MaxListBytes/int64(len(forwards)))
+			asks.Go(func() error {
+				return parallel.Rescue(func() error {
+					answers[i] = ask(h, r, body, lease, f.o.MaxListBytes/int64(len(forwards)))
+					return nil
+				})
 			})
 		}
-		wg.Wait()
-		panics.Rethrow()
+		if err := asks.Wait(); err != nil {
+			panic(err)
+		}
 		f.respondList(w, r, answers, limit)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 )
 
@@ -97,7 +97,7 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 				g.Metrics.panics.Inc()
 				stack := debug.Stack()
 				if err, ok := p.(error); ok {
-					var thrown *rescue.Panic
+					var thrown *parallel.Panic
 					if errors.As(err, &thrown) {
 						p, stack = thrown.Value, thrown.Stack
 					}
@@ -138,7 +138,7 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 
 // NotePanic counts and logs the panic that err comes from, if it does.
 func (g *Guard) NotePanic(err error) {
-	var p *rescue.Panic
+	var p *parallel.Panic
 	if errors.As(err, &p) {
 		g.Metrics.panics.Inc()
 		g.Logger.Error("a query panicked; please report this", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/promwarp/promwarp/api/table"
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -12,7 +12,7 @@ import (
 // tableOf is a result as a table, with a column for each aggregate. It refers to the result's
 // values, and is of no use once ctx has ended.
 func tableOf(ctx context.Context, r *resample.Result, warnings []string) *table.Table {
-	t := &table.Table{Times: r.Grid.Labels, Warnings: warnings, Nullable: r.Fill.Filling == resample.FillNull, Watch: yield.Watch{Ctx: ctx}}
+	t := &table.Table{Times: r.Grid.Labels, Warnings: warnings, Nullable: r.Fill.Filling == resample.FillNull, Watch: parallel.Watch{Ctx: ctx}}
 	for i := range r.Aggregates {
 		t.Columns = append(t.Columns, r.Aggregates[i].Text)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/queue"
-	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/planner"
 )
 
@@ -182,7 +182,7 @@ func Classify(err error) (code int, typ string) {
 		syntax   *parser.ParseErr
 		syntaxes parser.ParseErrors
 		rejected *queue.Rejected
-		panicked *rescue.Panic
+		panicked *parallel.Panic
 		beyond   *planner.LimitError
 	)
 	switch {

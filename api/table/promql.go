@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -20,7 +20,7 @@ const ValueColumn = "value"
 // Of returns a PromQL answer as a table, which is of no use once ctx has ended. It refers to the values of a *plan.Matrix, and copies
 // others. Native histograms are no numbers: the error is a *resample.Error.
 func Of(ctx context.Context, v parser.Value) (*Table, error) {
-	t := &Table{Columns: []string{ValueColumn}, Single: true, Watch: yield.Watch{Ctx: ctx}}
+	t := &Table{Columns: []string{ValueColumn}, Single: true, Watch: parallel.Watch{Ctx: ctx}}
 	switch v := v.(type) {
 	case *plan.Matrix:
 		t.Times = make([]int64, v.Grid.Steps)

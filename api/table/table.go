@@ -25,7 +25,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -44,7 +44,7 @@ type Table struct {
 	// Copied is the memory in bytes of what the table does not share with the answer.
 	Copied int64
 	// Watch ends what goes over all series before anything is written.
-	Watch yield.Watch
+	Watch parallel.Watch
 }
 
 // Series are the cells of one set of labels.

@@ -40,12 +40,12 @@ type Selector struct {
 }
 
 // AddFiles adds what is in files.
-func (s *Selector) AddFiles(files []disk.File) {
+func (s *Selector) AddFiles(files []*disk.File) {
 	var all tile.Spans
 	for _, f := range files {
-		s.DiskBytes += f.Size
+		s.DiskBytes += f.Size()
 		for _, covered := range f.Covered {
-			all = all.With(tile.Span{From: covered.From, To: covered.To})
+			all = all.With(covered.Span)
 		}
 	}
 	s.Disk = all.Pairs()

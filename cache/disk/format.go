@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/encoding"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -33,15 +33,17 @@ import (
 // little-endian. Checksums are CRC-32C. It is written from front to back, so a
 // file that has an end has everything.
 
-// footer is the end of a file.
+// footer is the end of a file, as it lies there.
 type footer struct {
-	identity  [16]byte // of the source that the samples are from
-	seq       uint64   // number of the file, which its name says, too
-	size      uint64   // bytes of the whole file
-	seriesLen uint64
-	headLen   uint32
-	seriesSum uint32
-	headSum   uint32
+	Magic     [8]byte
+	Identity  [16]byte // of the source that the samples are from
+	Seq       uint64   // number of the file, which its name says, too
+	Size      uint64   // bytes of the whole file
+	SeriesLen uint64
+	HeadLen   uint32
+	SeriesSum uint32
+	HeadSum   uint32
+	Sum       uint32 // of all before it
 }
 
 const (
@@ -55,17 +57,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-func (f *footer) append(b []byte) []byte {
-	start := len(b)
-	b = append(b, magic...)
-	b = append(b, f.identity[:]...)
-	b = binary.LittleEndian.AppendUint64(b, f.seq)
-	b = binary.LittleEndian.AppendUint64(b, f.size)
-	b = binary.LittleEndian.AppendUint64(b, f.seriesLen)
-	b = binary.LittleEndian.AppendUint32(b, f.headLen)
-	b = binary.LittleEndian.AppendUint32(b, f.seriesSum)
-	b = binary.LittleEndian.AppendUint32(b, f.headSum)
-	return binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
+// seal fills in what says that f is a footer, and returns it as it lies in a file.
+func (f *footer) seal() []byte {
+	copy(f.Magic[:], magic)
+	b, _ := binary.Append(nil, binary.LittleEndian, f)
+	f.Sum = checksum(b[:footerSize-4])
+	return binary.LittleEndian.AppendUint32(b[:footerSize-4], f.Sum)
 }
 
 // errNotOurs is the error of a file that another program has written, or that
@@ -78,30 +75,19 @@ func parseFooter(b []byte) (f footer, err error) {
 		return f, errNotOurs
 	}
 	b = b[len(b)-footerSize:]
-	if !bytes.HasPrefix(b, []byte(magic)) {
+	if _, err = binary.Decode(b, binary.LittleEndian, &f); err != nil || string(f.Magic[:]) != magic {
 		return f, errNotOurs
 	}
-	if binary.LittleEndian.Uint32(b[60:]) != checksum(b[:60]) {
+	if f.Sum != checksum(b[:footerSize-4]) {
 		return f, errors.New("its footer does not match its checksum")
 	}
-	copy(f.identity[:], b[8:])
-	f.seq = binary.LittleEndian.Uint64(b[24:])
-	f.size = binary.LittleEndian.Uint64(b[32:])
-	f.seriesLen = binary.LittleEndian.Uint64(b[40:])
-	f.headLen = binary.LittleEndian.Uint32(b[48:])
-	f.seriesSum = binary.LittleEndian.Uint32(b[52:])
-	f.headSum = binary.LittleEndian.Uint32(b[56:])
 	return f, nil
 }
-
-// Stretch is a stretch of time, From included, To not, and when it was fetched;
-// all in ms.
-type Stretch struct{ From, To, At int64 }
 
 // head says what is in a file.
 type head struct {
 	key      string
-	covered  []Stretch
+	Covered  tile.Coverage // and when it was fetched
 	replaces []uint64
 	slabs    []slabHead
 }
@@ -113,8 +99,8 @@ type slabHead struct {
 
 func (h *head) append(b []byte) []byte {
 	b = appendString(b, h.key)
-	b = binary.AppendUvarint(b, uint64(len(h.covered)))
-	for _, s := range h.covered {
+	b = binary.AppendUvarint(b, uint64(len(h.Covered)))
+	for _, s := range h.Covered {
 		b = binary.AppendVarint(b, s.From)
 		b = binary.AppendVarint(b, s.To)
 		b = binary.AppendVarint(b, s.At)
@@ -135,7 +121,7 @@ func parseHead(b []byte) (h head, err error) {
 	r := &encoding.Decbuf{B: b}
 	h.key = string(r.UvarintBytes())
 	for range count(r, 3) {
-		h.covered = append(h.covered, Stretch{r.Varint64(), r.Varint64(), r.Varint64()})
+		h.Covered = append(h.Covered, tile.Stretch{Span: tile.Span{From: r.Varint64(), To: r.Varint64()}, At: r.Varint64()})
 	}
 	for range count(r, 1) {
 		h.replaces = append(h.replaces, r.Uvarint64())
@@ -215,13 +201,13 @@ func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *he
 		return err
 	}
 	index := h.append(nil)
-	f.seriesLen, f.seriesSum = uint64(len(series)), checksum(series)
-	f.headLen, f.headSum = uint32(len(index)), checksum(index)
-	f.size = uint64(out.n + len(series) + len(index) + footerSize)
+	f.SeriesLen, f.SeriesSum = uint64(len(series)), checksum(series)
+	f.HeadLen, f.HeadSum = uint32(len(index)), checksum(index)
+	f.Size = uint64(out.n + len(series) + len(index) + footerSize)
 	if _, err := out.Write(series); err != nil {
 		return err
 	}
-	_, err := out.Write(f.append(index))
+	_, err := out.Write(append(index, f.seal()...))
 	return err
 }
 

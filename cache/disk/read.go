@@ -14,7 +14,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/encoding"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -35,10 +36,10 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 	if f, err = parseFooter(b); err != nil {
 		return f, h, err
 	}
-	if f.size != uint64(size) {
-		return f, h, fmt.Errorf("it has %d bytes instead of %d", size, f.size)
+	if f.Size != uint64(size) {
+		return f, h, fmt.Errorf("it has %d bytes instead of %d", size, f.Size)
 	}
-	need := int64(f.headLen) + footerSize
+	need := int64(f.HeadLen) + footerSize
 	if need > size {
 		return f, h, errors.New("its head is longer than the file")
 	}
@@ -48,14 +49,14 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 		}
 	}
 	index := b[len(b)-int(need) : len(b)-footerSize]
-	if checksum(index) != f.headSum {
+	if checksum(index) != f.HeadSum {
 		return f, h, errors.New("its head does not match its checksum")
 	}
 	if h, err = parseHead(index); err != nil {
 		return f, h, err
 	}
 	total := uint64(need)
-	for _, n := range append([]uint64{f.seriesLen}, h.sizes()...) {
+	for _, n := range append([]uint64{f.SeriesLen}, h.sizes()...) {
 		if n > uint64(size)-total {
 			return f, h, errors.New("its parts are longer than the file")
 		}
@@ -84,100 +85,88 @@ func readAt(r io.ReaderAt, at int64, b []byte, n uint64) ([]byte, error) {
 	return b[:n], err
 }
 
-// load reads the chunks of a file that have something from from to to (ms, not included). Only
-// slabs with such chunks are read, and compared with their checksums. Of a slab no more than those
-// chunks stays in memory. room is asked before each slab whether there is memory for it.
-func (f *file) load(ctx context.Context, r io.ReaderAt, from, to int64, room func() error) (*selection.Selection, error) {
+// load reads the chunks of a file that have something of a stretch of time. Only slabs with such chunks
+// are read, and compared with their checksums. Of a slab no more than those chunks stays in memory. room
+// is asked before each slab whether there is memory for it.
+func (f *File) load(ctx context.Context, r io.ReaderAt, of tile.Span, room func() error) (*selection.Selection, error) {
 	starts, end := make([]int64, len(f.slabs)), int64(0)
 	for i, s := range f.slabs {
 		starts[i] = end
 		end += int64(s.size)
 	}
-	series, err := readAt(r, end, nil, f.seriesLen)
+	series, err := readAt(r, end, nil, f.SeriesLen)
 	if err != nil {
 		return nil, err
 	}
-	if checksum(series) != f.seriesSum {
+	if checksum(series) != f.SeriesSum {
 		return nil, errors.New("its series do not match their checksum")
+	}
+	t := table{sizes: f.sizes()}
+	if err := t.parse(ctx, series, of); err != nil {
+		return nil, err
 	}
 	var buffers sync.Pool // of *[]byte, with the content of a slab
 	buffers.New = func() any { return new([]byte) }
-	readSlab := func(k int, need []byteRange) (*slab.Slab, error) {
-		if err := errors.Join(ctx.Err(), room()); err != nil {
-			return nil, err
-		}
-		b := buffers.Get().(*[]byte)
-		defer buffers.Put(b)
-		var err error
-		if *b, err = readAt(r, starts[k], *b, f.slabs[k].size); err != nil {
-			return nil, err
-		}
-		if checksum(*b) != f.slabs[k].sum {
-			return nil, fmt.Errorf("its slab %d does not match its checksum", k)
-		}
-		size := slab.Pad
-		for _, n := range need {
-			size += n.to - n.from
-		}
-		l := slab.New(size)
-		for _, n := range need {
-			l.Add((*b)[n.from:n.to])
-		}
-		return l, nil
-	}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	slabs := make(slab.Slabs, len(f.slabs))
-	t := table{from: from, to: to, sizes: f.sizes(), needs: func(k, number int, need []byteRange) {
-		g.Go(func() error {
-			return rescue.Do(func() (err error) { slabs[number], err = readSlab(k, need); return err })
-		})
-	}}
-	err = t.parse(ctx, series)
-	if bad := g.Wait(); bad != nil {
-		return nil, bad
+	var slabs slab.Slabs
+	var reads []func() error // of each slab
+	for first, end := 0, 0; first < len(t.chunks); first = end {
+		k, number, size := t.chunks[first].Slab, uint32(len(slabs)), slab.Pad
+		for end = first; end < len(t.chunks) && t.chunks[end].Slab == k; end++ {
+			size += slab.Footprint(t.chunks[end].Len)
+		}
+		slabs = append(slabs, nil)
+		chunks := t.chunks[first:end]
+		read := func() error {
+			if err := errors.Join(ctx.Err(), room()); err != nil {
+				return err
+			}
+			b := buffers.Get().(*[]byte)
+			defer buffers.Put(b)
+			var err error
+			if *b, err = readAt(r, starts[k], *b, f.slabs[k].size); err != nil {
+				return err
+			}
+			if checksum(*b) != f.slabs[k].sum {
+				return fmt.Errorf("its slab %d does not match its checksum", k)
+			}
+			l := slab.New(size)
+			for i := range chunks {
+				c := &chunks[i]
+				c.Slab, c.Off = number, l.Add((*b)[c.Off:c.Off+c.Len])
+			}
+			slabs[number] = l
+			return nil
+		}
+		reads = append(reads, read)
 	}
-	if err != nil {
+	for _, read := range reads {
+		g.Go(func() error { return parallel.Rescue(read) })
+	}
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return selection.Assemble(t.series, t.first, t.chunks, slabs[:t.slabs])
+	return selection.Assemble(t.series, t.first, t.chunks, slabs)
 }
-
-// byteRange is a part of a slab: that with the bytes from from to to, not included.
-type byteRange struct{ from, to int }
 
 // table is what of the series of a file has chunks in a stretch of time.
 type table struct {
-	from, to int64    // ms, the latter not included
-	sizes    []uint64 // bytes of the slabs of the file
-	// needs is told of each slab of the file that has such chunks, by its number there, where
-	// they lie. number is that of the slab that these parts make, one behind the other.
-	needs func(slab, number int, need []byteRange)
-
+	sizes  []uint64 // bytes of the slabs of the file
 	series []labels.Labels
 	first  []uint32
-	chunks []selection.Chunk
-	slabs  int // slabs that the chunks lie in
+	chunks []selection.Chunk // where they lie in the slabs of the file, in order
 }
 
 // parse reads the series at b.
-func (t *table) parse(ctx context.Context, b []byte) error {
+func (t *table) parse(ctx context.Context, b []byte, of tile.Span) error {
 	r := &encoding.Decbuf{B: b}
 	n := count(r, 2)
 	t.series = make([]labels.Labels, 0, n)
 	t.first = make([]uint32, 1, n+1)
 	t.chunks = make([]selection.Chunk, 0, count(r, 5))
 	var builder labels.ScratchBuilder
-	k, off := 0, 0       // where the next chunk is in the file
-	var need []byteRange // of slab k
-	size := 0            // their bytes
-	finish := func() {
-		if size > 0 {
-			t.needs(k, t.slabs, need)
-			t.slabs++
-		}
-		k, off, need, size = k+1, 0, nil, 0
-	}
+	k, off := 0, 0 // where the next chunk is in the file
 	for i := range n {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -199,19 +188,13 @@ func (t *table) parse(ctx context.Context, b []byte) error {
 			c.Len, c.Samples = uint32(length), uint16(samples)
 			n := slab.Footprint(c.Len)
 			if k < len(t.sizes) && off+n > int(t.sizes[k]) {
-				finish()
+				k, off = k+1, 0
 			}
 			if k >= len(t.sizes) || off+n > int(t.sizes[k]) {
 				return errors.New("a chunk lies outside of the slabs")
 			}
-			if c.MinT < t.to && c.MaxT >= t.from {
-				if i := len(need) - 1; i >= 0 && need[i].to == off {
-					need[i].to += n
-				} else {
-					need = append(need, byteRange{off, off + n})
-				}
-				c.Slab, c.Off = uint32(t.slabs), uint32(size)
-				size += n
+			if c.MinT < of.To && c.MaxT >= of.From {
+				c.Slab, c.Off = uint32(k), uint32(off)
 				t.chunks = append(t.chunks, c)
 			}
 			off += n
@@ -224,6 +207,5 @@ func (t *table) parse(ctx context.Context, b []byte) error {
 			t.first = append(t.first, end)
 		}
 	}
-	finish()
 	return end(r)
 }

@@ -11,7 +11,6 @@ package disk
 
 import (
 	"cmp"
-	"container/list"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -62,38 +62,32 @@ type Store struct {
 	bad      atomic.Int64 // files removed because of what was in them
 	evicted  atomic.Int64 // files removed to stay within the limit
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	recent  list.List       // of *file, the most recently used first
-	bytes   int64           // of all files
-	count   int             // files
-	seq     uint64          // of the newest file
-	left    map[string]bool // files that were to be removed and could not be
-	closed  bool
+	mu     sync.Mutex
+	files  map[string][]*File // of each selector, oldest first
+	uses   uint64             // so far
+	bytes  int64              // of all files
+	seq    uint64             // of the newest file
+	left   map[string]bool    // files that were to be removed and could not be
+	closed bool
 }
 
-// entry is the files of one selector.
-type entry struct {
-	files []*file // oldest first
-}
-
-// file is a whole file that is in use.
-type file struct {
+// File is a whole file that is in use. What is exported never changes.
+type File struct {
 	footer
 	head
-	name   string
-	recent *list.Element
+	name string
+	used uint64 // number of the last use
 }
 
-// has reports whether f has something from from to to (ms), the latter not
-// included.
-func (f *file) has(from, to int64) bool {
-	return slices.ContainsFunc(f.covered, func(s Stretch) bool { return s.From < to && from < s.To })
-}
+// Size is its size in bytes.
+func (f *File) Size() int64 { return int64(f.footer.Size) }
+
+// Empty reports whether there are no samples in it.
+func (f *File) Empty() bool { return len(f.slabs) == 0 }
 
 // overlaps reports whether f and o have something of the same time.
-func (f *file) overlaps(o *file) bool {
-	return slices.ContainsFunc(o.covered, func(s Stretch) bool { return f.has(s.From, s.To) })
+func (f *File) overlaps(o *File) bool {
+	return slices.ContainsFunc(o.Covered, func(s tile.Stretch) bool { return len(f.Covered.Within(s.Span)) > 0 })
 }
 
 const (
@@ -121,7 +115,7 @@ func Check(path string) error {
 
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, memory: o.Memory, entries: map[string]*entry{}, left: map[string]bool{}}
+	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, memory: o.Memory, files: map[string][]*File{}, left: map[string]bool{}}
 	sum := sha256.Sum256([]byte(o.Identity))
 	copy(s.identity[:], sum[:])
 	if s.log == nil {
@@ -157,7 +151,7 @@ func (s *Store) scan() error {
 	if err != nil {
 		return err
 	}
-	var found []*file
+	var found []*File
 	foreign, others := 0, 0
 	for _, name := range names {
 		switch {
@@ -165,14 +159,14 @@ func (s *Store) scan() error {
 		case strings.HasSuffix(name, temporary):
 			s.remove(name) // was being written when the program ended
 		case strings.HasSuffix(name, extension):
-			f := &file{name: name}
-			if f.footer, f.head, err = readHead(s.dir, name); err == nil && nameOf(f.seq) != name {
-				err = fmt.Errorf("it is number %d by its content", f.seq)
+			f := &File{name: name}
+			if f.footer, f.head, err = readHead(s.dir, name); err == nil && nameOf(f.Seq) != name {
+				err = fmt.Errorf("it is number %d by its content", f.Seq)
 			}
 			switch {
 			case err != nil:
 				s.drop(name, err)
-			case f.identity != s.identity:
+			case f.Identity != s.identity:
 				others++
 				s.remove(name)
 			default:
@@ -188,7 +182,7 @@ func (s *Store) scan() error {
 	if others > 0 {
 		s.log.Warn("Removed cached samples of another source, or kept with other settings", "files", others)
 	}
-	slices.SortFunc(found, func(a, b *file) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(found, func(a, b *File) int { return cmp.Compare(a.Seq, b.Seq) })
 	replaced := map[uint64]bool{}
 	for _, f := range found {
 		for _, seq := range f.replaces {
@@ -196,8 +190,8 @@ func (s *Store) scan() error {
 		}
 	}
 	for _, f := range found {
-		s.seq = max(s.seq, f.seq)
-		if replaced[f.seq] {
+		s.seq = max(s.seq, f.Seq)
+		if replaced[f.Seq] {
 			s.remove(f.name)
 			continue
 		}
@@ -209,61 +203,57 @@ func (s *Store) scan() error {
 
 // add takes f into the books as the newest of its selector. The mutex must be
 // held, but by Open.
-func (s *Store) add(f *file) {
-	e, ok := s.entries[f.key]
-	if !ok {
-		e = &entry{}
-		s.entries[f.key] = e
-	}
-	f.recent = s.recent.PushFront(f)
-	e.files = append(e.files, f)
-	s.bytes += int64(f.size)
-	s.count++
+func (s *Store) add(f *File) {
+	s.use(f)
+	s.files[f.key] = append(s.files[f.key], f)
+	s.bytes += f.Size()
+}
+
+// use marks f as the most recently used. The mutex must be held, but by Open.
+func (s *Store) use(f *File) {
+	s.uses++
+	f.used = s.uses
 }
 
 // forget takes files out of the books. The mutex must be held.
-func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
-	e := s.entries[key]
-	if e == nil {
-		return nil
-	}
-	e.files = slices.DeleteFunc(e.files, func(f *file) bool {
+func (s *Store) forget(key string, which func(*File) bool) (gone []*File) {
+	left := slices.DeleteFunc(slices.Clone(s.files[key]), func(f *File) bool {
 		if !which(f) {
 			return false
 		}
 		gone = append(gone, f)
-		s.recent.Remove(f.recent)
-		s.bytes -= int64(f.size)
-		s.count--
+		s.bytes -= f.Size()
 		return true
 	})
-	if len(e.files) == 0 {
-		delete(s.entries, key)
+	if s.files[key] = left; len(left) == 0 {
+		delete(s.files, key)
 	}
 	return gone
 }
 
-func anyFile(*file) bool { return true }
-
 // shrink removes the least recently used files but keep until the limit is met.
 // With a file go those of its selector that it is to be read before: what they
 // have of the same time is older. The mutex must be held, but by Open.
-func (s *Store) shrink(keep *file) {
-	for at := s.recent.Back(); at != nil && s.bytes > s.limit; at = s.recent.Back() {
-		f := at.Value.(*file)
-		if f == keep {
-			if at = at.Prev(); at == nil {
-				return
+func (s *Store) shrink(keep *File) {
+	for s.bytes > s.limit {
+		var least *File
+		for _, files := range s.files {
+			for _, f := range files {
+				if f != keep && (least == nil || f.used < least.used) {
+					least = f
+				}
 			}
-			f = at.Value.(*file)
 		}
-		with := []*file{f}
-		for _, o := range slices.Backward(s.entries[f.key].files) {
-			if o.seq < f.seq && slices.ContainsFunc(with, o.overlaps) {
+		if least == nil {
+			return
+		}
+		with := []*File{least}
+		for _, o := range slices.Backward(s.files[least.key]) {
+			if o.Seq < least.Seq && slices.ContainsFunc(with, o.overlaps) {
 				with = append(with, o)
 			}
 		}
-		for _, o := range s.forget(f.key, func(o *file) bool { return slices.Contains(with, o) }) {
+		for _, o := range s.forget(least.key, func(o *File) bool { return slices.Contains(with, o) }) {
 			s.evicted.Add(1)
 			s.remove(o.name)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
@@ -64,15 +65,34 @@ func content(t testing.TB, s *selection.Selection) string {
 
 // Content is what a file has.
 type Content struct {
-	Covered   []Stretch
+	Covered   tile.Coverage
 	Selection *selection.Selection
+}
+
+// cover is what was fetched at one time.
+func cover(from, to, at int64) tile.Coverage {
+	return tile.Coverage(nil).With(tile.Span{From: from, To: to}, at)
+}
+
+// used loads what files have of a stretch, and reports whether there is anything.
+func used(t testing.TB, s *Store, key string, from, to int64) (any bool) {
+	t.Helper()
+	of := tile.Span{From: from, To: to}
+	for _, f := range s.Files(key) {
+		if len(f.Covered.Within(of)) > 0 {
+			sel, err := s.Load(t.Context(), f, of)
+			require.NoError(t, err)
+			any = any || sel != nil
+		}
+	}
+	return any
 }
 
 // loaded is what a store has of a selector, oldest first.
 func loaded(t testing.TB, s *Store, key string) (parts []Content) {
 	t.Helper()
 	for _, f := range s.Files(key) {
-		sel, err := s.Load(t.Context(), key, f.Seq, math.MinInt64, math.MaxInt64)
+		sel, err := s.Load(t.Context(), f, tile.Span{From: math.MinInt64, To: math.MaxInt64})
 		require.NoError(t, err)
 		if sel != nil {
 			parts = append(parts, Content{f.Covered, sel})
@@ -117,18 +137,18 @@ func files(t testing.TB, dir string) (names []string) {
 func TestPutAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s, _ := open(t, Options{Path: dir, Identity: "a"})
-	require.False(t, s.Touch("k", 0, 10))
+	require.False(t, used(t, s, "k", 0, 10))
 	require.Empty(t, loaded(t, s, "k"))
 	one, two := some(t, 3, 0, 100_000, 0), some(t, 100, 200_000, 300_000, 0.5)
-	stretches := []Stretch{{0, 50_000, 7}, {50_000, 100_001, math.MaxInt64}}
+	stretches := cover(0, 50_000, 7).With(tile.Span{From: 50_000, To: 100_001}, math.MaxInt64)
 	require.NoError(t, s.Put(t.Context(), "k", stretches, one, nil))
-	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{200_000, 300_001, -9}}, two, nil))
-	require.NoError(t, s.Put(t.Context(), "empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
-	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint([]Stretch{{200_000, 300_001, -9}}, content(t, two))}
+	require.NoError(t, s.Put(t.Context(), "k", cover(200_000, 300_001, -9), two, nil))
+	require.NoError(t, s.Put(t.Context(), "empty", cover(0, 1, 0), selection.Empty(), nil))
+	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint(cover(200_000, 300_001, -9), content(t, two))}
 	for range 2 {
-		require.True(t, s.Touch("k", 0, 10))
+		require.True(t, used(t, s, "k", 0, 10))
 		require.Equal(t, want, contents(t, loaded(t, s, "k")))
-		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, loaded(t, s, "empty")))
+		require.Equal(t, []string{fmt.Sprint(cover(0, 1, 0))}, contents(t, loaded(t, s, "empty")))
 		stats := s.Stats()
 		require.Equal(t, 3, stats.Files)
 		require.Equal(t, 2, stats.Selectors)
@@ -144,7 +164,7 @@ func TestPutAndLoad(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.Equal(t, content(t, two), content(t, sel), "what was loaded stays readable")
 		require.ErrorIs(t, s.Put(t.Context(), "k", nil, one, nil), ErrClosed)
-		require.False(t, s.Touch("k", 0, 10))
+		require.False(t, used(t, s, "k", 0, 10))
 		require.Empty(t, loaded(t, s, "k"))
 		s, _ = open(t, Options{Path: dir, Identity: "a"})
 	}
@@ -166,12 +186,12 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir})
 	for i := range int64(3) {
-		require.NoError(t, s.Put(t.Context(), "k", []Stretch{{i, i + 1, i}}, some(t, 2, i, i, 0), nil))
+		require.NoError(t, s.Put(t.Context(), "k", cover(i, i+1, i), some(t, 2, i, i, 0), nil))
 	}
 	fs := s.Files("k")
 	require.Len(t, fs, 3)
-	require.Equal(t, []Stretch{{1, 2, 1}}, fs[1].Covered)
-	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{1, 3, 9}}, some(t, 2, 1, 2, 0), []uint64{fs[1].Seq, fs[2].Seq}))
+	require.Equal(t, cover(1, 2, 1), fs[1].Covered)
+	require.NoError(t, s.Put(t.Context(), "k", cover(1, 3, 9), some(t, 2, 1, 2, 0), []uint64{fs[1].Seq, fs[2].Seq}))
 	require.Equal(t, []string{nameOf(fs[0].Seq), nameOf(4)}, files(t, dir))
 	require.Len(t, loaded(t, s, "k"), 2)
 	require.Equal(t, 2, s.Stats().Files)
@@ -179,7 +199,7 @@ func TestReplace(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
-	all := []Stretch{{0, 100_001, 1}}
+	all := cover(0, 100_001, 1)
 	probe, _ := open(t, Options{Path: t.TempDir()})
 	require.NoError(t, probe.Put(t.Context(), "k0", all, sel, nil))
 	one := probe.Stats().Bytes
@@ -189,7 +209,7 @@ func TestLimit(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, s.Put(t.Context(), fmt.Sprint("k", i), all, sel, nil))
 	}
-	require.True(t, s.Touch("k0", 0, 10))
+	require.True(t, used(t, s, "k0", 0, 10))
 	require.NoError(t, s.Put(t.Context(), "k3", all, sel, nil))
 	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
 	require.Len(t, files(t, dir), 3)
@@ -209,11 +229,11 @@ func TestLimit(t *testing.T) {
 func TestLimitWithinASelector(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
 	probe, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, probe.Put(t.Context(), "k", []Stretch{{0, 100_001, 1}}, sel, nil))
+	require.NoError(t, probe.Put(t.Context(), "k", cover(0, 100_001, 1), sel, nil))
 	one := probe.Stats().Bytes
 	s, _ := open(t, Options{Path: t.TempDir(), Limit: 5*one + one/2})
 	put := func(from, to int64) {
-		require.NoError(t, s.Put(t.Context(), "k", []Stretch{{from, to, 1}}, sel, nil))
+		require.NoError(t, s.Put(t.Context(), "k", cover(from, to, 1), sel, nil))
 	}
 	covered := func() (out []int64) {
 		for _, f := range s.Files("k") {
@@ -224,14 +244,14 @@ func TestLimitWithinASelector(t *testing.T) {
 	for i := range int64(5) {
 		put(i*10, i*10+11) // each overlaps the next
 	}
-	require.False(t, s.Touch("k", 60, 70))
-	require.True(t, s.Touch("k", 0, 15))
-	require.True(t, s.Touch("k", 42, 45))
+	require.False(t, used(t, s, "k", 60, 70))
+	require.True(t, used(t, s, "k", 0, 15))
+	require.True(t, used(t, s, "k", 42, 45))
 	put(100, 110)
 	require.Equal(t, []int64{30, 40, 100}, covered(), "with the third go those that it is newer than")
 	put(200, 210)
 	put(300, 310)
-	require.True(t, s.Touch("k", 0, 105))
+	require.True(t, used(t, s, "k", 0, 105))
 	put(400, 410)
 	require.Equal(t, []int64{30, 40, 100, 300, 400}, covered())
 	require.EqualValues(t, 4, s.Stats().Evicted)
@@ -242,7 +262,7 @@ func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir})
 	good := some(t, 2, 0, 9_000, 0)
-	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{0, 10_000, 1}}, good, nil))
+	require.NoError(t, s.Put(t.Context(), "k", cover(0, 10_000, 1), good, nil))
 	require.NoError(t, s.Close())
 	name := filepath.Join(dir, files(t, dir)[0])
 	whole, err := os.ReadFile(name)
@@ -383,12 +403,12 @@ func (f *crashingFile) Close() error {
 func TestCrash(t *testing.T) {
 	script := func(s *Store) (done []error) {
 		do := func(err error) { done = append(done, err) }
-		do(s.Put(t.Context(), "a", []Stretch{{0, 1, 1}}, some(t, 1, 0, 0, 1), nil))
-		do(s.Put(t.Context(), "a", []Stretch{{1, 2, 2}}, some(t, 1, 1, 1, 2), nil))
-		do(s.Put(t.Context(), "b", []Stretch{{0, 1, 3}}, some(t, 1, 0, 0, 3), nil))
-		do(s.Put(t.Context(), "a", []Stretch{{0, 2, 4}}, some(t, 1, 0, 1, 4), []uint64{1, 2}))
+		do(s.Put(t.Context(), "a", cover(0, 1, 1), some(t, 1, 0, 0, 1), nil))
+		do(s.Put(t.Context(), "a", cover(1, 2, 2), some(t, 1, 1, 1, 2), nil))
+		do(s.Put(t.Context(), "b", cover(0, 1, 3), some(t, 1, 0, 0, 3), nil))
+		do(s.Put(t.Context(), "a", cover(0, 2, 4), some(t, 1, 0, 1, 4), []uint64{1, 2}))
 		do(s.Drop("b"))
-		do(s.Put(t.Context(), "b", []Stretch{{5, 6, 5}}, some(t, 1, 5, 5, 5), nil))
+		do(s.Put(t.Context(), "b", cover(5, 6, 5), some(t, 1, 5, 5, 5), nil))
 		return done
 	}
 	// The states that there may be, by what was done before.
@@ -442,11 +462,11 @@ func TestFailure(t *testing.T) {
 		s, err := Open(Options{Limit: 1 << 20, Files: d})
 		require.NoError(t, err)
 		sel := func(at float64) *selection.Selection { return some(t, 1, 0, 0, at) }
-		first := s.Put(t.Context(), "a", []Stretch{{0, 1, 1}}, sel(1), nil)
-		second := s.Put(t.Context(), "a", []Stretch{{0, 1, 2}}, sel(2), []uint64{1})
+		first := s.Put(t.Context(), "a", cover(0, 1, 1), sel(1), nil)
+		second := s.Put(t.Context(), "a", cover(0, 1, 2), sel(2), []uint64{1})
 		dropped := s.Drop("a")
 		require.Empty(t, loaded(t, s, "a"))
-		third := s.Put(t.Context(), "a", []Stretch{{0, 1, 3}}, sel(3), nil)
+		third := s.Put(t.Context(), "a", cover(0, 1, 3), sel(3), nil)
 		if third == nil {
 			require.Len(t, loaded(t, s, "a"), 1)
 		}
@@ -497,8 +517,8 @@ func (d *oneFile) Open(string) (ReadAtCloser, int64, error) {
 func FuzzFile(f *testing.F) {
 	for _, sel := range []*selection.Selection{some(f, 2, 0, 60_000, 0), selection.Empty()} {
 		var b bytes.Buffer
-		h := head{key: "k", covered: []Stretch{{0, 100_000, 5}}}
-		require.NoError(f, writeFile(f.Context(), &b, sel, &h, &footer{seq: 1}))
+		h := head{key: "k", Covered: cover(0, 100_000, 5)}
+		require.NoError(f, writeFile(f.Context(), &b, sel, &h, &footer{Seq: 1}))
 		f.Add(b.Bytes(), false)
 		f.Add(b.Bytes(), true)
 		f.Add(b.Bytes()[:b.Len()/2], true)

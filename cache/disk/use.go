@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -27,68 +28,32 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{
-		Bytes: s.bytes, Limit: s.limit, Files: s.count, Selectors: len(s.entries),
-		Evicted: s.evicted.Load(), Bad: s.bad.Load(),
-	}
-}
-
-// Touch marks what there is of a selector from from to to (ms), the latter not
-// included, as used and reports whether there is anything.
-func (s *Store) Touch(key string, from, to int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[key]
-	if e == nil || s.closed {
-		return false
-	}
-	used := false
-	for _, f := range e.files {
-		if f.has(from, to) {
-			s.recent.MoveToFront(f.recent)
-			used = true
-		}
-	}
-	return used
-}
-
-// File says of a file what it covers, and its size in bytes.
-type File struct {
-	Seq     uint64
-	Covered []Stretch
-	Size    int64
-	Empty   bool // whether there are no samples in it
-}
-
-// Files lists what there is of a selector, oldest first.
-func (s *Store) Files(key string) (out []File) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[key]; e != nil {
-		for _, f := range e.files {
-			out = append(out, File{f.seq, f.covered, int64(f.size), len(f.slabs) == 0})
-		}
+	out := Stats{Bytes: s.bytes, Limit: s.limit, Selectors: len(s.files), Evicted: s.evicted.Load(), Bad: s.bad.Load()}
+	for _, files := range s.files {
+		out.Files += len(files)
 	}
 	return out
 }
 
-// Load returns of a file of a selector the chunks that have something from from to to (ms, the
-// latter not included), or nil where the file is gone. A file that is damaged or cannot be read is
-// removed. It fails with ctx's error when that ends, once what is being read, some MiB, has come,
-// and with the error of memory that is not to be had.
-func (s *Store) Load(ctx context.Context, key string, seq uint64, from, to int64) (*selection.Selection, error) {
+// Files lists what there is of a selector, oldest first.
+func (s *Store) Files(key string) []*File {
 	s.mu.Lock()
-	var found *file
-	if e := s.entries[key]; e != nil && !s.closed {
-		if i := slices.IndexFunc(e.files, func(f *file) bool { return f.seq == seq }); i >= 0 {
-			found = e.files[i]
-		}
-	}
+	defer s.mu.Unlock()
+	return s.files[key]
+}
+
+// Load returns of a file the chunks that have something of a stretch of time, or nil where the file is
+// gone. A file that is damaged or cannot be read is removed. It fails with ctx's error when that ends,
+// once what is being read, some MiB, has come, and with the error of memory that is not to be had.
+func (s *Store) Load(ctx context.Context, f *File, of tile.Span) (*selection.Selection, error) {
+	s.mu.Lock()
+	there := slices.Contains(s.files[f.key], f) && !s.closed
+	s.use(f)
 	s.mu.Unlock()
-	if found == nil {
+	if !there {
 		return nil, ctx.Err()
 	}
-	sel, err := s.load(ctx, found, from, to)
+	sel, err := s.load(ctx, f, of)
 	switch {
 	case err == nil:
 		return sel, nil
@@ -99,13 +64,13 @@ func (s *Store) Load(ctx context.Context, key string, seq uint64, from, to int64
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.forget(key, func(o *file) bool { return o == found })) > 0 { // else it was replaced or removed meanwhile
-		s.drop(found.name, err)
+	if len(s.forget(f.key, func(o *File) bool { return o == f })) > 0 { // else it was replaced or removed meanwhile
+		s.drop(f.name, err)
 	}
 	return nil, nil
 }
 
-func (s *Store) load(ctx context.Context, f *file, from, to int64) (*selection.Selection, error) {
+func (s *Store) load(ctx context.Context, f *File, of tile.Span) (*selection.Selection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -114,10 +79,10 @@ func (s *Store) load(ctx context.Context, f *file, from, to int64) (*selection.S
 		return nil, err
 	}
 	defer r.Close()
-	if f.size != uint64(size) {
-		return nil, fmt.Errorf("it has %d bytes instead of %d", size, f.size)
+	if f.Size() != size {
+		return nil, fmt.Errorf("it has %d bytes instead of %d", size, f.Size())
 	}
-	return f.load(ctx, r, from, to, func() error { return s.memory.Room(ctx, memory.Fetched) })
+	return f.load(ctx, r, of, func() error { return s.memory.Room(ctx, memory.Fetched) })
 }
 
 // ErrTooLarge is the error of Put when a file would be larger than all files
@@ -129,12 +94,12 @@ var ErrClosed = errors.New("closed")
 
 // Put writes sel, which is what the selector key matched over covered. It takes
 // the place of the given files. When ctx ends the file is not finished, and the error is ctx's.
-func (s *Store) Put(ctx context.Context, key string, covered []Stretch, sel *selection.Selection, replaces []uint64) error {
+func (s *Store) Put(ctx context.Context, key string, covered tile.Coverage, sel *selection.Selection, replaces []uint64) error {
 	s.mu.Lock()
 	s.seq++
-	f := &file{
-		footer: footer{identity: s.identity, seq: s.seq},
-		head:   head{key: key, covered: covered, replaces: replaces},
+	f := &File{
+		footer: footer{Identity: s.identity, Seq: s.seq},
+		head:   head{key: key, Covered: covered, replaces: replaces},
 		name:   nameOf(s.seq),
 	}
 	closed := s.closed
@@ -145,7 +110,7 @@ func (s *Store) Put(ctx context.Context, key string, covered []Stretch, sel *sel
 	if sel.PayloadBytes() > s.limit {
 		return ErrTooLarge
 	}
-	tmp := fmt.Sprintf("%016x%s", f.seq, temporary)
+	tmp := fmt.Sprintf("%016x%s", f.Seq, temporary)
 	w, err := s.dir.Create(tmp)
 	if err != nil {
 		return err
@@ -162,11 +127,11 @@ func (s *Store) Put(ctx context.Context, key string, covered []Stretch, sel *sel
 }
 
 // commit gives a written file its name.
-func (s *Store) commit(f *file, tmp string) error {
+func (s *Store) commit(f *File, tmp string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case int64(f.size) > s.limit:
+	case f.Size() > s.limit:
 		return ErrTooLarge
 	case s.closed:
 		return ErrClosed
@@ -175,7 +140,7 @@ func (s *Store) commit(f *file, tmp string) error {
 		return err
 	}
 	s.add(f)
-	for _, old := range s.forget(f.key, func(o *file) bool { return slices.Contains(f.replaces, o.seq) }) {
+	for _, old := range s.forget(f.key, func(o *File) bool { return slices.Contains(f.replaces, o.Seq) }) {
 		s.remove(old.name)
 	}
 	s.shrink(f)
@@ -188,7 +153,7 @@ func (s *Store) commit(f *file, tmp string) error {
 func (s *Store) Drop(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.forget(key, anyFile) {
+	for _, f := range s.forget(key, func(*File) bool { return true }) {
 		s.remove(f.name)
 	}
 	return s.tidy()
@@ -214,13 +179,10 @@ func (s *Store) tidy() error {
 }
 
 // Keys lists the selectors of which there is anything.
-func (s *Store) Keys() (keys []string) {
+func (s *Store) Keys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k := range s.entries {
-		keys = append(keys, k)
-	}
-	return keys
+	return slices.Collect(maps.Keys(s.files))
 }
 
 // Clear removes the files of a store that is no more used. It fails with ErrLocked

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
@@ -193,7 +193,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	answers := q.(*selection.SeriesQuerier).Reader.(*reader).wait(t.Context(), [][]selection.Get{bug, bug}, 0)
 	require.Len(t, answers, 2)
 	for _, a := range answers {
-		var p *rescue.Panic
+		var p *parallel.Panic
 		require.ErrorAs(t, a.err, &p)
 		require.Contains(t, string(p.Stack), "TestPanicIsAFailure")
 	}

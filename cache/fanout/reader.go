@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -57,7 +57,7 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []ans
 		}
 		a := &answers[u]
 		wg.Go(func() {
-			err := rescue.Do(func() (err error) {
+			err := parallel.Rescue(func() (err error) {
 				a.sel, a.ws, err = gets[i](ctx)
 				return err
 			})

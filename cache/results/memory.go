@@ -1,15 +1,14 @@
 package results
 
 import (
-	"container/list"
 	"math"
 	"sync"
 	"unsafe"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/internal/instrument"
-
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -30,15 +29,13 @@ type Memory struct {
 
 	mu    sync.Mutex
 	bytes int64
-	byKey map[Key]*list.Element // of *entry
-	order list.List             // least recently used first
+	byKey *simplelru.LRU[Key, *entry]
 
 	kept, evaluated, evicted prometheus.Counter
 }
 
 // entry is what is remembered of one leaf. It is never changed, but for asked.
 type entry struct {
-	key     Key
 	values  *Values
 	settled []selection.Settled // what the windows of the steps lie in
 	size    int64               // bytes
@@ -57,7 +54,9 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 		return nil
 	}
 	auto := instrument.With(r)
-	m := &Memory{limit: limit, byKey: map[Key]*list.Element{}}
+	m := &Memory{limit: limit}
+	// Bytes are what is bounded.
+	m.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, e *entry) { m.bytes -= e.size })
 	count := func(name, help string) prometheus.Counter {
 		return auto.Counter("promwarp_results_"+name, help)
 	}
@@ -72,7 +71,7 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	gauge("entries", "Aggregations of which results are remembered.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return float64(len(m.byKey))
+		return float64(m.byKey.Len())
 	})
 	return m
 }
@@ -116,12 +115,10 @@ func (m *Memory) Lookup(key Key, r Reach, g plan.Grid, p *selection.Provenance) 
 func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, ok := m.byKey[key]
+	e, ok := m.byKey.Get(key)
 	if !ok {
 		return nil, start
 	}
-	m.order.MoveToBack(at)
-	e = at.Value.(*entry)
 	e.asked[0] = min(e.asked[0], start)
 	return e, min(e.asked[0], e.asked[1])
 }
@@ -169,34 +166,26 @@ func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
 // put remembers v, all of which is settled, in place of what was remembered. It was
 // made when steps from start on (ms) were asked for.
 func (m *Memory) put(key Key, r Reach, v *Values, start int64, p *selection.Provenance) {
-	e := &entry{key: key, values: v, settled: clip(p.Settled, v.Grid.Start-r.Offset-r.Width+1, v.Grid.End()-r.Offset+1)}
+	e := &entry{values: v, settled: clip(p.Settled, v.Grid.Start-r.Offset-r.Width+1, v.Grid.End()-r.Offset+1)}
 	e.asked = [2]int64{math.MaxInt64, start}
-	e.size = v.size() + int64(unsafe.Sizeof(*e)+unsafe.Sizeof(list.Element{})) + int64(len(key.Leaf)+len(key.Selector)) +
+	e.size = v.size() + int64(unsafe.Sizeof(*e)) + int64(len(key.Leaf)+len(key.Selector)) +
 		int64(cap(e.settled))*int64(unsafe.Sizeof(selection.Settled{})) + perKey
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at, ok := m.byKey[key]; ok {
-		e.asked[1] = min(start, at.Value.(*entry).asked[0])
-		m.drop(at)
+	if old, ok := m.byKey.Peek(key); ok {
+		e.asked[1] = min(start, old.asked[0])
+		m.byKey.Remove(key)
 	}
 	if e.size > m.limit/largest {
 		return
 	}
 	for m.bytes+e.size > m.limit {
-		m.drop(m.order.Front())
+		m.byKey.RemoveOldest()
 		m.evicted.Inc()
 	}
-	m.byKey[key] = m.order.PushBack(e)
+	m.byKey.Add(key, e)
 	m.bytes += e.size
 }
 
-// perKey is the memory of a key's place in the map, about, in bytes.
-const perKey = 2 * int64(unsafe.Sizeof(Key{}))
-
-// drop forgets an entry. The mutex must be held.
-func (m *Memory) drop(at *list.Element) {
-	e := at.Value.(*entry)
-	m.order.Remove(at)
-	delete(m.byKey, e.key)
-	m.bytes -= e.size
-}
+// perKey is the memory of a key's place in the map and in the order of use, about, in bytes.
+const perKey = 3 * int64(unsafe.Sizeof(Key{}))

@@ -37,30 +37,42 @@ type StepRange struct {
 // Join returns what ranges that follow one another come to together, in memory of
 // its own. There must be at least one step. All have First, or none has.
 func Join(ranges ...StepRange) *Values {
+	var names, series numbers
+	var lengths []int                   // values of each row of the result
+	rowOf := make([][]int, len(ranges)) // of the result, by range and its row; -1 for none
 	steps := 0
-	for _, p := range ranges {
+	for n, p := range ranges {
 		steps += p.To - p.From
+		for i := range p.Rows {
+			row, values := -1, 0
+			for _, run := range p.Rows[i].Runs {
+				values += max(0, min(int(run.First+run.Len), p.To)-max(int(run.First), p.From))
+			}
+			if values > 0 {
+				if row = int(names.number(p.Rows[i].Labels)); row == len(lengths) {
+					lengths = append(lengths, 0)
+				}
+				lengths[row] += values
+			}
+			rowOf[n] = append(rowOf[n], row)
+		}
 	}
 	first := ranges[0]
 	out := &Values{
 		Grid: plan.Grid{Start: first.Grid.At(first.From), Interval: first.Grid.Interval, Steps: steps},
+		Rows: make([]plan.Row, len(lengths)),
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	var x index
-	for _, p := range ranges {
-		x.add(p)
+	for row, values := range inOnePiece[float64](lengths) {
+		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: values}
 	}
-	out.Rows = x.makeRows()
 	if first.First != nil {
-		out.First = x.makeFirst()
+		out.First = inOnePiece[int32](lengths)
 	}
-	var series numbers
-	at := 0
 	for n, p := range ranges {
-		out.All = append(out.All, p.All[p.From:p.To]...)
-		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
+		at := len(out.All)
 		number := series.of(p)
-		for i, row := range x.row[n] {
+		for i, row := range rowOf[n] {
 			if row < 0 {
 				continue
 			}
@@ -73,9 +85,23 @@ func Join(ranges ...StepRange) *Values {
 				}
 			})
 		}
-		at += p.To - p.From
+		out.All = append(out.All, p.All[p.From:p.To]...)
+		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
 	}
 	out.Series = series.labels
+	return out
+}
+
+// inOnePiece makes empty slices, one behind the other, with room for so many values each.
+func inOnePiece[T any](lengths []int) [][]T {
+	total := 0
+	for _, n := range lengths {
+		total += n
+	}
+	room, out := make([]T, total), make([][]T, len(lengths))
+	for i, n := range lengths {
+		out[i], room = room[:0:n], room[n:]
+	}
 	return out
 }
 
@@ -102,75 +128,13 @@ func (n *numbers) number(l labels.Labels) int32 {
 
 // of returns the function from the places of series in a range to their numbers.
 func (n *numbers) of(p StepRange) func(int32) int32 {
-	known := map[int32]int32{}
-	last, number := int32(-1), int32(0) // mostly it is the same again
+	after := make([]int32, len(p.Series)) // the number and one, or 0 while it is not known
 	return func(at int32) int32 {
-		if at == last {
-			return number
+		if after[at] == 0 {
+			after[at] = n.number(p.Series[at]) + 1
 		}
-		k, ok := known[at]
-		if !ok {
-			k = n.number(p.Series[at])
-			known[at] = k
-		}
-		last, number = at, k
-		return k
+		return after[at] - 1
 	}
-}
-
-// index says which rows of ranges become one.
-type index struct {
-	numbers           // of the result's rows
-	values  []int     // their number of values
-	row     [][]int32 // of the result, by range and its row; -1 for none
-}
-
-// add adds the rows of a range.
-func (x *index) add(p StepRange) {
-	row := make([]int32, len(p.Rows))
-	for i := range p.Rows {
-		n := 0
-		for _, run := range p.Rows[i].Runs {
-			n += max(0, min(int(run.First+run.Len), p.To)-max(int(run.First), p.From))
-		}
-		if row[i] = -1; n == 0 {
-			continue
-		}
-		row[i] = x.number(p.Rows[i].Labels)
-		if len(x.values) < len(x.labels) {
-			x.values = append(x.values, 0)
-		}
-		x.values[row[i]] += n
-	}
-	x.row = append(x.row, row)
-}
-
-func (x *index) total() (n int) {
-	for _, k := range x.values {
-		n += k
-	}
-	return n
-}
-
-// makeRows makes the result's rows, without values but with room for them.
-func (x *index) makeRows() []plan.Row {
-	room := make([]float64, x.total())
-	rows := make([]plan.Row, len(x.labels))
-	for k, n := range x.values {
-		rows[k] = plan.Row{Labels: x.labels[k], Values: room[:0:n]}
-		room = room[n:]
-	}
-	return rows
-}
-
-// makeFirst makes room for the first series of all values.
-func (x *index) makeFirst() [][]int32 {
-	room := make([]int32, x.total())
-	first := make([][]int32, len(x.values))
-	for k, n := range x.values {
-		first[k], room = room[:0:n], room[n:]
-	}
-	return first
 }
 
 // appendRow appends the values of in at steps from from to to, the end excluded, to

@@ -1,76 +1,45 @@
 package saving
 
 import (
-	"math"
+	"slices"
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/tile"
 )
 
-// Plan says what a new file is to have.
-type Plan struct {
-	covered  tile.Coverage // what is kept
-	Spans    tile.Spans    // of which these are written
-	files    []disk.File
-	old      []tile.Coverage // what the files have that may still be used
-	Replaces []uint64        // files, by number
-}
-
-// NewPlan finds out what of covered is not, or not as new, in files, as far as these may answer at
-// m.
-func NewPlan(covered tile.Coverage, m tile.Moment, files []disk.File) *Plan {
-	p := &Plan{covered: covered, files: files}
+// Plan returns what of covered, a selection of so many bytes, a new file is to have, and which files,
+// by number, it takes the place of. That is what is not in files, or not as new, as far as these may
+// answer at m, and what the newest of the files have as long as they are not much larger: so there are
+// few files, and nothing is written more often than their number.
+func Plan(covered tile.Coverage, bytes int64, m tile.Moment, files []*disk.File) (written tile.Coverage, replaces []uint64) {
 	missing := covered
 	for _, f := range files {
-		old := CoverageOf(f.Covered).Within(m.Settled, m.Oldest)
-		p.old = append(p.old, old)
-		for _, s := range old {
+		for _, s := range f.Covered.Usable(m) {
 			// What was kept at the same time or before is there.
-			for _, k := range missing.Within(s.Span, math.MinInt64) {
+			for _, k := range missing.Within(s.Span) {
 				if k.At <= s.At {
 					missing = missing.Without(k.Span)
 				}
 			}
 		}
 	}
-	p.Spans = missing.All()
-	return p
-}
-
-// Merge adds the newest files to what is written, size bytes, as long as they
-// are not much larger than that: so there are few files, and nothing is written
-// more often than their number. It reports whether there are any.
-func (p *Plan) Merge(size int64) bool {
-	for i := len(p.files) - 1; i >= 0 && p.files[i].Size <= 2*size; i-- {
+	spans := missing.All()
+	size := float64(bytes) * float64(spans.Tiles(m.Tile)) / float64(max(1, covered.All().Tiles(m.Tile)))
+	for _, f := range slices.Backward(files) {
+		old := f.Covered.Usable(m)
 		// All of it must be kept, as new as it is there.
-		for _, s := range p.old[i] {
-			if len(p.covered.Since(s.At).Missing(s.Span)) > 0 {
-				return len(p.Replaces) > 0
-			}
+		lost := func(s tile.Stretch) bool { return len(covered.Since(s.At).All().Missing(s.Span)) > 0 }
+		if len(spans) == 0 || float64(f.Size()) > 2*size || slices.ContainsFunc(old, lost) {
+			break
 		}
-		p.Replaces = append(p.Replaces, p.files[i].Seq)
-		for _, s := range p.old[i] {
-			p.Spans = p.Spans.With(s.Span)
+		replaces = append(replaces, f.Seq)
+		for _, s := range old {
+			spans = spans.With(s.Span)
 		}
-		size += p.files[i].Size
+		size += float64(f.Size())
 	}
-	return len(p.Replaces) > 0
-}
-
-// Stretches is what the file will cover.
-func (p *Plan) Stretches() (out []disk.Stretch) {
-	for _, s := range p.Spans {
-		for _, k := range p.covered.Within(s, math.MinInt64).Revised(0) {
-			out = append(out, disk.Stretch{From: k.From, To: k.To, At: k.At})
-		}
+	for _, s := range spans {
+		written = append(written, covered.Revised(0).Within(s)...)
 	}
-	return out
-}
-
-// CoverageOf is what a file covers.
-func CoverageOf(stretches []disk.Stretch) (cs tile.Coverage) {
-	for _, s := range stretches {
-		cs = append(cs, tile.Stretch{Span: tile.Span{From: s.From, To: s.To}, At: s.At})
-	}
-	return cs
+	return written, replaces
 }

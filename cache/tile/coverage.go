@@ -39,25 +39,17 @@ func (cs Coverage) Having(s Stretch) Coverage {
 	if s.Empty() {
 		return cs
 	}
-	out := make(Coverage, 0, len(cs)+2)
-	placed := false
-	for _, c := range cs.Without(s.Span) {
-		if !placed && c.From >= s.To {
-			out = out.append(s)
-			placed = true
+	var out Coverage
+	for _, c := range cs {
+		if c.From < s.From {
+			out = out.append(c.on(Span{c.From, min(c.To, s.From)}))
 		}
-		out = out.append(c)
 	}
-	if !placed {
-		out = out.append(s)
+	out = out.append(s)
+	for _, c := range cs {
+		out = out.append(c.on(Span{max(c.From, s.To), c.To}))
 	}
 	return out
-}
-
-// then appends s, fetched at the given time (ms), to cs, which ends before it. It
-// may change cs.
-func (cs Coverage) then(s Span, at int64) Coverage {
-	return cs.append(Stretch{Span: s, At: at})
 }
 
 // append appends s to cs, which ends before it. It may change cs.
@@ -72,60 +64,57 @@ func (cs Coverage) append(s Stretch) Coverage {
 	return append(cs, s)
 }
 
-// Without returns what is in cs but not in s.
-func (cs Coverage) Without(s Span) Coverage {
-	if s.Empty() {
-		return cs
-	}
-	var out Coverage
-	for _, c := range cs {
-		for _, rest := range (Spans{c.Span}).Without(s) {
-			out = append(out, c.on(rest))
+// Without returns what is in cs but in none of the spans.
+func (cs Coverage) Without(gone ...Span) Coverage {
+	for _, s := range gone {
+		var out Coverage
+		for _, c := range cs {
+			for _, rest := range c.Span.Without(s) {
+				out = append(out, c.on(rest))
+			}
 		}
+		cs = out
 	}
-	return out
-}
-
-// Since returns what was fetched at the given time (ms) or later.
-func (cs Coverage) Since(at int64) Spans {
-	var out Spans
-	for _, c := range cs {
-		switch k := len(out) - 1; {
-		case c.At < at:
-		case k >= 0 && out[k].To == c.From:
-			out[k].To = c.To
-		default:
-			out = append(out, c.Span)
-		}
-	}
-	return out
+	return cs
 }
 
 // All returns all that is covered.
-func (cs Coverage) All() Spans { return cs.Since(math.MinInt64) }
-
-// Within returns what is in cs and in s and was fetched at the given time (ms)
-// or later.
-func (cs Coverage) Within(s Span, at int64) Coverage {
+func (cs Coverage) All() Spans {
 	var out Coverage
 	for _, c := range cs {
-		if both := (Span{max(c.From, s.From), min(c.To, s.To)}); c.At >= at && !both.Empty() {
+		out = out.append(Stretch{Span: c.Span})
+	}
+	all := make(Spans, len(out))
+	for i, c := range out {
+		all[i] = c.Span
+	}
+	return all
+}
+
+// Within returns what is in cs and in s.
+func (cs Coverage) Within(s Span) (out Coverage) {
+	for _, c := range cs {
+		if both := c.And(s); !both.Empty() {
 			out = append(out, c.on(both))
 		}
 	}
 	return out
 }
 
+// Since returns what was fetched at the given time (ms) or later.
+func (cs Coverage) Since(at int64) Coverage {
+	return cs.only(func(c Stretch) bool { return c.At >= at })
+}
+
 // Old returns what of cs was old enough to be settled when it was fetched.
-func (cs Coverage) Old() Coverage { return cs.of(false) }
+func (cs Coverage) Old() Coverage { return cs.only(func(c Stretch) bool { return !c.Young }) }
 
 // Young returns the rest of cs.
-func (cs Coverage) Young() Coverage { return cs.of(true) }
+func (cs Coverage) Young() Coverage { return cs.only(func(c Stretch) bool { return c.Young }) }
 
-func (cs Coverage) of(young bool) Coverage {
-	var out Coverage
+func (cs Coverage) only(is func(Stretch) bool) (out Coverage) {
 	for _, c := range cs {
-		if c.Young == young {
+		if is(c) {
 			out = append(out, c)
 		}
 	}
@@ -134,11 +123,9 @@ func (cs Coverage) of(young bool) Coverage {
 
 // Usable returns what of cs may answer at m.
 func (cs Coverage) Usable(m Moment) Coverage {
-	out := cs.Old().Within(m.Settled, m.Oldest)
-	for _, s := range cs.Young() {
-		if s.At >= m.Recent {
-			out = out.Having(s)
-		}
+	out := cs.Old().Within(m.Settled).Since(m.Oldest)
+	for _, s := range cs.Young().Since(m.Recent) {
+		out = out.Having(s)
 	}
 	return out
 }
@@ -150,13 +137,6 @@ func (cs Coverage) Until(tile int64) int64 {
 		return math.MinInt64
 	}
 	return Floor(old[len(old)-1].To, tile)
-}
-
-func Without(cs Coverage, gone Spans) Coverage {
-	for _, s := range gone {
-		cs = cs.Without(s)
-	}
-	return cs
 }
 
 // Revised returns cs with the given revision.

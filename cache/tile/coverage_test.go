@@ -58,14 +58,14 @@ func TestCoverage(t *testing.T) {
 			}
 			check(cs, any)
 			w := in()
-			check(cs.Within(w, at), func(i, a int64) bool { return a >= at && i >= w.From && i < w.To })
+			check(cs.Within(w).Since(at), func(i, a int64) bool { return a >= at && i >= w.From && i < w.To })
 			var since Spans
 			for i, a := range model {
 				if a >= at {
 					since = since.With(Span{int64(i), int64(i) + 1})
 				}
 			}
-			if got := cs.Since(at); fmt.Sprint(got) != fmt.Sprint(since) {
+			if got := cs.Since(at).All(); fmt.Sprint(got) != fmt.Sprint(since) {
 				t.Fatalf("%v since %d is %v, want %v", cs, at, got, since)
 			}
 		}

@@ -13,6 +13,8 @@
 // Start with Coverage and Coverage.Usable.
 package tile
 
+import "math"
+
 // Times are clamped to these (ms), so that sums of them do not overflow.
 const (
 	MinTime = -1 << 61
@@ -28,6 +30,24 @@ func (s Span) Empty() bool { return s.From >= s.To }
 // Split cuts s in two at t; either part may be empty.
 func (s Span) Split(t int64) (before, after Span) {
 	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
+}
+
+// And returns what is in both s and o.
+func (s Span) And(o Span) Span { return Span{max(s.From, o.From), min(s.To, o.To)} }
+
+// Without returns what is in s but not in o.
+func (s Span) Without(o Span) (rest Spans) {
+	if o.Empty() {
+		return Spans{s}
+	}
+	before, _ := s.Split(o.From)
+	_, after := s.Split(o.To)
+	for _, part := range [...]Span{before, after} {
+		if !part.Empty() {
+			rest = append(rest, part)
+		}
+	}
+	return rest
 }
 
 // Widen moves the ends of s outward to multiples of tile.
@@ -69,44 +89,30 @@ func (ss Spans) With(s Span) Spans {
 }
 
 // Without returns what is in ss but not in s.
-func (ss Spans) Without(s Span) Spans {
-	var out Spans
+func (ss Spans) Without(s Span) (out Spans) {
 	for _, a := range ss {
-		before, _ := a.Split(s.From)
-		_, after := a.Split(s.To)
-		switch {
-		case s.Empty():
-			out = append(out, a)
-		default:
-			if !before.Empty() {
-				out = append(out, before)
-			}
-			if !after.Empty() {
-				out = append(out, after)
-			}
-		}
+		out = append(out, a.Without(s)...)
 	}
 	return out
 }
 
 // Missing returns what is in s but not in ss.
 func (ss Spans) Missing(s Span) Spans {
-	if s.Empty() {
-		return nil
-	}
-	out := Spans{s}
+	out := Spans(nil).With(s)
 	for _, a := range ss {
 		out = out.Without(a)
 	}
 	return out
 }
 
-// Tiles is the number of tiles in ss, of which one may be a part. A span without
-// an end in sight counts as at most a million, so that one such query does not bury
-// all others in a counter.
+// Tiles is the number of tiles in s, of which one may be a part. A span without an end in sight
+// counts as at most a million, so that one such query does not bury all others in a counter.
+func (s Span) Tiles(tile int64) int64 { return min(max(0, (s.To-s.From+tile-1)/tile), 1e6) }
+
+// Tiles is the number of tiles in ss; see Span.Tiles.
 func (ss Spans) Tiles(tile int64) (n int64) {
 	for _, s := range ss {
-		n += min(max(0, (s.To-s.From+tile-1)/tile), 1e6)
+		n += s.Tiles(tile)
 	}
 	return n
 }
@@ -122,7 +128,11 @@ func (ss Spans) Pairs() (out [][2]int64) {
 // Moment is what answers at one moment of what is kept.
 type Moment struct {
 	Now     int64 // ms
+	Tile    int64 // length of a tile, ms
 	Settled Span  // the stretch of time whose tiles are kept
 	Oldest  int64 // the earliest time of fetching (ms) of what still answers
 	Recent  int64 // the same of what was not old enough to be settled then
 }
+
+// Young reports whether something is kept that is not old enough to be settled.
+func (m Moment) Young() bool { return m.Recent < math.MaxInt64 }

@@ -34,37 +34,22 @@ func UsedAgain(worth, now int64) int64 {
 // Used returns the worths of stretches after s has been used now (ms). The time
 // of a stretch in cs is its worth.
 func (cs Coverage) Used(s Span, now int64) Coverage {
-	out := make(Coverage, 0, len(cs)+3)
-	done := s.From // before this, s has been seen to
-	for _, c := range cs {
-		if c.At < now-forgotten {
-			continue
-		}
-		if done < min(c.From, s.To) {
-			out = out.then(Span{done, min(c.From, s.To)}, Floor(now, worthStep))
-			done = min(c.From, s.To)
-		}
-		both := Span{max(c.From, s.From), min(c.To, s.To)}
-		if both.Empty() {
-			out = out.then(c.Span, c.At)
-			continue
-		}
-		out = out.then(Span{c.From, both.From}, c.At).then(both, UsedAgain(c.At, now)).then(Span{both.To, c.To}, c.At)
-		done = both.To
+	cs = cs.Since(now - forgotten)
+	out := cs.With(s, Floor(now, worthStep))
+	for _, c := range cs.Within(s) {
+		out = out.With(c.Span, UsedAgain(c.At, now))
 	}
-	return out.then(Span{done, s.To}, Floor(now, worthStep))
+	return out
 }
 
 // WorthIn cuts all, which is covered, by what it is worth.
-func (cs Coverage) WorthIn(all Spans) Coverage {
-	var out Coverage
+func (cs Coverage) WorthIn(all Spans) (out Coverage) {
 	for _, s := range all {
-		done := s.From
-		for _, c := range cs.Within(s, math.MinInt64) {
-			out = out.then(Span{done, c.From}, math.MinInt64).then(c.Span, c.At)
-			done = c.To
+		for _, c := range cs.Within(s) {
+			out = out.append(Stretch{Span: Span{s.From, c.From}, At: math.MinInt64}).append(c)
+			s.From = c.To
 		}
-		out = out.then(Span{done, s.To}, math.MinInt64)
+		out = out.append(Stretch{Span: s, At: math.MinInt64})
 	}
 	return out
 }
@@ -72,7 +57,7 @@ func (cs Coverage) WorthIn(all Spans) Coverage {
 // WorthOf is the worth of the best of s.
 func (cs Coverage) WorthOf(s Span) int64 {
 	worth := int64(math.MinInt64)
-	for _, c := range cs.Within(s, math.MinInt64) {
+	for _, c := range cs.Within(s) {
 		worth = max(worth, c.At)
 	}
 	return worth

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
 	"github.com/promwarp/promwarp/engine/compare"
@@ -101,11 +101,9 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 	rows := []compare.Row{} // no null in JSON
 	for i, q := range queries {
 		p.Show("%d of %d: %s", i+1, len(queries), q.Expr)
-		path, form := client.Ranged, url.Values{
-			"query": {q.Expr}, "start": {stamp(over.Start)}, "end": {stamp(over.End)}, "step": {strconv.FormatFloat(over.Step.Seconds(), 'f', -1, 64)},
-		}
+		path, form := client.Form(q.Expr, over.Start, over.End, over.Step)
 		if q.Instant {
-			path, form = client.Instant, url.Values{"query": {q.Expr}, "time": {stamp(over.End)}}
+			path, form = client.Form(q.Expr, over.End, over.End, 0)
 		}
 		row, err := compare.Measure(ctx, prometheus.ask(path, form), promwarp.ask(path, form), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
 		if err != nil {
@@ -152,17 +150,7 @@ type side struct {
 	extra url.Values // parameters of each request
 }
 
-func (s side) ask(path string, form url.Values) compare.Side {
-	form = maps.Clone(form)
-	maps.Copy(form, s.extra)
-	return func(ctx context.Context) (*compare.Answer, error) {
-		a, err := s.Ask(ctx, path, form)
-		if err != nil {
-			return nil, err
-		}
-		return a.Parsed()
-	}
-}
+func (s side) ask(path string, form url.Values) compare.Side { return s.Side(path, form, s.extra) }
 
 // rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
 var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)
@@ -222,7 +210,7 @@ func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.C
 	if err != nil {
 		return nil, nil, err
 	}
-	return client.Embed(set, logger)
+	return server.Embed(set, logger)
 }
 
 // report prints what was found of so many queries, and is an error where answers differ.

@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -203,16 +201,13 @@ func measureDemo(ctx context.Context, data *demoData, set config.Settings, query
 	if err != nil {
 		return compare.Row{}, err
 	}
-	promwarp, stop, err := client.Embed(set, promslog.NewNopLogger())
+	promwarp, stop, err := server.Embed(set, promslog.NewNopLogger())
 	if err != nil {
 		return compare.Row{}, err
 	}
 	defer stop()
-	form := url.Values{
-		"query": {query}, "start": {stamp(data.start)}, "end": {stamp(data.end)},
-		"step": {strconv.FormatFloat(demoStep.Seconds(), 'f', -1, 64)},
-	}
-	row, err := compare.Measure(ctx, side{Client: prometheus}.ask(client.Ranged, form), side{Client: promwarp}.ask(client.Ranged, form),
+	path, form := client.Form(query, data.start, data.end, demoStep)
+	row, err := compare.Measure(ctx, prometheus.Side(path, form, nil), promwarp.Side(path, form, nil),
 		compare.Rounds{Prometheus: 1, Repeated: 3})
 	row.Query, row.Remembered = query, err == nil && remembers(ctx, promwarp, form)
 	return row, err

@@ -18,6 +18,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
@@ -188,8 +189,8 @@ func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer)
 	if err := json.Unmarshal(answer.Data, &e); err != nil {
 		return err
 	}
-	render.Plan(stdout, &e, terminal.Width(stdout), terminal.StyleOf(stdout))
-	return nil
+	_, err = io.WriteString(stdout, e.Tree())
+	return err
 }
 
 // target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
@@ -240,7 +241,7 @@ func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err er
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	c, closed, err = client.Embed(set, logger)
+	c, closed, err = server.Embed(set, logger)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,15 +17,15 @@ var (
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "count"},
 		adds: &adding{
-			n:     true,
-			first: func(a *cells, c int, _ float64) { a.n[c] = 1 },
-			next:  func(a *cells, c int, _ float64) { a.n[c]++ },
+			columns: 1,
+			first:   func(a *cells, c int, _ float64) { a.val[c] = 1 },
+			next:    func(a *cells, c int, _ float64) { a.val[c]++ },
 			more: func(a *cells, from, to int, _ []float64) {
 				for c := from; c < to; c++ {
-					a.n[c]++
+					a.val[c]++
 				}
 			},
-			results: func(a *cells, c int, out []float64) { copy(out, a.n[c:]) },
+			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
 		},
 		Again: Counted,
 		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
@@ -58,7 +58,7 @@ func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
-			val: true, comp: true, n: true,
+			columns: 3,
 			first: func(a *cells, c int, f float64) {
 				a.val[c], a.comp[c], a.n[c] = 0, f, 1
 				if math.IsNaN(f) || math.IsInf(f, 0) {
@@ -108,8 +108,8 @@ func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
-			val:   true,
-			first: func(a *cells, c int, f float64) { a.val[c] = f },
+			columns: 1,
+			first:   func(a *cells, c int, f float64) { a.val[c] = f },
 			next: func(a *cells, c int, f float64) {
 				if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
 					a.val[c] = f
@@ -142,10 +142,10 @@ var (
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "sum"},
 		adds: &adding{
-			val: true, comp: true,
-			first: func(a *cells, c int, f float64) { a.val[c] = f },
-			next:  func(a *cells, c int, f float64) { a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c]) },
-			more:  (*cells).sums,
+			columns: 2,
+			first:   func(a *cells, c int, f float64) { a.val[c] = f },
+			next:    func(a *cells, c int, f float64) { a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c]) },
+			more:    func(a *cells, from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) },
 			results: func(a *cells, c int, out []float64) {
 				val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
 				for k := range out {
@@ -166,10 +166,10 @@ var (
 
 // mean is the arithmetic of avg.
 var mean = &adding{
-	val: true, comp: true, n: true,
-	first: func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
-	next:  (*cells).addToMean,
-	more:  (*cells).means,
+	columns: 3,
+	first:   func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
+	next:    (*cells).addToMean,
+	more:    (*cells).means,
 	results: func(a *cells, c int, out []float64) {
 		for k := range out {
 			if sum, comp := a.val[c+k], a.comp[c+k]; a.incr[c+k] {
@@ -200,9 +200,6 @@ func (a *cells) addToMean(c int, f float64) {
 	q := (n - 1) / n
 	a.val[c], a.comp[c] = kahansum.Inc(f/n, q*a.val[c], q*a.comp[c])
 }
-
-// sums adds values to sums.
-func (a *cells) sums(from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) }
 
 // means adds values to the sums and counts that means are made of.
 func (a *cells) means(from, to int, in []float64) {

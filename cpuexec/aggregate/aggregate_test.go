@@ -201,10 +201,10 @@ func BenchmarkRanker(b *testing.B) {
 func TestFullWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, f := range Functions() {
-		if op, name := &f.AggregateFunc, f.Name; op.Adds() {
+		if name := f.Name; f.Adds() {
 			for range 3000 {
 				const n = 70
-				one, all := newCells(op, n), newCells(op, n)
+				one, all := newCells(f.adds, n), newCells(f.adds, n)
 				usual := r.IntN(2) == 0 // values that overflow nowhere
 				for series := range 1 + r.IntN(12) {
 					in := make([]float64, n)
@@ -213,14 +213,14 @@ func TestFullWords(t *testing.T) {
 							in[k] = r.NormFloat64()
 						}
 						if series == 0 {
-							one.first(k, in[k])
-							all.first(k, in[k])
+							f.adds.first(one, k, in[k])
+							f.adds.first(all, k, in[k])
 						} else if k >= 3 && k < 67 {
-							one.next(k, in[k])
+							f.adds.next(one, k, in[k])
 						}
 					}
 					if series > 0 {
-						all.full(0, 3, 67, in)
+						f.adds.more(all, 3, 67, in[3:67])
 					}
 				}
 				exacttest.RequireSame(t, one.val, all.val, name)
@@ -228,8 +228,8 @@ func TestFullWords(t *testing.T) {
 				exacttest.RequireSame(t, one.n, all.n, name)
 				require.Equal(t, one.incr, all.incr)
 				want, got := make([]float64, n), make([]float64, n)
-				one.results(0, want)
-				all.results(0, got)
+				f.adds.results(one, 0, want)
+				f.adds.results(all, 0, got)
 				exacttest.RequireSame(t, want, got, name)
 			}
 		}
@@ -251,12 +251,12 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		for _, op := range []string{"sum", "avg", "min", "max", "count", "stddev"} {
 			b.Run(fmt.Sprintf("%s/%d", op, steps), func(b *testing.B) {
-				a := newAccumulator(Named(op), 1, steps)
-				a.reserve(0)
+				a := NewAdder(&plan.Aggregate{Func: Named(op)}, queryOf(1, steps), numbered(1, 1), false)
+				a.Allocate()
 				b.SetBytes(int64(8 * steps * len(rows)))
 				for b.Loop() {
 					for i := range rows {
-						a.add(0, rows[i], 0, a.words)
+						a.AddSteps(0, rows[i], 0, a.words)
 					}
 				}
 			})

@@ -55,21 +55,14 @@ func newLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.
 	}
 }
 
-func (l *limiter) TooLarge(maxSamples int) string {
-	if tooManyCells(l.cells, 1, maxSamples) {
-		return reasonCells
-	}
-	return ""
-}
-
-func (l *limiter) Bytes() int64 { return 4 * int64(l.cells) }
+func (l *limiter) Size() (cells int, bytes int64) { return l.cells, 4 * int64(l.cells) }
 
 func (l *limiter) Allocate() {
 	l.found, l.full = make([]int32, l.cells), make([]uint64, len(l.size)*l.words)
 }
 
 func (l *limiter) Consume(q *operator.Query, b *operator.Batch) {
-	noteFirst(l.first, l.of, b)
+	l.noteFirst(b)
 	for i := range b.N {
 		if b.Counts[i].Mapped > 0 {
 			row := b.Row(i)
@@ -82,7 +75,7 @@ func (l *limiter) Consume(q *operator.Query, b *operator.Batch) {
 
 // keepFirst takes the values of a series that come too late for its group out of its row.
 func (l *limiter) keepFirst(series int, r dense.Row) {
-	group := int(l.of[series])
+	group := int(l.groups.Of[series])
 	found, full := l.found[group*l.steps:], l.full[group*l.words:]
 	for w := range l.words {
 		r.Present[w] &^= full[w]
@@ -134,7 +127,7 @@ func (l *limiter) Rows(q *operator.Query) []plan.Row {
 	}
 	heaps := make([]keyed, len(l.size))
 	for i, s := range l.collect.Series {
-		h := &heaps[l.of[s]]
+		h := &heaps[l.groups.Of[s]]
 		h.keys, h.series = append(h.keys, in[i].Values[0]), append(h.series, int32(i))
 		h.up()
 	}

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -37,22 +36,18 @@ type Layout struct {
 	Rooms   []int // of topk and bottomk, how many series each group keeps at a step
 }
 
-// Layout implements Offloadable.
-func (a *Adder) Layout() Layout {
-	return Layout{Node: a.node, GroupOf: a.Groups.Of, Groups: len(a.first)}
-}
-
 // Offload implements Offloadable.
 func (a *Adder) Offload(offloads bool) { a.offloads = offloads }
 
 // Offloaded implements Offloadable.
 func (a *Adder) Offloaded(x *offload.Results, has []bool) {
-	noteSeries(a.first, a.Groups.Of, has)
-	a.state = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.Values}
+	a.noteSeries(has)
+	a.offloaded = x.Values
 }
 
 func (a *ranker) Layout() Layout {
-	l := Layout{Node: a.node, GroupOf: a.of, Groups: len(a.size), Rooms: make([]int, len(a.size))}
+	l := a.members.Layout()
+	l.Rooms = make([]int, len(a.size))
 	for g, size := range a.size {
 		l.Rooms[g] = atMost(a.k, size)
 	}
@@ -63,14 +58,8 @@ func (a *ranker) Layout() Layout {
 func (a *ranker) Offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
 
 func (a *ranker) Offloaded(x *offload.Results, has []bool) {
-	noteSeries(a.first, a.of, has)
+	a.noteSeries(has)
 	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
-}
-
-// offloadedBytes is the memory of results that an accelerator computed, and of the rows
-// made of them.
-func offloadedBytes(groups, steps int) int64 {
-	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
 }
 
 // spread writes values, of which some are dense.Absent, to a dense row and returns how many there are.

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -73,16 +74,18 @@ func NewSum(q *operator.Query, n *plan.Aggregate, input operator.Operator, order
 // Open implements operator.Filler.
 func (s *Sum) Open() (*operator.Series, error) {
 	defer s.q.Holding()()
-	err := operator.Drive(s.input, func(in *operator.Series) operator.Sink {
+	input := s.input
+	s.input = nil // see operator.Operator
+	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
 		s.adder = NewAdder(s.n, s.q, in, s.ordered)
 		return s.adder
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.order = s.adder.Order()
+	s.order = byFirst(s.adder.first)
 	return &operator.Series{
-		N: len(s.order), Labels: func(i int) labels.Labels { return s.adder.Groups.Labels[s.order[i]] },
+		N: len(s.order), Labels: func(i int) labels.Labels { return s.adder.groups.Labels[s.order[i]] },
 		Rows: func() ([]plan.Row, error) {
 			rows := s.adder.Rows()
 			s.q.Free(s.adder, rows)
@@ -177,11 +180,11 @@ func (Nothing) Consume(*operator.Query, *operator.Batch) {}
 
 func (Nothing) Rows(*operator.Query) []plan.Row { return nil }
 
-// members assigns series to the groups of an operator that keeps series.
+// members assigns series to the groups of an aggregation.
 type members struct {
 	node   *plan.Aggregate
 	labels func(i int) labels.Labels
-	of     []int32 // group of each series
+	groups operator.Groups
 	size   []int32 // series in each group
 	first  []int32 // the first series with a value of each group, -1 for none
 	steps  int
@@ -189,14 +192,61 @@ type members struct {
 
 func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
 	g := in.GroupsOf(q.Context, n)
-	m := members{node: n, labels: in.Labels, of: g.Of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
+	m := members{node: n, labels: in.Labels, groups: g, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
 	for _, k := range g.Of {
 		m.size[k]++
 	}
 	return m
 }
 
+// Owner implements operator.Bounded.
 func (m *members) Owner() plan.Node { return m.node }
+
+// Layout implements Offloadable.
+func (m *members) Layout() Layout {
+	return Layout{Node: m.node, GroupOf: m.groups.Of, Groups: len(m.first)}
+}
+
+// newFirst is the list of the first series of so many groups, none of which has one yet.
+func newFirst(groups int) []int32 {
+	first := make([]int32, groups)
+	for g := range first {
+		first[g] = -1
+	}
+	return first
+}
+
+// noteFirst notes which series of a batch is the first with a value of its group.
+func (m *members) noteFirst(b *operator.Batch) {
+	for i := range b.N {
+		if g := m.groups.Of[b.Lo+i]; b.Counts[i].Mapped > 0 && m.first[g] < 0 {
+			m.first[g] = int32(b.Lo + i)
+		}
+	}
+}
+
+// noteSeries notes the first series of each group that has a value.
+func (m *members) noteSeries(has []bool) {
+	for i, left := 0, len(m.first); i < len(has) && left > 0; i++ {
+		if g := m.groups.Of[i]; has[i] && m.first[g] < 0 {
+			m.first[g] = int32(i)
+			left--
+		}
+	}
+}
+
+// byFirst lists the groups that have a value in the order in which their first
+// series came, which is that of Prometheus's engine.
+func byFirst(first []int32) []int {
+	order := make([]int, 0, len(first))
+	for g, f := range first {
+		if f >= 0 {
+			order = append(order, g)
+		}
+	}
+	slices.SortFunc(order, func(x, y int) int { return int(first[x] - first[y]) })
+	return order
+}
 
 // instant reports whether the order of the result is that of Prometheus's heaps.
 // Over several steps Prometheus's engine forgets it.
@@ -338,10 +388,10 @@ const (
 // adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
 // of the columns of cells.
 type adding struct {
-	val, comp, n bool                                       // the columns that it has
-	first, next  func(a *cells, c int, f float64)           // add the first value to a cell, and any other
-	more         func(a *cells, from, to int, in []float64) // next for cells in a row
-	results      func(a *cells, c int, out []float64)       // the aggregates of cells from c on
+	columns     int                                        // that it has: of val, comp and n so many
+	first, next func(a *cells, c int, f float64)           // add the first value to a cell, and any other
+	more        func(a *cells, from, to int, in []float64) // next for cells in a row: what an aggregation does most
+	results     func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing
 }
 
 var table definitions.Table[plan.AggregateFunc, Function]

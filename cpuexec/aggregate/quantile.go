@@ -26,8 +26,8 @@ var _ = define(&Function{
 func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row, g operator.Groups) ([]plan.Row, error) {
 	p.WarnQuantiles(q, n)
 	steps := q.Grid.Steps
-	if tooManyCells(len(g.Labels), steps, q.MaxSamples) {
-		return nil, &plan.Declined{At: n, Reason: reasonCells}
+	if err := q.CheckCells(n, len(g.Labels)*steps); err != nil {
+		return nil, err
 	}
 	members := make([][]int32, len(g.Labels))
 	for i, k := range g.Of {
@@ -87,21 +87,14 @@ func newQuantiler(node *plan.Aggregate, q *operator.Query, in *operator.Series) 
 
 func (q *Quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
-func (q *Quantiler) TooLarge(maxSamples int) string {
-	if q.offloads {
-		return q.Adder.TooLarge(maxSamples)
-	}
-	return ""
-}
-
 // What is kept is counted as it is collected.
 func (q *Quantiler) Allocate() {}
 
-func (q *Quantiler) Bytes() int64 {
+func (q *Quantiler) Size() (cells int, bytes int64) {
 	if q.offloads {
-		return q.Adder.Bytes()
+		return q.Adder.Size()
 	}
-	return 0
+	return 0, 0
 }
 
 // GroupOf returns nil: rows are kept in the order of their series.
@@ -121,12 +114,12 @@ func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error)
 // rowGroups are the groups of the rows, in the order of their first rows.
 func (q *Quantiler) rowGroups() operator.Groups {
 	g := operator.Groups{Of: make([]int32, len(q.in.Rows))}
-	number := newFirst(len(q.Groups.Labels))
+	number := newFirst(len(q.groups.Labels))
 	for i, s := range q.in.Series {
-		k := q.Groups.Of[s]
+		k := q.groups.Of[s]
 		if number[k] < 0 {
 			number[k] = int32(len(g.Labels))
-			g.Labels = append(g.Labels, q.Groups.Labels[k])
+			g.Labels = append(g.Labels, q.groups.Labels[k])
 		}
 		g.Of[i] = number[k]
 	}

@@ -78,14 +78,10 @@ func (a *ranker) layOut(all bool) {
 	}
 }
 
-func (a *ranker) TooLarge(maxSamples int) string {
-	if tooManyCells(a.cells/a.steps+len(a.capacity), a.steps, maxSamples) {
-		return reasonCells
-	}
-	return ""
+func (a *ranker) Size() (cells int, bytes int64) {
+	cells = a.cells + len(a.capacity)*a.steps
+	return cells, 12 * int64(cells)
 }
-
-func (a *ranker) Bytes() int64 { return 12 * int64(a.cells+len(a.capacity)*a.steps) }
 
 func (a *ranker) Allocate() {
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
@@ -97,19 +93,19 @@ func (a *ranker) Allocate() {
 }
 
 func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
-	noteFirst(a.first, a.of, b)
+	a.noteFirst(b)
 	q.SplitSteps(b, func(w0, w1 int) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
 			for i := range b.N {
-				if h := a.heap[a.of[b.Lo+i]]; h >= 0 && b.Counts[i].Mapped > 0 {
+				if h := a.heap[a.groups.Of[b.Lo+i]]; h >= 0 && b.Counts[i].Mapped > 0 {
 					a.add(int(h), int32(b.Lo+i), b.Row(i), w)
 				}
 			}
 		}
 	})
 	parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
-		if s := b.Lo + i; a.heap[a.of[s]] < 0 && b.Counts[i].Mapped > 0 {
+		if s := b.Lo + i; a.heap[a.groups.Of[s]] < 0 && b.Counts[i].Mapped > 0 {
 			a.collected[s] = b.Row(i).Compact(b.Counts[i].Mapped, a.labels(s))
 		}
 		return true

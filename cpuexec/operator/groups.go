@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -38,7 +37,7 @@ func Group(ctx context.Context, a *plan.Aggregate, n int, at func(int) labels.La
 		}
 		return ctx.Err() == nil
 	})
-	watch := yield.Watch{Ctx: ctx}
+	watch := parallel.Watch{Ctx: ctx}
 	defer watch.Leave()
 	index := map[uint64]int32{}
 	b := labels.NewBuilder(labels.EmptyLabels())

@@ -29,6 +29,23 @@ func (q *Query) CheckHeld(n plan.Node, least, most int) error {
 	return &plan.Declined{At: n, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
 }
 
+// maxCells bounds the memory of an aggregation's state where the query has no
+// sample limit to bound it: 50 M groups × steps are 1.25 GB.
+const maxCells = 50_000_000
+
+// CheckCells declines n if its state, of so many groups at every step, would not fit.
+func (q *Query) CheckCells(n plan.Node, cells int) error {
+	limit := maxCells
+	if q.MaxSamples > 0 {
+		// A little room for small limits, whose state is small anyway.
+		limit = min(limit, max(q.MaxSamples, 1<<20))
+	}
+	if cells <= limit {
+		return nil
+	}
+	return &plan.Declined{At: n, Reason: "its groups, at every step, would take more memory at once than the sample limit stands for"}
+}
+
 // Holding notes what is held; release sets that back.
 func (q *Query) Holding() (release func()) {
 	held := q.Held

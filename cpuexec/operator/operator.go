@@ -9,7 +9,9 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Operator evaluates a node of a plan, or a node and the chain above it, once.
+// Operator evaluates a node of a plan, or a node and the chain above it, once. What is above it lives
+// until it has driven its other inputs and no longer counts the operator's memory, so it lets go of
+// the operator before it drives it.
 type Operator interface {
 	// Open evaluates what must be known before the first value, and says which series there
 	// are.
@@ -93,8 +95,10 @@ func (f *Finished) Open() (*Series, error) {
 	if !f.Leaks {
 		defer f.Query.Holding()()
 	}
+	eval := f.Eval
+	f.Eval = nil // see Operator
 	var err error
-	if f.rows, err = f.Eval(); err != nil {
+	if f.rows, err = eval(); err != nil {
 		return nil, err
 	}
 	return &Series{
@@ -120,7 +124,8 @@ func (f *Finished) End(_ int, err error) error {
 // returns the number of samples in all of them.
 func (q *Query) Inputs(ops []Operator) (in [][]plan.Row, samples int, err error) {
 	defer func() { q.Held -= samples }()
-	for _, op := range ops {
+	for i, op := range ops {
+		ops[i] = nil // see Operator
 		rows, err := Rows(op)
 		if err != nil {
 			return nil, samples, err
@@ -131,32 +136,4 @@ func (q *Query) Inputs(ops []Operator) (in [][]plan.Row, samples int, err error)
 		q.Held += points
 	}
 	return in, samples, nil
-}
-
-// Spent returns op as an operator that lets go of it, and so of all that it holds, when it was
-// driven. What is above op lives until it has driven its other inputs, and no longer counts
-// op's memory.
-func Spent(op Operator) Operator { return &spent{op} }
-
-type spent struct{ op Operator }
-
-// Open implements Operator.
-func (s *spent) Open() (*Series, error) {
-	series, err := s.op.Open()
-	if err != nil || series.Rows == nil {
-		return series, err
-	}
-	out := *series
-	out.Rows = func() ([]plan.Row, error) {
-		s.op = nil
-		return series.Rows()
-	}
-	return &out, nil
-}
-
-// Drive implements Operator.
-func (s *spent) Drive(out Sink) error {
-	op := s.op
-	s.op = nil
-	return op.Drive(out)
 }

@@ -46,20 +46,16 @@ func NewQuery(ctx context.Context, g plan.Grid, workers int) *Query {
 	}}
 }
 
-// WorkersFor is the number of goroutines worth starting for so many values.
-func (q *Query) WorkersFor(values int) int { return WorkersFor(q.Workers, values) }
-
 // InlineSamples is the number of samples below which starting goroutines costs
 // more than it saves.
 const InlineSamples = 20_000
 
-// WorkersFor is the number of goroutines, at most the given one, worth starting for so many
-// values.
-func WorkersFor(workers, values int) int {
+// WorkersFor is the number of goroutines worth starting for so many values.
+func (q *Query) WorkersFor(values int) int {
 	if values < InlineSamples {
 		return 1
 	}
-	return workers
+	return q.Workers
 }
 
 // Note adds a warning or an info to the result.

@@ -13,8 +13,7 @@ type Sink interface {
 // Bounded is a sink that holds state for every group and step.
 type Bounded interface {
 	Owner() plan.Node               // whose state it is
-	TooLarge(maxSamples int) string // why the state would not fit, or nothing
-	Bytes() int64                   // memory of the state
+	Size() (cells int, bytes int64) // of the state: values, and their memory
 	Allocate()                      // allocates it
 }
 
@@ -24,10 +23,11 @@ func (q *Query) Reserve(out Sink) error {
 	if !ok {
 		return nil
 	}
-	if reason := b.TooLarge(q.MaxSamples); reason != "" {
-		return &plan.Declined{At: b.Owner(), Reason: reason}
+	cells, bytes := b.Size()
+	if err := q.CheckCells(b.Owner(), cells); err != nil {
+		return err
 	}
-	q.Charge(b.Bytes())
+	q.Charge(bytes)
 	if err := q.Done(); err != nil {
 		return err
 	}
@@ -38,7 +38,8 @@ func (q *Query) Reserve(out Sink) error {
 // Free no longer counts the memory of a sink's state, but that of the rows made of it.
 func (q *Query) Free(out Sink, rows []plan.Row) {
 	if b, ok := out.(Bounded); ok {
-		q.Charge(RowsBytes(rows) - b.Bytes())
+		_, bytes := b.Size()
+		q.Charge(RowsBytes(rows) - bytes)
 	}
 }
 

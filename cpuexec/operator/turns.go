@@ -62,12 +62,6 @@ func stepParts(workers, words, largest, series int) int {
 	return max(1, min((workers*largest+2*series-1)/(2*series), words/partWords))
 }
 
-// bundleLength is how many of so many series a bundle has, where a batch has so many rows. Each
-// worker finds four row sets.
-func bundleLength(workers, series, rows int) int {
-	return max(1, min(neighbours(workers, series), rows/(4*workers)))
-}
-
 // newTurns returns the turns of the series from first on; groups has their groups.
 func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []dense.Counts) *turns {
 	var sizes []int32
@@ -78,7 +72,7 @@ func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []d
 		sizes[g]++
 	}
 	n, rows := len(groups), len(b.Counts)
-	each := bundleLength(workers, n, rows)
+	each := max(1, min(neighbours(workers, n), rows/(4*workers))) // each worker finds four row sets
 	t := &turns{
 		sink: a, b: b, first: first, each: each, series: make([]int32, n), left: make([]atomic.Int32, rows/each), all: all,
 		parts: stepParts(workers, b.Words, int(slices.Max(sizes)), n), free: make(chan int32, rows/each),

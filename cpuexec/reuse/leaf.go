@@ -21,6 +21,7 @@ import (
 // Leaf is an aggregation over a window whose values at a step depend on nothing but the
 // samples that the step reads.
 type Leaf struct {
+	Node    *plan.Aggregate
 	Window  *plan.Window
 	Maps    vector.Chain
 	Ordered bool   // whether the order of its rows shows
@@ -78,7 +79,7 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 			return Leaf{}, false
 		}
 	}
-	return Leaf{Window: w, Maps: above, form: formOf(n, above, w, ordered), Ordered: ordered}, true
+	return Leaf{Node: n, Window: w, Maps: above, form: formOf(n, above, w, ordered), Ordered: ordered}, true
 }
 
 // plainParams reports whether the parameters of an aggregation and a window are

@@ -20,7 +20,6 @@ type Device struct {
 	api     *api
 	handle  int32
 	context uintptr
-	spare   sync.Pool // of *Context
 
 	mu     sync.RWMutex // held for reading while there is work
 	closed bool
@@ -42,7 +41,6 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 		return nil, fmt.Errorf("device %d: %w", ordinal, err)
 	}
 	dev := &Device{Info: info, api: d.api, handle: handle}
-	dev.spare.New = func() any { return &Context{api: dev.api} }
 	if err = dev.retain(); err == nil {
 		return dev, nil
 	}
@@ -89,9 +87,7 @@ func (dev *Device) Do(f func(*Context) error) (err error) {
 			err = errors.Join(err, ended)
 		}
 	}()
-	c := dev.spare.Get().(*Context)
-	defer dev.spare.Put(c)
-	return f(c)
+	return f(&Context{api: dev.api})
 }
 
 // Close waits for the work under way and gives back everything that is held on

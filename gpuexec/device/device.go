@@ -15,7 +15,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -239,7 +239,7 @@ func (d *Device) Ready(l offload.Leaf, within time.Duration) bool {
 	}
 	go func() {
 		defer d.compiling.Store(false)
-		if err := rescue.Do(func() error { return d.opened(compile) }); err != nil {
+		if err := parallel.Rescue(func() error { return d.opened(compile) }); err != nil {
 			d.set.log.Warn("compiling a custom aggregate for a GPU failed", "gpu", d.info.Ordinal, "err", err)
 		}
 	}()

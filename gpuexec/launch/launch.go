@@ -31,9 +31,9 @@ var (
 	Decode = []Kernel{"decode_mixed", "decode_series"}
 	Window = []Kernel{
 		"fused_ends", "fused_over", "fused_rate", "window_ends", "window_join", "window_order", "window_over", "window_pairs",
-		"window_panes", "window_rate", "window_statistic",
+		"window_panes", "window_rate", "window_reads", "window_statistic",
 	}
-	Values   = []Kernel{"map_values", "series_rows", "step_reads"}
+	Values   = []Kernel{"map_values", "series_rows"}
 	Group    = []Kernel{"group_accumulate", "group_accumulate_squares", "group_quantile", "group_rank", "group_result"}
 	Resample = []Kernel{
 		"add_squares", "count_keys", "count_uniqs", "fused_keys", "fused_runs", "group_distinct", "group_order", "group_order_few",

@@ -3,7 +3,6 @@ package launch
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -21,17 +20,9 @@ type Programs struct {
 	Device *cuda.Device
 
 	mu   sync.Mutex
-	all  map[key]*loaded
+	all  map[[sha256.Size]byte]*loaded
 	uses int // so far
 }
-
-// key is another for another program, or other kernels.
-type key struct {
-	hash    [sha256.Size]byte
-	kernels string
-}
-
-func (t *Program) key() key { return key{t.Hash, fmt.Sprint(t.Kernels)} }
 
 // loaded are the kernels of one program.
 type loaded struct {
@@ -53,7 +44,7 @@ type Program struct {
 // Device.Do.
 func (p *Programs) Hold(t *Program) (*Set, error) {
 	p.mu.Lock()
-	l := p.all[t.key()]
+	l := p.all[t.Hash]
 	if l == nil {
 		l = &loaded{}
 		l.load = sync.OnceValues(func() (*Set, error) {
@@ -62,9 +53,9 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 			return newSet(p.Device, t.Kernels, of).loaded(t.Kernels)
 		})
 		if p.all == nil {
-			p.all = map[key]*loaded{}
+			p.all = map[[sha256.Size]byte]*loaded{}
 		}
-		p.all[t.key()] = l
+		p.all[t.Hash] = l
 	}
 	p.uses++
 	l.users, l.used = l.users+1, p.uses
@@ -72,8 +63,8 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 	s, err := l.load()
 	if err != nil {
 		p.mu.Lock()
-		if p.all[t.key()] == l {
-			delete(p.all, t.key()) // so that the next call tries again
+		if p.all[t.Hash] == l {
+			delete(p.all, t.Hash) // so that the next call tries again
 		}
 		p.mu.Unlock()
 	}
@@ -84,7 +75,7 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 func (p *Programs) Loaded(t *Program) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.all[t.key()]
+	l := p.all[t.Hash]
 	return l != nil && l.done.Load()
 }
 
@@ -92,10 +83,10 @@ func (p *Programs) Loaded(t *Program) bool {
 // unloaded where there are too many. Nothing of the caller's may use them any more on the device.
 func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
-	p.all[t.key()].users--
+	p.all[t.Hash].users--
 	var surplus []*Set
 	for len(p.all) > maxPrograms {
-		var oldest key
+		var oldest [sha256.Size]byte
 		var of *loaded
 		for k, l := range p.all {
 			if l.users == 0 && (of == nil || l.used < of.used) {

@@ -17,6 +17,11 @@ type Buckets struct {
 	Since                int64        // ms; of differences, when samples begin
 }
 
+// edges are the parameters that say where buckets lie.
+func (k *Buckets) edges() []any {
+	return []any{k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later, k.Count}
+}
+
 // Runs are states in device memory, a field after the other, and what else is made of runs.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
@@ -35,14 +40,14 @@ type Runs struct {
 // bucket k, number (p/32*Count+k)*32+p%32. With fused, which is for buckets that are apart, it
 // decodes the chunks of the batch too.
 func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
-	keys := to.Keys != 0
+	keys, all := to.Keys != 0, append(k.edges(), to.Parts, to.N, to.Fields, to.Cells, to.Points)
 	switch {
 	case fused && to.Custom:
-		return q.chunks("custom_fused", b, append(fusedRuns(b, k, to), to.Found)...)
+		return q.fused("custom_fused", b, append(all, to.Found)...)
 	case fused && keys:
-		return q.chunks("fused_keys", b, append(fusedRuns(b, k, to), b.Rows, to.Keys, to.Begins)...)
+		return q.fused("fused_keys", b, append(all, b.Rows, to.Keys, to.Begins)...)
 	case fused:
-		return q.chunks("fused_runs", b, fusedRuns(b, k, to)...)
+		return q.fused("fused_runs", b, all...)
 	case to.Custom:
 		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Found, to.Points)
 	case keys && k.Apart && !k.Differences:
@@ -54,24 +59,12 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
 	return q.runs("order_keys", b, k, to.Keys, to.Begins)
 }
 
-// fusedRuns are the parameters that all kernels have that decode chunks and make the states of runs.
-func fusedRuns(b *Batch, k Buckets, to *Runs) []any {
-	return []any{
-		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase,
-		k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later, k.Count, to.Parts, to.N, to.Fields, to.Cells, to.Points,
-	}
-}
-
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
 // PerThread buckets.
 func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
-	params := []any{
-		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later,
-		k.Count, k.PerThread, k.Apart, k.Differences, k.Since,
-	}
-	return q.Launch(name, grid, cuda.Size{X: abi.WindowBlock}, append(params, more...)...)
+	params := append([]any{b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values}, k.edges()...)
+	params = append(params, k.PerThread, k.Apart, k.Differences, k.Since)
+	return q.PerSeries(name, b.Tiles, k.Count, k.PerThread, append(params, more...)...)
 }
 
 // RunOrder puts order statistics of a batch's runs, which have keys, on the queue: quantiles has a
@@ -117,12 +110,6 @@ func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
 		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, r.GroupN, out)
 }
 
-// ValueKeys puts making keys of float64 values, one a run of a batch, on the queue: each run has one
-// key in a row of its bucket, as GroupRuns has them.
-func (q Queue) ValueKeys(of *Runs, values cuda.Pointer, buckets uint32, to GroupRuns) error {
-	return q.results("value_keys", of.Cells, of.N, values, of.Cells, buckets, to.Keys, to.Begins, to.N)
-}
-
 // grid and block are those of kernels of which a block owns a group at a bucket.
 func (r *GroupRuns) grid() cuda.Size { return cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)} }
 
@@ -152,7 +139,7 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p Parts, to *Runs, values, 
 	if err != nil || before == 0 {
 		return err
 	}
-	err = q.results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
+	err = q.Results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
 	if err != nil {
 		return err
 	}
@@ -173,13 +160,13 @@ func spread(buckets, groups uint32) cuda.Size {
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.
 func (q Queue) StateValues(of *Runs, a uint32, out cuda.Pointer) error {
-	return q.results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
+	return q.Results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
 func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
-	return q.results("custom_values", of.Cells,
-		of.N, of.Fields, of.Cells, k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later, k.Count, out)
+	params := append([]any{of.N, of.Fields, of.Cells}, k.edges()...)
+	return q.Results("custom_values", of.Cells, append(params, out)...)
 }
 
 // RunRows puts an aggregate of a batch's runs on the queue, as a row for each place: of states, or

@@ -37,7 +37,6 @@ type Columns struct {
 // Output is where a window kernel writes.
 type Output struct {
 	Values cuda.Pointer // a float64 for each place of a tile and step
-	Reads  cuda.Pointer // a uint64 for each: samples in the window, and those no earlier step's window has
 	Counts cuda.Pointer // an abi.SeriesCounts a place, which is added to
 }
 
@@ -47,6 +46,12 @@ type Steps struct {
 	Start, Interval, Width int64
 	Count                  uint32
 	PerThread              uint32 // steps that one thread computes
+}
+
+// fused puts a kernel on the queue that decodes a batch's chunks and computes something of each in one.
+func (q Queue) fused(k Kernel, b *Batch, more ...any) error {
+	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
+	return q.chunks(k, b, append(params, more...)...)
 }
 
 // chunks puts a kernel with a thread for each chunk of a batch on the queue.
@@ -66,37 +71,17 @@ func (q Queue) DecodeSeries(b *Batch) error {
 // Window puts a window kernel over a batch on the queue, which has more parameters than what all
 // window kernels have.
 func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
-	threads := uint32(abi.WindowBlock)
-	if k == "window_order" {
-		threads = abi.OrderBlock
-	}
-	grid := Blocks(b.Tiles*abi.TileChunks, threads)
-	grid.Y = (s.Count + s.PerThread - 1) / s.PerThread
 	params := []any{
 		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start, s.Interval, s.Count, s.Width, s.PerThread,
-		b.Out.Values, b.Out.Reads, b.Out.Counts,
+		b.Out.Values, b.Out.Counts,
 	}
-	return q.Launch(k, grid, cuda.Size{X: threads}, append(params, more...)...)
+	return q.PerSeries(k, b.Tiles, s.Count, s.PerThread, append(params, more...)...)
 }
 
 // Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
 func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{
-		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Drop, b.Fault, b.FaultBase, s.Start, s.Interval, s.Count, s.Width,
-		b.Out.Values, b.Out.Reads, b.Out.Counts,
-	}
-	return q.chunks(k, b, append(params, more...)...)
-}
-
-// StepReads puts adding up what a window kernel wrote to Output.Reads on the queue.
-// all and fresh have a uint64 a step.
-func (q Queue) StepReads(reads cuda.Pointer, tiles, steps uint32, all, fresh cuda.Pointer) error {
-	// As many blocks as fill a device; each adds to the same numbers.
-	const enough = 4096
-	grid := Blocks(steps, abi.ReadsSteps)
-	length := max(32, (tiles*grid.X+enough-1)/enough)
-	grid.Y = (tiles + length - 1) / length
-	return q.Launch("step_reads", grid, cuda.Size{X: abi.TileChunks, Y: abi.ReadsSteps}, reads, tiles, steps, length, all, fresh)
+	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts}
+	return q.fused(k, b, append(params, more...)...)
 }
 
 // Parts are the parts that groups have in a batch, in device memory: the number of
@@ -111,37 +96,8 @@ type Parts struct {
 // fewSeries is the most series of a group in a batch, on average, for group_accumulate.
 const fewSeries = 8
 
-// GroupAccumulate puts adding a batch's values to the states of its groups on the queue.
-func (q Queue) GroupAccumulate(values cuda.Pointer, steps uint32, p Parts, op uint32, states cuda.Pointer) error {
-	k := Kernel("group_accumulate_squares")
-	if p.few() {
-		k = "group_accumulate"
-	}
-	grid := Blocks(steps, abi.AccumulateBlock)
-	grid.Y = min(p.Count, MaxGridY)
-	return q.Launch(k, grid, cuda.Size{X: abi.AccumulateBlock}, values, steps, p.Groups, p.Starts, p.Count, op, states)
-}
-
-// few reports whether the groups have few series in a batch.
-func (p *Parts) few() bool { return p.Places <= fewSeries*p.Count }
-
-// Heaps are those of topk or bottomk in device memory. Group g has places for
-// Slots[g+1]-Slots[g] elements at every step.
-type Heaps struct {
-	Slots  cuda.Pointer // uint32, one more than groups
-	Keys   cuda.Pointer // float64, steps a slot
-	Places cuda.Pointer // uint32, steps a slot
-	Filled cuda.Pointer // uint32 a group and step, elements of the heap
-}
-
-// GroupRank puts offering a batch's values to the heaps of its groups on the queue.
-// base is the number of its first place.
-func (q Queue) GroupRank(values cuda.Pointer, steps uint32, p Parts, bottom bool, base uint32, h Heaps) error {
-	grid := Blocks(steps, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
-	return q.Launch("group_rank", grid, cuda.Size{X: abi.RowsBlock},
-		values, steps, p.Groups, p.Starts, p.Count, p.few(), bottom, base, h.Slots, h.Keys, h.Places, h.Filled)
-}
+// Few reports whether the groups have few series in a batch.
+func (p *Parts) Few() bool { return p.Places <= fewSeries*p.Count }
 
 // GroupQuantile puts the quantiles of count groups on the queue. first and members
 // say, both uint32, which places of values each has. fault becomes
@@ -157,32 +113,27 @@ func (q Queue) GroupQuantile(values cuda.Pointer, steps uint32, members, first c
 		values, steps, members, first, count, parts, quantile, out, fault)
 }
 
-// MapValues puts a map of a batch's values, in place, on the queue. With truth a
-// comparison yields 1 or 0; without, remaining, a uint32 a place, is added to.
-func (q Queue) MapValues(values cuda.Pointer, tiles, steps uint32, f uint32, truth bool, a, b float64, remaining cuda.Pointer) error {
-	const length = uint32(64)
-	grid := Blocks(tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (steps + length - 1) / length
-	return q.Launch("map_values", grid, cuda.Size{X: abi.WindowBlock}, values, tiles, steps, length, f, truth, a, b, remaining)
+// PerSeries puts a kernel on the queue of which a thread owns a series of some tiles at `each` of count
+// steps or buckets.
+func (q Queue) PerSeries(k Kernel, tiles, count, each uint32, params ...any) error {
+	threads := uint32(abi.WindowBlock)
+	if k == "window_order" {
+		threads = abi.OrderBlock
+	}
+	grid := Blocks(tiles*abi.TileChunks, threads)
+	grid.Y = (count + each - 1) / each
+	return q.Launch(k, grid, cuda.Size{X: threads}, params...)
 }
 
-// SeriesRows puts turning a batch's values into rows on the queue. rows gets a
-// float64 for each place and step, and present a bitmap for each place, in whole
-// uint64.
-func (q Queue) SeriesRows(values cuda.Pointer, tiles, steps uint32, rows, present cuda.Pointer) error {
+// PerStep puts a kernel on the queue of which a block owns 32 steps of a group, or of a tile, of count.
+func (q Queue) PerStep(k Kernel, steps, count uint32, params ...any) error {
 	grid := Blocks(steps, abi.RowsBlock)
-	grid.Y = min(tiles, MaxGridY)
-	words := 2 * ((steps + 63) / 64)
-	return q.Launch("series_rows", grid, cuda.Size{X: abi.RowsBlock}, values, tiles, steps, words, rows, present)
+	grid.Y = min(count, MaxGridY)
+	return q.Launch(k, grid, cuda.Size{X: abi.RowsBlock}, params...)
 }
 
-// GroupResult puts the values of count states on the queue.
-func (q Queue) GroupResult(states cuda.Pointer, count uint64, op uint32, out cuda.Pointer) error {
-	return q.results("group_result", count, states, count, op, out)
-}
-
-// results puts a kernel with a thread for each of count states on the queue.
-func (q Queue) results(k Kernel, count uint64, params ...any) error {
+// Results puts a kernel with a thread for each of count states on the queue.
+func (q Queue) Results(k Kernel, count uint64, params ...any) error {
 	return q.Launch(k, cuda.Size{X: uint32((count + abi.ResultBlock - 1) / abi.ResultBlock)}, cuda.Size{X: abi.ResultBlock}, params...)
 }
 
@@ -226,9 +177,7 @@ func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * eac
 // WindowPanes puts the function op of windows that are cut into panes on the queue.
 // suffix and prefix have p.Bytes for each tile.
 func (q Queue) WindowPanes(b *Batch, s Steps, p *Panes, op uint32, suffix, prefix cuda.Pointer) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (p.Count + p.Block - 1) / p.Block
-	err := q.Launch("window_panes", grid, cuda.Size{X: abi.WindowBlock},
+	err := q.PerSeries("window_panes", b.Tiles, p.Count, p.Block,
 		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block,
 		op, suffix, prefix)
 	if err != nil {

@@ -27,7 +27,7 @@ type Room struct {
 	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
-	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its values
+	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its windows
 	Back   int  // bytes of what is copied back of a tile by way of the memory that tables are put together in
 	Runs   int  // bytes that the states of a tile's runs take
 	Keys   bool // samples have keys of their order
@@ -194,33 +194,19 @@ func (y *Layout) plan(number, from, n int) *Part {
 // sort puts the series of a batch, whose groups are given, in their places.
 func (b *Part) sort(groupOf []int32, groups int) {
 	b.Series = make([]uint32, len(groupOf))
-	if groups <= 4*len(groupOf) {
-		next := make([]uint32, groups+1)
-		for _, g := range groupOf {
-			next[g+1]++
+	next := make([]uint32, groups+1)
+	for _, g := range groupOf {
+		next[g+1]++
+	}
+	for g := range groups {
+		if next[g+1] > 0 {
+			b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
 		}
-		for g := range groups {
-			if next[g+1] > 0 {
-				b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
-			}
-			next[g+1] += next[g]
-		}
-		for i, g := range groupOf {
-			b.Series[next[g]] = uint32(b.from + i)
-			next[g]++
-		}
-	} else {
-		keys := make([]uint64, len(groupOf))
-		for i, g := range groupOf {
-			keys[i] = uint64(g)<<32 | uint64(b.from+i)
-		}
-		slices.Sort(keys)
-		for place, key := range keys {
-			b.Series[place] = uint32(key)
-			if g := uint32(key >> 32); place == 0 || g != b.Groups[len(b.Groups)-1] {
-				b.Groups, b.starts = append(b.Groups, g), append(b.starts, uint32(place))
-			}
-		}
+		next[g+1] += next[g]
+	}
+	for i, g := range groupOf {
+		b.Series[next[g]] = uint32(b.from + i)
+		next[g]++
 	}
 	b.starts = append(b.starts, uint32(len(groupOf)))
 }

@@ -46,12 +46,12 @@ func newInput(b *Part) Input {
 
 // Output is the layout of what the kernels make of a batch.
 type Output struct {
-	Decoded, Times, Values, Windows, Reads Section
-	Suffix, Prefix                         Section // see launch.Panes
-	Rest                                   Section // what is copied back of rows, besides their values
-	Runs                                   Section // states of runs
-	Keys                                   Section // of samples
-	size                                   int
+	Decoded, Times, Values, Windows Section
+	Suffix, Prefix                  Section // see launch.Panes
+	Rest                            Section // what is copied back of rows
+	Runs                            Section // states of runs
+	Keys                            Section // of samples
+	size                            int
 }
 
 // NewOutput lays out what a batch with that input comes to.
@@ -68,7 +68,6 @@ func NewOutput(in Input, r Room) Output {
 		o.Values = next(in.Total.Rows * Lanes * 8)
 	}
 	o.Windows = next(in.Tiles * r.Steps * Lanes * 8)
-	o.Reads = next(in.Tiles * r.Steps * Lanes * 8)
 	o.Suffix = next(in.Tiles * r.Panes)
 	o.Prefix = next(in.Tiles * r.Panes)
 	o.Rest = next(in.Tiles * r.Rest)

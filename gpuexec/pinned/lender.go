@@ -56,7 +56,6 @@ func (l *Lender) Lend(n int) []*Buffer {
 			return nil
 		}
 		s := new(Buffer)
-		useHugePages(s.Bytes())
 		if l.dev.Do(func(c *cuda.Context) error { return c.RegisterHost(s.Bytes()) }) != nil {
 			l.left = 0 // as much as the system lets lock
 			return nil

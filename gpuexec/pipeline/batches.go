@@ -12,7 +12,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/resident"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // prepared is a batch whose chunks are on the device or on their way there.
@@ -37,7 +37,7 @@ func (j *Job) batches() error {
 		defer close(ready)
 		for n := 0; ; n++ {
 			var p *prepared
-			err := rescue.Do(func() (err error) {
+			err := parallel.Rescue(func() (err error) {
 				p, err = j.prepare(n, free, stop)
 				return err
 			})
@@ -253,7 +253,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	}
 	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
-		stay = resident.AddTables(j.Store, j.Layout, p.In.Tables)
+		stay = resident.Add(j.Store, j.Layout, p.In.Tables)
 	}
 	p.at = base
 	if stay != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/layout"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 )
@@ -110,7 +110,7 @@ func (j *Job) compute(product func(*Job) Product, o *Outcome) error {
 // Hand hands rows to whoever asked for the leaf, whose panic is an error of the request.
 func (j *Job) Hand(x *offload.Rows) error {
 	j.handed = true
-	if err := rescue.Do(func() error { return j.consume(x) }); err != nil {
+	if err := parallel.Rescue(func() error { return j.consume(x) }); err != nil {
 		return &RequestError{err}
 	}
 	return nil

@@ -113,7 +113,7 @@ func (j *Job) Lay(r layout.Room) error {
 // Claim returns where n bytes of device memory are that stay until the job has ended, besides the
 // workspace's. It reports false where there is no room.
 func (j *Job) Claim(n int) (at cuda.Pointer, ok bool) {
-	b := resident.AddRoom(j.Store, j, n)
+	b := resident.Add(j.Store, j, n)
 	if b == nil {
 		return 0, false
 	}

@@ -47,9 +47,6 @@ type Options struct {
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
 	// in page-locked memory pass through 8 times as much.
 	Staging int
-	// Slots is the number of batches of a job under way at once, at least 3. 0 means
-	// 4.
-	Slots int
 	// Rows is the most page-locked memory in bytes that values which are copied back
 	// stay in until the matrix that they are of is released. It is taken as it is
 	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
@@ -88,6 +85,9 @@ type Machine struct {
 	lost error
 }
 
+// slots is the number of batches of a job under way at once.
+const slots = 4
+
 // goodBatch is the device memory in bytes that a batch should take: enough to fill a
 // device, and little enough that there are several to overlap.
 const goodBatch = 640 << 20
@@ -97,10 +97,6 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if o.Staging <= 0 {
 		o.Staging = 16 << 20
 	}
-	if o.Slots <= 0 {
-		o.Slots = 4
-	}
-	o.Slots = max(o.Slots, 3)
 	if o.Rows == 0 {
 		o.Rows = 1 << 30
 	}
@@ -188,16 +184,6 @@ func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
 	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
 }
 
-// Keep copies a selection's chunks to the device, as far as they are not there, so
-// that the first job over them need not. They stay as what jobs copy does: until
-// others need the room, or nobody on the host has them any more.
-func (m *Machine) Keep(ctx context.Context, sel *selection.Selection) error {
-	if err := errors.Join(ctx.Err(), m.lostBefore()); err != nil {
-		return err
-	}
-	return m.Feeder.Keep(m.Store, sel)
-}
-
 // Forget gives the device memory of a selection's chunks to others, unless a job
 // uses them.
 func (m *Machine) Forget(sel *selection.Selection) { m.Store.Forget(sel) }
@@ -219,18 +205,13 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 			return nil, ctx.Err()
 		}
 	}
-	if err := m.lostBefore(); err != nil {
-		s.Leave()
-		return nil, err
-	}
-	return s, nil
-}
-
-// lostBefore is the error of all jobs once the device was lost in one.
-func (m *Machine) lostBefore() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lost
+	if m.lost != nil {
+		s.Leave()
+		return nil, m.lost
+	}
+	return s, nil
 }
 
 // Workspace is what one job has for itself while it is evaluated: a part of the arena,
@@ -282,7 +263,7 @@ const (
 func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
 	s.stream = h.Stream(c)
 	s.ready, s.ended, s.last = h.Event(c, true), h.Event(c, true), h.Event(c, true)
-	for range o.Slots {
+	for range slots {
 		l := &Slot{Stream: h.Stream(c), back: h.Event(c, true), Staging: h.Host(c, o.Staging)}
 		for m := range l.marks {
 			l.marks[m] = h.Event(c, true)

@@ -7,7 +7,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // Back is what is copied back of a batch: rows of values, which go to memory that they may stay in,
@@ -100,8 +100,10 @@ func (j *Job) copyBack(c *cuda.Context, s *Slot) error {
 	}
 	at := 0
 	for _, m := range b.back.Rest {
-		if err := c.CopyOut(s.Staging[at:at+m.Size], m.At, s.Stream); err != nil {
-			return err
+		if m.Size > 0 {
+			if err := c.CopyOut(s.Staging[at:at+m.Size], m.At, s.Stream); err != nil {
+				return err
+			}
 		}
 		at += layout.Aligned(m.Size, 8)
 	}
@@ -137,7 +139,7 @@ func (j *Job) deliver(s *Slot) error {
 	r.Release = func() { j.giveBack(&of, true) }
 	j.consuming = make(chan error, 1)
 	go func(done chan<- error) {
-		done <- rescue.Do(func() error { return j.Program.Consume(&of, r) })
+		done <- parallel.Rescue(func() error { return j.Program.Consume(&of, r) })
 	}(j.consuming)
 	return nil
 }

@@ -130,7 +130,10 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 			return err
 		}
 		if p.order != nil && p.order.again > 0 {
-			if err := q.ValueKeys(&from.Runs, values, p.buckets.Count, p.order.at(p.job, i, b)); err != nil {
+			// Each run has one key, in a row of its bucket.
+			keys := p.order.at(p.job, i, b)
+			err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys.Keys, keys.Begins, keys.N)
+			if err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ import (
 // Evaluate computes a task. Its groups go to consume. Errors are as of pipeline.Machine.Evaluate.
 func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consume func(*offload.Rows) error, o *pipeline.Outcome) (err error) {
 	start := time.Now()
-	custom := programsOf(m, t)
+	custom := programsOf(t)
 	if err := custom.hold(m); err != nil {
 		return err
 	}

@@ -25,38 +25,27 @@ type program struct {
 // programs are those of a task, by their definitions.
 type programs map[*aggregate.Definition]*program
 
-// programsOf are the programs of a task, with the kernels that this needs, which are not loaded.
-func programsOf(m *pipeline.Machine, t *resample.Task) programs {
+// programsOf are the programs of a task, which are not loaded: each with all kernels that it can be put
+// into, of which the driver compiles several at once.
+func programsOf(t *resample.Task) programs {
 	all := programs{}
-	need := func(d *aggregate.Definition, kernels ...launch.Kernel) {
+	add := func(d *aggregate.Definition) {
 		code, _ := custom.PortableOf(d)
 		if code == nil {
 			return
 		}
-		p := all[d]
-		if p == nil {
-			translate := func(kernel []byte) []byte { return ptx.Translate(kernel, code) }
-			p = &program{Portable: code, launched: launch.Program{Hash: code.Hash(), Translate: translate}}
-			all[d] = p
+		kernels := launch.Custom
+		if code.Merge == nil {
+			kernels = slices.DeleteFunc(slices.Clone(kernels), func(k launch.Kernel) bool { return k == "custom_merge" })
 		}
-		for _, k := range kernels {
-			if !slices.Contains(p.launched.Kernels, k) {
-				p.launched.Kernels = append(p.launched.Kernels, k)
-			}
-		}
-	}
-	merging := []launch.Kernel{"custom_merge", "custom_values"}
-	runs := launch.Kernel("custom_runs")
-	if fuses(m, t, sourcesOf(t, nil)) {
-		runs = "custom_fused"
+		translate := func(kernel []byte) []byte { return ptx.Translate(kernel, code) }
+		all[d] = &program{Portable: code, launched: launch.Program{Hash: code.Hash(), Kernels: kernels, Translate: translate}}
 	}
 	for _, a := range t.Aggregates {
-		if need(a.Definition, runs); merges(t) {
-			need(a.Definition, merging...)
-		}
+		add(a.Definition)
 	}
 	if t.Reaggregate != nil {
-		need(t.Reaggregate, merging...)
+		add(t.Reaggregate)
 	}
 	return all
 }
@@ -89,7 +78,7 @@ func (all programs) release(m *pipeline.Machine) error {
 // Compiles is about how long a driver takes to compile the kernels that a task needs and a machine
 // lacks, which compile does; 0 if it lacks none.
 func Compiles(m *pipeline.Machine, t *resample.Task) (wait time.Duration, compile func() error) {
-	all := programsOf(m, t)
+	all := programsOf(t)
 	for _, of := range all {
 		if !m.Programs.Loaded(&of.launched) {
 			wait = 300 * time.Millisecond

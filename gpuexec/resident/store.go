@@ -89,15 +89,8 @@ func (s *Store) AddSlab(slab *selection.Slab, passing bool) *Block {
 	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: weak.Make(slab), passing: passing})
 }
 
-// AddTables makes a pinned block for n bytes of tables that say where chunks of a layout
-// are, or returns nil if there is no room.
-func AddTables[T any](s *Store, layout *T, n int) *Block {
-	return addOf(s, layout, &Block{size: uint64(n)})
-}
-
-// AddRoom makes a pinned block of n bytes that a job needs until Discard, or returns nil if there is
-// no room.
-func AddRoom[T any](s *Store, job *T, n int) *Block { return addOf(s, job, &Block{size: uint64(n)}) }
+// Add makes a pinned block of n bytes for what is of owner, or returns nil if there is no room.
+func Add[T any](s *Store, owner *T, n int) *Block { return addOf(s, owner, &Block{size: uint64(n)}) }
 
 // addOf makes room for a block, which is of owner.
 func addOf[T any](s *Store, owner *T, b *Block) *Block {

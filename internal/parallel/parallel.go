@@ -1,13 +1,17 @@
-// Package parallel spreads work over the cores.
+// Package parallel spreads work over the cores, and has long work behave.
+//
+// While and For are loops on several goroutines. A panic in any goroutine that works for a request
+// is an error of the request: For and While raise it where they were called, and whoever starts a
+// goroutine otherwise calls its work by Rescue. A loop of many steps asks a Watch at each, which
+// lets other work have the core now and then and says when the context has ended.
+//
+// Start with While.
 package parallel
 
 import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"github.com/promwarp/promwarp/internal/rescue"
-	"github.com/promwarp/promwarp/internal/yield"
 )
 
 // For calls f for every i below n, from a goroutine a core, and returns when all
@@ -23,34 +27,33 @@ func For(n int, f func(i int)) {
 // calls have. A panic in f is raised again in the caller's goroutine, once the calls under
 // way have returned. Between calls it lets other work have the cores.
 func While(workers, n int, f func(worker, i int) bool) {
-	if workers = min(workers, n); workers <= 1 {
-		var point yield.Point
-		defer point.Leave()
-		for i := range n {
-			if !f(0, i) {
+	var next atomic.Int64
+	var panicked atomic.Pointer[error] // the first that did
+	work := func(worker int) {
+		var watch Watch
+		defer watch.Leave()
+		for panicked.Load() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= n || !f(worker, i) {
 				return
 			}
-			point.Pass()
+			watch.Pass()
 		}
+	}
+	if workers = min(workers, n); workers <= 1 {
+		work(0)
 		return
 	}
-	var next atomic.Int64
-	var panics rescue.Catcher
 	var wg sync.WaitGroup
 	for worker := range workers {
 		wg.Go(func() {
-			defer panics.Catch()
-			var point yield.Point
-			defer point.Leave()
-			for !panics.Caught() {
-				i := int(next.Add(1)) - 1
-				if i >= n || !f(worker, i) {
-					return
-				}
-				point.Pass()
+			if err := Rescue(func() error { work(worker); return nil }); err != nil {
+				panicked.CompareAndSwap(nil, &err)
 			}
 		})
 	}
 	wg.Wait()
-	panics.Rethrow()
+	if err := panicked.Load(); err != nil {
+		panic(*err)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 func TestFor(t *testing.T) {
@@ -28,8 +26,8 @@ func TestFor(t *testing.T) {
 func TestForPanics(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	var under atomic.Int32
-	var p *rescue.Panic
-	require.ErrorAs(t, rescue.Do(func() error {
+	var p *Panic
+	require.ErrorAs(t, Rescue(func() error {
 		For(1000, func(i int) {
 			under.Add(1)
 			defer under.Add(-1)

@@ -12,16 +12,14 @@ const TileChunks = 32
 
 // The shapes of blocks: threads of the kernels.
 const (
-	DecodeBlock     = 128
-	CheckBlock      = 256
-	WindowBlock     = 128
-	OrderBlock      = 64
-	WindowAbreast   = 4 // steps that window kernels compute at once
-	AccumulateBlock = 32
-	ReadsSteps      = 4 // steps that a block of step_reads has threads for
-	ResultBlock     = 128
-	RowsBlock       = 32 // steps, as of group_rank and group_quantile
-	QuantileParts   = 32 // the most threads that share a group's series in group_quantile
+	DecodeBlock   = 128
+	CheckBlock    = 256
+	WindowBlock   = 128
+	OrderBlock    = 64
+	WindowAbreast = 4 // steps that window kernels compute at once
+	ResultBlock   = 128
+	RowsBlock     = 32 // steps, as of group_rank and group_quantile
+	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 
 // OrderMost is the largest number of samples in a window that window_order sorts.

@@ -13,5 +13,5 @@
 
 KERNEL FUSED_RUNS_THREADS custom_fused(FUSED_RUNS_PARAMETERS, double* __restrict__ found) {
   auto job = FUSED_RUNS_JOB;
-  fuse_runs(job, CustomRun(job.buckets, CustomStates{n, fields, cells, found}));
+  fuse_runs(job, CustomRun(job.edges, CustomStates{n, fields, cells, found}));
 }

@@ -10,11 +10,10 @@
 #include "custom.h"
 
 KERNEL MAX_THREADS(128) custom_values(const u32* __restrict__ n, const double* __restrict__ fields, u64 cells,
-                                      const i64* __restrict__ starts, const i64* __restrict__ ends, i64 first_start, i64 first_end,
-                                      i64 every, i64 later, u32 buckets, double* __restrict__ out) {
+                                      BUCKETS_PARAMETERS, double* __restrict__ out) {
   u64 id = (u64)block_x() * threads_x() + thread_x();
   if (id >= cells || n[id] == 0) return;
-  Buckets all{starts, ends, first_start, first_end, every, later, buckets};
+  Buckets all = BUCKETS;
   u32 k = (u32)(id % buckets);
   custom_load(fields + id, cells);
   out[id] = custom_result(all.opens(k), all.closes(k));

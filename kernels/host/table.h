@@ -5,7 +5,6 @@
 #include "../decode/decode_series.cu"
 #include "../values/map_values.cu"
 #include "../values/series_rows.cu"
-#include "../values/step_reads.cu"
 #include "../window/fused_ends.cu"
 #include "../window/fused_over.cu"
 #include "../window/fused_rate.cu"
@@ -16,6 +15,7 @@
 #include "../window/window_pairs.cu"
 #include "../window/window_panes.cu"
 #include "../window/window_rate.cu"
+#include "../window/window_reads.cu"
 #include "../window/window_statistic.cu"
 #include "../group/group_accumulate.cu"
 #include "../group/group_accumulate_squares.cu"
@@ -48,7 +48,6 @@
   X(decode_series, false) \
   X(map_values, false) \
   X(series_rows, true) \
-  X(step_reads, false) \
   X(fused_ends, false) \
   X(fused_over, false) \
   X(fused_rate, false) \
@@ -59,6 +58,7 @@
   X(window_pairs, false) \
   X(window_panes, false) \
   X(window_rate, false) \
+  X(window_reads, false) \
   X(window_statistic, false) \
   X(group_accumulate, false) \
   X(group_accumulate_squares, true) \

@@ -4,6 +4,13 @@
 
 // Bucket k has the samples of starts[k] <= t < ends[k], ms; both ascend. Where all are `every`
 // ms apart that is not 0, and no table is read.
+#define BUCKETS_PARAMETERS                                                                                       \
+  const i64 *__restrict__ starts, const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every, i64 later, \
+      u32 buckets
+
+#define BUCKETS \
+  Buckets { starts, ends, first_start, first_end, every, later, buckets }
+
 struct Buckets {
   const i64* __restrict__ starts;
   const i64* __restrict__ ends;

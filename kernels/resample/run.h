@@ -10,17 +10,16 @@
 // each the tiles of chunks), the buckets, of which a thread owns `length`, whether no two of them
 // overlap, and whether differences between consecutive samples from time `since` on, in ms, take
 // the place of samples.
-#define RUNS_PARAMETERS                                                                                            \
-  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,      \
-      const i64 *__restrict__ times, const double *__restrict__ values, const i64 *__restrict__ starts,            \
-      const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every, i64 later, u32 buckets, u32 length, Flag apart, \
+#define RUNS_PARAMETERS                                                                                     \
+  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks, \
+      const i64 *__restrict__ times, const double *__restrict__ values, BUCKETS_PARAMETERS, u32 length, Flag apart, \
       Flag differences, i64 since
 
 // The job of this thread, made of its parameters.
-#define RUNS_JOB                                                                                                 \
-  RunsJob {                                                                                                      \
-    Columns{rows, chunks, times, values}, first, Buckets{starts, ends, first_start, first_end, every, later, buckets},  \
-        my_steps(buckets, length), apart != 0, differences != 0, since                                           \
+#define RUNS_JOB                                                                                               \
+  RunsJob {                                                                                                    \
+    Columns{rows, chunks, times, values}, first, BUCKETS, my_steps(buckets, length), apart != 0, differences != 0, \
+        since                                                                                                  \
   }
 
 struct RunsJob {

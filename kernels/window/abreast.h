@@ -26,7 +26,6 @@ DEVICE void abreast(const WindowJob& job, const Call& call, Walker lo, const F& 
       s[w].begin(Beginning{call.first + (i64)(k + w) * call.interval, call.param, call.trend, nullptr});
     }
     u32 n[kAbreast] = {0, 0, 0, 0};
-    u32 upto[kAbreast] = {0, 0, 0, 0}, seen = 0;  // samples up to the ends of the windows and of the step before
     u32 windows = job.mine.to - k < kAbreast ? job.mine.to - k : kAbreast;
     i64 last = end + (i64)(windows - 1) * job.interval;
     Walker at = lo;
@@ -36,19 +35,14 @@ DEVICE void abreast(const WindowJob& job, const Call& call, Walker lo, const F& 
       i64 t = at.t;
       next(at, c);
       ahead = value_at(at, c);
-      if (t <= end - job.interval) seen++;
       for (u32 w = 0; w < kAbreast; w++) {
         i64 moved = (i64)w * job.interval;
-        if (t > end + moved) continue;
-        upto[w]++;
-        if (t > begin + moved) s[w].add(n[w]++, t, v);
+        if (t > begin + moved && t <= end + moved) s[w].add(n[w]++, t, v);
       }
     }
     for (u32 w = 0; w < windows; w++) {
-      u32 fresh = k + w == 0 ? n[w] : since(upto[w], upto[w] - n[w], seen);
-      seen = upto[w];
       i64 moved = (i64)w * job.interval;
-      emit(to, n[w] > 0 ? s[w].found(n[w], begin + moved, end + moved).value : kAbsent, n[w], fresh, n[w]);
+      emit(to, n[w] > 0 ? s[w].found(n[w], begin + moved, end + moved).value : kAbsent, n[w]);
     }
   }
 }

@@ -25,8 +25,8 @@ template <class E>
 DEVICE Found found_at_ends(Ends kind, const E& e, u32 n) {
   bool instant = kind == kInstant || kind == kInstantTime;
   // A stale marker, which only an instant selector meets, is kAbsent.
-  if (n == 0 || (instant && as_bits(e.newest()) == kAbsent)) return Found{kAbsent, 0, 0};
-  return Found{as_bits(value_of_ends(kind, e, n)), instant ? 1 : n, instant ? 0 : n};
+  if (n == 0 || (instant && as_bits(e.newest()) == kAbsent)) return Found{kAbsent, 0};
+  return Found{as_bits(value_of_ends(kind, e, n)), instant ? 0 : n};
 }
 
 // The ends of a window as a policy.

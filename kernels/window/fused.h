@@ -4,128 +4,82 @@
 #include "../decode/owned.h"
 #include "policy.h"
 
-// What a fused kernel is given: the series of a batch (tiles of them, and of each the
-// tiles of chunks), `count` chunks in a slab as decode_series has them, the windows
-// (start+k*interval-width, start+k*interval] of so many steps, ms, where width is at
-// most the interval or there is one step, and where results go: see WINDOW_PARAMETERS in job.h.
-#define FUSED_PARAMETERS                                                                                            \
-  const u32 *__restrict__ first, u32 tiles, const u8 *__restrict__ slab, const Entry *__restrict__ entries,         \
-      const SeriesChunk *__restrict__ wide, i64 since, u32 count, Flag drop, u64 *__restrict__ fault, u64 fault_base, \
-      i64 start, i64 interval, u32 steps, i64 width, u64 *__restrict__ out, u64 *__restrict__ reads,                \
+// What a fused kernel is given: chunks, whether stale markers are left out, the windows
+// (start+k*interval-width, start+k*interval] of so many steps, ms, where width is at most the
+// interval or there is one step, and where results go: see WINDOW_PARAMETERS in job.h.
+#define FUSED_PARAMETERS                                                                                     \
+  OWNED_PARAMETERS, Flag drop, i64 start, i64 interval, u32 steps, i64 width, u64 *__restrict__ out,         \
       SeriesCounts *__restrict__ counts
 
 // 64 registers a thread, some of which are spilled where a window ends, so that there are
 // threads enough to wait for chunks. docs/gpu.md has what other numbers cost.
 #define FUSED_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
 
-#define FUSED_JOB                                                                                                      \
-  FusedJob {                                                                                                           \
-    {first, tiles, slab, Table{entries, wide, since}, count, fault, fault_base}, drop != 0, start, interval, steps,      \
-        width, out, reads, counts                                                                                      \
+#define FUSED_JOB \
+  FusedJob { OWNED_CHUNKS, drop != 0, Steps{start, interval, width, steps}, out, counts }
+
+// The edges of windows.
+struct Steps {
+  i64 first, interval, width;
+  u32 count;
+
+  DEVICE i64 opens(u32 k) const { return closes(k) - width; }
+  DEVICE i64 closes(u32 k) const { return first + (i64)k * interval; }
+  DEVICE i64 start(u32 k) const { return opens(k) + 1; }
+  DEVICE i64 end(u32 k) const { return closes(k) + 1; }
+
+  DEVICE u32 begun(i64 t) const {
+    i64 begin = first - width;
+    if (t <= begin) return 0;
+    u64 n = ((u64)t - (u64)begin - 1) / (u64)(interval > 0 ? interval : 1) + 1;
+    return n < count ? (u32)n : count;
   }
+};
 
 struct FusedJob : OwnedChunks {
   bool drop;
-  i64 start, interval;
-  u32 steps;
-  i64 width;
+  Steps edges;
   u64* __restrict__ out;
-  u64* __restrict__ reads;
   SeriesCounts* __restrict__ counts;
 
   // The counts of this thread's series, in that tile.
   DEVICE SeriesCounts* counts_of(u32 tile) const { return counts + tile * 32 + thread_x() % 32; }
-
-  // The number of windows that begin before time t.
-  DEVICE u32 begun(i64 t) const {
-    i64 begin = start - width;
-    if (t <= begin) return 0;
-    u64 n = ((u64)t - (u64)begin - 1) / (u64)(interval > 0 ? interval : 1) + 1;
-    return n < steps ? (u32)n : steps;
-  }
 };
 
-// Computes windows from samples in their order: k and those behind it up to upto, by the
-// policy F. Registers are what the kernels are short of: what is needed once a window is
-// computed anew.
+// Windows by the policy F, as fuse has them.
 template <class F>
-struct Fuse {
-  F& f;
+struct Windows {
   const FusedJob& job;
-  u32 tile, k, upto;
-  u32 n;             // samples of window k
-  i64 edge;          // its end if it has samples, else its beginning; kNever behind the last
-  bool own;          // the chunk is this thread's
-  bool more;         // the rest of the chunk is of interest
-  bool outside;      // the chunk begins before its stated range
-  i64 latest;        // time in the chunk
+  F& f;
+  u32 n;             // samples of the window
   u32 points, most;  // see SeriesCounts
 
-  DEVICE Fuse(F& f, const FusedJob& job, u32 tile, u32 from, u32 upto)
-      : f(f), job(job), tile(tile), k(from), upto(upto), n(0), edge(kNever), own(true), more(true), outside(false),
-        latest(kNever), points(0), most(0) {
-    if (from < upto) edge = begin();
-  }
+  DEVICE Windows(const FusedJob& job, F& f) : job(job), f(f), n(0), points(0), most(0) {}
 
-  DEVICE i64 begin() const { return job.start + (i64)k * job.interval - job.width; }
-  DEVICE u64 place() const { return ((u64)tile * job.steps + k) * 32 + thread_x() % 32; }
+  DEVICE u32 samples() const { return n; }
+  DEVICE bool failed() const { return f.failed(); }
+  DEVICE void enter(u32) {}
+  DEVICE void open(u64 cell) { f.begin(Beginning{0, 0, 0, job.out + cell}); }
+  DEVICE void add(i64 t, double v, u32) { f.add(n++, t, v); }
 
-  // Writes what comes of window k and goes on to the next.
-  DEVICE void close() {
-    Found x{kAbsent, 0, 0};
-    if (n > 0) x = f.found(n, begin(), begin() + job.width);
-    store_streaming(job.out + place(), x.value);
-    store_streaming(job.reads + place(), (u64)x.read << 32 | x.read);
+  DEVICE void close(u32 tile, u32 k, u64 cell) {
+    Found x{kAbsent, 0};
+    if (n > 0) x = f.found(n, job.edges.opens(k), job.edges.closes(k));
+    store_streaming(job.out + cell, x.value);
     if (x.value != kAbsent) points++;
     if (x.held > most) most = x.held;
-    if (++k == job.steps) job.counts_of(tile)->last = x.held;
+    if (k + 1 == job.edges.count) job.counts_of(tile)->last = x.held;
     n = 0;
   }
 
-  // Goes on to the window that time t is in or before, and says whether it is in it. t
-  // is behind the edge.
-  DEVICE bool turn(i64 t) {
-    if (n > 0) close();
-    for (; k < upto; close()) {
-      edge = begin();
-      if (t <= edge) return false;
-      edge += job.width;
-      if (t <= edge) {
-        f.begin(Beginning{0, 0, 0, job.out + place()});
-        return true;
-      }
-    }
-    edge = kNever;
-    more = own;
-    return false;
-  }
-
-  DEVICE bool operator()(u32 i, u64 time, u64 v) {
-    i64 t = (i64)time;
-    if (i == 0 && own) outside = t < job.earliest();
-    latest = t;
-    if (job.drop && v == kStaleMarker) return true;
-    if (t > edge ? turn(t) : n > 0) f.add(n++, t, as_double(v));
-    return more;
-  }
-
-  // Writes the windows that are left.
-  DEVICE void finish() {
-    while (k < upto) close();
+  DEVICE void finish(u32 tile) const {
+    if (points) atomic_add(&job.counts_of(tile)->points, points);
+    if (most) atomic_max(&job.counts_of(tile)->most, most);
   }
 };
 
-// Computes the windows that begin in this thread's chunk: see Owner. Returns whether that is all:
-// where f.failed() says that F does not do, another goes through it again.
+// Computes the windows that begin in this thread's chunk, by the policy F, unless that fails.
 template <class F>
 DEVICE bool fused(const FusedJob& job, F&& f) {
-  Owner mine;
-  if (!mine.finds(job, job.steps)) return true;
-  Fuse<F> sink(f, job, mine.tile, mine.from, mine.upto);
-  mine.decode(job, sink);
-  sink.finish();
-  if (f.failed()) return false;
-  if (sink.points) atomic_add(&job.counts_of(mine.tile)->points, sink.points);
-  if (sink.most) atomic_max(&job.counts_of(mine.tile)->most, sink.most);
-  return true;
+  return fuse(job, Windows<F>(job, f));
 }

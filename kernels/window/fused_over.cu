@@ -9,7 +9,7 @@
 // Bytes per sample, with chunks of 120 samples in 2 bytes each and windows of 7: 4.5, where
 //   storing columns costs 32 more. Reads the chunks' bytes once, and a window's part of a
 //   second time, 16 bytes a chunk three times, and finds the tile of series by bisection.
-//   Writes 16 a series and step, and adds to the series' counts.
+//   Writes 8 a series and step, and adds to the series' counts.
 // Operations per sample: about 100 to decode it, 8 for sums and means, 3 for extremes.
 #include "fused.h"
 #include "over.h"

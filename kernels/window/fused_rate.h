@@ -33,7 +33,7 @@ struct Rates {
     last_time = t;
   }
   DEVICE Found found(u32 n, i64 begin, i64 end) {
-    if (n < 2) return Found{kAbsent, n, n};
+    if (n < 2) return Found{kAbsent, n};
     many = many || resets > 2;
     double increase = last - first;
     if (resets > 0) increase += before;
@@ -63,7 +63,7 @@ struct ManyResets {
     r.add(n, t, v);
   }
   DEVICE Found found(u32 n, i64 begin, i64 end) const {
-    if (n < 2) return Found{kAbsent, n, n};
+    if (n < 2) return Found{kAbsent, n};
     if (adds) return r.rate(n, begin, end, increase);
     return value_of_all(r.last - r.first, n);
   }

@@ -8,13 +8,11 @@
 // the tiles of chunks), the windows (start+k*interval-width, start+k*interval] of
 // so many steps, ms, of which a thread computes `length`, and where results go:
 //   out    a value for each place of a tile and step, kAbsent where there is none
-//   reads  the same of samples in the window: lower half all, upper half those that
-//          no earlier step's window has
 //   counts a SeriesCounts a series, to be added to
 #define WINDOW_PARAMETERS                                                                                              \
   const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,          \
       const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
-      u32 length, u64 *__restrict__ out, u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
+      u32 length, u64 *__restrict__ out, SeriesCounts *__restrict__ counts
 
 // The job of this thread of a window kernel, made of its parameters.
 #define WINDOW_JOB \
@@ -50,25 +48,21 @@ struct WindowJob {
 // Where a thread of a window kernel writes what it finds for its steps, in order.
 struct Results {
   u64* __restrict__ out;
-  u64* __restrict__ reads;
   SeriesCounts* __restrict__ counts;
   u32 left;  // steps up to the last of all, that one included
   SeriesCounts count;
 };
 
-DEVICE Results results_of(const WindowJob& job, u64* out, u64* reads, SeriesCounts* counts) {
+DEVICE Results results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
   const StepRange& mine = job.mine;
   u64 at = ((u64)mine.tile * job.steps + mine.from) * 32 + mine.lane;
-  return Results{out + at, reads + at, counts + mine.tile * 32 + mine.lane, job.steps - mine.from, SeriesCounts{0, 0, 0}};
+  return Results{out + at, counts + mine.tile * 32 + mine.lane, job.steps - mine.from, SeriesCounts{0, 0, 0}};
 }
 
-// Writes the next step: bits of a value, samples read, and of them those that no
-// earlier step has read. n counts the samples of the window for the sample limit.
-DEVICE void emit(Results& r, u64 value, u32 read, u32 fresh, u32 n) {
+// Writes the next step: bits of a value. n counts the samples of the window for the sample limit.
+DEVICE void emit(Results& r, u64 value, u32 n) {
   store_streaming(r.out, value);
-  store_streaming(r.reads, (u64)fresh << 32 | read);
   r.out += 32;
-  r.reads += 32;
   if (value != kAbsent) r.count.points++;
   if (n > r.count.most) r.count.most = n;
   if (--r.left == 0) r.count.last = n;
@@ -79,7 +73,3 @@ DEVICE void finish(const Results& r) {
   if (r.count.most) atomic_max(&r.counts->most, r.count.most);
   if (r.count.last) atomic_add(&r.counts->last, r.count.last);
 }
-
-// The number of samples up to hi that come neither before lo nor before the end of
-// the earlier step, at `seen`.
-DEVICE u32 since(u32 hi, u32 lo, u32 seen) { return hi - (lo > seen ? lo : seen); }

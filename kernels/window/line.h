@@ -27,7 +27,7 @@ struct Line {
     add_compensated(at * at, xx, xx_lost);
   }
   DEVICE Found found(u32 count, i64, i64) const {
-    if (count < 2) return Found{kAbsent, count, count};
+    if (count < 2) return Found{kAbsent, count};
     double slope = 0, intercept = initial;
     if (constant) {
       if (infinite(initial)) return value_of_all(__builtin_nan(""), count);

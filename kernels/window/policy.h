@@ -14,12 +14,11 @@ struct Beginning {
   const u64* out;       // where the value goes in fused kernels
 };
 
-// What comes of a window: the bits of a value, the samples that it reads, and those that
-// count for the sample limit.
+// What comes of a window: the bits of a value, and the samples that count for the sample limit.
 struct Found {
   u64 value;
-  u32 read, held;
+  u32 held;
 };
 
 // A value of all n samples of a window.
-DEVICE Found value_of_all(double v, u32 n) { return Found{as_bits(v), n, n}; }
+DEVICE Found value_of_all(double v, u32 n) { return Found{as_bits(v), n}; }

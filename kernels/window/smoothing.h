@@ -18,5 +18,5 @@ struct Smoothing {
     before = level;
     level = factor * v + (1 - factor) * (level + trend);
   }
-  DEVICE Found found(u32 n, i64, i64) const { return Found{n < 2 ? kAbsent : as_bits(level), n, n}; }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{n < 2 ? kAbsent : as_bits(level), n}; }
 };

@@ -5,11 +5,10 @@
 //   of an instant selector v1 or t1/1000, unless v1 is a stale marker.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. It walks along the samples with two places, the
-//   window's start and its end, and begins a step early, to know what that has seen. It
-//   passes samples by fours.
+//   window's start and its end, and passes samples by fours.
 // Bytes per sample, where a step passes four: reads 8 to 14: three of their times twice (the
 //   second time they are in a cache unless the window is long), and one of their values.
-//   Writes 16 a step, and adds to the series' counts.
+//   Writes 8 a step, and adds to the series' counts.
 // Operations per sample: about 10.
 #include "ends.h"
 #include "job.h"
@@ -30,24 +29,19 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin(), hi = lo;
-  u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the first window's first
-  u32 k = job.mine.from > 0 ? job.mine.from - 1 : 0;
+  u32 lo_index = 0, hi_index = 0;  // sample numbers from the first window's first
   u64 last = 0, passed;  // the places of the samples before hi and before lo
   if (job.leaps()) {
     bool falls;
-    hi_index = leap(hi, c, job.end(k), last, falls);
+    hi_index = leap(hi, c, job.end(job.mine.from), last, falls);
   }
-  Results to = results_of(job, out, reads, counts);
-  for (; k < job.mine.to; k++) {
+  Results to = results_of(job, out, counts);
+  for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     hi_index += advance(hi, c, end, last);
     lo_index += advance(lo, c, end - width, passed);
-    u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
-    seen = hi_index;
-    if (k < job.mine.from) continue;
-    Found x = found_at_ends(kind, StoredEnds{c, lo, last}, n);
-    bool instant = kind == kInstant || kind == kInstantTime;
-    emit(to, x.value, x.read, instant ? x.read : fresh, x.held);
+    Found x = found_at_ends(kind, StoredEnds{c, lo, last}, hi_index - lo_index);
+    emit(to, x.value, x.held);
   }
   finish(to);
 }

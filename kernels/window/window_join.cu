@@ -5,8 +5,8 @@
 //   larger than a block.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps.
-// Bytes per step: reads two states, 12 each for extremes, 24 for sums, and the counts of the
-//   newest panes; writes 16, and adds to the series' counts. A sum whose bits are uncertain,
+// Bytes per step: reads two states, 12 each for extremes, 24 for sums; writes 8, and adds to the
+//   series' counts. A sum whose bits are uncertain,
 //   as where large values of either sign cancel out, it makes again from the samples, as
 //   Prometheus does: 16 bytes a sample.
 // Operations per step: about 30 for extremes, 80 for sums.
@@ -32,13 +32,6 @@ DEVICE double value_of(const Total& s, const WindowJob& job, i64 begin, i64 end)
   return over_time(s, op == kAvg, v) ? v : anew<op>(job, begin, end);
 }
 
-// The samples of pane p alone.
-template <class S>
-DEVICE u32 samples_of(const Store<S>& prefix, u64 row, u32 p, u32 block) {
-  u32 n = prefix.n(row + (u64)p * 32);
-  return p % block == 0 ? n : n - prefix.n(row + (u64)(p - 1) * 32);
-}
-
 template <u32 op, class S>
 DEVICE void windows(const WindowJob& job, const Panes& panes, u32 span, u64 row, Store<S> suffix,
                     Store<S> prefix, Results& to) {
@@ -55,13 +48,9 @@ DEVICE void windows(const WindowJob& job, const Panes& panes, u32 span, u64 row,
     S s = suffix.load(row + (u64)i * 32);
     s.join(between);
     s.join(prefix.load(row + (u64)j * 32));
-    u32 n = s.n(), fresh = n;
-    if (k > 0) {
-      fresh = samples_of(prefix, row, j, panes.block);
-      if (panes.per == 2) fresh += samples_of(prefix, row, j - 1, panes.block);
-    }
+    u32 n = s.n();
     u64 v = n > 0 ? as_bits(value_of<op>(s, job, panes.begin(i), panes.end(j))) : kAbsent;
-    emit(to, v, n, fresh, n);
+    emit(to, v, n);
   }
 }
 
@@ -71,7 +60,7 @@ KERNEL MAX_THREADS(128) window_join(WINDOW_PARAMETERS, i64 head, u32 per, u32 co
   if (!job.owns(tiles)) return;
   Panes panes{start - width, interval, head, per, count, block};
   u64 entries = (u64)tiles * count * 32, row = (u64)job.mine.tile * count * 32 + job.mine.lane;
-  Results to = results_of(job, out, reads, counts);
+  Results to = results_of(job, out, counts);
   switch (op) {
     case kSum: windows<kSum, Total>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to); break;
     case kAvg: windows<kAvg, Total>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to); break;

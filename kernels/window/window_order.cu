@@ -10,7 +10,7 @@
 //   shared memory, 512 bytes a thread, where a sample that enters or leaves moves those
 //   beside it. Windows of more than 64 samples it looks at 64 times instead.
 // Bytes per sample: reads 16 to 32: times and values twice (the second time they are in a
-//   cache unless the window is long). Writes 16 a step, and adds to the series' counts.
+//   cache unless the window is long). Writes 8 a step, and adds to the series' counts.
 // Operations per sample: 20, and 4 for each of the half of the window that is moved, twice.
 #include "job.h"
 #include "sorted.h"
@@ -84,10 +84,9 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
   bool sorted = true, certain = true;
   Zeros zeros{0, 0};
   double hi_value = value_at(hi, c);
-  Results to = results_of(job, out, reads, counts);
+  Results to = results_of(job, out, counts);
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
-    i64 end = job.end(k), seen = k > 0 && interval < width ? end - interval : end - width;
-    u32 fresh = 0;
+    i64 end = job.end(k);
     while (lo.t <= end - width) {
       if (n > 0) {
         double v = c.values[lo.at];
@@ -103,7 +102,6 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
     }
     while (hi.t <= end) {
       double v = hi_value;
-      if (hi.t > seen) fresh++;
       next(hi, c);
       hi_value = value_at(hi, c);
       zeros.add(v, 1);
@@ -128,7 +126,7 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
       }
       result = as_bits(v);
     }
-    emit(to, result, n, fresh, n);
+    emit(to, result, n);
   }
   finish(to);
   if (!certain) atomic_min(fault, kMixedZeros);

@@ -6,7 +6,7 @@
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps, and computes four neighbouring windows at once.
 // Bytes per sample: reads 16 (time and value) for every four windows that hold it; what
-//   windows share is mostly in a cache. Writes 16 a step, and adds to the series' counts.
+//   windows share is mostly in a cache. Writes 8 a step, and adds to the series' counts.
 // Operations per sample and window that holds it: 8 for sums and means, 3 for extremes, and
 //   8 to find out whether it does.
 #include "abreast.h"
@@ -16,7 +16,7 @@ KERNEL MAX_THREADS(128) window_over(WINDOW_PARAMETERS, Operator op) {
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   Walker lo = job.begin();
-  Results to = results_of(job, out, reads, counts);
+  Results to = results_of(job, out, counts);
   Call none{0, 0, 0, 0};
   switch (op) {
     case kSum: abreast(job, none, lo, Over<kSum>{}, to); break;

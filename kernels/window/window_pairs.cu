@@ -6,10 +6,9 @@
 //   seconds if it is a rate; or how many pairs differ, or fall.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. It walks along the samples with two places, the
-//   window's start and its end, and counts at each what it has passed. It begins a step
-//   early, to know what that has seen.
+//   window's start and its end, and counts at each what it has passed.
 // Bytes per sample: reads 16 for irate and idelta, else 32: times and values twice (the second
-//   time they are in a cache unless the window is long). Writes 16 a step, and adds to the
+//   time they are in a cache unless the window is long). Writes 8 a step, and adds to the
 //   series' counts.
 // Operations per sample: about 12, or 20.
 #include "../abi/functions.h"
@@ -25,12 +24,12 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, Pairs kind) {
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin(), hi = lo;
-  u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the first window's first
+  u32 lo_index = 0, hi_index = 0;  // sample numbers from the first window's first
   u32 until_lo = 0, until_hi = 0;  // pairs up to the window's first sample, and up to its last
   double lo_value = value_at(lo, c), hi_value = lo_value, last = 0, before_last = 0;
   i64 last_time = 0, before_last_time = 0;
-  Results to = results_of(job, out, reads, counts);
-  for (u32 k = job.mine.from > 0 ? job.mine.from - 1 : 0; k < job.mine.to; k++) {
+  Results to = results_of(job, out, counts);
+  for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     while (hi.t <= end) {
       before_last = last;
@@ -50,9 +49,7 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, Pairs kind) {
       if (lo.n > 0 && counts_as(kind, lo_value, v)) until_lo++;
       lo_value = v;
     }
-    u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
-    seen = hi_index;
-    if (k < job.mine.from) continue;
+    u32 n = hi_index - lo_index;
     u64 result = kAbsent;
     if (kind == kChanges || kind == kResets) {
       if (n > 0) result = as_bits(until_hi - until_lo);
@@ -62,7 +59,7 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, Pairs kind) {
       if (kind == kLastRate) v /= (double)(last_time - before_last_time) / 1000;
       result = as_bits(v);
     }
-    emit(to, result, n, fresh, n);
+    emit(to, result, n);
   }
   finish(to);
 }

@@ -7,11 +7,11 @@
 //   extrapolate.h says, and by `seconds` unless that is 0.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. It walks along the samples with two places, the
-//   window's start and its end, and begins a step early, to know what that has seen. It
-//   passes samples by fours, and looks at all values only of chunks in which they fall.
+//   window's start and its end. It passes samples by fours, and looks at all values only of
+//   chunks in which they fall.
 // Bytes per sample, where a step passes four: reads 10 to 16: three of their times twice (the
 //   second time they are in a cache unless the window is long), and two of their values.
-//   Writes 16 a step, and adds to the series' counts.
+//   Writes 8 a step, and adds to the series' counts.
 // Operations per sample: about 12; 40 and 3 divisions a step.
 #include "extrapolate.h"
 #include "job.h"
@@ -60,28 +60,25 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
   const Columns& c = job.c;
   Walker lo = job.begin();
   Front hi{lo, 0, 0, 0};
-  u32 lo_index = 0, seen = 0;
-  u32 k = job.mine.from > 0 ? job.mine.from - 1 : 0;
+  u32 lo_index = 0;
   double first_value = 0;
   u64 first_at = ~0ull, passed;
   if (job.leaps()) {
     Front far = hi;
     bool falls;
-    far.index = leap(far.w, c, job.end(k), far.last, falls);
+    far.index = leap(far.w, c, job.end(job.mine.from), far.last, falls);
     if (far.index > 0 && !(counter && falls)) {
       hi = far;
       if (counter) watch(hi, c);
     }
   }
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
-  Results to = results_of(job, out, reads, counts);
-  for (; k < job.mine.to; k++) {
+  Results to = results_of(job, out, counts);
+  for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     follow(hi, c, end, counter);
     lo_index += advance(lo, c, end - width, passed);
-    u32 n = hi.index - lo_index, fresh = since(hi.index, lo_index, seen);
-    seen = hi.index;
-    if (k < job.mine.from) continue;
+    u32 n = hi.index - lo_index;
     u64 result = kAbsent;
     if (n >= 2) {
       if (first_at != lo.at) {
@@ -95,7 +92,7 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
       if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, last_time - lo.t);
       result = as_bits(extrapolated(shape, counter, first_value, increase));
     }
-    emit(to, result, n, fresh, n);
+    emit(to, result, n);
   }
   finish(to);
 }

@@ -11,7 +11,7 @@
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps, and computes four neighbouring windows at once.
 // Bytes per sample: reads 16 (time and value) for every four windows that hold it; what
-//   windows share is mostly in a cache. Writes 16 a step, and adds to the series' counts.
+//   windows share is mostly in a cache. Writes 8 a step, and adds to the series' counts.
 // Operations per sample and window that holds it: 4 for the time of extremes, 7 for smoothing,
 //   25 and 2 divisions for the variance, 40 and a division for the line.
 #include "abreast.h"
@@ -22,7 +22,7 @@ KERNEL MAX_THREADS(128) window_statistic(WINDOW_PARAMETERS, Statistic kind, doub
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   Walker lo = job.begin();
-  Results to = results_of(job, out, reads, counts);
+  Results to = results_of(job, out, counts);
   Call call{step, step_interval, param, trend};
 #define CASE(F) \
   case k##F: abreast(job, call, lo, F{}, to); break;

@@ -123,7 +123,7 @@ type Results struct {
 	Series []int32
 	Filled []int32
 	// All are the samples in the windows of each step, over all series, and Fresh those
-	// of them that no earlier step had.
+	// of them that no earlier step had. Both are empty unless the leaf asks for them.
 	All, Fresh []int64
 }
 

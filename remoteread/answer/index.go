@@ -9,9 +9,74 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/wire"
 )
+
+// finder makes out the series of the answer to one question. A series that is expected is known by
+// its bytes, and has the labels that are there already.
+type finder struct {
+	maker     wire.LabelMaker
+	view      *external.View // or nil
+	asked     selector       // expected series are known to be of it
+	sorts     bool           // whether labels may come in any order
+	expected  index
+	walked    []wire.Label
+	overwrite labels.Labels // those that were looked for last
+}
+
+// begin begins with what p asks for.
+func (f *finder) begin(p *Part) {
+	f.view, f.asked, f.expected = p.View, newSelector(p.Asked, p.View == nil), index{series: p.Expected.Series}
+}
+
+// find returns the labels of a prompb.TimeSeries or prompb.ChunkedSeries, its number among the expected
+// ones or -1, and the fields behind the labels.
+func (f *finder) find(series []byte) (l labels.Labels, number int, rest []byte, err error) {
+	if !f.view.Adds() {
+		if i, n := f.expected.match(series); i >= 0 {
+			return f.expected.series[i], i, series[n:], nil
+		}
+	}
+	f.walked = f.walked[:0]
+	for rest = series; len(rest) > 0 && rest[0] == labelTag; {
+		field, n, err := wire.FirstField(rest, "a series")
+		if err != nil {
+			return l, -1, nil, err
+		}
+		label, err := wire.WalkLabel(field.Bytes)
+		if err != nil {
+			return l, -1, nil, err
+		}
+		f.walked, rest = append(f.walked, label), rest[n:]
+	}
+	ls := f.walked
+	if f.view.Adds() {
+		if ls, err = f.view.Strip(ls); err != nil {
+			return l, -1, nil, err
+		}
+	}
+	if len(f.expected.series) > 0 && f.maker.Overwrite(ls, &f.overwrite) {
+		if i := f.expected.find(f.overwrite); i >= 0 {
+			return f.expected.series[i], i, rest, nil
+		}
+	}
+	if f.sorts {
+		slices.SortStableFunc(ls, func(a, b wire.Label) int { return bytes.Compare(a.Name, b.Name) })
+	}
+	if l, err = f.maker.Make(ls); err == nil {
+		err = f.asked.check(ls)
+	}
+	return l, -1, rest, err
+}
+
+// labelTag begins a label in a series.
+const labelTag = 1<<3 | byte(protowire.BytesType)
+
+// errLate is for a label behind samples or chunks. All that write protobuf write fields in order.
+var errLate = errors.New("a series has a label behind its samples")
 
 // index finds expected series by their labels, in whatever order they come.
 type index struct {
@@ -63,14 +128,14 @@ func startsWith(wire []byte, l labels.Labels) int {
 	err := l.Validate(func(l labels.Label) error {
 		n, m := len(l.Name), len(l.Value)
 		b := wire[at:]
-		if n+m+4 > 0x7f || len(b) < n+m+6 || b[0] != 0x0a || b[1] != byte(n+m+4) || b[2] != 0x0a || b[3] != byte(n) ||
+		if n+m+4 > 0x7f || len(b) < n+m+6 || b[0] != labelTag || b[1] != byte(n+m+4) || b[2] != 0x0a || b[3] != byte(n) ||
 			string(b[4:4+n]) != l.Name || b[4+n] != 0x12 || b[5+n] != byte(m) || string(b[6+n:6+n+m]) != l.Value {
 			return errDiffer
 		}
 		at += n + m + 6
 		return nil
 	})
-	if err != nil || at < len(wire) && wire[at] == 0x0a { // another label
+	if err != nil || at < len(wire) && wire[at] == labelTag { // another label
 		return 0
 	}
 	return at

@@ -44,9 +44,6 @@ type Part struct {
 	queries int64 // of the request, without that for the witness
 }
 
-// selector returns what checks the series of an answer.
-func (p *Part) selector() selector { return newSelector(p.Asked, p.View == nil) }
-
 // Read reads an answer, streamed or of samples, to a request with the queries of all parts in order,
 // and behind them one for the witness, if the views have one. It reports whether the witness testified.
 // Where there is an error, it is that of the first part without a selection, and of the rest.

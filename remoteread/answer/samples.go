@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -45,16 +43,20 @@ func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error)
 
 // part makes the selection of p from its prompb.QueryResult.
 func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
-	s.begin()
-	s.expected.series = p.Expected.Series
-	s.exact, s.signed, s.view, s.asked = p.Exact, p.Expected.Signed, p.View, p.selector()
+	s.clear()
+	s.begin(p)
+	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
-	for n := 0; len(result) > 0; n++ {
-		if n%1024 == 0 && p.Ctx.Err() != nil {
+	n := 0
+	for f, err := range wire.Messages(result, "a result", 1) {
+		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
 			return p.Ctx.Err()
 		}
-		if result, err = s.next(result, b); err != nil {
+		if err == nil {
+			err = s.add(f.Bytes, b)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -76,16 +78,11 @@ var ErrUnfit = errors.New("what the samples are is only certain from chunks")
 
 // samplesReader reads answers of samples. It is used again for the sake of its memory.
 type samplesReader struct {
+	finder
 	compressed, data []byte
-	expected         index
 	exact            bool                  // whether native histograms, and values that may be 0 or -0, are unfit
 	signed           func(series int) bool // see selection.Expectation
-	view             *external.View        // or nil
 
-	labels     []wire.Label
-	maker      wire.LabelMaker
-	asked      selector // expected series are known to be of it
-	current    labels.Labels
 	zero       bool // whether one of the values that follow may be 0 or -0
 	times      []int64
 	values     []float64
@@ -106,23 +103,22 @@ const mostCompressed = 64/3 + 1
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
-var samplesReaders = sync.Pool{New: func() any { return &samplesReader{maker: wire.NewLabelMaker()} }}
+var samplesReaders = sync.Pool{New: func() any { return &samplesReader{finder: finder{maker: wire.NewLabelMaker(), sorts: true}} }}
 
 // release hands the memory back. Nothing that was read may be used after.
 func (s *samplesReader) release() {
 	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
 		return
 	}
-	s.begin()
+	s.clear()
 	samplesReaders.Put(s)
 }
 
-// begin forgets the part that was read before.
-func (s *samplesReader) begin() {
+// clear forgets the part that was read before.
+func (s *samplesReader) clear() {
 	clear(s.came)
-	s.came, s.labelBytes, s.current, s.view = s.came[:0], 0, labels.Labels{}, nil
-	s.asked = selector{}
-	s.expected = index{}
+	s.came, s.labelBytes = s.came[:0], 0
+	s.finder = finder{maker: s.maker, sorts: s.sorts, walked: s.walked}
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes. It reads no more
@@ -197,17 +193,12 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	if last.WitnessIndex() > 0 {
 		queries++
 	}
-	for len(b) > 0 {
-		num, v, n, err := wire.NextField(b, "an answer", 1)
+	for f, err := range wire.Messages(b, "an answer", 1) {
 		if err != nil {
 			return nil, false, err
 		}
-		b = b[n:]
-		if num != 1 {
-			continue
-		}
 		if count++; count <= queries {
-			results = append(results, v)
+			results = append(results, f.Bytes)
 		}
 	}
 	switch {
@@ -228,61 +219,26 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	return firsts, len(results) > 0 && last.Testified(results[0]), nil
 }
 
-// next adds to b the series that the prompb.QueryResult starts with, and returns the
-// rest.
-func (s *samplesReader) next(result []byte, b *selection.Builder) (rest []byte, err error) {
-	num, v, n, err := wire.NextField(result, "a result", 1)
-	if err != nil {
-		return nil, err
-	}
-	if num == 1 {
-		err = s.add(v, b)
-	}
-	return result[n:], err
-}
-
-// The fields of a prompb.TimeSeries, all of them bytes.
-const (
-	fieldLabel  = 1
-	fieldSample = 2
-	lastField   = 4 // behind exemplars
-)
-
 // add adds a prompb.TimeSeries to b.
-func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
-	i, n := -1, 0
-	if !s.view.Adds() {
-		i, n = s.expected.match(wire)
-	}
-	floats, late, err := s.samples(wire[n:])
+func (s *samplesReader) add(series []byte, b *selection.Builder) error {
+	l, i, rest, err := s.find(series)
 	if err != nil {
 		return err
 	}
-	if i < 0 || late {
-		i, err = s.find(wire)
-	}
-	var l labels.Labels
+	floats, err := s.samples(rest)
 	switch {
 	case err != nil:
 		return err
-	case i >= 0:
-		l = s.expected.series[i]
-	default:
-		if l, err = s.make(); err != nil {
-			return err
-		}
-	}
-	if floats && len(s.times) == 0 {
+	case floats && len(s.times) == 0:
 		return nil
-	}
-	if s.exact && (!floats || s.zero && s.maySign(i)) {
+	case s.exact && (!floats || s.zero && s.maySign(i)):
 		return ErrUnfit
 	}
 	b.Series(l)
 	s.came = append(s.came, came{l, i})
 	s.labelBytes += int64(l.ByteSize())
 	if !floats {
-		return addSlowly(wire, l, b)
+		return addSlowly(rest, l, b)
 	}
 	return b.Floats(s.times, s.values)
 }
@@ -299,100 +255,47 @@ func (s *samplesReader) maySign(i int) bool {
 	return slices.ContainsFunc(s.values, math.Signbit)
 }
 
-// samples goes through fields of a prompb.TimeSeries for its samples. It reports
-// whether there is nothing but floats, and whether there are labels.
-func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err error) {
+// samples goes through the fields of a prompb.TimeSeries behind its labels for the samples. It reports
+// whether there is nothing but floats.
+func (s *samplesReader) samples(fields []byte) (floats bool, err error) {
 	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
 	floats = true
-	for len(fields) > 0 {
-		if t, v, ok := plainSample(fields); ok {
-			s.times, s.values = append(s.times, t), append(s.values, v)
-			fields = fields[plainSampleBytes:]
-			continue
-		}
-		num, v, n, err := wire.NextField(fields, "a series", lastField)
-		if err != nil {
-			return false, false, err
-		}
-		fields = fields[n:]
+	for f, err := range wire.Messages(fields, "a series", 4) { // up to exemplars
 		switch {
-		case num == fieldLabel:
-			someLabels = true
-		case num == fieldSample:
-			t, v, certain, err := walkSample(v)
-			if err != nil {
-				return false, false, err
-			}
-			s.zero = s.zero || !certain
-			// To Prometheus the end of time is the end of the series.
-			floats = floats && t < math.MaxInt64
-			s.times, s.values = append(s.times, t), append(s.values, v)
-		case num <= lastField:
+		case err != nil:
+			return false, err
+		case f.Num == 1:
+			return false, errLate
+		case f.Num > 2:
 			floats = false
-		}
-	}
-	return floats, someLabels, nil
-}
-
-// find goes through a prompb.TimeSeries for its labels, and returns the number of the
-// expected series that has them, or -1.
-func (s *samplesReader) find(series []byte) (int, error) {
-	s.labels = s.labels[:0]
-	for rest := series; len(rest) > 0; {
-		num, v, n, err := wire.NextField(rest, "a series", lastField)
-		if err != nil {
-			return -1, err
-		}
-		rest = rest[n:]
-		if num != fieldLabel {
 			continue
 		}
-		l, err := wire.WalkLabel(v)
-		if err != nil {
-			return -1, err
+		t, v, certain := plainSample(f.Bytes)
+		if !certain {
+			if t, v, certain, err = walkSample(f.Bytes); err != nil {
+				return false, err
+			}
 		}
-		s.labels = append(s.labels, l)
+		s.zero = s.zero || !certain
+		// To Prometheus the end of time is the end of the series.
+		floats = floats && t < math.MaxInt64
+		s.times, s.values = append(s.times, t), append(s.values, v)
 	}
-	if s.view.Adds() {
-		ls, err := s.view.Strip(s.labels)
-		if err != nil {
-			return -1, err
-		}
-		s.labels = ls
-	}
-	if !s.maker.Overwrite(s.labels, &s.current) {
-		return -1, nil
-	}
-	return s.expected.find(s.current), nil
+	return floats, nil
 }
 
-// make makes the labels that find found, if they were asked for.
-func (s *samplesReader) make() (labels.Labels, error) {
-	slices.SortStableFunc(s.labels, func(a, b wire.Label) int { return bytes.Compare(a.Name, b.Name) })
-	l, err := s.maker.Make(s.labels)
-	if err != nil {
-		return l, err
-	}
-	return l, s.asked.check(s.labels)
-}
-
-// plainSampleBytes is the length of a sample with a value, as a field of its series,
-// between the years 1971 and 2109.
-const plainSampleBytes = 2 + 1 + 8 + 1 + 6
-
-// plainSample reads the sample that b starts with, a field of its series, if it is of
-// plainSampleBytes, as nearly all are.
+// plainSample reads a prompb.Sample with a value between the years 1971 and 2109, as nearly all are.
 func plainSample(b []byte) (t int64, v float64, ok bool) {
-	if len(b) < plainSampleBytes || binary.LittleEndian.Uint32(b)&0xffffff != 0x09_1012 || b[11] != 0x10 {
+	if len(b) != 1+8+1+6 || b[0] != 0x09 || b[9] != 0x10 {
 		return 0, 0, false
 	}
 	// Six bytes of seven bits each; all but the last say that there are more.
-	x := binary.LittleEndian.Uint64(b[10:]) >> 16
+	x := binary.LittleEndian.Uint64(b[8:]) >> 16
 	if x&0x8080_8080_8080 != 0x0080_8080_8080 {
 		return 0, 0, false
 	}
 	t = int64(x&0x7f | x>>1&(0x7f<<7) | x>>2&(0x7f<<14) | x>>3&(0x7f<<21) | x>>4&(0x7f<<28) | x>>5&(0x7f<<35))
-	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[3:])), true
+	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), true
 }
 
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
@@ -413,14 +316,13 @@ func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
 	return t, v, certain, nil
 }
 
-// addSlowly adds what a prompb.TimeSeries holds, native histograms and all, to the
-// current series of b, by Prometheus's means.
-func addSlowly(wire []byte, l labels.Labels, b *selection.Builder) error {
+// addSlowly adds what the fields of a prompb.TimeSeries behind its labels hold, native histograms and
+// all, to the current series of b, by Prometheus's means.
+func addSlowly(fields []byte, l labels.Labels, b *selection.Builder) error {
 	var ts prompb.TimeSeries
-	if err := ts.Unmarshal(wire); err != nil {
+	if err := ts.Unmarshal(fields); err != nil {
 		return fmt.Errorf("the answer is not valid protobuf: in a series: %w", err)
 	}
-	ts.Labels = nil // they are known
 	// It presents samples and histograms as one.
 	set := remote.FromQueryResult(false, &prompb.QueryResult{Timeseries: []*prompb.TimeSeries{&ts}})
 	set.Next()

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
@@ -70,31 +69,25 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 func (a *Reader) begin(p *Part) *streamBuilder {
 	d := newStreamBuilder(a.MaxBytes)
 	d.b.Within(p.Ctx)
-	d.asked, d.view = p.selector(), p.View
-	d.expected.series = p.Expected.Series
+	d.finder.begin(p)
 	return d
 }
 
 // streamBuilder puts the series of frames into a selection. It goes through frames by hand and not
 // with prompb, which would copy every chunk into an object of its own first.
 type streamBuilder struct {
+	finder
 	b          *selection.Builder
-	maker      wire.LabelMaker
-	view       *external.View // or nil
-	asked      selector       // expected series are known to be of it
-	labels     labels.Labels  // of the current series
-	overwrite  labels.Labels  // those that were looked for last
-	expected   index
+	labels     labels.Labels // of the current series
 	labelBytes int64
 	series     int64
 	testified  bool // whether the witness came as it should
 
 	inFrame [][]byte // for reuse
-	walked  []wire.Label
 }
 
 func newStreamBuilder(limit int64) *streamBuilder {
-	return &streamBuilder{b: selection.NewBuilder(limit), maker: wire.NewLabelMaker()}
+	return &streamBuilder{b: selection.NewBuilder(limit), finder: finder{maker: wire.NewLabelMaker()}}
 }
 
 // parse returns the series in a prompb.ChunkedReadResponse, and the number of the query that it
@@ -144,112 +137,27 @@ func (d *streamBuilder) frame(series [][]byte, query int64) error {
 	return d.view.Clash(query)
 }
 
-// addSeries adds a prompb.ChunkedSeries. It goes through it twice: nothing says that all labels come
-// before the first chunk. A series whose chunks did not fit into one frame goes on in the next one,
-// which repeats the labels.
+// addSeries adds a prompb.ChunkedSeries. A series whose chunks did not fit into one frame goes on in
+// the next one, which repeats the labels.
 func (d *streamBuilder) addSeries(b []byte) error {
-	matched, at := 0, -1 // bytes of labels that are known, and of which expected series
-	if !d.view.Adds() {
-		if d.series > 0 {
-			matched = startsWith(b, d.labels)
-		}
-		if matched == 0 {
-			at, matched = d.expected.match(b)
-		}
-	}
-	if err := d.findLabels(b[matched:]); err != nil {
-		return err
-	}
-	if matched > 0 && len(d.walked) == 0 {
-		if at >= 0 {
-			d.start(d.expected.series[at])
-		}
-		return d.chunks(b[matched:])
-	}
-	if matched > 0 {
-		if err := d.findLabels(b); err != nil {
-			return err
-		}
-	}
-	ls := d.walked
-	if d.view.Adds() {
-		var err error
-		if ls, err = d.view.Strip(ls); err != nil {
-			return err
-		}
-	}
-	if err := d.startWith(ls); err != nil {
-		return err
-	}
-	return d.chunks(b)
-}
-
-// startWith starts the series with labels ls.
-func (d *streamBuilder) startWith(ls []wire.Label) error {
-	if len(d.expected.series) > 0 && d.maker.Overwrite(ls, &d.overwrite) {
-		if i := d.expected.find(d.overwrite); i >= 0 {
-			d.start(d.expected.series[i])
-			return nil
-		}
-	}
-	l, err := d.maker.Make(ls)
+	l, _, rest, err := d.find(b)
 	if err != nil {
 		return err
 	}
-	if err := d.asked.check(ls); err != nil {
-		return err
+	if d.series == 0 || !labels.Equal(d.labels, l) {
+		d.labels = l
+		d.labelBytes += int64(l.ByteSize())
+		d.series++
+		d.b.Series(l)
 	}
-	d.start(l)
-	return nil
-}
-
-func (d *streamBuilder) start(l labels.Labels) {
-	if d.series > 0 && labels.Equal(d.labels, l) {
-		return
-	}
-	d.labels = l
-	d.labelBytes += int64(l.ByteSize())
-	d.series++
-	d.b.Series(l)
-}
-
-// findLabels goes through fields of a prompb.ChunkedSeries for its labels.
-func (d *streamBuilder) findLabels(b []byte) error {
-	d.walked = d.walked[:0]
-	for len(b) > 0 {
-		where := "a series"
-		if b[0] == 0x0a {
-			where = "a label"
+	for f, err := range wire.Messages(rest, "a series", 2) {
+		if err == nil && f.Num == 1 {
+			err = errLate
 		}
-		num, v, n, err := wire.NextField(b, where, 2)
+		if err == nil {
+			err = d.chunk(f.Bytes)
+		}
 		if err != nil {
-			return err
-		}
-		b = b[n:]
-		if num != 1 {
-			continue
-		}
-		l, err := wire.WalkLabel(v)
-		if err != nil {
-			return err
-		}
-		d.walked = append(d.walked, l)
-	}
-	return nil
-}
-
-// chunks goes through fields of a prompb.ChunkedSeries for its chunks.
-func (d *streamBuilder) chunks(b []byte) error {
-	for len(b) > 0 {
-		num, v, n, err := wire.NextField(b, "a series", 2)
-		if err != nil {
-			return err
-		}
-		b = b[n:]
-		if num != 2 {
-			continue
-		}
-		if err := d.chunk(v); err != nil {
 			return err
 		}
 	}

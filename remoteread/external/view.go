@@ -252,16 +252,11 @@ func (v *View) Testifies(series []byte) bool {
 	v.all.Range(func(l labels.Label) { want.Set(l.Name, l.Value) })
 	expected := want.Labels()
 	found := 0
-	for len(series) > 0 {
-		num, b, n, err := wire.NextField(series, "a series", 2)
+	for f, err := range wire.Messages(series, "a series", 1) {
 		if err != nil {
 			return false
 		}
-		series = series[n:]
-		if num != 1 {
-			continue
-		}
-		l, err := wire.WalkLabel(b)
+		l, err := wire.WalkLabel(f.Bytes)
 		if err != nil || len(l.Value) == 0 || expected.Get(wire.String(l.Name)) != wire.String(l.Value) {
 			return false
 		}
@@ -272,13 +267,8 @@ func (v *View) Testifies(series []byte) bool {
 
 // Testified reports whether a prompb.QueryResult has the witness as it should be.
 func (v *View) Testified(result []byte) bool {
-	for len(result) > 0 {
-		num, series, n, err := wire.NextField(result, "a result", 1)
-		if err != nil {
-			return false
-		}
-		result = result[n:]
-		if num == 1 && v.Testifies(series) {
+	for f, err := range wire.Messages(result, "a result", 1) {
+		if err == nil && v.Testifies(f.Bytes) {
 			return true
 		}
 	}

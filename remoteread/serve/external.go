@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -41,7 +41,7 @@ func (f found) each(ctx context.Context, external labels.Labels, send func(serie
 // labels. Of two that become one, as one has an external label's very value and the other lacks
 // the label, it makes one.
 func labelled(ctx context.Context, external labels.Labels, sel *selection.Selection) ([]series, error) {
-	watch := &yield.Watch{Ctx: ctx}
+	watch := &parallel.Watch{Ctx: ctx}
 	defer watch.Leave()
 	external = external.WithoutEmpty()
 	builder := labels.NewBuilder(labels.EmptyLabels())
@@ -66,7 +66,7 @@ func labelled(ctx context.Context, external labels.Labels, sel *selection.Select
 	if inOrder {
 		return all, nil
 	}
-	slices.SortStableFunc(all, yield.Comparing(watch, func(a, b series) int { return labels.Compare(a.labels, b.labels) }))
+	slices.SortStableFunc(all, parallel.Comparing(watch, func(a, b series) int { return labels.Compare(a.labels, b.labels) }))
 	out := all[:0]
 	for i := 0; i < len(all); {
 		if err := watch.Err(); err != nil {

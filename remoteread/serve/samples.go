@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -80,7 +80,7 @@ type sampler struct {
 	parts [][]byte      // of the present query's result, compressed
 	size  int64         // bytes that they stand for
 	count int64         // samples of the present query
-	point yield.Point
+	point parallel.Watch
 }
 
 // coders are used again by other requests.

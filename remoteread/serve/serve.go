@@ -28,8 +28,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/queue"
-	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -116,7 +116,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw}
 	form := "none" // until the request says
 	err := h.serve(w, r, &form)
-	var p *rescue.Panic
+	var p *parallel.Panic
 	if errors.As(err, &p) {
 		h.o.Logger.Error("a remote read panicked; please report this", "panic", p.Value, "stack", string(p.Stack))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -30,7 +30,7 @@ type stream struct {
 	buf   []byte
 	query int
 	frame prompb.ChunkedSeries // chunks of the present series
-	point yield.Point
+	point parallel.Watch
 
 	decoded floats            // memory to be used again
 	decoder chunkenc.Iterator // the same
@@ -75,7 +75,7 @@ func (s *stream) send(ctx context.Context, f found) error {
 
 // count returns how many samples there are in chunks that lie in the range.
 func (f found) count(ctx context.Context) (n int64, err error) {
-	watch := yield.Watch{Ctx: ctx}
+	watch := parallel.Watch{Ctx: ctx}
 	defer watch.Leave()
 	for i := range f.sel.NumSeries() {
 		if err := watch.Err(); err != nil {

@@ -1,12 +1,12 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"unicode"
@@ -14,15 +14,10 @@ import (
 )
 
 const (
-	// frameBuffer is the size in bytes of the buffer that frames are read
-	// through. A frame that fits, as Prometheus's do that hold a few chunks of
-	// one series, is used where it lies.
+	// frameBuffer is how many bytes of an answer are read ahead. A larger frame makes the buffer grow.
 	frameBuffer = 256 << 10
-	// growth is how many bytes at least a larger frame's own buffer grows at a
-	// time.
-	growth = 1 << 20
-	// keepFrame is the largest such buffer that is kept for other requests.
-	keepFrame = 4 << 20
+	// keepBuffer is the largest buffer that is kept for other requests.
+	keepBuffer = 4 << 20
 
 	crcSize   = 4
 	maxHeader = binary.MaxVarintLen64 + crcSize
@@ -42,35 +37,51 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // that Prometheus appends to a stream when it fails on the way, which is the
 // one thing that says what is wrong.
 type FrameReader struct {
-	b     *bufio.Reader
-	large []byte // for frames that do not fit into b
+	r     io.Reader
 	limit uint64 // bytes of a frame
+	buf   []byte // what has come and was not used; used again
+	start int    // of that in buf
 }
 
-var frameReaders = sync.Pool{New: func() any {
-	return &FrameReader{b: bufio.NewReaderSize(nil, frameBuffer)}
-}}
+var frameReaders = sync.Pool{New: func() any { return &FrameReader{buf: make([]byte, 0, frameBuffer)} }}
 
 // NewFrameReader returns a reader of frames of at most limit bytes each, which must be released.
 func NewFrameReader(r io.Reader, limit int64) *FrameReader {
 	f := frameReaders.Get().(*FrameReader)
-	f.b.Reset(r)
-	f.limit = uint64(limit)
+	f.r, f.limit, f.buf, f.start = r, min(uint64(limit), math.MaxInt64-maxHeader), f.buf[:0], 0
 	return f
 }
 
-// Release hands the buffers back. Neither f nor its frames may be used after.
+// Release hands the buffer back. Neither f nor its frames may be used after.
 func (f *FrameReader) Release() {
-	f.b.Reset(nil)
-	if cap(f.large) > keepFrame {
-		f.large = nil
+	f.r = nil
+	if cap(f.buf) <= keepBuffer {
+		frameReaders.Put(f)
 	}
-	frameReaders.Put(f)
+}
+
+// peek returns the next n bytes, or what there is of them and why there are not more. The buffer
+// grows by as much as has come at most, so that a frame's length alone takes no memory.
+func (f *FrameReader) peek(n int) ([]byte, error) {
+	for len(f.buf)-f.start < n {
+		if f.start > 0 && cap(f.buf)-f.start < n {
+			f.buf, f.start = append(f.buf[:0], f.buf[f.start:]...), 0
+		}
+		if len(f.buf) == cap(f.buf) {
+			f.buf = slices.Grow(f.buf, min(n-len(f.buf), len(f.buf)))
+		}
+		k, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
+		f.buf = f.buf[:len(f.buf)+k]
+		if err != nil && len(f.buf)-f.start < n {
+			return f.buf[f.start:], err
+		}
+	}
+	return f.buf[f.start:][:n], nil
 }
 
 // Next returns the next frame, valid until the call after, or io.EOF.
 func (f *FrameReader) Next() ([]byte, error) {
-	head, err := f.b.Peek(maxHeader)
+	head, err := f.peek(maxHeader)
 	if len(head) == 0 {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
@@ -86,48 +97,22 @@ func (f *FrameReader) Next() ([]byte, error) {
 	case size > f.limit:
 		return nil, &FrameTooLargeError{size}
 	}
-	want := binary.BigEndian.Uint32(head[n:])
 	n += crcSize
-
-	if size <= uint64(f.b.Size()-n) {
-		total := n + int(size)
-		all, err := f.b.Peek(total)
-		if len(all) < total {
-			return nil, f.cut(err)
-		}
-		frame := all[n:]
-		if crc32.Checksum(frame, castagnoli) != want {
-			return nil, f.text(&CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)})
-		}
-		_, _ = f.b.Discard(total)
-		return frame, nil
+	all, err := f.peek(n + int(size))
+	if err != nil {
+		return nil, f.cut(err)
 	}
-
-	_, _ = f.b.Discard(n)
-	frame := f.large[:0]
-	for uint64(len(frame)) < size {
-		k := len(frame)
-		// By as much as has come at most, so that the length alone takes no
-		// memory.
-		m := int(min(size-uint64(k), uint64(max(k, growth))))
-		frame = slices.Grow(frame, m)[:k+m]
-		if _, err := io.ReadFull(f.b, frame[k:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, &CutOffError{err}
-		}
+	frame := all[n:]
+	if crc32.Checksum(frame, castagnoli) != binary.BigEndian.Uint32(all[n-crcSize:]) {
+		return nil, f.text(&CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)})
 	}
-	f.large = frame
-	if crc32.Checksum(frame, castagnoli) != want {
-		return nil, &CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)}
-	}
+	f.start += len(all)
 	return frame, nil
 }
 
 // cut is the error for a frame that ends early because of err.
 func (f *FrameReader) cut(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
 		// The body itself ended properly, so it may have been meant to.
 		return f.text(&CutOffError{io.ErrUnexpectedEOF})
 	}
@@ -139,7 +124,7 @@ func (f *FrameReader) cut(err error) error {
 func (f *FrameReader) text(err error) error {
 	const least = 8 // bytes; a few may look like text by chance
 	// Wait for no more than is there: a real frame would be followed by others.
-	b, _ := f.b.Peek(min(f.b.Buffered(), 4*MaxLine))
+	b := f.buf[f.start:min(len(f.buf), f.start+4*MaxLine)]
 	if len(b) < least {
 		return err
 	}

@@ -40,7 +40,7 @@ func FuzzStream(f *testing.F) {
 func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
 	var b bytes.Buffer
 	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
-	for _, n := range []int{1, 2, 127, 128, frameBuffer - 20, frameBuffer - 7, frameBuffer - 6, frameBuffer, frameBuffer + 1, growth + 1, 3*growth + 5, 9, 1} {
+	for _, n := range []int{1, 2, 127, 128, frameBuffer - 20, frameBuffer - 7, frameBuffer - 6, frameBuffer, frameBuffer + 1, 4*frameBuffer + 1, 12*frameBuffer + 5, 9, 1} {
 		_, err := w.Write(bytes.Repeat([]byte{byte(n)}, n))
 		require.NoError(t, err)
 	}

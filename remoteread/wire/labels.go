@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Label is a label as it lies in an answer.
@@ -17,22 +16,13 @@ type Label struct{ Name, Value []byte }
 
 // WalkLabel goes through a prompb.Label.
 func WalkLabel(b []byte) (l Label, err error) {
-	// Nearly all are a name and a value of less than 128 bytes each.
-	if len(b) >= 4 && b[0] == 0x0a {
-		if n := int(b[1]); n < 0x80 && len(b) >= 4+n && b[2+n] == 0x12 && b[3+n] < 0x80 && len(b) == 4+n+int(b[3+n]) {
-			return Label{b[2 : 2+n], b[4+n:]}, nil
-		}
-	}
-	for f, err := range Fields(b, "a label") {
-		if err == nil && f.Num <= 2 {
-			err = f.Is(protowire.BytesType, "a label")
-		}
+	for f, err := range Messages(b, "a label", 2) {
 		switch {
 		case err != nil:
 			return l, err
 		case f.Num == 1:
 			l.Name = f.Bytes
-		case f.Num == 2:
+		default:
 			l.Value = f.Bytes
 		}
 	}

@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 
@@ -32,7 +33,7 @@ func (f *Field) Is(typ protowire.Type, where string) error {
 func Fields(b []byte, where string) iter.Seq2[Field, error] {
 	return func(yield func(Field, error) bool) {
 		for len(b) > 0 {
-			f, n, err := firstField(b, where)
+			f, n, err := FirstField(b, where)
 			if !yield(f, err) || err != nil {
 				return
 			}
@@ -41,8 +42,40 @@ func Fields(b []byte, where string) iter.Seq2[Field, error] {
 	}
 }
 
-// firstField reads the field that b starts with, n bytes long.
-func firstField(b []byte, where string) (f Field, n int, err error) {
+// Messages goes through the fields up to number last, which are all of bytes, and leaves others out.
+func Messages(b []byte, where string, last protowire.Number) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		for f, err := range Fields(b, where) {
+			if err == nil && f.Num > last {
+				continue
+			}
+			if err == nil {
+				err = f.Is(protowire.BytesType, where)
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// FirstField reads the field that b starts with, a message in where, n bytes long.
+func FirstField(b []byte, where string) (f Field, n int, err error) {
+	// Most have a number of one byte, and a varint or a length of few bytes.
+	if b[0] >= 1<<3 && b[0] < 0x80 {
+		f.Num, f.Type = protowire.Number(b[0]>>3), protowire.Type(b[0]&7)
+		v, size := binary.Uvarint(b[1:])
+		switch {
+		case size <= 0:
+		case f.Type == protowire.VarintType:
+			f.Value = v
+			return f, 1 + size, nil
+		case f.Type == protowire.BytesType && v <= uint64(len(b)-1-size):
+			n = 1 + size + int(v)
+			f.Bytes = b[1+size : n]
+			return f, n, nil
+		}
+	}
 	var tag int
 	if f.Num, f.Type, tag = protowire.ConsumeTag(b); tag >= 0 {
 		switch b := b[tag:]; f.Type {
@@ -60,26 +93,6 @@ func firstField(b []byte, where string) (f Field, n int, err error) {
 		return f, 0, fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(failed))
 	}
 	return f, tag + n, nil
-}
-
-// NextField reads one field of b, a message in where, n bytes long. The fields up to
-// number last are all of bytes, which v is; of others v is nil.
-func NextField(b []byte, where string, last protowire.Number) (num protowire.Number, v []byte, n int, err error) {
-	// Most have a number and a length of one byte each.
-	if len(b) >= 2 && b[0] < 0x80 && b[0]&7 == byte(protowire.BytesType) && b[1] < 0x80 {
-		num, n = protowire.Number(b[0]>>3), 2+int(b[1])
-		if 0 < num && num <= last && n <= len(b) {
-			return num, b[2:n], n, nil
-		}
-	}
-	f, n, err := firstField(b, where)
-	switch {
-	case err != nil:
-		return 0, nil, 0, err
-	case f.Num > last:
-		return f.Num, nil, n, nil
-	}
-	return f.Num, f.Bytes, n, f.Is(protowire.BytesType, where)
 }
 
 // MaxLine is the most bytes of a store's own text that a message quotes.

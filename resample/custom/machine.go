@@ -367,14 +367,6 @@ func column(op Op, d, a, b, c []float64) {
 		for i := range d {
 			d[i] = greatest(a[i], b[i])
 		}
-	case Exp:
-		for i := range d {
-			d[i] = math.Exp(a[i])
-		}
-	case Log:
-		for i := range d {
-			d[i] = math.Log(a[i])
-		}
 	default:
 		for i := range d {
 			var y float64

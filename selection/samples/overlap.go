@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -20,7 +20,7 @@ import (
 // are decoded, merged sample by sample and encoded again into w, whose context ends
 // all of it.
 func (w *Writer) Separate(l labels.Labels, slabs slab.Slabs, cs []slab.Chunk) ([]slab.Chunk, error) {
-	slices.SortStableFunc(cs, yield.Comparing(&w.Watch, func(a, b slab.Chunk) int {
+	slices.SortStableFunc(cs, parallel.Comparing(&w.Watch, func(a, b slab.Chunk) int {
 		return cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT))
 	}))
 	if err := w.Watch.Now(); err != nil {
@@ -248,7 +248,7 @@ type layer struct {
 type layers struct {
 	chunkenc.Iterator // that of the present sample
 	all               []layer
-	watch             *yield.Watch
+	watch             *parallel.Watch
 	began             bool
 	at                int  // index of the present sample's layer
 	follows           bool // whether it follows the one before it within its layer

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection/encoding"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -27,15 +27,15 @@ import (
 // Writer writes chunks, series by series. It is not safe for concurrent use.
 type Writer struct {
 	slab.Writer
-	Chunks []slab.Chunk // those written, of all series
-	Watch  yield.Watch  // ends Samples, Separate and Layer soon after its context has ended
+	Chunks []slab.Chunk   // those written, of all series
+	Watch  parallel.Watch // ends Samples, Separate and Layer soon after its context has ended
 	labels labels.Labels
 }
 
 // NewWriter returns a writer that fails with slab.ErrTooLarge past limit bytes of chunks; 0 means
 // no limit. Its slabs are to come behind base others.
 func NewWriter(ctx context.Context, base int, limit int64) *Writer {
-	return &Writer{Writer: slab.NewWriter(base, limit), Watch: yield.Watch{Ctx: ctx}}
+	return &Writer{Writer: slab.NewWriter(base, limit), Watch: parallel.Watch{Ctx: ctx}}
 }
 
 // Series starts a series; what is written next belongs to it.
@@ -141,7 +141,7 @@ func (w *Writer) Samples(from chunkenc.Iterator) error {
 type inOrder struct {
 	chunkenc.Iterator
 	series labels.Labels
-	watch  *yield.Watch
+	watch  *parallel.Watch
 	last   int64
 	any    bool
 	err    error

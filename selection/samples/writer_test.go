@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -160,7 +160,7 @@ func TestLayersForgetHints(t *testing.T) {
 	}
 	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
 	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
-		it := &layers{watch: &yield.Watch{}, all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
+		it := &layers{watch: &parallel.Watch{}, all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
 		var got []histogram.CounterResetHint
 		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
 			if v == chunkenc.ValHistogram {

@@ -1,22 +1,20 @@
 // Package canary asks a part of all queries again, of promwarp and of the Prometheus that it reads
 // from, and counts where the answers differ.
 //
-// Canary.Answered is told of each query that was evaluated. A chosen one waits until its newest samples
-// are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp compare
-// does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of time and
-// bytes, and takes memory that nobody else needs. Nobody waits for it.
+// Canary.Answered is told of each query that was evaluated. Chosen ones wait in line until their newest
+// samples are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp
+// compare does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of
+// time and bytes, and takes memory that nobody else needs. Nobody waits for it.
 package canary
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,23 +24,21 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"golang.org/x/time/rate"
 
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/inside"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
 const (
 	settledAfter  = 10 * time.Minute       // the age of samples from which both sides have the same: cache.recheck and more
-	mostWaiting   = 1000                   // queries that wait, the one that is compared included
-	longestWait   = time.Hour              // of one query
+	mostWaiting   = 1000                   // queries that wait
+	longestWait   = 20 * time.Minute       // of one query for its samples: others wait for it
 	lookEvery     = 100 * time.Millisecond // whether requests wait
-	longestQuery  = 10_000                 // bytes
-	longestAnswer = 32 << 20               // bytes
-	longestText   = 2000                   // bytes of a text that are logged
+	LongestAnswer = 16 << 20               // bytes; the clients of a canary read no more
 )
 
 // Verdicts in the metrics.
@@ -50,15 +46,15 @@ const same, different, upstream, undecided = "same", "different", "upstream", "u
 
 // Settings say which queries are compared, and with what.
 type Settings struct {
-	Fraction float64       // of all queries, 0 to 1
-	Timeout  time.Duration // of one comparison
-	Upstream http.Handler  // has its HTTP API; nil for Prometheus's engine inside promwarp
-	Exact    plan.Exact    // how exact promwarp's answers are
+	Fraction float64        // of all queries, 0 to 1
+	Timeout  time.Duration  // of one comparison
+	Upstream *client.Client // nil for Prometheus's engine inside promwarp
+	Exact    plan.Exact     // how exact promwarp's answers are
 }
 
 // Options are what a canary works with.
 type Options struct {
-	Promwarp   http.Handler // answers in Prometheus's form; it has the parameter executor
+	Promwarp   *client.Client
 	Busy       func() bool  // whether requests wait for cores
 	Memory     *memory.Pool // may be nil
 	Logger     *slog.Logger
@@ -68,22 +64,20 @@ type Options struct {
 // Canary compares queries. It is safe for concurrent use.
 type Canary struct {
 	Options
-	settings atomic.Pointer[Settings]
-	often    rate.Sometimes
-
+	settings          atomic.Pointer[Settings]
+	often             rate.Sometimes
 	compared, skipped *prometheus.CounterVec
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	turn    chan struct{} // full while one is compared
-	pending atomic.Int64  // queries that wait or are compared
-	closing sync.RWMutex  // against queries that come while Close waits for works
-	works   sync.WaitGroup
+	waiting chan question
+	pending atomic.Int64   // queries that wait or are compared
+	worker  sync.WaitGroup // compares
 }
 
 // New returns a canary that compares nothing until Set.
 func New(o Options) *Canary {
-	c := &Canary{Options: o, turn: make(chan struct{}, 1), often: rate.Sometimes{First: 10, Interval: 10 * time.Second}}
+	c := &Canary{Options: o, waiting: make(chan question, mostWaiting), often: rate.Sometimes{First: 10, Interval: 10 * time.Second}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Set(Settings{})
 	f := instrument.With(o.Registerer)
@@ -93,6 +87,7 @@ func New(o Options) *Canary {
 	for _, v := range []string{same, different, upstream, undecided} {
 		c.compared.WithLabelValues(v)
 	}
+	c.worker.Go(c.work)
 	return c
 }
 
@@ -101,70 +96,57 @@ func (c *Canary) Set(s Settings) { c.settings.Store(&s) }
 
 // Close ends what runs, and has nothing begin any more.
 func (c *Canary) Close() {
-	c.closing.Lock()
 	c.cancel()
-	c.closing.Unlock()
-	c.works.Wait()
+	c.worker.Wait()
+	c.pending.Store(0)
 }
 
-// Pending is the number of queries that wait or are compared.
+// Pending is how many queries wait or are compared.
 func (c *Canary) Pending() int { return int(c.pending.Load()) }
 
 // Answered is told of a query that was evaluated, and of the address that it was asked from. One that
 // Prometheus's engine evaluated alone is not compared, nor are those from inside, as the canary's own.
-func (c *Canary) Answered(client string, q promql.Query) {
+func (c *Canary) Answered(address string, q promql.Query) {
 	ours, ok := q.(engine.Query)
 	stmt, isQuery := q.Statement().(*parser.EvalStmt)
-	if !ok || !isQuery || client == inside.Client || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
+	if !ok || !isQuery || address == client.InsideAddress || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
 		return
 	}
 	_, newest := promql.FindMinMaxTime(stmt)
-	wait := time.Until(time.UnixMilli(newest).Add(settledAfter))
-	path, form := "/api/v1/query", url.Values{"query": {q.String()}, "lookback_delta": {inSeconds(stmt.LookbackDelta)}}
-	if stmt.Interval > 0 {
-		path += "_range"
-		form.Set("start", inSeconds(time.Duration(stmt.Start.UnixNano())))
-		form.Set("end", inSeconds(time.Duration(stmt.End.UnixNano())))
-		form.Set("step", inSeconds(stmt.Interval))
-	} else {
-		form.Set("time", inSeconds(time.Duration(stmt.Start.UnixNano())))
+	chosen := question{EvalStmt: stmt, text: q.String(), settled: time.UnixMilli(newest).Add(settledAfter)}
+	if time.Until(chosen.settled) > longestWait {
+		c.skipped.WithLabelValues("unsettled").Inc()
+		return
 	}
-	this := question{path: path, form: form}
-	this.function, this.magnified = compare.Inexact(stmt.Expr)
-	c.closing.RLock()
-	defer c.closing.RUnlock()
-	switch {
-	case len(q.String()) > longestQuery:
-		c.skip("length", nil)
-	case wait > longestWait:
-		c.skip("unsettled", nil)
-	case c.pending.Load() >= mostWaiting || c.ctx.Err() != nil:
-		c.skip("waiting", nil)
-	default:
+	select {
+	case c.waiting <- chosen:
 		c.pending.Add(1)
-		c.works.Go(func() {
-			defer c.pending.Add(-1)
-			c.sleep(wait)
-			c.turn <- struct{}{}
-			defer func() { <-c.turn }()
-			for c.ctx.Err() == nil && c.Busy() {
-				c.sleep(lookEvery)
-			}
-			if c.ctx.Err() == nil {
-				c.compare(this)
-			}
-		})
+	default:
+		c.skipped.WithLabelValues("waiting").Inc()
 	}
 }
 
-func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
-
-// question is a query that is compared, and what compare.Inexact says of it.
+// question is a query that is compared.
 type question struct {
-	path      string
-	form      url.Values
-	function  string
-	magnified bool
+	*parser.EvalStmt
+	text    string
+	settled time.Time // when its samples are
+}
+
+// work compares the queries that wait, one after the other, until Close.
+func (c *Canary) work() {
+	for c.ctx.Err() == nil {
+		select {
+		case <-c.ctx.Done():
+		case q := <-c.waiting:
+			c.sleep(time.Until(q.settled))
+			for c.ctx.Err() == nil && c.Busy() {
+				c.sleep(lookEvery)
+			}
+			c.compare(q)
+			c.pending.Add(-1)
+		}
+	}
 }
 
 // sleep waits, until Close at most.
@@ -181,7 +163,7 @@ func (c *Canary) compare(q question) {
 	ctx, end := context.WithTimeout(c.ctx, s.Timeout)
 	defer end()
 	var verdict, detail string
-	err := rescue.Do(func() (err error) {
+	err := parallel.Rescue(func() (err error) {
 		verdict, detail, err = c.verdict(ctx, q, s)
 		return err
 	})
@@ -193,11 +175,12 @@ func (c *Canary) compare(q question) {
 			c.report(q, verdict, detail)
 		}
 	case ctx.Err() != nil:
-		c.skip("timeout", nil)
-	case errors.Is(err, inside.ErrBusy) || memory.Exhausted(err):
-		c.skip("busy", nil)
+		c.skipped.WithLabelValues("timeout").Inc()
+	case client.Busy(err) || memory.Exhausted(err):
+		c.skipped.WithLabelValues("busy").Inc()
 	default:
-		c.skip("failed", err)
+		c.skipped.WithLabelValues("failed").Inc()
+		c.often.Do(func() { c.Logger.Warn("a query could not be compared", "err", err) })
 	}
 }
 
@@ -205,26 +188,25 @@ func (c *Canary) compare(q question) {
 func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict, detail string, err error) {
 	lease := c.Memory.SpareLease(memory.Evaluation)
 	defer lease.Release()
+	if err := lease.Grow(ctx, 4*LongestAnswer); err != nil { // two answers, as text and read
+		return "", "", err
+	}
+	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
+	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
 	var failure error // why an answer says nothing about promwarp
-	side := func(h http.Handler, executor string) compare.Side {
+	side := func(server *client.Client, executor string) compare.Side {
+		ask := server.Side(path, form, url.Values{"executor": {executor}})
 		return func(ctx context.Context) (*compare.Answer, error) {
-			form := maps.Clone(q.form)
-			if executor != "" {
-				form.Set("executor", executor)
-			}
-			status, text, err := inside.Ask(ctx, h, q.path, form, longestAnswer)
-			if err == nil {
-				err = lease.Grow(ctx, 3*int64(len(text))) // which it takes while it is compared
-			}
-			if err != nil {
+			a, err := ask(ctx)
+			if err != nil && (client.Busy(err) || !errors.As(err, new(*compare.Refused))) {
 				failure = err
-				return nil, err
 			}
-			return compare.Parse(status, text)
+			return a, err
 		}
 	}
 	rounds := compare.Rounds{Prometheus: 1}
-	if q.function != "" && s.Exact != plan.Bits {
+	function, magnified := compare.Inexact(q.Expr)
+	if function != "" && s.Exact != plan.Bits {
 		rounds.Tolerance = plan.Tolerance
 	}
 	promwarp, engine := side(c.Promwarp, "auto"), side(c.Promwarp, "prometheus")
@@ -234,13 +216,11 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 	}
 	row, err := compare.Measure(ctx, prometheus, promwarp, rounds)
 	switch {
-	case failure != nil || err != nil:
-		return "", "", cmp.Or(failure, err)
+	case failure != nil || err != nil || row.Verdict == compare.NotCompared:
+		return "", "", cmp.Or(failure, err, errors.New(row.Detail))
 	case row.Verdict == compare.Same:
 		return same, "", nil
-	case row.Verdict == compare.NotCompared:
-		return "", "", errors.New(row.Detail)
-	case row.Verdict == compare.Undecided || rounds.Tolerance > 0 && q.magnified:
+	case row.Verdict == compare.Undecided || rounds.Tolerance > 0 && magnified:
 		return undecided, row.Detail, nil
 	case s.Upstream != nil:
 		alike, err := compare.Measure(ctx, engine, promwarp, rounds)
@@ -263,19 +243,8 @@ var said = map[string]struct {
 
 // report logs a difference: ten lines, and one each ten seconds from there on.
 func (c *Canary) report(q question, verdict, detail string) {
-	fields := []any{"verdict", verdict, "difference", detail[:min(len(detail), longestText)]}
-	for _, name := range []string{"query", "time", "start", "end", "step"} {
-		if v := q.form.Get(name); v != "" {
-			fields = append(fields, name, v[:min(len(v), longestText)])
-		}
-	}
-	c.often.Do(func() { c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, fields...) })
-}
-
-// skip counts a chosen query that is not compared. An error is logged.
-func (c *Canary) skip(reason string, err error) {
-	c.skipped.WithLabelValues(reason).Inc()
-	if err != nil {
-		c.often.Do(func() { c.Logger.Warn("a query could not be compared", "reason", reason, "err", err) })
-	}
+	c.often.Do(func() {
+		c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, "verdict", verdict, "difference", fmt.Sprintf("%.2000s", detail),
+			"query", fmt.Sprintf("%.2000s", q.text), "start", q.Start.UTC(), "end", q.End.UTC(), "step", q.Interval)
+	})
 }

@@ -2,7 +2,7 @@
 //
 // A form goes in; out comes an Answer, or an error that says what is wrong and what to do: nobody
 // listens, credentials are missing, it is no Prometheus, or the server refused (compare.Refused). Start
-// with Client.Ask; Embed starts a promwarp inside this process.
+// with Client.Ask; Inside returns the client of a handler of this process.
 package client
 
 import (
@@ -13,11 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"maps"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,9 +29,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/inside"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -38,11 +40,26 @@ const (
 	Ranged  = "/api/v1/query_range"
 )
 
+// Form is the door and the form that ask for a query from start to end, or at its start if step is 0.
+func Form(query string, start, end time.Time, step time.Duration) (path string, form url.Values) {
+	from := Seconds(time.Duration(start.UnixNano()))
+	if step == 0 {
+		return Instant, url.Values{"query": {query}, "time": {from}}
+	}
+	return Ranged, url.Values{"query": {query}, "start": {from}, "end": {Seconds(time.Duration(end.UnixNano()))}, "step": {Seconds(step)}}
+}
+
+// Seconds is a duration as servers take it.
+func Seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
 // Client asks one server. It is safe for concurrent use.
 type Client struct {
+	name string // in messages, without secrets
+	hint string // how to name another server
 	base *url.URL
-	flag string // that gave the URL; empty of a promwarp inside this process
 	http http.Client
+	// Longest is the most bytes that Ask and Get read of an answer; 0 sets no limit.
+	Longest int
 	// Waiting, when set, is called before each request; what it returns, once the answer is there, or
 	// of a copy begins to be.
 	Waiting func() (stop func())
@@ -57,12 +74,7 @@ type Answer struct {
 }
 
 // String is the server's URL, without secrets.
-func (c *Client) String() string {
-	if c.flag == "" {
-		return "promwarp in this process"
-	}
-	return urltext.Of(c.base)
-}
+func (c *Client) String() string { return c.name }
 
 // URL is that of a path below the server's base.
 func (c *Client) URL(path string) *url.URL {
@@ -108,8 +120,15 @@ func (c *Client) read(ctx context.Context, method, path string, form url.Values)
 	}
 	defer resp.Body.Close()
 	var body bytes.Buffer
-	if _, err := body.ReadFrom(resp.Body); err != nil {
+	from := io.Reader(resp.Body)
+	if c.Longest > 0 {
+		from = io.LimitReader(from, int64(c.Longest)+1)
+	}
+	switch _, err := body.ReadFrom(from); {
+	case err != nil:
 		return nil, c.failed(ctx, err)
+	case c.Longest > 0 && body.Len() > c.Longest:
+		return nil, fmt.Errorf("the answer is too long: over %d bytes", c.Longest)
 	}
 	took := time.Since(begin)
 	e, err := c.parse(path, resp, body.Bytes())
@@ -196,6 +215,12 @@ func (c *Client) parse(path string, resp *http.Response, body []byte) (e envelop
 	return e, nil
 }
 
+// Busy reports whether err says that a server has no time for a request.
+func Busy(err error) bool {
+	var refused *compare.Refused
+	return errors.As(err, &refused) && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusServiceUnavailable)
+}
+
 func mediaType(resp *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return kind
@@ -209,6 +234,19 @@ func (a *Answer) Parsed() (*compare.Answer, error) {
 	}
 	parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
 	return parsed, nil
+}
+
+// Side is how compare.Measure asks a form with extra parameters.
+func (c *Client) Side(path string, form, extra url.Values) compare.Side {
+	form = maps.Clone(form)
+	maps.Copy(form, extra)
+	return func(ctx context.Context) (*compare.Answer, error) {
+		a, err := c.Ask(ctx, path, form)
+		if err != nil {
+			return nil, err
+		}
+		return a.Parsed()
+	}
 }
 
 // Value reads the answer to PromQL: a model.Matrix, model.Vector, *model.Scalar or *model.String.
@@ -256,17 +294,9 @@ func (c *Client) failed(ctx context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("no whole answer from %s within %s; --timeout allows more", c, c.http.Timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no answer from %s: nothing listens there; %s", c, c.hint())
+		return fmt.Errorf("no answer from %s: nothing listens there%s", c, c.hint)
 	}
-	return fmt.Errorf("no answer from %s: %w; %s", c, err, c.hint())
-}
-
-// hint says how to name another server.
-func (c *Client) hint() string {
-	if c.flag == "url" {
-		return "start it, or name another server by --url or " + Envar
-	}
-	return "start it, or name another server by --" + c.flag
+	return fmt.Errorf("no answer from %s: %w%s", c, err, c.hint)
 }
 
 // stranger puts into words that an answer is not in Prometheus's form.
@@ -277,8 +307,8 @@ func (c *Client) stranger(path string, resp *http.Response, body []byte) error {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
 		return fmt.Errorf("%s answers %s: %s", c, resp.Status, firstLine(body))
 	}
-	return fmt.Errorf("%s answers %s with %s and not as Prometheus's API does: it is no promwarp%s, or its API is below another path; %s",
-		c, path, resp.Status, orPrometheus(path), c.hint())
+	return fmt.Errorf("%s answers %s with %s and not as Prometheus's API does: it is no promwarp%s, or its API is below another path%s",
+		c, path, resp.Status, orPrometheus(path), c.hint)
 }
 
 // firstLine is the first line of a text, cut where it is long.
@@ -347,7 +377,11 @@ func (f *Flags) Client(flag, text string) (*Client, error) {
 	if err != nil {
 		return nil, config.Usagef("--http.config.file %s: %w", f.HTTP, err)
 	}
-	return &Client{base: base, flag: flag, http: http.Client{Transport: transport, Timeout: f.Timeout}}, nil
+	hint := "; start it, or name another server by --" + flag
+	if flag == "url" {
+		hint += " or " + Envar
+	}
+	return &Client{name: urltext.Of(base), hint: hint, base: base, http: http.Client{Transport: transport, Timeout: f.Timeout}}, nil
 }
 
 // parseURL reads a base URL, which may lack its scheme.
@@ -366,15 +400,64 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Embed starts a promwarp inside this process, which nobody else can ask: it listens on no address,
-// keeps nothing on disk, and fetches nothing ahead. Stop ends it.
-func Embed(set config.Settings, logger *slog.Logger) (c *Client, stop func(), err error) {
-	set.Cache.Path, set.Cache.PrefetchRequests = "", 0
-	set.Web = config.Default().Web
-	srv, err := server.New(server.Config{Settings: set, Logger: logger, Embedded: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	c = &Client{base: &url.URL{Scheme: "http", Host: "promwarp"}, http: http.Client{Transport: inside.Transport{Handler: srv}}}
-	return c, srv.Close, nil
+// Of returns the client of a server that is asked over a transport.
+func Of(base *url.URL, transport http.RoundTripper) *Client {
+	return &Client{name: urltext.Of(base), base: base, http: http.Client{Transport: transport, CheckRedirect: remoteread.CheckRedirect}}
 }
+
+// InsideAddress is the remote address of requests by clients of Inside, which no network has.
+const InsideAddress = "pipe"
+
+// Inside returns the client of a handler of this process, which nobody else can ask. Stop ends it.
+func Inside(h http.Handler) (c *Client, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := pipes{make(chan net.Conn), ctx, cancel}
+	srv := &http.Server{Handler: h}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = srv.Serve(l) }) // until stop
+	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
+	c = &Client{name: "promwarp in this process", base: &url.URL{Scheme: "http", Host: "promwarp"}, http: http.Client{Transport: transport}}
+	return c, func() {
+		transport.CloseIdleConnections()
+		_ = srv.Close()
+		serving.Wait()
+	}
+}
+
+// pipes is a net.Listener inside the process.
+type pipes struct {
+	dialled chan net.Conn
+	ctx     context.Context // ends when it is closed
+	cancel  context.CancelFunc
+}
+
+func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.dialled <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Accept implements net.Listener.
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.dialled:
+		return conn, nil
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p pipes) Close() error {
+	p.cancel()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: InsideAddress} }

@@ -1,5 +1,5 @@
-// Package render shows for reading what servers answer: values as tables and charts, plans as trees,
-// caches as tables. All of it fits the width of a terminal, where there is one.
+// Package render shows for reading what servers answer: values as tables and charts, plans of resample
+// requests, caches as tables. All of it fits the width of a terminal, where there is one.
 package render
 
 import (
@@ -19,7 +19,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
-	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -227,122 +226,6 @@ func Width(w io.Writer, otherwise int) int {
 		return columns
 	}
 	return otherwise
-}
-
-// tree prints lines of a plan.
-type tree struct {
-	w     io.Writer
-	width int
-	style terminal.Style
-}
-
-// Plan prints how a query is, or was, evaluated: a tree of its nodes, what each took, and then what
-// was left to Prometheus's engine.
-func Plan(w io.Writer, e *plan.Explanation, width int, style terminal.Style) {
-	t := tree{w, width, style}
-	if e.Root != nil {
-		t.node(e.Root, "", "")
-	}
-	fmt.Fprintln(w)
-	if e.Analyzed {
-		fmt.Fprintf(w, "took      %s\n", micros(e.Total))
-	}
-	if e.Exact == plan.Bits {
-		fmt.Fprintf(w, "exact     %s\n", e.Exact)
-	}
-	if e.Cache != nil {
-		fmt.Fprintf(w, "cache     %s\n", e.Cache)
-	}
-	for _, u := range e.Upstreams {
-		fmt.Fprintf(w, "upstream  %s", u.Name)
-		if u.Cache != nil {
-			fmt.Fprintf(w, ": %s", u.Cache)
-		}
-		if u.Failure != "" {
-			fmt.Fprintf(w, "; missing: %s", style.Bad(u.Failure))
-		}
-		fmt.Fprintln(w)
-	}
-	for _, s := range e.Settings {
-		fmt.Fprintf(w, "settings  %s\n", s)
-	}
-	t.left(e)
-}
-
-// left says which nodes Prometheus's engine evaluates, and why.
-func (t *tree) left(e *plan.Explanation) {
-	if e.Root == nil {
-		return
-	}
-	nodes, left := 0, []*plan.Decision{}
-	e.Root.Walk(func(d *plan.Decision) {
-		nodes++
-		if d.Executor == plan.OnPrometheus {
-			left = append(left, d)
-		}
-	})
-	if len(left) == 0 {
-		fmt.Fprintln(t.w, t.style.Good("all of it is accelerated"))
-		return
-	}
-	fmt.Fprintln(t.w, t.style.Note(fmt.Sprintf("%d of %d nodes are not accelerated:", len(left), nodes)))
-	for _, d := range left {
-		fmt.Fprintf(t.w, "  %s\n", terminal.Fit(d.Expr, t.width-3))
-		fmt.Fprintf(t.w, "    %s\n", t.style.Dim(d.Reason))
-	}
-}
-
-// node prints a node behind first, its details and children behind rest.
-func (t *tree) node(d *plan.Decision, first, rest string) {
-	where := "[" + d.Executor + "]"
-	room := 0
-	if t.width > 0 {
-		room = max(t.width-len([]rune(first))-len(where)-2, narrowest)
-	}
-	style := t.style.Good
-	if d.Executor == plan.OnPrometheus {
-		style = t.style.Note
-	}
-	fmt.Fprintf(t.w, "%s%s %s\n", first, style(where), terminal.Fit(strings.Join(strings.Fields(d.Expr), " "), room))
-	stem := rest + "   "
-	if len(d.Children) > 0 {
-		stem = rest + "│  "
-	}
-	for _, text := range details(d) {
-		fmt.Fprintln(t.w, stem+t.style.Dim(text))
-	}
-	for i, c := range d.Children {
-		if i < len(d.Children)-1 {
-			t.node(c, rest+"├─ ", rest+"│  ")
-		} else {
-			t.node(c, rest+"└─ ", rest+"   ")
-		}
-	}
-}
-
-// details are what is said of a node, a line each.
-func details(d *plan.Decision) (lines []string) {
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if d.Reason != "" {
-		add("%s", d.Reason)
-	}
-	if w := d.Work; w != nil {
-		add("%s series, %s samples decoded from %d chunks (%s), %s kept decoded", count(int64(w.Series)), count(w.Samples), w.Chunks, size(w.Bytes), count(w.Kept))
-		add("fetched in %s, evaluated in %s; %s points in %s series", micros(w.FetchMicros), micros(w.EvalMicros), count(w.ResultPoints), count(int64(w.ResultSeries)))
-		if g := w.Device; g != nil {
-			add("on GPUs: %d windows, %s samples decoded from %d chunks (%s) in %s", g.Leaves, count(g.Samples), g.Chunks, size(g.Bytes), micros(g.Micros))
-		}
-	}
-	if c := d.Choice; c != nil {
-		add("estimated %s on the cores, %s on a GPU; took %s", micros(c.CPU), micros(c.GPU), micros(c.Took))
-		if c.Stages != nil {
-			add("GPU %d: %s", *c.Device, c.Stages)
-		}
-	}
-	if k := d.Remembered; k != nil {
-		add("%s", k)
-	}
-	return lines
 }
 
 // Resampling prints how a resample request is, or was, computed.

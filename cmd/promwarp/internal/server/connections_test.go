@@ -137,7 +137,7 @@ func TestHeaders(t *testing.T) {
 		r, err := http.NewRequest(http.MethodGet, s.URL()+"/-/healthy", nil)
 		require.NoError(t, err)
 		header(r.Header)
-		resp, err := client.Do(r)
+		resp, err := browser.Do(r)
 		require.NoError(t, err, name)
 		resp.Body.Close()
 		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode, name)

@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
+	asking "github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -133,9 +134,11 @@ func TestCompare(t *testing.T) {
 	require.NotContains(t, page, "promwarp_compare_skipped_total{")
 	require.NotContains(t, page, `promwarp_compare_queries_total{verdict="different"} 1`)
 
-	s.canary.Set(canary.Settings{Fraction: 1, Timeout: time.Minute, Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	empty, end := asking.Inside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
-	})})
+	}))
+	defer end()
+	s.canary.Set(canary.Settings{Fraction: 1, Timeout: time.Minute, Upstream: empty})
 	fetch(t, "GET", s.URL()+"/api/v1/query?time=3600&"+q)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), `verdict=upstream difference="infos`) }, 10*time.Second, time.Millisecond, &log)
 
@@ -144,7 +147,7 @@ func TestCompare(t *testing.T) {
 	var crowd sync.WaitGroup
 	for i := range 50 {
 		crowd.Go(func() {
-			resp, err := client.Get(s.URL() + "/api/v1/query?time=3600&" + q + fmt.Sprint("%2B", i))
+			resp, err := browser.Get(s.URL() + "/api/v1/query?time=3600&" + q + fmt.Sprint("%2B", i))
 			if assert.NoError(t, err) {
 				assert.Equal(t, 200, resp.StatusCode)
 				resp.Body.Close()
@@ -232,7 +235,7 @@ func askTraced(t *testing.T, s *Server, path string) string {
 	r, err := http.NewRequest(http.MethodGet, s.URL()+path, nil)
 	require.NoError(t, err)
 	r.Header.Set("traceparent", fmt.Sprintf("00-%s-%s-01", clientTrace, clientSpan))
-	resp, err := client.Do(r)
+	resp, err := browser.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	return resp.Header.Get(tracing.IDHeader)
@@ -264,7 +267,7 @@ func TestTrace(t *testing.T) {
 		return true
 	})
 	parents.Clear()
-	resp, err := client.Get(s.URL() + "/api/v1/query?time=1000&query=x")
+	resp, err := browser.Get(s.URL() + "/api/v1/query?time=1000&query=x")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Empty(t, resp.Header.Get(tracing.IDHeader), "nobody traces")
@@ -334,7 +337,7 @@ func TestTracesAreSent(t *testing.T) {
 	}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Reload: func() (config.Settings, error) { return next, nil }})
 	traced := func() string {
-		resp, err := client.Get(s.URL() + "/api/v1/query?time=1&query=up")
+		resp, err := browser.Get(s.URL() + "/api/v1/query?time=1&query=up")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, 200, resp.StatusCode)

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -13,10 +12,10 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
-	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
@@ -77,7 +76,7 @@ func (s *Server) replace(old, g *generation) bool {
 		return false
 	}
 	old.Release() // the server's own hold
-	s.canary.Set(g.compared(s.logger))
+	s.canary.Set(g.compared())
 	return true
 }
 
@@ -248,12 +247,13 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 }
 
 // compared says which queries of the generation are compared, and with what.
-func (g *generation) compared(logger *slog.Logger) canary.Settings {
+func (g *generation) compared() canary.Settings {
 	s := canary.Settings{
 		Fraction: float64(g.settings.Compare.Fraction), Timeout: time.Duration(g.settings.Compare.Timeout), Exact: g.eval.From.Exact,
 	}
 	if remotes := g.reads.Remotes(); len(g.reads.Stores) == 1 && len(remotes) == 1 && remotes[0].Base != nil {
-		s.Upstream = forward.New(forward.Options{Timeout: s.Timeout, Logger: logger}).To(remotes[0], nil)
+		s.Upstream = client.Of(remotes[0].Base, remotes[0].Transport)
+		s.Upstream.Longest = canary.LongestAnswer
 	}
 	return s
 }

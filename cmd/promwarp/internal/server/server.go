@@ -31,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
@@ -75,6 +76,7 @@ type Server struct {
 
 	queues queues
 	canary *canary.Canary
+	inside func() // ends the canary's way to ask
 	traces *traces.Sender
 	active *backend.ActiveFile // nil without cache.path
 	gpus   *placement.Placer   // nil if none are to be used
@@ -111,20 +113,23 @@ func New(cfg Config) (*Server, error) {
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
 	footprint.Register(s.memory, s.base)
+	own, end := client.Inside(s)
+	s.inside, own.Longest = end, canary.LongestAnswer
 	s.canary = canary.New(canary.Options{
-		Promwarp: s, Busy: s.queues.busy, Memory: s.memory, Logger: s.logger.With("component", "compare"), Registerer: s.base,
+		Promwarp: own, Busy: s.queues.busy, Memory: s.memory, Logger: s.logger.With("component", "compare"), Registerer: s.base,
 	})
 
 	s.traces = traces.New(s.logger.With("component", "tracing"))
 	err := s.traces.Apply(cfg.Settings.Tracing)
 	if err != nil {
+		s.Close()
 		return nil, config.Usage(err)
 	}
 	if cfg.Settings.Replaced != "" {
 		s.logger.Warn(cfg.Settings.Replaced)
 	}
 	if err := s.listen(); err != nil {
-		s.traces.Close()
+		s.Close()
 		return nil, err
 	}
 	if s.gpus, err = backend.OpenGPUs(cfg.Settings.GPU, s.logger, s.base); err != nil {
@@ -137,10 +142,23 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.current.Store(g)
-	s.canary.Set(g.compared(s.logger))
+	s.canary.Set(g.compared())
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
+}
+
+// Embed starts a promwarp inside this process, which the client alone can ask: it listens on no address,
+// keeps nothing on disk, and fetches nothing ahead. Stop ends it.
+func Embed(set config.Settings, logger *slog.Logger) (c *client.Client, stop func(), err error) {
+	set.Cache.Path, set.Cache.PrefetchRequests = "", 0
+	set.Web = config.Default().Web
+	s, err := New(Config{Settings: set, Logger: logger, Embedded: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, end := client.Inside(s)
+	return c, func() { end(); s.Close() }, nil
 }
 
 // registerMetrics makes and registers what outlives a reload.
@@ -235,6 +253,7 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 func (s *Server) Close() {
 	s.closeListeners()
 	s.canary.Close()
+	s.inside()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
 	}

@@ -62,14 +62,14 @@ func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Match
 	return s, nil, err
 }
 
-// client makes requests that leave no connection behind.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// browser makes requests that leave no connection behind.
+var browser = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func fetch(t *testing.T, method, url string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, nil)
 	require.NoError(t, err)
-	resp, err := client.Do(r)
+	resp, err := browser.Do(r)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -174,7 +174,7 @@ func TestDrainingIsBounded(t *testing.T) {
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	failed := make(chan error, 1)
 	go func() {
-		resp, err := client.Get(s.URL() + "/query?query=up&time=1")
+		resp, err := browser.Get(s.URL() + "/query?query=up&time=1")
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -479,7 +479,7 @@ func TestClientDoors(t *testing.T) {
 
 	r, err := http.NewRequest("GET", s.URL()+"/graph?g0.expr=up", nil)
 	require.NoError(t, err)
-	resp, err := client.Transport.RoundTrip(r)
+	resp, err := browser.Transport.RoundTrip(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 302, resp.StatusCode)

@@ -30,31 +30,17 @@ type Answerer interface {
 	Answers(matchers []*labels.Matcher) bool
 }
 
-// superset finds an entry that covers something of what is missing for a selector
-// and matches all that it does, and what it covers of it. The cache's mutex must
-// be held.
-func (c *Cache) superset(e *entry, missing tile.Spans, m tile.Moment) (from *entry, has tile.Coverage) {
-	var most int64
-	all := missing.Tiles(c.tile)
-	if all == 0 || !c.answers(e) {
-		return nil, nil
+// supersets are what is kept of selectors that match all that e does. The cache's mutex must be held.
+func (c *Cache) supersets(e *entry, m tile.Moment) (found []superset) {
+	if !c.answers(e) {
+		return nil
 	}
 	for _, w := range c.index.Wider(e.matchers, maxWider) {
-		if w == e || w.sel == nil || w.sel.NumSeries() > maxSubsumed || !matching.ImpliesAll(e.matchers, w.matchers) || !c.answers(w) {
-			continue
-		}
-		var both tile.Coverage
-		for _, s := range missing {
-			both = append(both, w.covered.Usable(m).Old().Within(s, m.Oldest)...)
-		}
-		if n := both.All().Tiles(c.tile); n > most {
-			from, has, most = w, both, n
-		}
-		if most == all {
-			break
+		if w != e && w.sel != nil && w.sel.NumSeries() <= maxSubsumed && matching.ImpliesAll(e.matchers, w.matchers) && c.answers(w) {
+			found = append(found, superset{w, w.sel, w.covered.Usable(m).Old()})
 		}
 	}
-	return from, has
+	return found
 }
 
 func (c *Cache) answers(e *entry) bool {

@@ -1,4 +1,4 @@
-package brokenstore
+package engine
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 )
 
 // chunkKinds are the kinds whose chunks are broken.
-var chunkKinds = []Kind{
+var chunkKinds = []brokenKind{
 	altered("an unknown encoding", "unknown chunk encoding 99", func(x *exchange) { x.first().Type = 99 }),
 	altered("an encoding over a byte", "unknown chunk encoding 257", func(x *exchange) { x.first().Type = 257 }),
 	altered("a chunk without data", "is shorter than its header", func(x *exchange) { x.first().Data = nil }),
@@ -19,28 +19,28 @@ var chunkKinds = []Kind{
 	altered("a sample before its chunk's start", "lies outside its stated time range", func(x *exchange) { x.first().MinTimeMs++ }),
 	altered("samples of another time", "lies outside its stated time range", func(x *exchange) {
 		c := x.first()
-		c.MinTimeMs, c.MaxTimeMs = c.MinTimeMs+100*Step, c.MaxTimeMs+100*Step
+		c.MinTimeMs, c.MaxTimeMs = c.MinTimeMs+100*brokenStep, c.MaxTimeMs+100*brokenStep
 	}),
 	late("a sample behind its chunk's end", "", func(x *exchange) { x.first().MaxTimeMs-- }),
 	late("samples that are not in order", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t, t+5*Step, t+3*Step, t+6*Step)
+		*c = chunk(0, t, t+5*brokenStep, t+3*brokenStep, t+6*brokenStep)
 	}),
 	late("a sample twice", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t, t+5*Step, t+5*Step, t+6*Step)
+		*c = chunk(0, t, t+5*brokenStep, t+5*brokenStep, t+6*brokenStep)
 	}),
 	late("samples of one time", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t, t+6*Step, t+6*Step, t+6*Step, t+6*Step)
+		*c = chunk(0, t, t+6*brokenStep, t+6*brokenStep, t+6*brokenStep, t+6*brokenStep)
 	}),
 	late("times that go backwards", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t+6*Step, t+4*Step, t+2*Step, t)
+		*c = chunk(0, t+6*brokenStep, t+4*brokenStep, t+2*brokenStep, t)
 	}),
 	altered("a chunk whose bounds are zero", "lies outside its stated time range", func(x *exchange) { x.first().MinTimeMs, x.first().MaxTimeMs = 0, 0 }),
 	altered("a chunk of zeros", "never take as many", func(x *exchange) { clear(x.first().Data) }),
@@ -70,15 +70,15 @@ var chunkKinds = []Kind{
 	altered("a chunk twice", "", func(x *exchange) { x.series[0].Chunks = append(x.series[0].Chunks, *x.first()) }),
 	altered("chunks that overlap", "", func(x *exchange) {
 		s := x.series[0]
-		for _, t := range []int64{s.Chunks[0].MinTimeMs, s.Chunks[0].MinTimeMs + Step} {
-			s.Chunks = append(s.Chunks, chunk(0, t, t+2*Step))
+		for _, t := range []int64{s.Chunks[0].MinTimeMs, s.Chunks[0].MinTimeMs + brokenStep} {
+			s.Chunks = append(s.Chunks, chunk(0, t, t+2*brokenStep))
 		}
 	}),
 	altered("thousands of chunks that overlap", "", func(x *exchange) {
 		s := x.series[0]
 		t := s.Chunks[0].MinTimeMs
 		for n := range int64(3000) {
-			s.Chunks = append(s.Chunks, chunk(0, t+n%7*Step, t+(7+n%3)*Step))
+			s.Chunks = append(s.Chunks, chunk(0, t+n%7*brokenStep, t+(7+n%3)*brokenStep))
 		}
 	}),
 	altered("a chunk that is said to end at the end of time", "", func(x *exchange) {
@@ -87,8 +87,8 @@ var chunkKinds = []Kind{
 	}),
 	altered("chunks of another time than asked for", "", func(x *exchange) {
 		s := x.series[0]
-		t := s.Chunks[0].MinTimeMs - 1000*Step
-		s.Chunks = append(s.Chunks, chunk(0, t, t+Step))
+		t := s.Chunks[0].MinTimeMs - 1000*brokenStep
+		s.Chunks = append(s.Chunks, chunk(0, t, t+brokenStep))
 	}),
 }
 
@@ -96,7 +96,7 @@ var chunkKinds = []Kind{
 func counts(x *exchange, n uint16) { binary.BigEndian.PutUint16(x.first().Data, n) }
 
 // seriesKinds are the kinds whose series or labels are broken.
-var seriesKinds = []Kind{
+var seriesKinds = []brokenKind{
 	altered("series of another name", "does not match", relabelled("__name__", "another_total")),
 	altered("series of another label", "does not match", relabelled("job", "another")),
 	altered("series without labels", "does not match", func(x *exchange) { x.series[0].Labels = nil }),

@@ -1,4 +1,4 @@
-package brokenstore
+package engine
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 )
 
 // streams are the kinds whose stream of frames is broken.
-var streams = []Kind{
+var streams = []brokenKind{
 	body("wrong checksum", "the checksum of a frame", func(x *exchange) []byte {
 		b := frames(x.series...)
 		b[len(b)-1] ^= 1
@@ -72,16 +72,16 @@ var streams = []Kind{
 }
 
 // endless is a kind that streams the same bytes again and again.
-func endless(name, says string, of func(*exchange) []byte) Kind {
-	return Kind{Name: name, Fails: true, Endless: true, Says: says, answer: func(x *exchange) {
+func endless(name, says string, of func(*exchange) []byte) brokenKind {
+	return brokenKind{Name: name, Fails: true, Endless: true, Says: says, answer: func(x *exchange) {
 		b := of(x)
 		x.endless(func(int) []byte { return b })
 	}}
 }
 
 // body is a kind that answers with a stream of bytes.
-func body(name, says string, of func(*exchange) []byte) Kind {
-	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) { x.stream(of(x)) }}
+func body(name, says string, of func(*exchange) []byte) brokenKind {
+	return brokenKind{Name: name, Fails: true, Says: says, answer: func(x *exchange) { x.stream(of(x)) }}
 }
 
 // endless streams what of returns until the client goes.
@@ -92,7 +92,7 @@ func (x *exchange) endless(of func(n int) []byte) {
 }
 
 // http1 are the kinds that are broken as an HTTP server.
-var http1 = []Kind{
+var http1 = []brokenKind{
 	status(500, "storage is on fire", "HTTP status 500"),
 	status(503, "<!DOCTYPE html>\n<html>gateway</html>", "a page of HTML"),
 	status(429, "slow down", "HTTP status 429"),
@@ -154,8 +154,8 @@ var gzipBomb = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-func status(code int, text, says string) Kind {
-	return Kind{Name: fmt.Sprintf("status %d", code), Fails: true, Says: says, answer: func(x *exchange) {
+func status(code int, text, says string) brokenKind {
+	return brokenKind{Name: fmt.Sprintf("status %d", code), Fails: true, Says: says, answer: func(x *exchange) {
 		x.WriteHeader(code)
 		if text != "" {
 			x.write([]byte(text))
@@ -163,8 +163,8 @@ func status(code int, text, says string) Kind {
 	}}
 }
 
-func typed(name, typ, body, says string) Kind {
-	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) {
+func typed(name, typ, body, says string) brokenKind {
+	return brokenKind{Name: name, Fails: true, Says: says, answer: func(x *exchange) {
 		x.Header().Set("Content-Type", typ)
 		x.write([]byte(body))
 	}}
@@ -195,7 +195,7 @@ func (x *exchange) headers(pause time.Duration) {
 }
 
 // sampleKinds are the kinds that answer with samples, and wrongly.
-var sampleKinds = []Kind{
+var sampleKinds = []brokenKind{
 	compressed("samples that are not compressed", "not compressed with snappy", nil),
 	compressed("compression that is damaged", "cannot be decompressed", []byte{0x20, 1, 2, 3}),
 	compressed("snappy that claims gigabytes", "exceeds the limit", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
@@ -212,11 +212,11 @@ var sampleKinds = []Kind{
 	}},
 	sampled("samples that are not in time order", "comes after one at", func(x *exchange) *prompb.TimeSeries {
 		t := x.first().MinTimeMs
-		return x.floats(t, t+2*Step, t+Step)
+		return x.floats(t, t+2*brokenStep, t+brokenStep)
 	}),
 	sampled("a sample twice among samples", "comes after one at", func(x *exchange) *prompb.TimeSeries {
 		t := x.first().MinTimeMs
-		return x.floats(t, t+Step, t+Step)
+		return x.floats(t, t+brokenStep, t+brokenStep)
 	}),
 	sampled("samples without labels", "does not match", func(x *exchange) *prompb.TimeSeries {
 		ts := x.floats(x.first().MinTimeMs)
@@ -228,7 +228,7 @@ var sampleKinds = []Kind{
 		for i := range slices.Backward(x.series) {
 			c := x.series[i].Chunks
 			var times []int64
-			for t := c[0].MinTimeMs; t <= c[len(c)-1].MaxTimeMs; t += Step {
+			for t := c[0].MinTimeMs; t <= c[len(c)-1].MaxTimeMs; t += brokenStep {
 				times = append(times, t)
 			}
 			r.Timeseries = append(r.Timeseries, x.floatsOf(i, times...))
@@ -251,12 +251,12 @@ var sampleKinds = []Kind{
 	}),
 }
 
-func compressed(name, says string, b []byte) Kind {
-	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) { x.compressed(b) }}
+func compressed(name, says string, b []byte) brokenKind {
+	return brokenKind{Name: name, Fails: true, Says: says, answer: func(x *exchange) { x.compressed(b) }}
 }
 
-func sampled(name, says string, of func(*exchange) *prompb.TimeSeries) Kind {
-	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) {
+func sampled(name, says string, of func(*exchange) *prompb.TimeSeries) brokenKind {
+	return brokenKind{Name: name, Fails: true, Says: says, answer: func(x *exchange) {
 		x.samples(&prompb.QueryResult{Timeseries: []*prompb.TimeSeries{of(x)}})
 	}}
 }

@@ -1,6 +1,7 @@
-package yield
+package parallel
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,8 @@ func twoTurns(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// due returns a point whose next Pass waits for a turn.
-func due(over <-chan struct{}) *Point { return &Point{Over: over, since: time.Now().Add(-slice)} }
+// due returns a watch whose next Pass waits for a turn.
+func due(ctx context.Context) *Watch { return &Watch{Ctx: ctx, since: time.Now().Add(-slice)} }
 
 // TestFewAtOnce: of ten goroutines that work, two have a turn, and all get as many.
 func TestFewAtOnce(t *testing.T) {
@@ -30,7 +31,7 @@ func TestFewAtOnce(t *testing.T) {
 		var had [10]atomic.Int32
 		for i := range had {
 			go func() {
-				p := due(nil)
+				p := due(t.Context())
 				for range 20 {
 					p.Pass()
 					most.Store(max(most.Load(), ready.Add(1)))
@@ -57,7 +58,7 @@ func TestFewAtOnce(t *testing.T) {
 // other's when it comes back.
 func TestLostTurns(t *testing.T) {
 	twoTurns(t, func(t *testing.T) {
-		first, second, third := due(nil), due(nil), due(nil)
+		first, second, third := due(t.Context()), due(t.Context()), due(t.Context())
 		first.Pass()
 		second.Pass()
 		begun := time.Now()
@@ -77,19 +78,19 @@ func TestLostTurns(t *testing.T) {
 // TestNoTurnToStop: who is to stop does not wait for a turn, and leaves none behind.
 func TestNoTurnToStop(t *testing.T) {
 	twoTurns(t, func(t *testing.T) {
-		due(nil).Pass()
-		due(nil).Pass()
-		over := make(chan struct{})
+		due(t.Context()).Pass()
+		due(t.Context()).Pass()
+		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
-			p := due(over)
+			p := due(ctx)
 			p.Pass()
 			p.Leave()
 			close(ended)
 		}()
 		synctest.Wait()
 		require.Len(t, turns, 2)
-		close(over)
+		cancel()
 		<-ended
 		require.Len(t, turns, 2)
 		time.Sleep(lost)
@@ -104,7 +105,7 @@ func TestNoTurnToStop(t *testing.T) {
 func TestOthersHaveTheCore(t *testing.T) {
 	const wanted = 100
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var p Point
+	var p Watch
 	had, yields := 0, 0
 	stop := make(chan struct{})
 	done := make(chan struct{})
@@ -133,22 +134,22 @@ func TestOthersHaveTheCore(t *testing.T) {
 	require.GreaterOrEqual(t, had, wanted/2)
 }
 
-// TestLooksAtTheClockSeldom: short steps are counted, not timed, until they become longer.
-func TestLooksAtTheClockSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p Point
-		looks := func(calls int, step time.Duration) (n int) {
-			for range calls {
-				time.Sleep(step)
-				before := p.looked
-				if p.Pass(); p.looked != before {
-					n++
-				}
-			}
-			return n
-		}
-		require.Less(t, looks(4096, 100*time.Nanosecond), 20)
-		looks(1024, slice/2)
-		require.Equal(t, 10, looks(10, slice/2))
-	})
+// TestSeldomLooks: short steps are counted, and the context is looked at after some of them.
+func TestSeldomLooks(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := Watch{Ctx: ctx}
+	cancel()
+	for range watchEvery - 1 {
+		require.NoError(t, w.Err())
+		require.Zero(t, w.since)
+	}
+	require.ErrorIs(t, w.Err(), context.Canceled)
+	require.NotZero(t, w.since)
+
+	var never Watch
+	for range 2 * watchEvery {
+		require.NoError(t, never.Err())
+	}
+	require.Zero(t, Comparing(&w, func(a, b int) int { return a - b })(1, 2), "over")
+	require.Equal(t, -1, Comparing(&never, func(a, b int) int { return a - b })(1, 2))
 }

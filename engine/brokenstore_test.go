@@ -1,7 +1,4 @@
-// Package brokenstore is for tests: a remote-read server of a small data set that is broken
-// in one of many ways. Kinds lists the ways; a Store answers as one of them says, or rightly
-// when it is mended. Series has what a right answer holds. Start reading at Store.
-package brokenstore
+package engine
 
 import (
 	"fmt"
@@ -19,41 +16,43 @@ import (
 	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
 )
 
+// A brokenStore is a remote-read server of a small data set that is broken in one of many ways, which
+// brokenKinds lists; it answers rightly when it is mended.
 const (
-	// Metric is the name of all series.
-	Metric = "broken_requests_total"
-	// NumSeries is how many series there are, which differ in the label instance.
-	NumSeries = 3
-	// Step is how far apart samples are, ms.
-	Step = 15_000
+	// brokenMetric is the name of all series.
+	brokenMetric = "broken_requests_total"
+	// brokenSeries is how many series there are, which differ in the label instance.
+	brokenSeries = 3
+	// brokenStep is how far apart samples are, ms.
+	brokenStep = 15_000
 	// perChunk is how many samples a chunk has at most.
 	perChunk = 120
 	// longest is the most of a range that is answered, ms: its end.
 	longest = 6 * 3_600_000
 )
 
-// Labels returns the labels of series i.
-func Labels(i int) labels.Labels {
-	return labels.FromStrings(model.MetricNameLabel, Metric, "instance", fmt.Sprintf("host-%d", i), "job", "test")
+// brokenLabels returns the labels of series i.
+func brokenLabels(i int) labels.Labels {
+	return labels.FromStrings(model.MetricNameLabel, brokenMetric, "instance", fmt.Sprintf("host-%d", i), "job", "test")
 }
 
-// value returns the value of series i at a time, ms since the epoch.
-func value(i int, t int64) float64 { return float64(t/Step + int64(i)) }
+// brokenValue returns the value of series i at a time, ms since the epoch.
+func brokenValue(i int, t int64) float64 { return float64(t/brokenStep + int64(i)) }
 
-// Store is a remote-read server that may be broken. It is safe for concurrent use. The
+// brokenStore is a remote-read server that may be broken. It is safe for concurrent use. The
 // zero value is not broken.
-type Store struct {
-	kind atomic.Pointer[Kind]
+type brokenStore struct {
+	kind atomic.Pointer[brokenKind]
 }
 
 // Break makes the store answer as k says from the next request on.
-func (s *Store) Break(k Kind) { s.kind.Store(&k) }
+func (s *brokenStore) Break(k brokenKind) { s.kind.Store(&k) }
 
 // Mend makes the store answer rightly.
-func (s *Store) Mend() { s.kind.Store(nil) }
+func (s *brokenStore) Mend() { s.kind.Store(nil) }
 
 // ServeHTTP implements http.Handler. Every path is that of remote read.
-func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *brokenStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k := s.kind.Load()
 	q, err := remote.DecodeReadRequest(r)
 	if err != nil && (k == nil || !k.anyRequest) {
@@ -87,8 +86,8 @@ func seriesOf(q *prompb.ReadRequest) ([]*prompb.ChunkedSeries, error) {
 		return nil, err
 	}
 	var out []*prompb.ChunkedSeries
-	for i := range NumSeries {
-		l := Labels(i)
+	for i := range brokenSeries {
+		l := brokenLabels(i)
 		if slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) }) {
 			continue
 		}
@@ -103,9 +102,9 @@ func seriesOf(q *prompb.ReadRequest) ([]*prompb.ChunkedSeries, error) {
 // series is series i from mint to maxt, ms.
 func series(i int, mint, maxt int64) *prompb.ChunkedSeries {
 	s := &prompb.ChunkedSeries{}
-	Labels(i).Range(func(l labels.Label) { s.Labels = append(s.Labels, prompb.Label{Name: l.Name, Value: l.Value}) })
+	brokenLabels(i).Range(func(l labels.Label) { s.Labels = append(s.Labels, prompb.Label{Name: l.Name, Value: l.Value}) })
 	var times []int64
-	for t := (mint + Step - 1) / Step * Step; t <= maxt; t += Step {
+	for t := (mint + brokenStep - 1) / brokenStep * brokenStep; t <= maxt; t += brokenStep {
 		if times = append(times, t); len(times) == perChunk {
 			s.Chunks, times = append(s.Chunks, chunk(i, times...)), nil
 		}
@@ -124,7 +123,7 @@ func chunk(i int, times ...int64) prompb.Chunk {
 		panic(err) // of an empty chunk there is none
 	}
 	for _, t := range times {
-		app.Append(0, t, value(i, t))
+		app.Append(0, t, brokenValue(i, t))
 	}
 	return prompb.Chunk{
 		Type: prompb.Chunk_XOR, Data: c.Bytes(),
@@ -175,7 +174,7 @@ func (x *exchange) floats(times ...int64) *prompb.TimeSeries { return x.floatsOf
 func (x *exchange) floatsOf(i int, times ...int64) *prompb.TimeSeries {
 	ts := &prompb.TimeSeries{Labels: x.series[i].Labels}
 	for _, t := range times {
-		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: value(i, t)})
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: brokenValue(i, t)})
 	}
 	return ts
 }
@@ -189,8 +188,8 @@ var marshal, frames = wiretest.Marshal, wiretest.Frames
 // frame is data as a frame.
 func frame(data []byte) []byte { return wiretest.RawFrame(data, true) }
 
-// Kind is one way of being broken.
-type Kind struct {
+// brokenKind is one way of being broken.
+type brokenKind struct {
 	Name string // in words; unique
 	// Fails says whether a fetch must fail. Where it does not, what is odd changes no
 	// answer, or is what Prometheus accepts.
@@ -206,19 +205,21 @@ type Kind struct {
 	answer     func(*exchange)
 }
 
-// Kinds returns all kinds.
-func Kinds() []Kind { return slices.Concat(http1, streams, seriesKinds, chunkKinds, sampleKinds) }
+// brokenKinds returns all kinds.
+func brokenKinds() []brokenKind {
+	return slices.Concat(http1, streams, seriesKinds, chunkKinds, sampleKinds)
+}
 
 // altered is a kind that alters a right answer.
-func altered(name, says string, alter func(*exchange)) Kind {
-	return Kind{Name: name, Fails: says != "", Says: says, answer: func(x *exchange) {
+func altered(name, says string, alter func(*exchange)) brokenKind {
+	return brokenKind{Name: name, Fails: says != "", Says: says, answer: func(x *exchange) {
 		alter(x)
 		x.stream(frames(x.series...))
 	}}
 }
 
 // late is an altered kind that is noticed when samples are decoded.
-func late(name, says string, alter func(*exchange)) Kind {
+func late(name, says string, alter func(*exchange)) brokenKind {
 	k := altered(name, says, alter)
 	k.Late = true
 	return k
