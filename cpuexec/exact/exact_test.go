@@ -124,21 +124,81 @@ func fromBig(b *big.Int) (w Int192) {
 	return w
 }
 
-// Sums made at once have the bits of those made one by one.
-func TestFiniteMoments(t *testing.T) {
+// TestAbreast: what is added up of windows side by side has the bits of what is added up of each.
+func TestAbreast(t *testing.T) {
+	if !CanAbreast() {
+		return // nothing calls it
+	}
 	r := rand.New(rand.NewPCG(8, 9))
-	for range 3000 {
-		n := r.IntN(100)
-		ts, vs := make([]int64, n), make([]float64, n)
-		at := r.Int64N(1 << 40)
+	for range 1000 {
+		n := 1 + r.IntN(40)
+		ts, vs := make([]int64, 200), make([]float64, 200)
+		at, scale := r.Int64N(1<<40), math.Pow(10, float64(r.IntN(20)))
 		for k := range ts {
 			at += 1 + r.Int64N(30_000)
-			ts[k], vs[k] = at, r.NormFloat64()*math.Pow(10, float64(r.IntN(20)))
+			ts[k], vs[k] = at, r.NormFloat64()*scale
+		}
+		var lo [Abreast]int32
+		var origins [Abreast]int64
+		for i := range lo {
+			lo[i] = r.Int32N(int32(len(ts) - n + 1))
+			origins[i] = at - r.Int64N(6_000_000)
+		}
+		var sums, products, variances Sums
+		sums.AddAbreast(vs, &lo, n)
+		products.ProductsAbreast(ts, vs, &lo, n, &origins)
+		variances.VarianceAbreast(vs, &lo, n)
+		seconds := SecondsAbreast(ts, &lo, n, &origins)
+		for i, from := range lo {
+			var wantSeconds Seconds
+			var wantProducts Products
+			var wantVariance Welford
+			for k := from; k < from+int32(n); k++ {
+				wantSeconds.Add(ts[k] - origins[i])
+				wantProducts.AddAny(ts[k]-origins[i], vs[k])
+				wantVariance.Add(vs[k])
+			}
+			require.Equal(t, wantSeconds, seconds[i])
+			require.Equal(t, wantProducts, products.Products(i))
+			require.Equal(t, wantVariance, variances.Welford(i, n))
+			wantSum, wantLost := Accumulate(vs[from:from+int32(n)], 0, 0)
+			sum, lost := sums.Of(0, i)
+			require.Equal(t, [2]float64{wantSum, wantLost}, [2]float64{sum, lost})
+		}
+	}
+}
+
+// TestLong: long windows that are added up in parts have the bits of those that are not, where these are
+// certain, which they mostly are.
+func TestLong(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 12))
+	sums, lines, rounds := 0, 0, 1000
+	for range rounds {
+		n := fewest + r.IntN(1000)
+		ts, vs := make([]int64, n), make([]float64, n)
+		at, level, wide := r.Int64N(1<<40), r.NormFloat64()*1e9, math.Pow(10, float64(r.IntN(12)))
+		for k := range ts {
+			at += 15_000
+			ts[k], vs[k] = at, level+r.NormFloat64()*wide
+			if r.IntN(n) == 0 {
+				ts[k]++
+			}
+			if r.IntN(20*n) == 0 {
+				vs[k] = exacttest.Odd(r)
+			}
+		}
+		if got, ok := LongSum(vs); ok {
+			sums++
+			exacttest.RequireSame(t, []float64{Sum(vs)}, []float64{got}, fmt.Sprint(vs))
 		}
 		origin := at - r.Int64N(2_000_000)
-		want := momentBits(anyMoments(ts, vs, origin))
-		require.Equal(t, want, momentBits(finiteMoments(ts, vs, origin)))
+		if slope, intercept, ok := LongLine(ts, vs, origin); ok {
+			lines++
+			wantSlope, want := Line(ts, vs, origin)
+			exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, intercept}, fmt.Sprint(vs))
+		}
 	}
+	require.True(t, !CanAbreast() || sums > rounds*9/10 && lines > rounds*9/10, "%d, %d", sums, lines)
 }
 
 // Lines through values of all kinds are those of sums made one by one, as Prometheus makes them.
@@ -152,18 +212,16 @@ func TestLine(t *testing.T) {
 				vs[k] = exacttest.Odd(r)
 			}
 		}
-		m := anyMoments(ts, vs, 7)
-		wantSlope, want := m.line(float64(n))
+		var seconds Seconds
+		var products Products
+		for k, v := range vs {
+			seconds.Add(ts[k] - 7)
+			products.AddAny(ts[k]-7, v)
+		}
+		wantSlope, want := products.Line(&seconds, float64(n))
 		slope, got := Line(ts, vs, 7)
 		exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, got}, fmt.Sprint(vs))
 	}
-}
-
-func momentBits(m moments) (b [8]uint64) {
-	for i, f := range []float64{m.x, m.y, m.xy, m.x2, m.cX, m.cY, m.cXY, m.cX2} {
-		b[i] = math.Float64bits(f)
-	}
-	return b
 }
 
 // A quantile that is found among the few largest or smallest values has the bits that

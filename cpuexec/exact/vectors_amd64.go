@@ -15,10 +15,22 @@ func rangeVector(units *uint32, n int) (low, high uint32)
 //go:noescape
 func sumsVector(val, comp, in *float64, n int) int
 
-// momentsVector puts the sums of n samples and then their compensations into out.
-//
+// What follows adds up n samples, at least one, of each window: see AddAbreast and those beside it.
+
 //go:noescape
-func momentsVector(ts *int64, vs *float64, n int, origin int64, thousand float64, out *[8]float64)
+func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
+
+//go:noescape
+func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
+
+//go:noescape
+func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
+
+//go:noescape
+func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
+
+// CanAbreast reports whether windows can be added up side by side.
+func CanAbreast() bool { return hasVectors }
 
 // rangeOfSome returns the least and the largest of the first n of the units, n a multiple of 8.
 func rangeOfSome(units []uint32) (low, high uint32, n int) {
@@ -38,16 +50,4 @@ func AddFinite(val, comp, in []float64) int {
 	}
 	_, _ = val[n-1], comp[n-1]
 	return sumsVector(&val[0], &comp[0], &in[0], n)
-}
-
-// finiteMoments are the moments of samples too small for their sums to overflow, with
-// times in seconds since the origin, in ms. The four sums are made at once.
-func finiteMoments(ts []int64, vs []float64, origin int64) moments {
-	if len(vs) == 0 || !hasVectors {
-		return anyMoments(ts, vs, origin)
-	}
-	_ = ts[len(vs)-1]
-	var m [8]float64
-	momentsVector(&ts[0], &vs[0], len(vs), origin, 1e3, &m)
-	return moments{m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]}
 }

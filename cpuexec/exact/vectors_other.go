@@ -12,4 +12,15 @@ func rangeOfSome(units []uint32) (low, high uint32, n int) { return 1<<32 - 1, 0
 // AddFinite adds as many values to sums as it can at once: none.
 func AddFinite(val, comp, in []float64) int { return 0 }
 
-func finiteMoments(ts []int64, vs []float64, origin int64) moments { return anyMoments(ts, vs, origin) }
+// CanAbreast reports whether windows can be added up side by side: they are added up one by one.
+func CanAbreast() bool { return false }
+
+func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
+
+func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
+
+func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {
+}
+
+func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {
+}

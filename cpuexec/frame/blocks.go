@@ -2,65 +2,56 @@ package frame
 
 import "github.com/promwarp/promwarp/cpuexec/exact"
 
-// Block are some windows whose samples are added up side by side: each addition waits for the one
-// before it in the same window, and a processor does those of others meanwhile, several an
-// instruction.
-type Block struct {
-	Steps, Lo, Hi []int32 // of each window
-	Common        int     // samples that each has at least; 0 where windows are too few
-	// Every is how many samples behind the first one of each window that of the next is, where windows
-	// overlap and all are alike in that, and else 0.
-	Every int
+// Group are windows whose samples are added up side by side.
+type Group struct {
+	Steps, Lo, Hi [exact.Abreast]int32
+	N             int // of the windows; others are like the last one
+	Common        int // samples that each has at least; 0 where side by side is not worth it
 }
 
-// MostAbreast is the number of windows in a block.
-const MostAbreast = 64
-
-// Blocks returns the windows that have so many samples or more; a frame is only ever used for one
-// function.
-func (f *Frame) Blocks(least int32) []Block {
-	f.extraMade.Do(func() { f.blocks = f.makeBlocks(least) })
-	return f.blocks
+// Groups calls do with all windows that have so many samples or more, of the given steps, or of all
+// where these are nil, until it reports false.
+func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
+	var g Group
+	n := len(steps)
+	if steps == nil {
+		n = len(b.Lo)
+	}
+	for i := range n {
+		k := int32(i)
+		if steps != nil {
+			k = steps[i]
+		}
+		lo, hi := b.Lo[k], b.Hi[k]
+		if hi-lo < least {
+			continue
+		}
+		if b.GiveUp(int(k)) {
+			return
+		}
+		g.Steps[g.N], g.Lo[g.N], g.Hi[g.N] = k, lo, hi
+		if g.N++; g.N == exact.Abreast {
+			g.finish(do)
+		}
+	}
+	g.finish(do)
 }
 
-// makeBlocks makes the blocks of b, each of windows of about as many samples.
-func (b *Bounds) makeBlocks(least int32) (blocks []Block) {
-	var all Block
-	for k, lo := range b.Lo {
-		if hi := b.Hi[k]; hi-lo >= least {
-			all.Steps, all.Lo, all.Hi = append(all.Steps, int32(k)), append(all.Lo, lo), append(all.Hi, hi)
+// finish has done what is done with the windows of the group, and empties it.
+func (g *Group) finish(do func(g *Group)) {
+	if g.N == 0 {
+		return
+	}
+	g.Common = 0
+	if last := g.N - 1; g.N > 1 && exact.CanAbreast() {
+		g.Common = int(g.Hi[0] - g.Lo[0])
+		for i, lo := range g.Lo[:g.N] {
+			g.Common = min(g.Common, int(g.Hi[i]-lo))
+		}
+		for i := g.N; i < exact.Abreast; i++ {
+			g.Lo[i] = g.Lo[last]
 		}
 	}
-	for len(all.Steps) > 0 {
-		block := all.first()
-		n := len(block.Steps)
-		all = Block{Steps: all.Steps[n:], Lo: all.Lo[n:], Hi: all.Hi[n:]}
-		blocks = append(blocks, block)
-	}
-	return blocks
-}
-
-// first is the first block of all windows.
-func (b *Block) first() Block {
-	n, every, even := 1, 0, true
-	low := int(b.Hi[0] - b.Lo[0])
-	for high := low; n < min(len(b.Steps), MostAbreast); n++ {
-		size := int(b.Hi[n] - b.Lo[n])
-		least, most := min(low, size), max(high, size)
-		if most-least > 1+least/8 {
-			break
-		}
-		if low, high = least, most; n == 1 {
-			every = int(b.Lo[1] - b.Lo[0])
-		}
-		even = even && int(b.Lo[n]-b.Lo[0]) == n*every
-	}
-	block := Block{Steps: b.Steps[:n], Lo: b.Lo[:n], Hi: b.Hi[:n]}
-	if n < exact.Lanes {
-		return block
-	}
-	if block.Common = low; even && 2*every <= low {
-		block.Every = every
-	}
-	return block
+	do(g)
+	g.N = 0
 }

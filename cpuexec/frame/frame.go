@@ -18,6 +18,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Frame is the windows of all steps over one list of sample times: what a window
@@ -36,7 +37,7 @@ type Frame struct {
 
 	extra     Extrapolation // made when first needed, or
 	ends      Edges         // of extended windows, or
-	blocks    []Block
+	seconds   []exact.Seconds
 	extraMade sync.Once
 	line      []Trend // made when first needed
 	lineMade  sync.Once

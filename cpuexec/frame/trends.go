@@ -39,6 +39,52 @@ func (f *Frame) Trends(predict bool) []Trend {
 	return f.line
 }
 
+// Seconds returns what least-squares lines through the windows' samples depend on besides values as
+// Prometheus adds it up, by step; see Trends. A frame is only ever used for one function.
+func (f *Frame) Seconds(predict bool) []exact.Seconds {
+	f.extraMade.Do(func() {
+		f.seconds = slices.Grow(f.seconds[:0], len(f.Lo))[:len(f.Lo)]
+		windows := f.Watched(nil)
+		windows.Groups(2, nil, func(g *Group) {
+			origins := g.Origins(f.List(), f.Span.Grid, predict)
+			all := g.Seconds(f.List(), &origins)
+			for i, k := range g.Steps[:g.N] {
+				f.seconds[k] = all[i]
+			}
+		})
+	})
+	return f.seconds
+}
+
+// Seconds are those of the group.
+func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.Abreast]exact.Seconds) {
+	if g.Common > 0 {
+		all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
+	}
+	for i := range g.N {
+		for _, t := range ts[int(g.Lo[i])+g.Common : g.Hi[i]] {
+			all[i].Add(t - origins[i])
+		}
+	}
+	return all
+}
+
+// Origins are the times that lines through windows count from: steps to predict, and else the first
+// samples. Where samples are too far from them, windows are not added up side by side.
+func (g *Group) Origins(ts []int64, steps plan.Grid, predict bool) (origins [exact.Abreast]int64) {
+	for i, lo := range g.Lo {
+		k := min(i, g.N-1)
+		origins[i] = ts[lo]
+		if predict {
+			origins[i] = steps.At(int(g.Steps[k]))
+		}
+		if max(origins[i]-ts[lo], ts[g.Hi[k]-1]-origins[i]) >= 1<<50 {
+			g.Common = 0
+		}
+	}
+	return origins
+}
+
 // MakeTrends makes the trend of each window of b with two samples or more at ts, at most width ms
 // apart. Their origins are steps, or, where these are nil, first samples.
 func MakeTrends(out []Trend, ts []int64, b *Bounds, width int64, steps *plan.Grid) {

@@ -40,10 +40,32 @@ var (
 			out[k] = lhs[k] / rhs[k]
 		}
 	})
-	_ = define(&Function{MapFunc: plan.MapFunc{Name: "%", Args: 1}, arithmetic: math.Mod, NoGPU: noGPUMath})
-	_ = define(&Function{MapFunc: plan.MapFunc{Name: "^", Args: 1}, arithmetic: math.Pow, NoGPU: noGPUMath})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "%", Args: 1}, arithmetic: mod, NoGPU: noGPUMath})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "^", Args: 1}, arithmetic: pow, NoGPU: noGPUMath})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: math.Atan2, NoGPU: noGPUMath})
 )
+
+// mod is math.Mod. The quotient of a and b is rounded, so that what is left may be less than nothing by
+// as much as b lacks, which is exact as every remainder is.
+func mod(a, b float64) float64 {
+	q := a / b
+	if !(q > -1<<53 && q < 1<<53) || b-b != 0 {
+		return math.Mod(a, b)
+	}
+	left := math.FMA(-math.Trunc(q), b, a)
+	if left != 0 && left < 0 != (a < 0) {
+		left += math.Copysign(b, a)
+	}
+	return math.Copysign(left, a)
+}
+
+// pow is math.Pow, which rounds a square as often as a product is rounded, if that is a normal number.
+func pow(a, b float64) float64 {
+	if square := a * a; b == 2 && square >= 0x1p-1022 && square <= math.MaxFloat64 {
+		return square
+	}
+	return math.Pow(a, b)
+}
 
 // defineArithmetic defines an operator: swapped is what it is for kernels with its sides swapped.
 func defineArithmetic(name, policy, swapped string, f func(a, b float64) float64, loop func(out, lhs, rhs []float64)) *plan.MapFunc {

@@ -3,6 +3,7 @@ package vector
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -17,6 +18,23 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
+
+// TestMathOfOurOwn: remainders and powers have the bits of Go's.
+func TestMathOfOurOwn(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	for range 200_000 {
+		a, b := exacttest.Odd(r), exacttest.Odd(r)
+		switch r.IntN(4) {
+		case 0:
+			b = float64(r.IntN(2000) - 1000)
+		case 1:
+			a = float64(b * float64(r.Int64N(1<<54)))
+		case 2:
+			a = math.Float64frombits(math.Float64bits(float64(b*float64(r.IntN(1000)))) - uint64(r.IntN(3)))
+		}
+		exacttest.RequireSame(t, []float64{math.Mod(a, b), math.Pow(a, b), math.Pow(a, 2)}, []float64{mod(a, b), pow(a, b), pow(a, 2)}, fmt.Sprint(a, b))
+	}
+}
 
 // TestMapper: maps change the values that are there as their functions say, and
 // comparisons keep those for which they hold.

@@ -46,17 +46,17 @@ type Evaluator struct {
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
-	side    abreast
 	keys    largest[int64]
 	units   largest[uint32]
-	joined  []float64 // packed values, unpacked
-	indices []int32   // of samples
-	began   []int32   // samples that start timestamps say something of
-	merged  []int32   // indices of two kinds
-	upTo    []int64   // sums of the values before each
-	squares []uint64  // and of their squares, or products with times
-	offsets []uint32  // of values
-	seconds []float64 // times of samples
+	side    exact.Sums // of windows side by side
+	joined  []float64  // packed values, unpacked
+	indices []int32    // of samples
+	began   []int32    // samples that start timestamps say something of
+	merged  []int32    // indices of two kinds, or steps
+	upTo    []int64    // sums of the values before each
+	squares []uint64   // and of their squares, or products with times
+	offsets []uint32   // of values
+	seconds []float64  // times of samples
 
 	// Counts are the samples of each step, nil where nobody asks.
 	Counts *frame.StepCounts

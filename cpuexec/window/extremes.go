@@ -94,6 +94,23 @@ const infinite = 0x7ff << 52
 
 func (o order[T]) key(bits T) T { return (bits ^ T(uint64(int64(bits)>>63)>>1) ^ o.flip) + o.shift }
 
+// largest is the largest key of some bits, made of four at once.
+func (o order[T]) largest(bits []T) T {
+	best := [4]T{o.key(bits[0])}
+	for i := range best {
+		best[i] = best[0]
+	}
+	for len(bits) >= len(best) {
+		a, b, c, d := o.key(bits[0]), o.key(bits[1]), o.key(bits[2]), o.key(bits[3])
+		best[0], best[1], best[2], best[3] = max(best[0], a), max(best[1], b), max(best[2], c), max(best[3], d)
+		bits = bits[len(best):]
+	}
+	for _, x := range bits {
+		best[0] = max(best[0], o.key(x))
+	}
+	return max(best[0], best[1], best[2], best[3])
+}
+
 // largest finds the largest keys of windows.
 type largest[T int64 | uint32] struct{ behind, best []T }
 
@@ -124,6 +141,10 @@ func (l *largest[T]) find(bits []T, o order[T], b *frame.Bounds) []T {
 			continue
 		}
 		cut, next, grown = hi, hi, o.key(bits[hi-1])
+		if k+1 == len(b.Lo) || b.Lo[k+1] >= hi { // nothing is asked of parts of the window
+			l.best[k] = o.largest(bits[lo:hi])
+			continue
+		}
 		in, behind, best := bits[lo:hi], l.behind[lo:hi], grown
 		for i := len(in) - 1; i >= 0; i-- {
 			best = max(best, o.key(in[i]))

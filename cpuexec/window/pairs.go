@@ -1,6 +1,8 @@
 package window
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/frame"
@@ -32,10 +34,10 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "changes", Modifiers: []plan.Modifier{plan.Anchored}},
 		Plain:      func(w *Window) (float64, bool) { return w.countPairs(differs), true },
 		Fast: func(s *Evaluator) (int, bool) {
-			countBetween(s.changes(), &s.bounds, s.out)
+			s.changes(&s.bounds)
 			return s.fr.Counts.Points, true
 		},
-		Extended: func(s *Evaluator, e *frame.Edges) { countBetween(s.changes(), e.Bounds(s.fr), s.out) },
+		Extended: func(s *Evaluator, e *frame.Edges) { s.changes(e.Bounds(s.fr)) },
 		Sees:     Changing,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Changes"},
 	})
@@ -79,11 +81,30 @@ func (w *Window) countPairs(holds func(before, v float64) bool) (n float64) {
 // differs reports whether a value is another. NaN is no different from NaN.
 func differs(a, b float64) bool { return a != b && (a == a || b == b) }
 
-// changes returns the samples that differ from the one before, as indices. The memory is the
-// evaluator's.
-func (s *Evaluator) changes() []int32 {
-	s.indices = findChanges(s.in.Values, s.indices[:0])
-	return s.indices
+// changes fills out with how many samples of each window differ from the one before, which is in it,
+// too: the difference of how many do up to its ends.
+func (s *Evaluator) changes(b *frame.Bounds) {
+	vs := s.in.Values
+	s.indices = slices.Grow(s.indices[:0], len(vs))[:len(vs)]
+	upTo, n, before := s.indices, int32(0), vs[0]
+	for i, v := range vs[:len(upTo)] {
+		more := int32(0) // without a branch, which no processor would foresee
+		if v != before {
+			more = 1
+		}
+		if v != v && before != before {
+			more = 0
+		}
+		n += more
+		upTo[i], before = n, v
+	}
+	cur := dense.Cursor{Row: s.out}
+	defer cur.Flush()
+	for k, lo := range b.Lo {
+		if hi := b.Hi[k]; lo < hi {
+			cur.Set(k, float64(upTo[hi-1]-upTo[lo]))
+		}
+	}
 }
 
 // countBetween fills out with how many of the given samples, which stand for a
@@ -107,16 +128,6 @@ func countBetween(pairs []int32, b *frame.Bounds, out dense.Row) {
 		}
 		cur.Set(k, float64(next-first))
 	}
-}
-
-// findChanges appends the samples that differ from the one before, as indices.
-func findChanges(vs []float64, changes []int32) []int32 {
-	for i := 1; i < len(vs); i++ {
-		if differs(vs[i-1], vs[i]) {
-			changes = append(changes, int32(i))
-		}
-	}
-	return changes
 }
 
 // lastPairs fills out with the difference of the last two samples of each window;

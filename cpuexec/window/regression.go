@@ -16,6 +16,7 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "deriv", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return w.line(false) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(false) },
+		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(false), true },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope"},
 	})
@@ -23,6 +24,7 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "predict_linear", Param: plan.ParamAfter, Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return w.line(true) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(true) },
+		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(true), true },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction"},
 	})
@@ -47,10 +49,71 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.Span.Width, 1))
 	ts := s.fr.List()
 	if !ok || ts[s.bounds.End()-1]-ts[s.bounds.First()] > 1<<42 { // products of sums may overflow
-		return 0, false
+		return s.allLines(predict), true
 	}
-	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.Span.Grid}
-	return s.slidingRegressions(ts, s.fr.Trends(predict), offsets, l), true
+	return s.slidingRegressions(ts, s.fr.Trends(predict), offsets, s.line(predict)), true
+}
+
+// allLines computes the lines of all windows by Prometheus's operations.
+func (s *Evaluator) allLines(predict bool) (points int) {
+	var known []exact.Seconds
+	if s.fr.Counts.Points > 1 {
+		known = s.fr.Seconds(predict)
+	}
+	return s.lines(s.fr.List(), s.line(predict), known, nil)
+}
+
+// line is what is called.
+func (s *Evaluator) line(predict bool) line {
+	return line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.Span.Grid}
+}
+
+// lines fills out with what is asked of the least-squares lines through the samples of windows, of the
+// given steps or of all, by Prometheus's operations in its order. It returns how many have one. known
+// are what depends on times alone, by step, or nil.
+func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, steps []int32) (points int) {
+	vs := s.values()
+	s.bounds.Groups(2, steps, func(g *frame.Group) {
+		var seconds [exact.Abreast]exact.Seconds
+		origins := g.Origins(ts, l.grid, l.predict)
+		points += g.N
+		if k, lo, hi := int(g.Steps[0]), g.Lo[0], g.Hi[0]; g.N == 1 {
+			if slope, intercept, ok := exact.LongLine(ts[lo:hi], vs[lo:hi], origins[0]); ok {
+				l.at(k)
+				s.out.Set(k, l.value(slope, intercept))
+				return
+			}
+		}
+		if g.Common > 0 {
+			s.side.ProductsAbreast(ts, vs, &g.Lo, g.Common, &origins)
+		} else {
+			s.side = exact.Sums{}
+		}
+		if known == nil {
+			seconds = g.Seconds(ts, &origins)
+		}
+		for i, k := range g.Steps[:g.N] {
+			if known != nil {
+				seconds[i] = known[k]
+			}
+			products := s.side.Products(i)
+			window, times := vs[g.Lo[i]:g.Hi[i]], ts[g.Lo[i]:g.Hi[i]]
+			slope, intercept, flat := exact.FlatLine(window)
+			for j := g.Common; j < len(window); j++ {
+				products.Add(times[j]-origins[i], window[j])
+			}
+			switch {
+			case flat:
+			case !products.Finite():
+				slope, intercept = exact.Line(times, window, origins[i])
+			default:
+				slope, intercept = products.Line(&seconds[i], float64(len(window)))
+			}
+			l.at(int(k))
+			s.out.Set(int(k), l.value(slope, intercept))
+		}
+	})
+	return points
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through
@@ -71,10 +134,10 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets []uint32, l line) (points int) {
 	b, f := &s.bounds, &s.fixed
 	cur := dense.Cursor{Row: s.out}
-	defer cur.Flush()
 	next, odd := b.First(), oddities{vs: s.in.Values, at: f.Odd}
 	first := next
 	base := ts[first]
+	s.merged = s.merged[:0] // steps to compute anew
 	if offsets != nil {
 		s.addProducts(offsets, ts, int(first), int(b.End()))
 	}
@@ -106,7 +169,7 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 			cur.Set(k, math.NaN())
 			continue
 		} else if any {
-			cur.Set(k, l.value(exact.Line(ts[lo:hi], s.in.Values[lo:hi], l.origin(ts[lo], k))))
+			s.merged = append(s.merged, int32(k))
 			continue
 		}
 		n, t, from := int(hi-lo), &trends[k], ts[lo]-base
@@ -135,9 +198,14 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 		}
 		v, ok := fit.value(&l, f)
 		if !ok {
-			v = l.value(exact.Line(ts[lo:hi], s.values()[lo:hi], l.origin(ts[lo], k)))
+			s.merged = append(s.merged, int32(k))
+			continue
 		}
 		cur.Set(k, v)
+	}
+	cur.Flush()
+	if len(s.merged) > 0 {
+		s.lines(ts, l, nil, s.merged)
 	}
 	return points
 }
@@ -182,15 +250,6 @@ func (l *line) at(k int) {
 	if l.each != nil {
 		l.seconds = l.each[k]
 	}
-}
-
-// origin is the time that Prometheus's x counts from, in ms, for a window of
-// step k that starts with a sample at first.
-func (l *line) origin(first int64, k int) int64 {
-	if l.predict {
-		return l.grid.At(k)
-	}
-	return first
 }
 
 // value is what is asked of the line with the slope, per second, and the value

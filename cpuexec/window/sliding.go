@@ -32,7 +32,7 @@ func (o *oddities) in(lo, hi int32) (any, nan bool) {
 
 // Sliding costs, for each sample and each step, about as much as this many
 // samples of a window cost that is computed anew.
-const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 8, 2, 2, 2, 5
+const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 12, 2, 6, 2, 5
 
 // slide decides whether to slide over vs, and prepares for it.
 func (s *Evaluator) slide(vs []float64, cost int) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -62,17 +63,14 @@ func (s *Evaluator) smoothings() (points int, ok bool) {
 		return 0, false
 	}
 	f, t, vs := s.call.Param, s.call.Trend, s.in.Values
-	for _, b := range s.fr.Blocks(2) {
-		if s.bounds.GiveUp(int(b.Steps[0])) {
-			break
-		}
-		points += len(b.Steps)
-		for from := 0; from < len(b.Steps); from += 4 {
+	s.bounds.Groups(2, nil, func(g *frame.Group) {
+		points += g.N
+		for from := 0; from < g.N; from += 4 {
 			var w [4][]float64
-			common, last := math.MaxInt, len(b.Steps)-1
+			common, last := math.MaxInt, g.N-1
 			for i := range w {
 				k := min(from+i, last)
-				w[i] = vs[b.Lo[k]:b.Hi[k]]
+				w[i] = vs[g.Lo[k]:g.Hi[k]]
 				common = min(common, len(w[i]))
 			}
 			w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
@@ -84,9 +82,9 @@ func (s *Evaluator) smoothings() (points int, ok bool) {
 				for _, v := range w[i][common:] {
 					smoothed = smoothed.next(v, f, t)
 				}
-				s.out.Set(int(b.Steps[min(from+i, last)]), smoothed.level)
+				s.out.Set(int(g.Steps[min(from+i, last)]), smoothed.level)
 			}
 		}
-	}
+	})
 	return points, true
 }

@@ -48,24 +48,30 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 // order.
 func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	copy(s.out.Present, s.fr.Any)
-	a, vs, plain := &s.side, s.values(), exact.Sum
+	vs, plain := s.values(), exact.Sum
 	if mean {
 		plain = exact.Mean
 	}
-	for _, b := range s.fr.Blocks(1) {
-		if s.bounds.GiveUp(int(b.Steps[0])) {
-			break
+	s.bounds.Groups(1, nil, func(g *frame.Group) {
+		if g.Common > 0 {
+			s.side.AddAbreast(vs, &g.Lo, g.Common)
+		} else {
+			s.side = exact.Sums{}
 		}
-		a.over(b, vs)
-		sums, lost := a.cleared(0), a.cleared(1)
-		for range b.Common {
-			exact.Add(sums, lost, a.next())
-		}
-		for i, k := range b.Steps {
-			window, n := vs[b.Lo[i]:b.Hi[i]], float64(b.Hi[i]-b.Lo[i])
-			sum, c := exact.Accumulate(window[b.Common:], sums[i], lost[i])
+		for i, k := range g.Steps[:g.N] {
+			window, n := vs[g.Lo[i]:g.Hi[i]], float64(g.Hi[i]-g.Lo[i])
+			if g.N == 1 && !mean {
+				if sum, ok := exact.LongSum(window); ok {
+					s.out.Values[k] = sum
+					continue
+				}
+			}
+			sum, c := s.side.Of(0, i)
+			if g.Common < len(window) {
+				sum, c = exact.Accumulate(window[g.Common:], sum, c)
+			}
 			switch {
-			case sum-sum != 0 || sum == 0: // a mean may be finite where the sum is not, or the zero below zero
+			case sum-sum != 0 || c-c != 0 || sum == 0: // a mean may be finite where the sum is not, or the zero below zero
 				sum = plain(window)
 			case mean:
 				sum = float64(sum/n) + float64(c/n)
@@ -74,7 +80,7 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 			}
 			s.out.Values[k] = sum
 		}
-	}
+	})
 	return s.fr.Counts.Points, true
 }
 

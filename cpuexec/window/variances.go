@@ -45,35 +45,25 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 	copy(s.out.Present, s.fr.Any)
-	a, vs := &s.side, s.values()
-	var deltas, parts [frame.MostAbreast]float64
-	for _, b := range s.fr.Blocks(1) {
-		if s.bounds.GiveUp(int(b.Steps[0])) {
-			break
+	vs := s.values()
+	s.bounds.Groups(1, nil, func(g *frame.Group) {
+		if g.Common > 0 {
+			s.side.VarianceAbreast(vs, &g.Lo, g.Common)
+		} else {
+			s.side = exact.Sums{}
 		}
-		a.over(b, vs)
-		delta, part := deltas[:len(b.Steps)], parts[:len(b.Steps)]
-		mean, cMean, squares, cSquares := a.cleared(0), a.cleared(1), a.cleared(2), a.cleared(3)
-		for j := range b.Common {
-			in, n := a.next(), float64(j+1)
-			for i, v := range in {
-				delta[i] = v - (mean[i] + cMean[i])
-				part[i] = delta[i] / n
-			}
-			exact.Add(mean, cMean, part)
-			for i, v := range in {
-				part[i] = float64(delta[i] * (v - (mean[i] + cMean[i])))
-			}
-			exact.Add(squares, cSquares, part)
-		}
-		for i, k := range b.Steps {
-			w := exact.Welford{N: float64(b.Common), Mean: mean[i], CMean: cMean[i], Squares: squares[i], CSquares: cSquares[i]}
-			for _, v := range vs[int(b.Lo[i])+b.Common : b.Hi[i]] {
+		for i, k := range g.Steps[:g.N] {
+			window, w := vs[g.Lo[i]:g.Hi[i]], s.side.Welford(i, g.Common)
+			for _, v := range window[g.Common:] {
 				w.Add(v)
 			}
-			s.out.Values[k] = rootOf(w.Variance(), root)
+			v := w.Variance()
+			if v-v != 0 {
+				v = exact.Variance(window)
+			}
+			s.out.Values[k] = rootOf(v, root)
 		}
-	}
+	})
 	return s.fr.Counts.Points, true
 }
 

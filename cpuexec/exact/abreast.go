@@ -1,0 +1,198 @@
+package exact
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+//go:generate go run ./build
+
+// Abreast is the number of windows whose samples are added up side by side.
+const Abreast = 8
+
+// Sums are one or two compensated sums of windows side by side: of four of them, what these have lost,
+// those of the others and what they have lost.
+type Sums [8][4]float64
+
+// Of returns a sum of window w, the first or the second one, and what it has lost.
+func (s *Sums) Of(sum, w int) (float64, float64) {
+	at := 4*sum + w/4*2
+	return s[at][w%4], s[at+1][w%4]
+}
+
+// AddAbreast adds up n samples of each of the windows that begin with the samples lo, as Accumulate
+// does, where these are finite.
+func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) { sumsAbreast(&vs[0], lo, n, s) }
+
+// VarianceAbreast makes sums that are Welford's of n samples of each of the windows that begin with the
+// samples lo.
+func (s *Sums) VarianceAbreast(vs []float64, lo *[Abreast]int32, n int) {
+	variancesAbreast(&vs[0], lo, n, s)
+}
+
+// Welford is what VarianceAbreast has made of n samples of window w.
+func (s *Sums) Welford(w, n int) (k Welford) {
+	k.N = float64(n)
+	k.Mean, k.CMean = s.Of(0, w)
+	k.Squares, k.CSquares = s.Of(1, w)
+	return k
+}
+
+// Seconds are the sums of a regression that depend on the times of samples alone: of these, in seconds
+// since an origin, and of their squares, and what both have lost.
+type Seconds struct{ X, CX, X2, CX2 float64 }
+
+// Add adds a time in ms since the origin.
+func (s *Seconds) Add(ms int64) {
+	x := float64(ms) / 1e3
+	s.X, s.CX = twoSum(s.X, x, s.CX)
+	s.X2, s.CX2 = twoSum(s.X2, float64(x*x), s.CX2)
+}
+
+// SecondsAbreast are those of n samples of each of the windows that begin with the samples lo, which
+// must be less than 2^51 ms from the origins.
+func SecondsAbreast(ts []int64, lo *[Abreast]int32, n int, origins *[Abreast]int64) (all [Abreast]Seconds) {
+	var s Sums
+	squaresAbreast(&ts[0], lo, n, &s, &ts[0], origins)
+	for i := range all {
+		all[i].X, all[i].CX = s.Of(0, i)
+		all[i].X2, all[i].CX2 = s.Of(1, i)
+	}
+	return all
+}
+
+// Products are the sums of a regression that depend on values: of these, and of their products with
+// the times in seconds, and what both have lost.
+type Products struct{ Y, CY, XY, CXY float64 }
+
+// Add adds a value at a time in ms since the origin, as long as all are Finite.
+func (p *Products) Add(ms int64, v float64) {
+	p.Y, p.CY = twoSum(p.Y, v, p.CY)
+	p.XY, p.CXY = twoSum(p.XY, float64(float64(ms)/1e3*v), p.CXY)
+}
+
+// AddAny adds any value at a time in ms since the origin.
+func (p *Products) AddAny(ms int64, v float64) {
+	p.Y, p.CY = kahansum.Inc(v, p.Y, p.CY)
+	p.XY, p.CXY = kahansum.Inc(float64(float64(ms)/1e3*v), p.XY, p.CXY)
+}
+
+// ProductsAbreast makes sums that are Products of n samples of each of the windows that begin with the
+// samples lo, which must be less than 2^51 ms from the origins.
+func (s *Sums) ProductsAbreast(ts []int64, vs []float64, lo *[Abreast]int32, n int, origins *[Abreast]int64) {
+	productsAbreast(&vs[0], lo, n, s, &ts[0], origins)
+}
+
+// Products are those of window w.
+func (s *Sums) Products(w int) (p Products) {
+	p.Y, p.CY = s.Of(0, w)
+	p.XY, p.CXY = s.Of(1, w)
+	return p
+}
+
+// Finite reports whether nothing that has been added is too large or no number.
+func (p *Products) Finite() bool { return p.CY-p.CY == 0 && p.CXY-p.CXY == 0 }
+
+// Line is the least-squares line of n samples: its slope per second, and its value at the origin.
+func (p *Products) Line(s *Seconds, n float64) (slope, intercept float64) {
+	x, y, xy, x2 := s.X+s.CX, p.Y+p.CY, p.XY+p.CXY, s.X2+s.CX2
+	slope = (xy - float64(x*y)/n) / (x2 - float64(x*x)/n)
+	return slope, y/n - float64(slope*x)/n
+}
+
+// What follows adds up the samples of one long window in parts side by side. A compensated sum is the
+// true one of its n terms but for n³·u²·M, where u = 2^-53 and no term is beyond M, and so is one of
+// parts, put together. Where the true sum with three times as much added and taken away rounds to the
+// same float, both are that.
+
+// fewest samples are worth to be cut into parts.
+const fewest = 8 * Abreast
+
+// parts cuts n samples: where each part begins, and how many each has. Less than Abreast come then.
+func parts(n int) (lo [Abreast]int32, each int) {
+	each = n / Abreast
+	for i := range lo {
+		lo[i] = int32(i * each)
+	}
+	return lo, each
+}
+
+// together puts a sum of parts of n terms, none of which is beyond most, together with the rest of
+// them. It reports false where the bits are uncertain.
+func (s *Sums) together(sum, n int, most float64, rest ...float64) (float64, bool) {
+	total, lost := Accumulate(rest, 0, 0)
+	for part := range Abreast {
+		v, c := s.Of(sum, part)
+		total, lost = twoSum(total, v, lost+c)
+	}
+	count := float64(n)
+	off := float64(3 * count * count * count * Rounding * Rounding * most)
+	low, high := total+(lost-off), total+(lost+off)
+	return low, low == high && low != 0 && low-low == 0
+}
+
+// LongSum is Sum of many values. It reports false where there are few, or the bits are uncertain.
+func LongSum(vs []float64) (float64, bool) {
+	if len(vs) < fewest || !CanAbreast() {
+		return 0, false
+	}
+	var s Sums
+	lo, each := parts(len(vs))
+	s.AddAbreast(vs, &lo, each)
+	return s.together(0, len(vs), largestOf(vs), vs[Abreast*each:]...)
+}
+
+// largestOf is the largest magnitude, or above all floats where one is no number.
+func largestOf(vs []float64) float64 {
+	var most [4]uint64
+	for len(vs) >= len(most) {
+		for i := range most {
+			most[i] = max(most[i], math.Float64bits(vs[i])<<1)
+		}
+		vs = vs[len(most):]
+	}
+	for _, v := range vs {
+		most[0] = max(most[0], math.Float64bits(v)<<1)
+	}
+	return math.Float64frombits(max(most[0], most[1], most[2], most[3]) >> 1)
+}
+
+// LongLine is Line of many samples. It reports false where these are few, or the bits are uncertain.
+func LongLine(ts []int64, vs []float64, origin int64) (slope, intercept float64, ok bool) {
+	n := len(vs)
+	far := max(origin-ts[0], ts[n-1]-origin)
+	if n < fewest || far >= 1<<50 || !CanAbreast() {
+		return 0, 0, false
+	}
+	if slope, intercept, ok = FlatLine(vs); ok {
+		return slope, intercept, true
+	}
+	var seconds, products Sums
+	var origins [Abreast]int64
+	for i := range origins {
+		origins[i] = origin
+	}
+	lo, each := parts(n)
+	squaresAbreast(&ts[0], &lo, each, &seconds, &ts[0], &origins)
+	products.ProductsAbreast(ts, vs, &lo, each, &origins)
+	var rest [4][]float64 // of each sum
+	for k := Abreast * each; k < n; k++ {
+		x := float64(ts[k]-origin) / 1e3
+		rest[0], rest[1] = append(rest[0], x), append(rest[1], float64(x*x))
+		rest[2], rest[3] = append(rest[2], vs[k]), append(rest[3], float64(x*vs[k]))
+	}
+	x, y := float64(far)/1e3, largestOf(vs)
+	var all [4]float64
+	for i, most := range []float64{x, x * x, y, x * y} {
+		of := &seconds
+		if i > 1 {
+			of = &products
+		}
+		if all[i], ok = of.together(i%2, n, most, rest[i]...); !ok {
+			return 0, 0, false
+		}
+	}
+	slope, intercept = (&Products{Y: all[2], XY: all[3]}).Line(&Seconds{X: all[0], X2: all[1]}, float64(n))
+	return slope, intercept, true
+}
