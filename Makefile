@@ -140,8 +140,8 @@ check-deploy: release ## build the release once more, elsewhere and from nothing
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- $(UNVETTED) -count=1 -timeout 20m
 
-footprint:      ## how many functions, files and packages of promwarp a cold request runs, and how deep
-	cd e2e && $(GO) run ./footprint
+footprint:      ## how many functions, files and packages of promwarp a cold request runs, and how deep; ARGS=-list names them
+	cd e2e && $(GO) run ./footprint $(ARGS)
 
 ATTACK ?= 3m
 attack: build   ## ask a freshly started promwarp for everything that may kill it, all at once for ATTACK (3m); ARGS are the attack's

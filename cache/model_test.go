@@ -285,8 +285,16 @@ func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms
 	// allowed reports whether the sample of a series at ts may be as s says, a
 	// zero s standing for none.
 	allowed := func(name string, ts int64, s sample) bool {
-		if is[name][ts] == s || m.exact {
-			return is[name][ts] == s
+		if is[name][ts] == s {
+			return true
+		}
+		// Where two values were written for a moment, in blocks that overlap, Prometheus's answer
+		// depends on the range that it is asked for.
+		if alone, _ := m.model.direct(ts, ts, ms); slices.Contains(alone[name], s) {
+			return true
+		}
+		if m.exact {
+			return false
 		}
 		since := ts + m.fresh
 		if m.maxAge > 0 {

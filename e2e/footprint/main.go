@@ -3,18 +3,21 @@
 //
 // Functions are promwarp's own, by the coverage counters of a build that has them: those that the
 // request runs and a process that is asked nothing does not. The deepest stack is that of a profile
-// of such requests, one after another.
+// of such requests, one after another. With -list it names the functions, too.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +26,10 @@ import (
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
+var list = flag.Bool("list", false, "name the functions: file, line, name")
+
 func main() {
+	flag.Parse()
 	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "footprint:", err)
 		os.Exit(1)
@@ -63,8 +69,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	files, packages, count := map[string]bool{}, map[string]bool{}, 0
-	for f := range asked {
+	for _, f := range slices.Sorted(maps.Keys(asked)) {
 		if !idle[f] {
+			if *list {
+				fmt.Println(f)
+			}
 			file, _, _ := strings.Cut(f, ":")
 			count++
 			files[file], packages[path.Dir(file)] = true, true
@@ -103,9 +112,9 @@ func functions(bin, upstream string, query url.Values) (map[string]bool, error) 
 	if out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i", counters, "-o", profile).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	list := exec.Command("go", "tool", "cover", "-func", profile)
-	list.Dir = ".."
-	out, err := list.Output()
+	cover := exec.Command("go", "tool", "cover", "-func", profile)
+	cover.Dir = ".."
+	out, err := cover.Output()
 	if err != nil {
 		return nil, err
 	}
