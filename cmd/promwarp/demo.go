@@ -268,13 +268,14 @@ func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stde
 	}
 	p := terminal.NewProgress(stderr, true)
 	begin := time.Now()
-	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
+	err = d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
 		p.Show("generating data: %.0f %%", 100*part)
 	})
 	p.Clear()
 	if err != nil {
 		return err
 	}
+	stats := d.generator.Stats()
 	fmt.Fprintf(stderr, "generated %d series with %.1f million samples in %.1f s\n", stats.Series, float64(stats.Samples)/1e6, time.Since(begin).Seconds())
 	return nil
 }
@@ -320,7 +321,7 @@ func (d *demoData) feed(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
-		_, err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
+		err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
 		if ctx.Err() != nil {
 			return nil
 		}
