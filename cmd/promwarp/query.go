@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,7 +109,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if a.resampled() {
 		over = spread(matrix)
 	}
-	return render.Chart(stdout, matrix, over, render.Width(stdout, 100), terminal.StyleOf(stdout))
+	return render.Chart(stdout, matrix, over, cmp.Or(terminal.Width(stdout), 100), terminal.StyleOf(stdout))
 }
 
 // spread is the range of a resample request's answer, whose step is the shortest between two values.
@@ -335,7 +336,7 @@ func cacheDropCommand(app *kingpin.Application) (string, func(context.Context) e
 			if err != nil {
 				return config.Usagef("--%s: %w", flag, err)
 			}
-			form.Set(flag, stamp(t))
+			form.Set(flag, client.Stamp(t))
 		}
 		switch given := len(*selectors) > 0 || len(form) > 1; {
 		case !given && !*all:

@@ -27,6 +27,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/engine/compare"
@@ -42,11 +43,15 @@ const (
 
 // Form is the door and the form that ask for a query from start to end, or at its start if step is 0.
 func Form(query string, start, end time.Time, step time.Duration) (path string, form url.Values) {
-	from := Seconds(time.Duration(start.UnixNano()))
 	if step == 0 {
-		return Instant, url.Values{"query": {query}, "time": {from}}
+		return Instant, url.Values{"query": {query}, "time": {Stamp(start)}}
 	}
-	return Ranged, url.Values{"query": {query}, "start": {from}, "end": {Seconds(time.Duration(end.UnixNano()))}, "step": {Seconds(step)}}
+	return Ranged, url.Values{"query": {query}, "start": {Stamp(start)}, "end": {Stamp(end)}, "step": {Seconds(step)}}
+}
+
+// Stamp is a time as servers take it.
+func Stamp(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
 // Seconds is a duration as servers take it.
@@ -406,16 +411,16 @@ func Of(base *url.URL, transport http.RoundTripper) *Client {
 }
 
 // InsideAddress is the remote address of requests by clients of Inside, which no network has.
-const InsideAddress = "pipe"
+const InsideAddress = "bufconn"
 
 // Inside returns the client of a handler of this process, which nobody else can ask. Stop ends it.
 func Inside(h http.Handler) (c *Client, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := pipes{make(chan net.Conn), ctx, cancel}
+	l := bufconn.Listen(64 << 10)
 	srv := &http.Server{Handler: h}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) }) // until stop
-	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.DialContext(ctx) }
+	transport := &http.Transport{DialContext: dial, DisableCompression: true}
 	c = &Client{name: "promwarp in this process", base: &url.URL{Scheme: "http", Host: "promwarp"}, http: http.Client{Transport: transport}}
 	return c, func() {
 		transport.CloseIdleConnections()
@@ -423,41 +428,3 @@ func Inside(h http.Handler) (c *Client, stop func()) {
 		serving.Wait()
 	}
 }
-
-// pipes is a net.Listener inside the process.
-type pipes struct {
-	dialled chan net.Conn
-	ctx     context.Context // ends when it is closed
-	cancel  context.CancelFunc
-}
-
-func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.dialled <- theirs:
-		return ours, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.ctx.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-// Accept implements net.Listener.
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.dialled:
-		return conn, nil
-	case <-p.ctx.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (p pipes) Close() error {
-	p.cancel()
-	return nil
-}
-
-// Addr implements net.Listener.
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: InsideAddress} }
