@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,13 @@ const settleLimit = 5 * time.Minute
 // were as many samples as given, and merges its parts into one, so that it is
 // measured at its best and does nothing else meanwhile.
 func Settle(ctx context.Context, p *Process, samples int64) error {
-	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
+	if err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
 		return err
 	}
 	if n, err := p.Metric(`vm_rows_inserted_total{type="promremotewrite"}`); err != nil || int64(n) != samples {
 		return errors.Join(err, fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples))
 	}
-	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
+	if err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -129,25 +130,21 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 	}
 }
 
-// get returns the page at url.
-func get(ctx context.Context, url string) (string, error) {
+// get has a server do what its page at url does.
+func get(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = errors.New(resp.Status + ": " + string(body[:min(len(body), 200)]))
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode/100 != 2 {
+		return fmt.Errorf("get %s: %w", url, cmp.Or(err, fmt.Errorf("%s: %.200s", resp.Status, body)))
 	}
-	if err != nil {
-		return "", fmt.Errorf("get %s: %w", url, err)
-	}
-	return string(body), nil
+	return nil
 }
 
 // Feed sends the data set to the server p over Prometheus's remote write,

@@ -33,8 +33,6 @@ import (
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
-func init() { commands = append(commands, demoCommand) }
-
 // demoOptions are the flags of promwarp demo.
 type demoOptions struct {
 	once   bool

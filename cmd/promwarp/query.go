@@ -24,8 +24,6 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-func init() { commands = append(commands, queryCommand) }
-
 // queryOptions are the flags of promwarp query.
 type queryOptions struct {
 	target
@@ -129,8 +127,6 @@ func spread(m model.Matrix) (r render.Range) {
 	}
 	return render.Range{Start: first.Time(), End: last.Time(), Step: time.Duration(max(step, 1)) * time.Millisecond}
 }
-
-func init() { commands = append(commands, explainCommand) }
 
 // explainOptions are the flags of promwarp explain.
 type explainOptions struct {
@@ -271,8 +267,6 @@ func ask(ctx context.Context, c *client.Client, path string, form url.Values, st
 	}
 	return a, nil
 }
-
-func init() { commands = append(commands, cacheListCommand, cacheDropCommand) }
 
 // clause is the command that has those below it.
 func clause(app *kingpin.Application, name, help string) *kingpin.CmdClause {

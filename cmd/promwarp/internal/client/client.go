@@ -27,7 +27,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/engine/compare"
@@ -231,16 +230,6 @@ func mediaType(resp *http.Response) string {
 	return kind
 }
 
-// Parsed reads the answer to PromQL to compare it.
-func (a *Answer) Parsed() (*compare.Answer, error) {
-	parsed, err := compare.ParseData(a.Data)
-	if err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
-	return parsed, nil
-}
-
 // Side is how compare.Measure asks a form with extra parameters.
 func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 	form = maps.Clone(form)
@@ -250,7 +239,12 @@ func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 		if err != nil {
 			return nil, err
 		}
-		return a.Parsed()
+		parsed, err := compare.ParseData(a.Data)
+		if err != nil {
+			return nil, fmt.Errorf("the answer cannot be read: %w", err)
+		}
+		parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
+		return parsed, nil
 	}
 }
 
@@ -411,16 +405,16 @@ func Of(base *url.URL, transport http.RoundTripper) *Client {
 }
 
 // InsideAddress is the remote address of requests by clients of Inside, which no network has.
-const InsideAddress = "bufconn"
+const InsideAddress = "pipe"
 
 // Inside returns the client of a handler of this process, which nobody else can ask. Stop ends it.
 func Inside(h http.Handler) (c *Client, stop func()) {
-	l := bufconn.Listen(64 << 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	l := pipes{make(chan net.Conn), ctx, cancel}
 	srv := &http.Server{Handler: h}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) }) // until stop
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.DialContext(ctx) }
-	transport := &http.Transport{DialContext: dial, DisableCompression: true}
+	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
 	c = &Client{name: "promwarp in this process", base: &url.URL{Scheme: "http", Host: "promwarp"}, http: http.Client{Transport: transport}}
 	return c, func() {
 		transport.CloseIdleConnections()
@@ -428,3 +422,41 @@ func Inside(h http.Handler) (c *Client, stop func()) {
 		serving.Wait()
 	}
 }
+
+// pipes is a net.Listener inside the process.
+type pipes struct {
+	dialled chan net.Conn
+	ctx     context.Context // ends when it is closed
+	cancel  context.CancelFunc
+}
+
+func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.dialled <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Accept implements net.Listener.
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.dialled:
+		return conn, nil
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p pipes) Close() error {
+	p.cancel()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: InsideAddress} }
