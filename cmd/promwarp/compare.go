@@ -27,8 +27,6 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-func init() { commands = append(commands, compareCommand) }
-
 // compareOptions are the flags of promwarp compare.
 type compareOptions struct {
 	server     client.Flags

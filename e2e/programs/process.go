@@ -272,7 +272,7 @@ func PrometheusArgs(addr, dataDir, configFile string) []string {
 // StartFilled starts a Prometheus over generated data, which it writes into the folder data of dir.
 func StartFilled(ctx context.Context, bin, dir string, o dataset.Options) (*Process, dataset.Stats, error) {
 	data, config := filepath.Join(dir, "data"), filepath.Join(dir, "prometheus.yml")
-	stats, err := dataset.WriteBlocks(ctx, data, o, nil)
+	stats, err := dataset.WriteBlocks(ctx, data, o)
 	if err != nil {
 		return nil, stats, err
 	}
