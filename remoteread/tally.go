@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -15,12 +14,12 @@ import (
 type tally struct {
 	limit int64        // bytes
 	room  func() error // waits for the process to have memory for more
-	told  *progress.Request
+	told  *selection.Progress
 	bytes atomic.Int64 // of chunks and labels so far
 }
 
 // tally returns one for a fetch.
-func (c *Client) tally(ctx context.Context, told *progress.Request) *tally {
+func (c *Client) tally(ctx context.Context, told *selection.Progress) *tally {
 	room := func() error { return nil }
 	if c.memory != nil {
 		room = func() error { return c.memory.Room(ctx, memory.Fetched) }

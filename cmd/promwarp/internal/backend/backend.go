@@ -379,7 +379,6 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 			Require: s.Mode == config.GPURequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
 			Library: s.Library, Logger: logger.With("component", "gpu"), Registerer: reg,
 		},
-		ConstantsFile: s.Constants,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("no GPU, which --gpu.mode=require asks for: %w", err)
