@@ -22,7 +22,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -57,9 +56,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store   // nil when there is none
-	saver     *saving.Saver // nil when there is none
-	stop      func()        // ends fetching ahead
+	disk      *disk.Store // nil when there is none
+	saver     *disk.Saver // nil when there is none
+	stop      func()      // ends fetching ahead
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.

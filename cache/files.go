@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
@@ -32,7 +31,7 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()
 	// What is young is not worth a file.
-	written, replaces := saving.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
+	written, replaces := disk.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
 	if len(written) == 0 {
 		return false, nil
 	}
@@ -43,7 +42,9 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	switch err = c.disk.Put(ctx, key, written, part, replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
-	case err == nil:
+	case err != nil:
+		c.metrics.unsaved.add(1)
+	default:
 		c.metrics.saved.add(part.PayloadBytes())
 	}
 	return true, err
