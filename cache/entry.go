@@ -88,7 +88,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 		e.sel.Notes().CountIn(nil)
 		c.kept--
 	}
-	c.tiles += covered.All().Tiles(c.tile) - e.covered.All().Tiles(c.tile)
+	c.tiles += covered.Tiles(c.tile) - e.covered.Tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
 		sel.SetDiscard(func() { c.discard(e) })

@@ -199,12 +199,12 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err 
 		had = f.entry.covered
 		c.mu.Unlock()
 		usable := had.Usable(c.moment()) // what was kept since f started stays
-		if c.narrow(f) && len(usable.All().Missing(fresh)) == 0 {
+		if c.narrow(f) && len(usable.Missing(fresh)) == 0 {
 			return compare, nil // others were quicker
 		}
 		n.sel, n.covered = brought, usable.Without(fresh)
 		if len(n.covered) > 0 {
-			rest, err := tile.Restrict(ctx, n.base, had.All(), n.covered.All())
+			rest, err := tile.Restrict(ctx, n.base, had, n.covered)
 			if err != nil {
 				return nil, err
 			}
@@ -225,7 +225,7 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err 
 	if f.from != fromDisk {
 		c.saver.Save(f.entry.key)
 	}
-	if old := had.Old().Within(f.settled()).All(); len(old) > 0 && f.from == fromUpstream {
+	if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {
 		compare = func() error {
 			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
 				c.metrics.corrected.add(int64(n))

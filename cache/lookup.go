@@ -135,7 +135,7 @@ func (c *Cache) answer(ctx context.Context, l *lookup) (*selection.Selection, an
 		c.mu.Lock()
 		sel, usable := l.entry.sel, l.entry.covered.Usable(l.asked.at)
 		c.mu.Unlock()
-		if len(usable.All().Missing(l.kept)) == 0 {
+		if len(usable.Missing(l.kept)) == 0 {
 			return usable.From(l.asked.key, sel), ws, nil
 		}
 	}
@@ -163,7 +163,7 @@ func (l *lookup) assemble(ctx context.Context) (sel *selection.Selection, own bo
 		}
 		// The rest has been fetched again, and so may some of that have been which is
 		// usable, beside what is not.
-		if base, err = tile.Restrict(ctx, base, l.covered.All(), l.left().All()); err != nil {
+		if base, err = tile.Restrict(ctx, base, l.covered, l.left()); err != nil {
 			return nil, false, err
 		}
 		inputs = append(inputs, tile.Input{From: l.covered[0].From, Sel: base})
@@ -189,14 +189,14 @@ func (l *lookup) left() tile.Coverage {
 // revised is what a joined selection has of what was kept, or of one flight, alone. Chunks of a
 // flight may reach into what another has, with samples that the upstream has got since.
 func (l *lookup) revised() tile.Coverage {
-	all, extents := l.left(), []tile.Span(nil)
+	all, extents := l.left(), tile.Coverage(nil)
 	for _, f := range l.flights {
 		extent := tile.Extent(f.sel)
 		all = all.Without(extent)
-		for _, s := range f.has.Without(extents...) {
+		for _, s := range f.has.Less(extents) {
 			all = all.Having(s)
 		}
-		extents = append(extents, extent)
+		extents = extents.With(extent, 0)
 	}
 	return all
 }

@@ -48,10 +48,10 @@ func (q *question) settled() tile.Span {
 
 // state is what there is of the selector at that moment.
 type state struct {
-	usable  tile.Spans // what is kept and may answer
-	flights []*flight  // under way
-	disk    tile.Spans // what files have
-	wider   []superset // what is kept of wider selectors
+	usable  tile.Coverage // what is kept and may answer
+	flights []*flight     // under way
+	disk    tile.Coverage // what files have
+	wider   []superset    // what is kept of wider selectors
 }
 
 // superset is what is kept of a selector that matches all that another does.
@@ -130,7 +130,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 	// What is kept: tiles, and what is young without a gap behind them.
 	missing := s.usable.Missing(settled)
 	for _, t := range missing.Missing(settled) {
-		parts = append(parts, part{Span: t, from: fromKept})
+		parts = append(parts, part{Span: t.Span, from: fromKept})
 	}
 	if !tail.Empty() {
 		young := tail
@@ -166,7 +166,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 
 	for _, m := range missing {
 		for _, d := range s.disk {
-			if both := m.And(d); !both.Empty() {
+			if both := m.And(d.Span); !both.Empty() {
 				parts = append(parts, part{Span: both, from: fromDisk})
 				missing = missing.Without(both)
 			}
@@ -174,33 +174,33 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 	}
 	if w := widest(s.wider, missing, q.at.Tile); w.entry != nil {
 		for _, d := range w.has.All() {
-			parts = append(parts, part{Span: d, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d)}})
-			missing = missing.Without(d)
+			parts = append(parts, part{Span: d.Span, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d.Span)}})
+			missing = missing.Without(d.Span)
 		}
 	}
 	// So many flights at most are for one question.
 	if n := len(missing); n > mostStretches {
-		missing = tile.Spans{{From: missing[0].From, To: missing[n-1].To}}
+		missing = tile.Coverage(nil).With(tile.Span{From: missing[0].From, To: missing[n-1].To}, 0)
 	}
 	// What is not kept is fetched together with the tiles beside it.
 	if q.at.Young() && !tail.Empty() {
 		tail.To = max(tail.To, q.at.Now+1) // what is young then answers queries that end later, too
 	}
-	for _, m := range missing.With(ancient).With(tail) {
-		parts = append(parts, part{Span: m, from: fromUpstream})
+	for _, m := range missing.With(ancient, 0).With(tail, 0) {
+		parts = append(parts, part{Span: m.Span, from: fromUpstream})
 	}
 	return parts, keeps
 }
 
 // widest is the one of several that has most of what is missing, and that; none where they have nothing.
-func widest(several []superset, missing tile.Spans, length int64) (best superset) {
+func widest(several []superset, missing tile.Coverage, length int64) (best superset) {
 	most := int64(0)
 	for _, w := range several {
 		var both tile.Coverage
 		for _, m := range missing {
-			both = append(both, w.has.Within(m)...)
+			both = append(both, w.has.Within(m.Span)...)
 		}
-		if n := both.All().Tiles(length); n > most {
+		if n := both.Tiles(length); n > most {
 			best, most = superset{w.entry, w.sel, both}, n
 		}
 	}

@@ -37,7 +37,7 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 	for e := range c.all() {
 		if e.sel != nil {
 			selections[e] = e.sel
-			byKey[e.key] = &Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
+			byKey[e.key] = &Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.Pairs()}
 		}
 	}
 	for e, sel := range selections { // without the mutex
@@ -91,11 +91,11 @@ type Selector struct {
 
 // addFiles adds what is in files.
 func (s *Selector) addFiles(files []*disk.File) {
-	var all tile.Spans
+	var all tile.Coverage
 	for _, f := range files {
 		s.DiskBytes += f.Size()
 		for _, covered := range f.Covered {
-			all = all.With(covered.Span)
+			all = all.With(covered.Span, 0)
 		}
 	}
 	s.Disk = all.Pairs()

@@ -49,7 +49,7 @@ func (c *Cache) keepYoung(f *flight) {
 		c.mu.Lock()
 		sel, usable := f.entry.sel, f.entry.covered.Usable(f.asked.at)
 		c.mu.Unlock()
-		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.From})) > 0 {
+		if sel == nil || len(usable.Missing(tile.Span{From: alive, To: f.From})) > 0 {
 			return // it is not known which series there are
 		}
 		// A series that was behind by then and has got no sample since is not behind but
@@ -92,8 +92,8 @@ func (e *emptiness) found(s tile.Span, empty bool, now int64) (lasted int64) {
 	if len(e.since) > mostEmpty {
 		e.since = nil
 	}
-	for _, rest := range known.All().Missing(s) {
-		known = known.With(rest, now)
+	for _, rest := range known.Missing(s) {
+		known = known.With(rest.Span, now)
 	}
 	since := int64(math.MinInt64)
 	for _, one := range known {

@@ -186,23 +186,23 @@ func Plan(covered tile.Coverage, bytes int64, m tile.Moment, files []*File) (wri
 			}
 		}
 	}
+	size := float64(bytes) * float64(missing.Tiles(m.Tile)) / float64(max(1, covered.Tiles(m.Tile)))
 	spans := missing.All()
-	size := float64(bytes) * float64(spans.Tiles(m.Tile)) / float64(max(1, covered.All().Tiles(m.Tile)))
 	for _, f := range slices.Backward(files) {
 		old := f.Covered.Usable(m)
 		// All of it must be kept, as new as it is there.
-		lost := func(s tile.Stretch) bool { return len(covered.Since(s.At).All().Missing(s.Span)) > 0 }
+		lost := func(s tile.Stretch) bool { return len(covered.Since(s.At).Missing(s.Span)) > 0 }
 		if len(spans) == 0 || float64(f.Size()) > 2*size || slices.ContainsFunc(old, lost) {
 			break
 		}
 		replaces = append(replaces, f.Seq)
 		for _, s := range old {
-			spans = spans.With(s.Span)
+			spans = spans.With(s.Span, 0)
 		}
 		size += float64(f.Size())
 	}
 	for _, s := range spans {
-		written = append(written, covered.Revised(0).Within(s)...)
+		written = append(written, covered.Revised(0).Within(s.Span)...)
 	}
 	return written, replaces
 }
