@@ -131,7 +131,11 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Coverage {
 	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Span) {
 		tiles := covered.Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
-		for _, k := range v.worths(covered).Without(fresh) {
+		worths := v.used.WorthIn(covered).Without(fresh)
+		for _, h := range v.held { // by running queries
+			worths = worths.Without(*h)
+		}
+		for _, k := range worths {
 			if n == nil || tile.Gives(k.At, n.worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
@@ -211,16 +215,6 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 			}
 		}
 	}
-}
-
-// worths cuts what is covered by what it is worth to e, without what a running
-// query holds.
-func (e *entry) worths(covered tile.Coverage) tile.Coverage {
-	out := e.used.WorthIn(covered)
-	for _, h := range e.held {
-		out = out.Without(*h)
-	}
-	return out
 }
 
 // evict has e make room by what it loses, and returns how many tiles that is. c.changing must be held.

@@ -2,10 +2,8 @@ package cache
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
@@ -67,43 +65,6 @@ type part struct {
 	from   source
 	flight *flight  // which brings it already; nil for none
 	wider  superset // of which selector, if it comes from a wider one
-}
-
-// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
-// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
-// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
-type flight struct {
-	part              // what it brings; from where may change under the cache's mutex
-	entry   *entry    // of the selector
-	asked   *question // which it was started for
-	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
-	expects selection.Expectation
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when it has landed
-	waiters atomic.Int32  // none once it is cancelled: no query joins it then
-
-	// The result, to be read when it has landed.
-	sel *selection.Selection
-	ws  annotations.Annotations
-	err error
-	has tile.Coverage // what of it is to be kept
-}
-
-// settled is the stretch of f that is old enough to be kept by tiles.
-func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
-
-// kept is what of f is kept. There must be something.
-func (f *flight) kept() tile.Span {
-	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
-}
-
-// fetch is for a fetch of what f brings.
-func (f *flight) fetch() selection.Fetch {
-	fetch := f.asked.fetch
-	fetch.Expected = f.expects
-	return fetch
 }
 
 // mostStretches is how many stretches of tiles are fetched apart. If there are more, one fetch brings
