@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -61,9 +61,9 @@ func (d division) matchers(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 	}
 	var out [][]*prompb.LabelMatcher
 	for _, v := range d.values {
-		out = append(out, external.With(ms, prompb.LabelMatcher_RE, d.label, v))
+		out = append(out, answer.With(ms, prompb.LabelMatcher_RE, d.label, v))
 	}
-	return append(out, external.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
+	return append(out, answer.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
 }
 
 // divide returns how to divide a fetch that is likely to bring the given series.

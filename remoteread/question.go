@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
-	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -46,7 +46,7 @@ type piece struct {
 	span
 	ms       []*prompb.LabelMatcher // that the store is to match
 	matchers []*labels.Matcher      // that the series match which are to come out of it
-	view     *external.View         // or nil
+	view     *answer.View           // or nil
 	fetch    selection.Fetch        // that it is a part of
 }
 

@@ -1,3 +1,16 @@
+// Package tile says what a cache holds of a selector, in stretches of time: which are covered,
+// since when, which of them answer at a moment, and what they are worth. A tile is the unit in
+// which a cache keeps.
+//
+//	time         08:00     08:30     09:00     09:30   09:35
+//	tiles        |---------|---------|---------|-------
+//	Coverage     [fetched at 09:20   )[at 09:41        )[young)
+//	Moment       ....settled.........................)   what is younger may still change
+//
+// The values are immutable: each method returns another. Times are in ms since the epoch; what ends
+// at a time does not include it.
+//
+// Start with Coverage and Coverage.Usable.
 package tile
 
 import (
@@ -8,6 +21,59 @@ import (
 
 	"github.com/promwarp/promwarp/selection"
 )
+
+// Times are clamped to these (ms), so that sums of them do not overflow.
+const (
+	MinTime = -1 << 61
+	MaxTime = 1<<61 - 1
+)
+
+// Span is a stretch of time in ms, from included, to not.
+type Span struct{ From, To int64 }
+
+// Empty reports whether there is nothing in s.
+func (s Span) Empty() bool { return s.From >= s.To }
+
+// Split cuts s in two at t; either part may be empty.
+func (s Span) Split(t int64) (before, after Span) {
+	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
+}
+
+// And returns what is in both s and o.
+func (s Span) And(o Span) Span { return Span{max(s.From, o.From), min(s.To, o.To)} }
+
+// Widen moves the ends of s outward to multiples of tile.
+func (s Span) Widen(tile int64) Span {
+	if s.Empty() {
+		return Span{}
+	}
+	return Span{Floor(s.From, tile), Floor(s.To+tile-1, tile)}
+}
+
+// Floor is the greatest multiple of tile that is not above t.
+func Floor(t, tile int64) int64 {
+	m := t % tile
+	if m < 0 {
+		m += tile
+	}
+	return t - m
+}
+
+// Tiles is the number of tiles in s, of which one may be a part. A span without an end in sight
+// counts as at most a million, so that one such query does not bury all others in a counter.
+func (s Span) Tiles(tile int64) int64 { return min(max(0, (s.To-s.From+tile-1)/tile), 1e6) }
+
+// Moment is what answers at one moment of what is kept.
+type Moment struct {
+	Now     int64 // ms
+	Tile    int64 // length of a tile, ms
+	Settled Span  // the stretch of time whose tiles are kept
+	Oldest  int64 // the earliest time of fetching (ms) of what still answers
+	Recent  int64 // the same of what was not old enough to be settled then
+}
+
+// Young reports whether something is kept that is not old enough to be settled.
+func (m Moment) Young() bool { return m.Recent < math.MaxInt64 }
 
 // Stretch is a span of tiles, the newest of which may still grow, that were fetched
 // at one time (ms).
@@ -64,31 +130,53 @@ func (cs Coverage) append(s Stretch) Coverage {
 	return append(cs, s)
 }
 
-// Without returns what is in cs but in none of the spans.
-func (cs Coverage) Without(gone ...Span) Coverage {
+// Without returns what is in cs but not in s.
+func (cs Coverage) Without(s Span) Coverage {
+	if s.Empty() {
+		return cs
+	}
+	var out Coverage
+	for _, c := range cs {
+		before, _ := c.Split(s.From)
+		_, after := c.Split(s.To)
+		out = out.append(c.on(before)).append(c.on(after))
+	}
+	return out
+}
+
+// Less returns what is in cs but not in gone.
+func (cs Coverage) Less(gone Coverage) Coverage {
 	for _, s := range gone {
-		var out Coverage
-		for _, c := range cs {
-			for _, rest := range c.Span.Without(s) {
-				out = append(out, c.on(rest))
-			}
-		}
-		cs = out
+		cs = cs.Without(s.Span)
 	}
 	return cs
 }
 
-// All returns all that is covered.
-func (cs Coverage) All() Spans {
-	var out Coverage
+// Missing returns what is in s but not in cs.
+func (cs Coverage) Missing(s Span) Coverage { return Coverage(nil).With(s, 0).Less(cs) }
+
+// All returns all that is covered, without when and how it was fetched.
+func (cs Coverage) All() (out Coverage) {
 	for _, c := range cs {
 		out = out.append(Stretch{Span: c.Span})
 	}
-	all := make(Spans, len(out))
-	for i, c := range out {
-		all[i] = c.Span
+	return out
+}
+
+// Tiles is the number of tiles in cs; see Span.Tiles.
+func (cs Coverage) Tiles(tile int64) (n int64) {
+	for _, c := range cs.All() {
+		n += c.Span.Tiles(tile)
 	}
-	return all
+	return n
+}
+
+// Pairs are the spans of cs as pairs: from, and to, which is not included.
+func (cs Coverage) Pairs() (out [][2]int64) {
+	for _, c := range cs.All() {
+		out = append(out, [2]int64{c.From, c.To})
+	}
+	return out
 }
 
 // Within returns what is in cs and in s.
@@ -175,8 +263,9 @@ func Extent(sel *selection.Selection) Span {
 
 // Restrict returns of sel, which covers have, what it has in keep, a part of
 // that.
-func Restrict(ctx context.Context, sel *selection.Selection, have, keep Spans) (*selection.Selection, error) {
-	if slices.Equal(have, keep) {
+func Restrict(ctx context.Context, sel *selection.Selection, have, keep Coverage) (*selection.Selection, error) {
+	keep = keep.All()
+	if slices.Equal(have.All(), keep) {
 		return sel, nil
 	}
 	inputs := make([]Input, 0, len(keep))

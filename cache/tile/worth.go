@@ -43,13 +43,13 @@ func (cs Coverage) Used(s Span, now int64) Coverage {
 }
 
 // WorthIn cuts all, which is covered, by what it is worth.
-func (cs Coverage) WorthIn(all Spans) (out Coverage) {
-	for _, s := range all {
-		for _, c := range cs.Within(s) {
+func (cs Coverage) WorthIn(all Coverage) (out Coverage) {
+	for _, s := range all.All() {
+		for _, c := range cs.Within(s.Span) {
 			out = out.append(Stretch{Span: Span{s.From, c.From}, At: math.MinInt64}).append(c)
 			s.From = c.To
 		}
-		out = out.append(Stretch{Span: s, At: math.MinInt64})
+		out = out.append(Stretch{Span: s.Span, At: math.MinInt64})
 	}
 	return out
 }

@@ -1,10 +1,16 @@
-// Package answer reads the answers that stores give to remote read into selections.
+// Package answer reads the answers that stores give to remote read into selections, by hand and where
+// they lie: frames, fields of protobuf messages, labels.
 //
 // In come the bytes of an answer, frames of chunks or compressed samples, and what was
 // asked for; out comes a selection for each question. Chunk bytes are copied once, from the frame to the
 // slab; samples are encoded on arrival. Series that are expected are recognised by their bytes and
 // share the labels that are there already. Every label, series and chunk header that came is
-// checked, and an answer that has anything wrong brings nothing.
+// checked, and an answer that has anything wrong brings nothing. What is wrong is an error of a type
+// by which a client decides what to do.
+//
+// A View undoes what a store does to the labels of series that it sends: it says how to ask for series,
+// and takes the labels off that the store has added. No series is taken for another: where it is not
+// certain that a label was added, there is an error, by which a client asks again.
 //
 // Start with Reader; stream.go goes through frames, samples.go through samples.
 package answer
@@ -16,7 +22,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -31,7 +36,7 @@ type Reader struct {
 type Part struct {
 	Ctx   context.Context   // of who asks; once it has ended the others go on without
 	Asked []*labels.Matcher // what the series must match
-	View  *external.View    // or nil
+	View  *View             // or nil
 	// Exact says that chunks could have been had, so that samples must tell as much.
 	Exact bool
 	// Expected is what the fetch is expected to bring.
@@ -63,3 +68,24 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string { return fmt.Sprintf("an answer of %s bytes", e.Size) }
+
+// CutOffError is for a body that ended before its end.
+type CutOffError struct{ Err error }
+
+func (e *CutOffError) Error() string { return "cut off: " + e.Err.Error() }
+func (e *CutOffError) Unwrap() error { return e.Err }
+
+// CorruptError is for bytes that are not what was sent.
+type CorruptError struct{ Text string }
+
+func (e *CorruptError) Error() string { return e.Text }
+
+// FrameTooLargeError is for a frame over the limit.
+type FrameTooLargeError struct{ Size uint64 }
+
+func (e *FrameTooLargeError) Error() string { return fmt.Sprintf("frame of %d bytes", e.Size) }
+
+// StoreError is what a store wrote into its stream when it failed on the way.
+type StoreError struct{ Text []byte }
+
+func (e *StoreError) Error() string { return string(e.Text) }

@@ -1,4 +1,4 @@
-package external
+package answer
 
 import (
 	"testing"
@@ -43,7 +43,7 @@ func TestViewQueries(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := New(ext, c.keep, c.ms)
+			v, err := NewView(ext, c.keep, c.ms)
 			require.NoError(t, err)
 			var got []string
 			for _, q := range v.Queries(v.Matchers) {

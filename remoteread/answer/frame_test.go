@@ -1,4 +1,4 @@
-package wire
+package answer
 
 import (
 	"bytes"
@@ -9,23 +9,23 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
+	"github.com/promwarp/promwarp/remoteread/answer/answertest"
 )
 
 // FuzzStream checks that the frame reader agrees with Prometheus's, except
 // that it tells a stream cut off from one at its end.
 func FuzzStream(f *testing.F) {
-	f.Add(wiretest.Frames(wiretest.Series(0, 10, "a", "b"), wiretest.Series(0, 10, "c", "d")), 100)
-	f.Add(append(wiretest.RawFrame(make([]byte, 300_000), true), wiretest.RawFrame([]byte{1}, true)...), 1<<20)
+	f.Add(answertest.Frames(answertest.Series(0, 10, "a", "b"), answertest.Series(0, 10, "c", "d")), 100)
+	f.Add(append(answertest.RawFrame(make([]byte, 300_000), true), answertest.RawFrame([]byte{1}, true)...), 1<<20)
 	f.Add([]byte("this is not a stream of frames\n"), 1000)
 	f.Fuzz(func(t *testing.T, data []byte, limit int) {
 		limit = max(0, min(limit, 1<<20))
 		theirs := remote.NewChunkedReader(bytes.NewReader(data), uint64(limit), nil)
-		ours := NewFrameReader(bytes.NewReader(data), int64(limit))
-		defer ours.Release()
+		ours := newFrameReader(bytes.NewReader(data), int64(limit))
+		defer ours.release()
 		for {
 			want, wantErr := theirs.Next()
-			got, err := ours.Next()
+			got, err := ours.next()
 			if wantErr != nil {
 				require.Error(t, err)
 				require.False(t, err == io.EOF && wantErr != io.EOF)
@@ -46,11 +46,11 @@ func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
 	}
 	data := b.Bytes()
 	theirs := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
-	ours := NewFrameReader(bytes.NewReader(data), 1<<30)
-	defer ours.Release()
+	ours := newFrameReader(bytes.NewReader(data), 1<<30)
+	defer ours.release()
 	for {
 		want, wantErr := theirs.Next()
-		got, err := ours.Next()
+		got, err := ours.next()
 		require.Equal(t, wantErr, err)
 		if err != nil {
 			return

@@ -1,13 +1,4 @@
-// Package external undoes what a store does to the labels of series that it sends by remote read:
-// it says how to ask for series, and takes the labels off that the store has added.
-//
-// In come the labels that the store is known to add and a selector's matchers, out come the queries
-// of a request; in come the series of an answer, out come their labels as they are stored. No
-// series is taken for another: where it is not certain that a label was added, there is an error,
-// by which a client asks again.
-//
-// Start with View.
-package external
+package answer
 
 import (
 	"errors"
@@ -20,8 +11,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
-
-	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
 // A Prometheus adds its external labels to every series that it sends by remote read
@@ -71,9 +60,9 @@ type View struct {
 	Witness *labels.Labels
 }
 
-// New is the view on what ms match in a store with external labels ext. Where they
+// NewView is the view on what ms match in a store with external labels ext. Where they
 // are kept ms match series with them, otherwise without.
-func New(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) {
+func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) {
 	v := &View{all: ext, keep: keep, Asked: ms, own: map[string][]*prompb.LabelMatcher{}}
 	wire, err := remote.ToLabelMatchers(ms)
 	if err != nil {
@@ -189,15 +178,15 @@ func (v *View) Adds() bool { return v != nil && len(v.absent)+len(v.Open) > 0 }
 
 // Strip takes the labels off that the store has added to a series, or leaves them if they
 // are to be kept. It may change ls. It fails if they are not there.
-func (v *View) Strip(ls []wire.Label) ([]wire.Label, error) {
+func (v *View) Strip(ls []label) ([]label, error) {
 	found := 0
 	out := ls[:0]
 	for _, l := range ls {
-		if !slices.Contains(v.absent, wire.String(l.Name)) && !slices.Contains(v.Open, wire.String(l.Name)) {
+		if !slices.Contains(v.absent, stringOf(l.Name)) && !slices.Contains(v.Open, stringOf(l.Name)) {
 			out = append(out, l)
 			continue
 		}
-		if v.all.Get(wire.String(l.Name)) != wire.String(l.Value) {
+		if v.all.Get(stringOf(l.Name)) != stringOf(l.Value) {
 			return nil, ErrRelabelled
 		}
 		found++
@@ -252,12 +241,12 @@ func (v *View) Testifies(series []byte) bool {
 	v.all.Range(func(l labels.Label) { want.Set(l.Name, l.Value) })
 	expected := want.Labels()
 	found := 0
-	for f, err := range wire.Messages(series, "a series", 1) {
+	for f, err := range messages(series, "a series", 1) {
 		if err != nil {
 			return false
 		}
-		l, err := wire.WalkLabel(f.Bytes)
-		if err != nil || len(l.Value) == 0 || expected.Get(wire.String(l.Name)) != wire.String(l.Value) {
+		l, err := walkLabel(f.Bytes)
+		if err != nil || len(l.Value) == 0 || expected.Get(stringOf(l.Name)) != stringOf(l.Value) {
 			return false
 		}
 		found++
@@ -267,7 +256,7 @@ func (v *View) Testifies(series []byte) bool {
 
 // Testified reports whether a prompb.QueryResult has the witness as it should be.
 func (v *View) Testified(result []byte) bool {
-	for f, err := range wire.Messages(result, "a result", 1) {
+	for f, err := range messages(result, "a result", 1) {
 		if err == nil && v.Testifies(f.Bytes) {
 			return true
 		}

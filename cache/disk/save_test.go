@@ -1,4 +1,4 @@
-package saving
+package disk
 
 import (
 	"context"
@@ -15,10 +15,7 @@ import (
 
 // saverOf returns a saver of which write writes.
 func saverOf(grace time.Duration, write func(ctx context.Context, key string) (bool, error)) *Saver {
-	return New(Options{
-		Write: write, Drop: func(string) error { return nil }, Retry: time.Minute, Grace: grace,
-		Failed: func() {}, Logger: slog.New(slog.DiscardHandler),
-	})
+	return NewSaver(&Store{log: slog.New(slog.DiscardHandler)}, write, time.Minute, grace)
 }
 
 // TestCloseEnds: what is still to be written when the saver is closed is, but not without end:

@@ -1,6 +1,6 @@
-// Package wiretest makes answers of remote read for the tests of what reads them, and makes what
+// Package answertest makes answers of remote read for the tests of what reads them, and makes what
 // was read comparable.
-package wiretest
+package answertest
 
 import (
 	"bytes"

@@ -1,38 +1,25 @@
-// Package saving decides what of a cache goes to disk, and has it written behind the queries'
-// backs.
-//
-// Saver is told which selectors have changed and which files are of no use, and has them written
-// and removed, one at a time. Plan compares what is kept of a selector with what its files cover:
-// what a new file is to have, and which it replaces. Neither writes anything itself.
-//
-// Start with Saver.
-package saving
+package disk
 
 import (
 	"context"
-	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// Options say what a Saver does. None may be missing.
-type Options struct {
-	// Write writes what is kept of a selector and not on disk yet, and reports whether there was
-	// anything. When ctx ends there was not.
-	Write func(ctx context.Context, key string) (wrote bool, err error)
-	Drop  func(key string) error // removes what is on disk of a selector
-	Retry time.Duration          // how long to wait after a failure
-	Grace time.Duration          // for what is still to be written when the saver is closed
-	// Failed is called for each write that fails.
-	Failed func()
-	Logger *slog.Logger
-}
+	"github.com/promwarp/promwarp/cache/tile"
+)
 
 // Saver writes to disk what is kept of selectors, which it knows by their keys. When writing
 // fails, because the disk is full say, it tries again from time to time. A nil Saver does nothing.
 type Saver struct {
-	o       Options
+	store *Store
+	// write writes what is kept of a selector and not on disk yet, and reports whether there was
+	// anything. When ctx ends there was not.
+	write func(ctx context.Context, key string) (wrote bool, err error)
+	retry time.Duration // how long to wait after a failure
+	grace time.Duration // for what is still to be written when the saver is closed
+
 	failing atomic.Bool // whether the last write failed
 	wake    chan struct{}
 	closing context.Context
@@ -46,9 +33,11 @@ type Saver struct {
 	useless map[string]bool // to be removed
 }
 
-// New returns a saver, which must be closed.
-func New(o Options) *Saver {
-	s := &Saver{o: o, dirty: map[string]bool{}, useless: map[string]bool{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+// NewSaver returns a saver, which must be closed. A failure is followed by a wait, retry; grace is for what
+// is still to be written when it is closed.
+func NewSaver(store *Store, write func(ctx context.Context, key string) (wrote bool, err error), retry, grace time.Duration) *Saver {
+	s := &Saver{store: store, write: write, retry: retry, grace: grace, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s.dirty, s.useless = map[string]bool{}, map[string]bool{}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.ending, s.end = context.WithCancel(context.Background())
 	go s.run()
@@ -59,7 +48,7 @@ func New(o Options) *Saver {
 // is begun, and what is being written is left.
 func (s *Saver) Close() {
 	s.close()
-	late := time.AfterFunc(s.o.Grace, s.end)
+	late := time.AfterFunc(s.grace, s.end)
 	<-s.done
 	late.Stop()
 	s.end()
@@ -115,7 +104,7 @@ func (s *Saver) run() {
 		wake, again := s.wake, (<-chan time.Time)(nil)
 		ok := s.work()
 		if !ok {
-			wake, again = nil, time.After(s.o.Retry) // while writing fails only time helps
+			wake, again = nil, time.After(s.retry) // while writing fails only time helps
 		}
 		select {
 		case <-wake:
@@ -125,7 +114,7 @@ func (s *Saver) run() {
 				s.work()
 			}
 			if n := s.Left(); s.ending.Err() != nil && n > 0 {
-				s.o.Logger.Warn("Not all that is cached was written to cache.path before the end; the rest is fetched again after a restart", "selectors", n)
+				s.store.log.Warn("Not all that is cached was written to cache.path before the end; the rest is fetched again after a restart", "selectors", n)
 			}
 			return
 		}
@@ -156,28 +145,64 @@ func (s *Saver) work() bool {
 			return true
 		}
 		if useless {
-			if err := s.o.Drop(key); err != nil {
-				s.o.Logger.Error("Could not remove cached samples that are of no use from disk", "err", err)
+			if err := s.store.Drop(key); err != nil {
+				s.store.log.Error("Could not remove cached samples that are of no use from disk", "err", err)
 			}
 			s.mu.Lock()
 			delete(s.useless, key)
 			s.mu.Unlock()
 			continue
 		}
-		wrote, err := s.o.Write(s.ending, key)
+		wrote, err := s.write(s.ending, key)
 		switch {
 		case s.ending.Err() != nil && !wrote:
 			s.Save(key)
 		case err != nil:
-			s.o.Failed()
 			if !s.failing.Swap(true) {
-				s.o.Logger.Error("Cannot write to cache.path; samples are cached in memory only until that works again", "err", err)
+				s.store.log.Error("Cannot write to cache.path; samples are cached in memory only until that works again", "err", err)
 			}
 			s.Save(key)
 			return false
 		case wrote && s.failing.Swap(false):
-			s.o.Logger.Info("Writing to cache.path works again")
+			s.store.log.Info("Writing to cache.path works again")
 		}
 	}
 	return true
+}
+
+// Plan returns what of covered, a selection of so many bytes, a new file is to have, and which files,
+// by number, it takes the place of. That is what is not in files, or not as new, as far as these may
+// answer at m, and what the newest of the files have as long as they are not much larger: so there are
+// few files, and nothing is written more often than their number.
+func Plan(covered tile.Coverage, bytes int64, m tile.Moment, files []*File) (written tile.Coverage, replaces []uint64) {
+	missing := covered
+	for _, f := range files {
+		for _, s := range f.Covered.Usable(m) {
+			// What was kept at the same time or before is there.
+			for _, k := range missing.Within(s.Span) {
+				if k.At <= s.At {
+					missing = missing.Without(k.Span)
+				}
+			}
+		}
+	}
+	size := float64(bytes) * float64(missing.Tiles(m.Tile)) / float64(max(1, covered.Tiles(m.Tile)))
+	spans := missing.All()
+	for _, f := range slices.Backward(files) {
+		old := f.Covered.Usable(m)
+		// All of it must be kept, as new as it is there.
+		lost := func(s tile.Stretch) bool { return len(covered.Since(s.At).Missing(s.Span)) > 0 }
+		if len(spans) == 0 || float64(f.Size()) > 2*size || slices.ContainsFunc(old, lost) {
+			break
+		}
+		replaces = append(replaces, f.Seq)
+		for _, s := range old {
+			spans = spans.With(s.Span, 0)
+		}
+		size += float64(f.Size())
+	}
+	for _, s := range spans {
+		written = append(written, covered.Revised(0).Within(s.Span)...)
+	}
+	return written, replaces
 }

@@ -1,7 +1,4 @@
-// Package secrets takes the secrets of a store's configuration out of texts that the store sent.
-//
-// Of makes a Secrets from an entry of remote_read; Line makes a text fit for a message.
-package secrets
+package remoteread
 
 import (
 	"encoding/base64"
@@ -14,69 +11,69 @@ import (
 
 	"github.com/prometheus/prometheus/config"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
+	"github.com/promwarp/promwarp/remoteread/answer"
 )
 
-// Secrets makes texts of a store fit for messages.
-type Secrets struct{ replacer *strings.Replacer }
+// secrets makes texts of a store fit for messages.
+type secrets struct{ replacer *strings.Replacer }
 
 // sensitiveHeader matches names of headers that hold credentials. Others, such
 // as a tenant's name, help in a message.
 var sensitiveHeader = regexp.MustCompile("(?i)auth|key|token|secret|password|cookie")
 
-// Of collects the secrets of a configuration that a store, or a page that shows the request, may
+// secretsOf collects the secrets of a configuration that a store, or a page that shows the request, may
 // repeat.
-func Of(cfg *config.RemoteReadConfig) *Secrets {
-	var secrets []string
+func secretsOf(cfg *config.RemoteReadConfig) *secrets {
+	var found []string
 	pair := func(user, password string) {
-		secrets = append(secrets, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+		found = append(found, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 	}
 	if u := cfg.URL.User; u != nil {
 		password, _ := u.Password()
 		pair(u.Username(), password)
-		secrets = append(secrets, url.QueryEscape(password), url.PathEscape(password))
+		found = append(found, url.QueryEscape(password), url.PathEscape(password))
 	}
 	for _, vs := range cfg.URL.Query() {
-		secrets = append(secrets, vs...)
+		found = append(found, vs...)
 	}
 	for name, v := range cfg.Headers {
 		if sensitiveHeader.MatchString(name) {
-			secrets = append(secrets, v)
+			found = append(found, v)
 		}
 	}
 	h := cfg.HTTPClientConfig
-	secrets = append(secrets, string(h.BearerToken))
+	found = append(found, string(h.BearerToken))
 	if h.BasicAuth != nil {
 		pair(h.BasicAuth.Username, string(h.BasicAuth.Password))
 	}
 	if h.Authorization != nil {
-		secrets = append(secrets, string(h.Authorization.Credentials))
+		found = append(found, string(h.Authorization.Credentials))
 	}
 	if h.OAuth2 != nil {
-		secrets = append(secrets, string(h.OAuth2.ClientSecret))
+		found = append(found, string(h.OAuth2.ClientSecret))
 	}
 	if h.HTTPHeaders != nil {
 		for _, v := range h.HTTPHeaders.Headers {
 			for _, s := range v.Secrets {
-				secrets = append(secrets, string(s))
+				found = append(found, string(s))
 			}
 		}
 	}
 	// Short strings would hit by chance, and taking them out would spell them.
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 })
+	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < 4 })
 	// The replacer takes the first that fits, so longer ones go first.
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(found, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
-	for _, s := range slices.Compact(secrets) {
+	for _, s := range slices.Compact(found) {
 		pairs = append(pairs, s, "<secret>")
 	}
-	return &Secrets{strings.NewReplacer(pairs...)}
+	return &secrets{strings.NewReplacer(pairs...)}
 }
 
-// Line is the first line of b that is not empty, without secrets and at most
-// wire.MaxLine bytes long. A page of HTML is only said to be one: its first line
+// line is the first line of b that is not empty, without secrets and at most
+// answer.MaxLine bytes long. A page of HTML is only said to be one: its first line
 // never says anything.
-func (r *Secrets) Line(b []byte) string {
+func (r *secrets) line(b []byte) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 		text = strings.TrimSpace(text[:i])
@@ -90,10 +87,10 @@ func (r *Secrets) Line(b []byte) string {
 		}
 		return c
 	}, r.replacer.Replace(text))
-	if len(text) <= wire.MaxLine {
+	if len(text) <= answer.MaxLine {
 		return text
 	}
-	text = text[:wire.MaxLine-len("…")]
+	text = text[:answer.MaxLine-len("…")]
 	for len(text) > 0 && !utf8.ValidString(text) {
 		text = text[:len(text)-1]
 	}
