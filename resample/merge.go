@@ -7,7 +7,6 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 // openGroup is a group of which not all series are merged.
@@ -50,13 +49,13 @@ func (c *computing) merge(from, to int) error {
 	}
 	each := max(mergeBuckets, (c.Grid.N()+4*c.run.workers-1)/(4*c.run.workers))
 	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(_, k int) bool {
-		lo, hi, one := int32(k*each), int32(min((k+1)*each, c.Grid.N())), newOneValue()
+		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(it, lo, hi, one)
+			c.mergeRange(it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
-	c.work.merge.Add(int64(time.Since(began)))
+	c.work.merge += time.Since(began)
 	return c.failed()
 }
 
@@ -103,26 +102,8 @@ func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) er
 	return c.budget.Charge(bytes)
 }
 
-// oneValue makes the state of a run of one value, which is aggregated again.
-type oneValue struct {
-	runs   aggregate.Runs
-	states []aggregate.State
-	memory aggregate.Memory
-}
-
-func newOneValue() *oneValue {
-	return &oneValue{runs: aggregate.Runs{Times: []int64{0}, Runs: []bucket.Run{{End: 1}}, Grid: &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}}}
-}
-
-// state is the state of a list of one value, until the next call.
-func (o *oneValue) state(contents *aggregate.Contents, value []float64) *aggregate.State {
-	o.runs.Values = value
-	o.states = contents.Make(o.states, &o.runs, &o.memory)
-	return &o.states[0]
-}
-
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
-func (c *computing) mergeRange(it *item, lo, hi int32, one *oneValue) {
+func (c *computing) mergeRange(it *item, lo, hi int32) {
 	g := c.open[it.group]
 	for s := range it.columns {
 		col, contents := &it.columns[s], c.contentsOf(s)
@@ -130,13 +111,7 @@ func (c *computing) mergeRange(it *item, lo, hi int32, one *oneValue) {
 		k := sort.Search(len(col.buckets), func(k int) bool { return col.buckets[k] >= lo })
 		for ; k < len(col.buckets) && col.buckets[k] < hi; k++ {
 			at := int(col.buckets[k])
-			to := &g.states[s][at]
-			var from *aggregate.State
-			if c.Reaggregate != nil {
-				from = one.state(&contents, col.memory.Values[k:k+1])
-			} else {
-				from = &col.states[k]
-			}
+			to, from := &g.states[s][at], &col.states[k]
 			if to.N == 0 {
 				contents.Keep(to, from, g.own[s][at*size:(at+1)*size])
 			} else {

@@ -6,89 +6,83 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// worker is scratch memory of a goroutine.
+// worker is scratch memory of a goroutine, and what it has done.
 type worker struct {
-	samples decode.Buffer
-	parts   []decode.Part // of samples: a series each
-	times   []int64       // of a series, those of the plan's time
+	reader  column.Reader
+	floats  decode.Buffer     // of a series that has histograms, too
+	chunks  []selection.Chunk // that floats was read from
+	joined  []int64           // times of a retained column
+	times   []int64           // of a series, those of the plan's time
 	values  []float64
-	floats  []selection.Chunk // of series that have others, too
 	diffs   []float64
 	runs    aggregate.Runs // that were cut last
 	block   aggregate.Runs // some of them
+	ones    aggregate.Runs // of one value each
+	results []float64      // that are aggregated again
 	states  []aggregate.State
 	memory  aggregate.Memory // of states
 	slab    slab             // that rows of the result are cut from
+	work    counters
 }
 
-// do decodes and aggregates the series of some items: the values of each become rows of the result
-// if its group has no other, or else states of the item.
-func (w *worker) do(c *computing, items []item) error {
+// do decodes and aggregates the series of an item: its values become rows of the result if its group
+// has no other, or else states of the item.
+func (w *worker) do(c *computing, it *item) error {
 	began := time.Now()
-	if err := w.read(c, items); err != nil {
+	if err := w.read(c, it); err != nil {
 		return err
 	}
 	decoded := time.Now()
-	runs := 0
-	for i := range items {
-		w.choose(c, &w.parts[i])
-		n := 0
-		var err error
-		if c.alone(items[i].group) {
-			n, err = w.rows(c, &items[i])
-		} else {
-			n, err = w.columns(c, &items[i])
-		}
-		if err != nil {
-			return err
-		}
-		runs += n
+	aggregated := w.columns
+	if c.alone(it.group) {
+		aggregated = w.rows
 	}
-	c.work.decode.Add(int64(decoded.Sub(began)))
-	c.work.aggregate.Add(int64(time.Since(decoded)))
-	c.work.series.Add(int64(len(items)))
-	c.work.runs.Add(int64(runs))
-	return nil
-}
-
-// read decodes the samples of some items' series.
-func (w *worker) read(c *computing, items []item) error {
-	w.parts, w.floats = w.parts[:0], w.floats[:0]
-	for i := range items {
-		chunks := items[i].chunks
-		if !c.sel.OnlyFloats() {
-			first := len(w.floats)
-			for _, ch := range chunks {
-				if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
-					w.floats = append(w.floats, ch)
-				} else {
-					c.work.histograms.Store(true)
-				}
-			}
-			chunks = w.floats[first:]
-		}
-		w.parts = append(w.parts, decode.Part{Series: items[i].series, Chunks: chunks})
-	}
-	w.samples.Reset()
-	stats, err := w.samples.ReadAll(c.sel, w.parts, true)
-	c.work.chunks.Add(int64(stats.Chunks))
-	c.work.samples.Add(stats.Samples)
-	c.work.bytes.Add(stats.Bytes)
+	n, err := aggregated(c, it)
+	w.work.decode += decoded.Sub(began)
+	w.work.aggregate += time.Since(decoded)
+	w.work.series++
+	w.work.runs += int64(n)
 	return err
 }
 
-// choose makes the samples of a part that are of the plan's time those that are aggregated next.
-func (w *worker) choose(c *computing, p *decode.Part) {
-	ts, vs := w.samples.Times[p.First:p.End], w.samples.Values[p.First:p.End]
+// read has the samples of an item's series that are of the plan's time be those that are aggregated next.
+func (w *worker) read(c *computing, it *item) error {
+	var ts []int64
+	var vs []float64
+	if c.sel.OnlyFloats() {
+		in, err := w.reader.Load(&c.reads, it.series)
+		if err != nil {
+			return err
+		}
+		ts, vs = in.Times.Join(in.Times.Own, &w.joined), in.Values
+	} else {
+		w.chunks = w.chunks[:0]
+		for _, ch := range it.chunks {
+			if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
+				w.chunks = append(w.chunks, ch)
+			} else {
+				w.work.histograms = true
+			}
+		}
+		w.floats.Reset()
+		stats, err := w.floats.Read(c.sel, it.series, w.chunks, true)
+		w.reader.Stats.Add(stats)
+		if err != nil {
+			return err
+		}
+		ts, vs = w.floats.Times, w.floats.Values
+	}
 	lo, _ := slices.BinarySearch(ts, c.from)
 	hi, _ := slices.BinarySearch(ts, c.to)
 	w.times, w.values = ts[lo:hi], vs[lo:hi]
+	return nil
 }
 
 // of returns the times and values that a source has of the series.
@@ -205,32 +199,41 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		w.cut(c, i)
-		runs := w.runs.Runs
-		n += len(runs)
+		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
-			col := &it.columns[i]
-			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
-			col.setBuckets(runs)
+			it.columns[i].make(s.Contents, &w.runs, w.runs.Runs)
 			continue
 		}
 		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
 		for _, a := range s.Outputs {
-			it.columns[a].again(c, a, runs, w.states)
+			of := &c.Aggregates[a]
+			of.Results(w.states, of.Q, w.again(len(w.states)))
+			it.columns[a].make(c.contentsOf(a), &w.ones, w.runs.Runs)
 		}
 	}
 	return n, nil
 }
 
-func (col *columnStates) setBuckets(runs []bucket.Run) {
+// make makes the states of runs, which are of the buckets that others have.
+func (col *columnStates) make(contents aggregate.Contents, in *aggregate.Runs, buckets []bucket.Run) {
+	col.states = contents.Make(col.states, in, &col.memory)
 	col.buckets = col.buckets[:0]
-	for _, run := range runs {
+	for _, run := range buckets {
 		col.buckets = append(col.buckets, run.Bucket)
 	}
 }
 
-// again puts the values of aggregate a, one a run, into the column, to be aggregated again.
-func (col *columnStates) again(c *computing, a int, runs []bucket.Run, of []aggregate.State) {
-	col.setBuckets(runs)
-	col.memory.Values = slices.Grow(col.memory.Values[:0], len(runs))[:len(runs)]
-	c.Aggregates[a].Results(of, c.Aggregates[a].Q, col.memory.Values)
+// again makes the ones runs of n values, each at time 0 of a bucket of its own, and returns the values,
+// which are still to be set.
+func (w *worker) again(n int) []float64 {
+	w.results = slices.Grow(w.results[:0], n)[:n]
+	for k := len(w.ones.Runs); k < n; k++ {
+		w.ones.Times = append(w.ones.Times, 0)
+		w.ones.Runs = append(w.ones.Runs, bucket.Run{First: int32(k), End: int32(k + 1)})
+	}
+	w.ones.Runs, w.ones.Values = w.ones.Runs[:n], w.results
+	w.ones.Grid = oneBucket
+	return w.results
 }
+
+var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
