@@ -19,10 +19,13 @@ type worker struct {
 	floats  decode.Buffer     // of a series that has histograms, too
 	chunks  []selection.Chunk // that floats was read from
 	joined  []int64           // times of a retained column
+	shared  sharedTimes       // those of the series before
+	same    bool              // this series has the same
 	times   []int64           // of a series, those of the plan's time
 	values  []float64
 	diffs   []float64
-	runs    aggregate.Runs // that were cut last
+	runs    aggregate.Runs // that were cut last,
+	ofDiffs bool           // of differences
 	block   aggregate.Runs // some of them
 	ones    aggregate.Runs // of one value each
 	results []float64      // that are aggregated again
@@ -30,6 +33,12 @@ type worker struct {
 	memory  aggregate.Memory // of states
 	slab    slab             // that rows of the result are cut from
 	work    counters
+}
+
+// sharedTimes are times of a retained column that other series have, too.
+type sharedTimes struct {
+	column.Place
+	n int
 }
 
 // do decodes and aggregates the series of an item: its values become rows of the result if its group
@@ -56,10 +65,17 @@ func (w *worker) do(c *computing, it *item) error {
 func (w *worker) read(c *computing, it *item) error {
 	var ts []int64
 	var vs []float64
+	w.same = false
 	if c.sel.OnlyFloats() {
 		in, err := w.reader.Load(&c.reads, it.series)
 		if err != nil {
 			return err
+		}
+		shared := sharedTimes{in.Times.Place(), in.Times.Known}
+		w.same = shared == w.shared && in.Times.Len() == len(w.times) && len(in.Times.Own) == 0
+		if w.shared = shared; w.same {
+			w.values = in.Values
+			return nil
 		}
 		ts, vs = in.Times.Join(in.Times.Own, &w.joined), in.Values
 	} else {
@@ -95,14 +111,17 @@ func (w *worker) of(s *Source) (ts []int64, vs []float64) {
 	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
 }
 
-// cut finds the runs of the series in source i. Those of the source before it may be the same.
+// cut finds the runs of the series in source i. Those of the source before it may be the same, and those
+// of a series before that has the same times.
 func (w *worker) cut(c *computing, i int) {
 	s := &c.Sources[i]
 	if i > 0 && c.Sources[i-1].Differences == s.Differences {
 		return
 	}
 	w.runs.Times, w.runs.Values = w.of(s)
-	w.runs.Runs, w.runs.Grid = c.Grid.CountUniqs(w.runs.Times, w.runs.Runs[:0]), c.Grid
+	if !w.same || w.ofDiffs != s.Differences {
+		w.runs.Runs, w.runs.Grid, w.ofDiffs = c.Grid.CountUniqs(w.runs.Times, w.runs.Runs[:0]), c.Grid, s.Differences
+	}
 }
 
 // runBlock is the number of runs whose states stay in a core's first cache until the results are

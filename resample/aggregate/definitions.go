@@ -153,10 +153,11 @@ func (s *State) distinct() float64 {
 func Differences(vs, out []float64) []float64 {
 	out = out[:max(0, len(vs)-1)]
 	for i := range out {
-		out[i] = vs[i+1] - vs[i]
-		if vs[i+1] < vs[i] {
-			out[i] = vs[i+1]
+		before := math.Float64bits(vs[i])
+		if vs[i+1] < vs[i] { // of integers the compiler makes no branch, which may not be foreseen
+			before = 0
 		}
+		out[i] = vs[i+1] - math.Float64frombits(before)
 	}
 	return out
 }

@@ -61,8 +61,10 @@ func sumsOf(states []State, in *Runs, m *Memory) {
 		common := m.abreast(in.Values, together)
 		for i := range together {
 			s, vs := &states[first+i], in.values(first+i)
-			s.Sum, s.C = m.side.Of(0, i)
-			if s.Sum, s.C = exact.Accumulate(vs[common:], s.Sum, s.C); !finite(s.Sum) || !finite(s.C) {
+			if s.Sum, s.C = m.side.Of(0, i); common < len(vs) {
+				s.Sum, s.C = exact.Accumulate(vs[common:], s.Sum, s.C)
+			}
+			if !finite(s.Sum) || !finite(s.C) {
 				if s.Sum, s.C = exact.Accumulate(vs, 0, 0); !finite(s.Sum) {
 					s.C = exact.Mean(vs)
 				}
