@@ -134,7 +134,7 @@ type item struct {
 type columnStates struct {
 	buckets []int32
 	states  []aggregate.State
-	memory  aggregate.Memory // that states refer to
+	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
 }
 
 // ownBytes is the memory of the workers for what definitions have of their own.
@@ -163,9 +163,9 @@ func (r *run) slots() int {
 func (r *run) itemBytes(samples int64) (n int64) {
 	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {
-		samples = runs // a value each
+		return 12 * runs * int64(r.slots()) // a bucket and a value each
 	}
-	for s := range r.slots() {
+	for s := range r.Sources {
 		contents := r.contentsOf(s)
 		n += runs*(stateBytes+8*int64(contents.OwnSize())) + samples*valueBytes(contents)
 	}

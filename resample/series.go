@@ -28,7 +28,6 @@ type worker struct {
 	ofDiffs bool           // of differences
 	block   aggregate.Runs // some of them
 	ones    aggregate.Runs // of one value each
-	results []float64      // that are aggregated again
 	states  []aggregate.State
 	memory  aggregate.Memory // of states
 	slab    slab             // that rows of the result are cut from
@@ -139,14 +138,8 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 			continue
 		}
 		n += len(runs)
-		if err := c.make(&w.slab, rows, s.Outputs, len(runs)); err != nil {
+		if err := c.make(&w.slab, rows, s.Outputs, c.bucketsOf(runs)); err != nil {
 			return n, err
-		}
-		if len(runs) < c.Grid.N() {
-			buckets := rows[s.Outputs[0]].Buckets
-			for k, run := range runs {
-				buckets[k] = run.Bucket
-			}
 		}
 		block := &w.block
 		*block = w.runs
@@ -189,21 +182,18 @@ func (s *slab) cut(n int) []float64 {
 	return out
 }
 
-// make makes room for n values in some of the rows, which share their buckets. Those of all buckets
-// are there already.
-func (r *run) make(s *slab, rows []Row, which []int, n int) error {
+// make makes room for the values of buckets in some of the rows, which share these.
+func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
+	n := len(buckets)
 	if err := r.hold(n * len(which)); err != nil {
 		return err
 	}
-	bytes, buckets := rowBytes(n)*int64(len(which)), r.result.whole
-	if n < r.Grid.N() {
+	bytes := rowBytes(n) * int64(len(which))
+	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
 	if err := r.budget.Charge(bytes); err != nil {
 		return err
-	}
-	if n < r.Grid.N() {
-		buckets = make([]int32, n)
 	}
 	values := s.cut(n * len(which))
 	for i, a := range which {
@@ -220,39 +210,43 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		w.cut(c, i)
 		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
-			it.columns[i].make(s.Contents, &w.runs, w.runs.Runs)
+			col := &it.columns[i]
+			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
+			col.buckets = c.bucketsOf(w.runs.Runs)
 			continue
 		}
 		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
 		for _, a := range s.Outputs {
-			of := &c.Aggregates[a]
-			of.Results(w.states, of.Q, w.again(len(w.states)))
-			it.columns[a].make(c.contentsOf(a), &w.ones, w.runs.Runs)
+			of, col := &c.Aggregates[a], &it.columns[a]
+			col.memory.Values = slices.Grow(col.memory.Values[:0], len(w.states))[:len(w.states)]
+			of.Results(w.states, of.Q, col.memory.Values)
+			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}
 	return n, nil
 }
 
-// make makes the states of runs, which are of the buckets that others have.
-func (col *columnStates) make(contents aggregate.Contents, in *aggregate.Runs, buckets []bucket.Run) {
-	col.states = contents.Make(col.states, in, &col.memory)
-	col.buckets = col.buckets[:0]
-	for _, run := range buckets {
-		col.buckets = append(col.buckets, run.Bucket)
+// bucketsOf returns the buckets of runs, which rows share where they are all.
+func (r *run) bucketsOf(runs []bucket.Run) []int32 {
+	if len(runs) == r.Grid.N() {
+		return r.result.whole
 	}
+	buckets := make([]int32, len(runs))
+	for k, run := range runs {
+		buckets[k] = run.Bucket
+	}
+	return buckets
 }
 
-// again makes the ones runs of n values, each at time 0 of a bucket of its own, and returns the values,
-// which are still to be set.
-func (w *worker) again(n int) []float64 {
-	w.results = slices.Grow(w.results[:0], n)[:n]
+// again makes states of values that are aggregated again: each is a run at time 0 of a bucket of its own.
+func (w *worker) again(contents *aggregate.Contents, values []float64) []aggregate.State {
+	n := len(values)
 	for k := len(w.ones.Runs); k < n; k++ {
 		w.ones.Times = append(w.ones.Times, 0)
 		w.ones.Runs = append(w.ones.Runs, bucket.Run{First: int32(k), End: int32(k + 1)})
 	}
-	w.ones.Runs, w.ones.Values = w.ones.Runs[:n], w.results
-	w.ones.Grid = oneBucket
-	return w.results
+	w.states = contents.Make(w.states, &aggregate.Runs{Times: w.ones.Times, Values: values, Runs: w.ones.Runs[:n], Grid: oneBucket}, &w.memory)
+	return w.states
 }
 
 var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}

@@ -27,17 +27,17 @@ import (
 // State is what is known of the samples of a bucket. Only the fields of the parts that it was
 // made with mean something.
 type State struct {
-	N                int64   // Count
-	Sum, C           float64 // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
-	Mean             float64 // Mean
-	Min, Max         float64 // Extremes: NaN where all values are
-	First, Last      float64 // Ends
-	FirstAt, LastAt  int64   // Ends: ms
-	Squares          float64 // Squares: squared distances from the mean, added up
-	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms; see areaOf
-	Values           []float64
+	N                int64     // Count
 	sorted           bool      // Values are in order, NaN first
 	grouped          bool      // see Contents.Begin
+	Sum, C           float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
+	Mean             float64   // Mean
+	Min, Max         float64   // Extremes: NaN where all values are
+	First, Last      float64   // Ends
+	FirstAt, LastAt  int64     // Ends: ms
+	Squares          float64   // Squares: squared distances from the mean, added up
+	Area, AreaC, Lap float64   // Weighted: values times the ms that they held, and those ms; see areasOf
+	Values           []float64 // Values
 	Times            []int64   // Times: ms, of each of Values
 	Own              []float64 // see Own
 }
