@@ -182,7 +182,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	o := api.Options{
 		Engine: g.eval.Engine,
 		Resample: resample.New(resample.Options{
-			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn, Accelerator: gpus,
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Columns: g.eval.Engine.Columns(), Turn: g.eval.Turn, Accelerator: gpus,
 		}),
 		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
 		Queryable: g.reads.All,
