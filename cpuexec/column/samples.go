@@ -101,14 +101,23 @@ func (in *Samples) append(tail Samples, scratch *[]float64) {
 	in.Values = *scratch
 }
 
-// Resets appends the samples that are less than the one before, as indices, to out;
-// the first may be, too, of which no window has the one before.
-func (in *Samples) Resets(out []int32) []int32 {
+// Resets appends the samples that are less than the one before, as indices, to out: all that have it
+// in one of the windows lo[k] to hi[k], the end excluded, which never fall, and maybe others.
+func (in *Samples) Resets(lo, hi, out []int32) []int32 {
 	known := in.Times.Known
 	if in.column != nil {
 		out = in.column.resets.between(in.lo, in.lo+known, out, in.column.findResets)
 	}
-	return findResets(in.Values, known, out)
+	for k := 0; k < len(hi); {
+		first, end := int(lo[k]), hi[k]
+		for k++; k < len(hi) && lo[k] <= end; k++ {
+			end = hi[k]
+		}
+		if int(end) > known {
+			out = findResets(in.Values[:end], max(first+1, known), out)
+		}
+	}
+	return out
 }
 
 // findResets appends the indices, at least from, of the samples that are less

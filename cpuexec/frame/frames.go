@@ -53,11 +53,15 @@ func (f *Frames) Over(t column.Times, single *Frame) *Frame {
 	return fr
 }
 
+// searchedPerStep is how many samples a step has at most where those of another series are compared
+// with them: of more it takes less to find the windows.
+const searchedPerStep = 16
+
 // known returns the frame that series with times t share, or nil if they have
 // none. It looks for another series that was decoded as long as that has been worth it.
 func (f *Frames) known(t column.Times) *Frame {
 	misses := f.misses.Load()
-	if !t.Several() || t.Known == 0 && misses > 64 && f.hits.Load() < misses {
+	if !t.Several() || t.Known == 0 && (misses > 64 && f.hits.Load() < misses || len(t.Own) > searchedPerStep*f.Span.Grid.Steps) {
 		return nil
 	}
 	key := timesKey{place: t.Place(), shared: t.Known, own: len(t.Own)}

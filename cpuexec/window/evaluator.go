@@ -136,10 +136,10 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 	return nil
 }
 
-// resets returns the samples that are less than the one before, as indices. The memory is
+// resets returns the samples in windows that are less than the one before, as indices. The memory is
 // the evaluator's.
 func (s *Evaluator) resets() []int32 {
-	s.indices = s.in.Resets(s.indices[:0])
+	s.indices = s.in.Resets(s.fr.Lo, s.fr.Hi, s.indices[:0])
 	return s.indices
 }
 
