@@ -163,8 +163,8 @@ func (s *scraper) time(k int64) int64 {
 	return t
 }
 
-// until appends to found the scrapes before a time that were not yet returned.
-func (s *scraper) until(end int64, found []scrape) []scrape {
+// until returns the scrapes before a time that were not yet returned.
+func (s *scraper) until(end int64) (found []scrape) {
 	for t := s.time(s.k); t < end; t = s.time(s.k) {
 		s.k++
 		load := 1 + 0.6*math.Sin(2*math.Pi*(float64(t%86_400_000)/86_400_000+s.phase))

@@ -41,9 +41,8 @@ func small(hours int) Options { return options(hours, 8) }
 
 // next emits all samples before until that were not generated yet.
 func (g *Generator) next(until int64, to emit) error {
-	w := worker{Generator: g}
 	for _, target := range g.targets {
-		if err := w.window(target, until, to); err != nil {
+		if err := g.window(target, until, to); err != nil {
 			return err
 		}
 	}
@@ -209,7 +208,7 @@ func TestHistogramBucketsAscend(t *testing.T) {
 	s := scraper{first: start, last: start, interval: 15_000, resets: true, outages: newOutages(1, 1, start), incidents: newIncidents(1, 1, start)}
 	var below []float64
 	emitted := 0
-	require.NoError(t, h.window(s.until(start+24*3_600_000, nil), &buffer{}, func(_ *series, _ []int64, v []float64) error {
+	require.NoError(t, h.window(s.until(start+24*3_600_000), func(_ *series, _ []int64, v []float64) error {
 		if emitted == 0 {
 			below = append(below, v...)
 		} else if emitted != len(bounds) { // not the sum

@@ -24,19 +24,34 @@ const noAnswer = flagDown | flagRemoved | flagLost
 var staleMarker = math.Float64frombits(value.StaleNaN)
 
 // window implements exposed.
-func (f *family) window(found []scrape, b *buffer, to emit) error {
+func (f *family) window(found []scrape, to emit) error {
+	var times []int64
+	values := make([][]float64, len(f.series))
 	for _, s := range found {
-		switch {
-		case s.flags&f.absent == 0:
-			if s.flags == flagReset && f.restart != nil {
-				f.restart()
+		isThere := s.flags&f.absent == 0
+		if !isThere && s.flags&flagFirst == 0 {
+			continue
+		}
+		if s.flags == flagReset && f.restart != nil {
+			f.restart()
+		}
+		times = append(times, s.t)
+		for i := range values {
+			value := staleMarker
+			if isThere {
+				value = f.value(s, i)
 			}
-			b.add(s.t, len(f.series), func(i int) float64 { return f.value(s, i) })
-		case s.flags&flagFirst != 0:
-			b.add(s.t, len(f.series), func(int) float64 { return staleMarker })
+			values[i] = append(values[i], value)
 		}
 	}
-	return b.flush(f.series, to)
+	for i, s := range f.series {
+		if len(times) > 0 {
+			if err := to(s, times, values[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // metric is a family of one series.
@@ -210,14 +225,15 @@ func (p *podSlot) start() {
 }
 
 // window implements exposed. Pods live on while their kubelet does not answer.
-func (p *podSlot) window(found []scrape, b *buffer, to emit) error {
+func (p *podSlot) window(found []scrape, to emit) error {
+	var times []int64
+	var values []float64
 	for _, s := range found {
 		if p.pod != nil && s.t >= p.to {
-			b.add(s.t, 1, func(int) float64 { return staleMarker })
-			if err := b.flush(p.pod.series, to); err != nil {
+			if err := to(p.pod.series[0], append(times, s.t), append(values, staleMarker)); err != nil {
 				return err
 			}
-			p.pod = nil
+			times, values, p.pod = nil, nil, nil
 			p.plan(s.t)
 		}
 		if p.pod == nil {
@@ -227,18 +243,18 @@ func (p *podSlot) window(found []scrape, b *buffer, to emit) error {
 			p.start()
 		}
 		if s.flags&flagLost == 0 {
-			b.add(s.t, 1, func(i int) float64 { return p.pod.value(s, i) })
+			times, values = append(times, s.t), append(values, p.pod.value(s, 0))
 		}
 	}
-	if p.pod == nil {
+	if len(times) == 0 {
 		return nil
 	}
-	return b.flush(p.pod.series, to)
+	return to(p.pod.series[0], times, values)
 }
 
 // exposed is a part of what a target exposes.
 type exposed interface {
-	window(found []scrape, b *buffer, to emit) error
+	window(found []scrape, to emit) error
 }
 
 // target is one thing that is scraped, and what it exposes.
