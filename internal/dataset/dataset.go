@@ -150,6 +150,20 @@ type scraper struct {
 	incidents incidents
 }
 
+// newScraper returns what scrapes a target of instance i; what is random about it comes from r.
+func newScraper(o Options, r *rng, i int, interval int64) scraper {
+	first, job := o.Start+int64(r.float()*float64(interval)), jobs[i%len(jobs)]
+	return scraper{
+		first:     first,
+		last:      first - interval,
+		interval:  interval,
+		seed:      r.next(),
+		phase:     float64(job) / 40,
+		outages:   newOutages(o.Seed, i, o.Start),
+		incidents: newIncidents(o.Seed, job, o.Start),
+	}
+}
+
 // time is when scrape k happens.
 func (s *scraper) time(k int64) int64 {
 	t := s.first + k*s.interval

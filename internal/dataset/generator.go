@@ -111,25 +111,20 @@ func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, pr
 // advance appends the samples before until, on all cores, and commits those of each target.
 func (g *Generator) advance(ctx context.Context, to storage.Appendable, until int64) error {
 	var opening sync.Mutex // a block writer opens one appender at a time
-	var next atomic.Int64
 	cores, ctx := errgroup.WithContext(ctx)
-	for range runtime.GOMAXPROCS(0) {
+	cores.SetLimit(runtime.GOMAXPROCS(0))
+	for _, t := range g.targets {
 		cores.Go(func() error {
-			for n := int(next.Add(1)) - 1; n < len(g.targets); n = int(next.Add(1)) - 1 {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				opening.Lock()
-				app := to.Appender(ctx)
-				opening.Unlock()
-				if err := g.window(g.targets[n], until, appendTo(app)); err != nil {
-					return errors.Join(err, app.Rollback())
-				}
-				if err := app.Commit(); err != nil {
-					return err
-				}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			return nil
+			opening.Lock()
+			app := to.Appender(ctx)
+			opening.Unlock()
+			if err := g.window(t, until, app); err != nil {
+				return errors.Join(err, app.Rollback())
+			}
+			return app.Commit()
 		})
 	}
 	g.reached = max(g.reached, until)
@@ -145,30 +140,23 @@ type series struct {
 // emit takes samples of a series, in time order.
 type emit func(s *series, t []int64, v []float64) error
 
-// appendTo appends samples.
-func appendTo(app storage.Appender) emit {
-	return func(s *series, t []int64, v []float64) (err error) {
-		var ref storage.SeriesRef
-		for i := range t {
-			if ref, err = app.Append(ref, s.Labels, t[i], v[i]); err != nil {
-				return fmt.Errorf("append %s at %d ms: %w", s.Labels, t[i], err)
-			}
-		}
-		return nil
-	}
-}
-
-// window emits the samples of a target before until that were not yet generated.
-func (g *Generator) window(t *target, until int64, to emit) error {
+// window appends the samples of a target before until that were not yet generated.
+func (g *Generator) window(t *target, until int64, app storage.Appender) error {
 	found := t.until(until)
 	for _, e := range t.exposes {
-		if err := e.window(found, func(s *series, t []int64, v []float64) error {
+		if err := e.window(found, func(s *series, times []int64, values []float64) (err error) {
 			if !s.written {
 				s.written = true
 				g.series.Add(1)
 			}
-			g.samples.Add(int64(len(t)))
-			return to(s, g.delayed(s, t), v)
+			g.samples.Add(int64(len(times)))
+			var ref storage.SeriesRef
+			for i, t := range g.delayed(s, times) {
+				if ref, err = app.Append(ref, s.Labels, t, values[i]); err != nil {
+					return fmt.Errorf("append %s at %d ms: %w", s.Labels, t, err)
+				}
+			}
+			return nil
 		}); err != nil {
 			return err
 		}

@@ -301,21 +301,9 @@ func newInstance(o Options, i int) []*target {
 	name := func(metric, instance string, kv ...string) labels.Labels {
 		return labels.FromStrings(append([]string{model.MetricNameLabel, metric, "instance", instance, "job", jobName}, kv...)...)
 	}
-	newScraper := func(interval int64) scraper {
-		first := o.Start + int64(r.float()*float64(interval))
-		return scraper{
-			first:     first,
-			last:      first - interval,
-			interval:  interval,
-			seed:      r.next(),
-			phase:     float64(job) / 40,
-			outages:   newOutages(o.Seed, i, o.Start),
-			incidents: newIncidents(o.Seed, job, o.Start),
-		}
-	}
 	interval := o.Interval.Milliseconds()
 
-	app := &target{scraper: newScraper(interval)}
+	app := &target{scraper: newScraper(o, &r, i, interval)}
 	app.resets = true
 	at := host + ":8080"
 	app.exposes = append(app.exposes,
@@ -339,7 +327,7 @@ func newInstance(o Options, i int) []*target {
 	latencies = append(latencies, &series{Labels: name("http_request_duration_seconds_sum", at)}, &series{Labels: name("http_request_duration_seconds_count", at)})
 	app.exposes = append(app.exposes, histogram(latencies, rng(r.next()), rate, r.spread(0.01, 0.2)))
 
-	node := &target{scraper: newScraper(interval)}
+	node := &target{scraper: newScraper(o, &r, i, interval)}
 	if i%4 == 3 {
 		node.jitter = interval / 20
 	}
@@ -358,7 +346,7 @@ func newInstance(o Options, i int) []*target {
 		node.exposes = append(node.exposes, memory(name("node_memory_bytes", at, "type", m.name), rng(r.next()), level, level, 0.01))
 	}
 
-	kubelet := &target{scraper: newScraper(2 * interval)}
+	kubelet := &target{scraper: newScraper(o, &r, i, 2*interval)}
 	kubelet.jitter = interval / 20
 	kubelet.exposes = []exposed{newPodSlot(o.Seed, i, host, o.Start)}
 	return []*target{app, node, kubelet}
@@ -383,13 +371,11 @@ func gaugesPerInstance() int { return 2 * len(GaugeKinds) * len(gaugeBounds) }
 // newGauges returns the two targets of an instance that has gauges alone, always.
 func newGauges(o Options, i int) (targets []*target) {
 	r := newRNG(o.Seed, "gauges", i)
-	interval := o.Interval.Milliseconds()
 	for _, prefix := range []string{"gauge_", "late_gauge_"} {
-		first := o.Start + int64(r.float()*float64(interval))
-		t := &target{scraper: scraper{first: first, last: first - interval, interval: interval, seed: r.next(), incidents: newIncidents(o.Seed, 0, o.Start)}}
-		t.outages.to = math.MaxInt64
+		t := &target{scraper: newScraper(o, &r, i, o.Interval.Milliseconds())}
+		t.outages = outages{to: math.MaxInt64}
 		if prefix == "late_gauge_" {
-			t.jitter = interval / 20
+			t.jitter = t.interval / 20
 		}
 		for _, kind := range GaugeKinds {
 			for level, le := range gaugeBounds {
