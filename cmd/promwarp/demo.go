@@ -192,11 +192,7 @@ func compareDemo(ctx context.Context, data *demoData, set config.Settings, stdou
 		same = same && row.Verdict == compare.Same
 		rows = append(rows, row)
 	}
-	if err := reportComparison(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
-		return false, err
-	}
-	summarizeComparison(stdout, rows, terminal.StyleOf(stdout))
-	return same, nil
+	return same, reportComparison(stdout, rows, 0)
 }
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is

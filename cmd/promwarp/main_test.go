@@ -145,8 +145,7 @@ func TestReport(t *testing.T) {
 		{Query: "o", Prometheus: 10, First: 5, Repeated: 0.1, Verdict: compare.Same, Remembered: true},
 	}
 	var b bytes.Buffer
-	require.NoError(t, reportComparison(&b, rows, 80, false))
-	summarizeComparison(&b, rows, false)
+	require.NoError(t, reportComparison(&b, rows, 80))
 	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP          ANSWER        QUERY
 40.0        10.0   1.0       4.0×, 40.0×       same          sum( m)
 10.0        10.0   1.0       1.0×, 10.0×       DIFFERENT     m

@@ -150,6 +150,20 @@ type scraper struct {
 	incidents incidents
 }
 
+// newScraper returns what scrapes a target of instance i; what is random about it comes from r.
+func newScraper(o Options, r *rng, i int, interval int64) scraper {
+	first, job := o.Start+int64(r.float()*float64(interval)), jobs[i%len(jobs)]
+	return scraper{
+		first:     first,
+		last:      first - interval,
+		interval:  interval,
+		seed:      r.next(),
+		phase:     float64(job) / 40,
+		outages:   newOutages(o.Seed, i, o.Start),
+		incidents: newIncidents(o.Seed, job, o.Start),
+	}
+}
+
 // time is when scrape k happens.
 func (s *scraper) time(k int64) int64 {
 	t := s.first + k*s.interval
@@ -163,8 +177,8 @@ func (s *scraper) time(k int64) int64 {
 	return t
 }
 
-// until appends to found the scrapes before a time that were not yet returned.
-func (s *scraper) until(end int64, found []scrape) []scrape {
+// until returns the scrapes before a time that were not yet returned.
+func (s *scraper) until(end int64) (found []scrape) {
 	for t := s.time(s.k); t < end; t = s.time(s.k) {
 		s.k++
 		load := 1 + 0.6*math.Sin(2*math.Pi*(float64(t%86_400_000)/86_400_000+s.phase))

@@ -39,11 +39,21 @@ func options(hours, instances int) Options {
 
 func small(hours int) Options { return options(hours, 8) }
 
-// next emits all samples before until that were not generated yet.
-func (g *Generator) next(until int64, to emit) error {
-	w := worker{Generator: g}
+// collector is an appender that hands samples on; ref is 0 where those of a series begin.
+type collector struct {
+	storage.Appender // has no more than the method below
+	sample           func(ref storage.SeriesRef, l labels.Labels, t int64, v float64)
+}
+
+func (c collector) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	c.sample(ref, l, t, v)
+	return 1, nil
+}
+
+// next hands on all samples before until that were not generated yet.
+func (g *Generator) next(until int64, sample func(ref storage.SeriesRef, l labels.Labels, t int64, v float64)) error {
 	for _, target := range g.targets {
-		if err := w.window(target, until, to); err != nil {
+		if err := g.window(target, until, collector{sample: sample}); err != nil {
 			return err
 		}
 	}
@@ -56,14 +66,14 @@ func generate(t *testing.T, o Options, steps int64) (map[string][]sample, Stats)
 	g, err := New(o)
 	require.NoError(t, err)
 	got := map[string][]sample{}
+	key := ""
 	for i := int64(1); i <= steps; i++ {
 		until := o.Start + (o.End-o.Start)*i/steps
-		require.NoError(t, g.next(until, func(s *series, ts []int64, vs []float64) error {
-			key := s.Labels.String()
-			for j := range ts {
-				got[key] = append(got[key], sample{ts[j], math.Float64bits(vs[j])})
+		require.NoError(t, g.next(until, func(ref storage.SeriesRef, l labels.Labels, t int64, v float64) {
+			if ref == 0 {
+				key = l.String()
 			}
-			return nil
+			got[key] = append(got[key], sample{t, math.Float64bits(v)})
 		}))
 	}
 	return got, g.Stats()
@@ -75,13 +85,12 @@ func TestDigest(t *testing.T) {
 	g, err := New(o)
 	require.NoError(t, err)
 	h := fnv.New64a()
-	require.NoError(t, g.next(o.End, func(s *series, ts []int64, vs []float64) error {
-		text := []byte(s.Labels.String())
-		for i := range ts {
-			text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, uint64(ts[i])), math.Float64bits(vs[i]))
+	require.NoError(t, g.next(o.End, func(ref storage.SeriesRef, l labels.Labels, t int64, v float64) {
+		var text []byte
+		if ref == 0 {
+			text = []byte(l.String())
 		}
-		_, err := h.Write(text)
-		return err
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, uint64(t)), math.Float64bits(v)))
 	}))
 	require.Equal(t, "78f20cbe040cfe01", fmt.Sprintf("%x", h.Sum64()))
 }
@@ -209,7 +218,7 @@ func TestHistogramBucketsAscend(t *testing.T) {
 	s := scraper{first: start, last: start, interval: 15_000, resets: true, outages: newOutages(1, 1, start), incidents: newIncidents(1, 1, start)}
 	var below []float64
 	emitted := 0
-	require.NoError(t, h.window(s.until(start+24*3_600_000, nil), &buffer{}, func(_ *series, _ []int64, v []float64) error {
+	require.NoError(t, h.window(s.until(start+24*3_600_000), func(_ *series, _ []int64, v []float64) error {
 		if emitted == 0 {
 			below = append(below, v...)
 		} else if emitted != len(bounds) { // not the sum

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -110,26 +111,20 @@ func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, pr
 // advance appends the samples before until, on all cores, and commits those of each target.
 func (g *Generator) advance(ctx context.Context, to storage.Appendable, until int64) error {
 	var opening sync.Mutex // a block writer opens one appender at a time
-	var next atomic.Int64
 	cores, ctx := errgroup.WithContext(ctx)
-	for range runtime.GOMAXPROCS(0) {
+	cores.SetLimit(runtime.GOMAXPROCS(0))
+	for _, t := range g.targets {
 		cores.Go(func() error {
-			w := worker{Generator: g}
-			for n := int(next.Add(1)) - 1; n < len(g.targets); n = int(next.Add(1)) - 1 {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				opening.Lock()
-				app := to.Appender(ctx)
-				opening.Unlock()
-				if err := w.window(g.targets[n], until, appendTo(app)); err != nil {
-					return errors.Join(err, app.Rollback())
-				}
-				if err := app.Commit(); err != nil {
-					return err
-				}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			return nil
+			opening.Lock()
+			app := to.Appender(ctx)
+			opening.Unlock()
+			if err := g.window(t, until, app); err != nil {
+				return errors.Join(err, app.Rollback())
+			}
+			return app.Commit()
 		})
 	}
 	g.reached = max(g.reached, until)
@@ -142,41 +137,26 @@ type series struct {
 	written bool // has had a sample
 }
 
-// emit takes samples of a series, in time order. The slices may be used again after it returns.
+// emit takes samples of a series, in time order.
 type emit func(s *series, t []int64, v []float64) error
 
-// appendTo appends samples.
-func appendTo(app storage.Appender) emit {
-	return func(s *series, t []int64, v []float64) (err error) {
-		var ref storage.SeriesRef
-		for i := range t {
-			if ref, err = app.Append(ref, s.Labels, t[i], v[i]); err != nil {
-				return fmt.Errorf("append %s at %d ms: %w", s.Labels, t[i], err)
-			}
-		}
-		return nil
-	}
-}
-
-// worker generates targets, one at a time.
-type worker struct {
-	*Generator
-	found  []scrape
-	buffer buffer
-	late   []int64 // times
-}
-
-// window emits the samples of t before until.
-func (w *worker) window(t *target, until int64, to emit) error {
-	w.found = t.until(until, w.found[:0])
+// window appends the samples of a target before until that were not yet generated.
+func (g *Generator) window(t *target, until int64, app storage.Appender) error {
+	found := t.until(until)
 	for _, e := range t.exposes {
-		if err := e.window(w.found, &w.buffer, func(s *series, t []int64, v []float64) error {
+		if err := e.window(found, func(s *series, times []int64, values []float64) (err error) {
 			if !s.written {
 				s.written = true
-				w.series.Add(1)
+				g.series.Add(1)
 			}
-			w.samples.Add(int64(len(t)))
-			return to(s, w.delayed(s, t), v)
+			g.samples.Add(int64(len(times)))
+			var ref storage.SeriesRef
+			for i, t := range g.delayed(s, times) {
+				if ref, err = app.Append(ref, s.Labels, t, values[i]); err != nil {
+					return fmt.Errorf("append %s at %d ms: %w", s.Labels, t, err)
+				}
+			}
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -187,55 +167,22 @@ func (w *worker) window(t *target, until int64, to emit) error {
 // lateBy is how late samples with jitter come, ms, not included.
 const lateBy = 4
 
-// delayed returns the times of samples of s with jitter, but not over the edge of a block. The
-// memory may be the worker's.
-func (w *worker) delayed(s *series, ts []int64) []int64 {
+// delayed returns the times of samples of s with jitter, but not over the edge of a block.
+func (g *Generator) delayed(s *series, ts []int64) []int64 {
 	seed := uint64(0)
-	switch w.opts.Jitter {
+	switch g.opts.Jitter {
 	case "series":
 		seed = s.Labels.Hash()
 	case "scrape":
 	default:
 		return ts
 	}
-	w.late = append(w.late[:0], ts...)
+	ts = slices.Clone(ts)
 	for i, t := range ts {
 		late := t + int64(mix(seed+uint64(t))%lateBy)
-		if block := w.opts.Block.Milliseconds(); late < w.opts.End && late/block == t/block {
-			w.late[i] = late
+		if block := g.opts.Block.Milliseconds(); late < g.opts.End && late/block == t/block {
+			ts[i] = late
 		}
 	}
-	return w.late
-}
-
-// buffer holds the samples of series with the same times while they are made.
-type buffer struct {
-	t []int64
-	v [][]float64 // of each series
-}
-
-// add adds a sample to each of some series.
-func (b *buffer) add(t int64, series int, value func(i int) float64) {
-	b.t = append(b.t, t)
-	for i := range series {
-		if i == len(b.v) {
-			b.v = append(b.v, nil)
-		}
-		b.v[i] = append(b.v[i], value(i))
-	}
-}
-
-// flush hands the samples over and clears the buffer.
-func (b *buffer) flush(series []*series, to emit) error {
-	if len(b.t) == 0 {
-		return nil
-	}
-	for i, s := range series {
-		if err := to(s, b.t, b.v[i]); err != nil {
-			return err
-		}
-		b.v[i] = b.v[i][:0]
-	}
-	b.t = b.t[:0]
-	return nil
+	return ts
 }

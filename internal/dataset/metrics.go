@@ -24,19 +24,34 @@ const noAnswer = flagDown | flagRemoved | flagLost
 var staleMarker = math.Float64frombits(value.StaleNaN)
 
 // window implements exposed.
-func (f *family) window(found []scrape, b *buffer, to emit) error {
+func (f *family) window(found []scrape, to emit) error {
+	var times []int64
+	values := make([][]float64, len(f.series))
 	for _, s := range found {
-		switch {
-		case s.flags&f.absent == 0:
-			if s.flags == flagReset && f.restart != nil {
-				f.restart()
+		isThere := s.flags&f.absent == 0
+		if !isThere && s.flags&flagFirst == 0 {
+			continue
+		}
+		if s.flags == flagReset && f.restart != nil {
+			f.restart()
+		}
+		times = append(times, s.t)
+		for i := range values {
+			value := staleMarker
+			if isThere {
+				value = f.value(s, i)
 			}
-			b.add(s.t, len(f.series), func(i int) float64 { return f.value(s, i) })
-		case s.flags&flagFirst != 0:
-			b.add(s.t, len(f.series), func(int) float64 { return staleMarker })
+			values[i] = append(values[i], value)
 		}
 	}
-	return b.flush(f.series, to)
+	for i, s := range f.series {
+		if len(times) > 0 {
+			if err := to(s, times, values[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // metric is a family of one series.
@@ -210,14 +225,15 @@ func (p *podSlot) start() {
 }
 
 // window implements exposed. Pods live on while their kubelet does not answer.
-func (p *podSlot) window(found []scrape, b *buffer, to emit) error {
+func (p *podSlot) window(found []scrape, to emit) error {
+	var times []int64
+	var values []float64
 	for _, s := range found {
 		if p.pod != nil && s.t >= p.to {
-			b.add(s.t, 1, func(int) float64 { return staleMarker })
-			if err := b.flush(p.pod.series, to); err != nil {
+			if err := to(p.pod.series[0], append(times, s.t), append(values, staleMarker)); err != nil {
 				return err
 			}
-			p.pod = nil
+			times, values, p.pod = nil, nil, nil
 			p.plan(s.t)
 		}
 		if p.pod == nil {
@@ -227,18 +243,18 @@ func (p *podSlot) window(found []scrape, b *buffer, to emit) error {
 			p.start()
 		}
 		if s.flags&flagLost == 0 {
-			b.add(s.t, 1, func(i int) float64 { return p.pod.value(s, i) })
+			times, values = append(times, s.t), append(values, p.pod.value(s, 0))
 		}
 	}
-	if p.pod == nil {
+	if len(times) == 0 {
 		return nil
 	}
-	return b.flush(p.pod.series, to)
+	return to(p.pod.series[0], times, values)
 }
 
 // exposed is a part of what a target exposes.
 type exposed interface {
-	window(found []scrape, b *buffer, to emit) error
+	window(found []scrape, to emit) error
 }
 
 // target is one thing that is scraped, and what it exposes.
@@ -285,21 +301,9 @@ func newInstance(o Options, i int) []*target {
 	name := func(metric, instance string, kv ...string) labels.Labels {
 		return labels.FromStrings(append([]string{model.MetricNameLabel, metric, "instance", instance, "job", jobName}, kv...)...)
 	}
-	newScraper := func(interval int64) scraper {
-		first := o.Start + int64(r.float()*float64(interval))
-		return scraper{
-			first:     first,
-			last:      first - interval,
-			interval:  interval,
-			seed:      r.next(),
-			phase:     float64(job) / 40,
-			outages:   newOutages(o.Seed, i, o.Start),
-			incidents: newIncidents(o.Seed, job, o.Start),
-		}
-	}
 	interval := o.Interval.Milliseconds()
 
-	app := &target{scraper: newScraper(interval)}
+	app := &target{scraper: newScraper(o, &r, i, interval)}
 	app.resets = true
 	at := host + ":8080"
 	app.exposes = append(app.exposes,
@@ -323,7 +327,7 @@ func newInstance(o Options, i int) []*target {
 	latencies = append(latencies, &series{Labels: name("http_request_duration_seconds_sum", at)}, &series{Labels: name("http_request_duration_seconds_count", at)})
 	app.exposes = append(app.exposes, histogram(latencies, rng(r.next()), rate, r.spread(0.01, 0.2)))
 
-	node := &target{scraper: newScraper(interval)}
+	node := &target{scraper: newScraper(o, &r, i, interval)}
 	if i%4 == 3 {
 		node.jitter = interval / 20
 	}
@@ -342,7 +346,7 @@ func newInstance(o Options, i int) []*target {
 		node.exposes = append(node.exposes, memory(name("node_memory_bytes", at, "type", m.name), rng(r.next()), level, level, 0.01))
 	}
 
-	kubelet := &target{scraper: newScraper(2 * interval)}
+	kubelet := &target{scraper: newScraper(o, &r, i, 2*interval)}
 	kubelet.jitter = interval / 20
 	kubelet.exposes = []exposed{newPodSlot(o.Seed, i, host, o.Start)}
 	return []*target{app, node, kubelet}
@@ -367,13 +371,11 @@ func gaugesPerInstance() int { return 2 * len(GaugeKinds) * len(gaugeBounds) }
 // newGauges returns the two targets of an instance that has gauges alone, always.
 func newGauges(o Options, i int) (targets []*target) {
 	r := newRNG(o.Seed, "gauges", i)
-	interval := o.Interval.Milliseconds()
 	for _, prefix := range []string{"gauge_", "late_gauge_"} {
-		first := o.Start + int64(r.float()*float64(interval))
-		t := &target{scraper: scraper{first: first, last: first - interval, interval: interval, seed: r.next(), incidents: newIncidents(o.Seed, 0, o.Start)}}
-		t.outages.to = math.MaxInt64
+		t := &target{scraper: newScraper(o, &r, i, o.Interval.Milliseconds())}
+		t.outages = outages{to: math.MaxInt64}
 		if prefix == "late_gauge_" {
-			t.jitter = interval / 20
+			t.jitter = t.interval / 20
 		}
 		for _, kind := range GaugeKinds {
 			for level, le := range gaugeBounds {
