@@ -147,9 +147,9 @@ const (
 	Writing    Stage = "writing" // its answer
 )
 
-// Progress is how far a request has come, for those who look at it meanwhile. What fetches, evaluates
-// and answers tells it, and nothing depends on what it says. It is safe for concurrent use, and all methods that tell it
-// something may be called on nil.
+// Progress is how far a request has come, for those who look at it meanwhile. What fetches,
+// evaluates and answers tells it, and nothing depends on what it says. It is safe for concurrent
+// use, and all methods that tell it something may be called on nil.
 type Progress struct {
 	fetches   atomic.Int64 // that it waits for
 	arrived   atomic.Int64
