@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// field is a field of a message.
-type field struct {
+// Field is a field of a message.
+type Field struct {
 	Num   protowire.Number
 	Type  protowire.Type
 	Bytes []byte // of a field of bytes
@@ -17,16 +17,16 @@ type field struct {
 }
 
 // is returns an error unless the field, of a message in where, has a type.
-func (f *field) is(typ protowire.Type, where string) error {
+func (f *Field) is(typ protowire.Type, where string) error {
 	if f.Type == typ {
 		return nil
 	}
 	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", f.Num, where, f.Type)
 }
 
-// fields goes through the fields of b, a message in where. It ends with what is wrong.
-func fields(b []byte, where string) iter.Seq2[field, error] {
-	return func(yield func(field, error) bool) {
+// Fields goes through the fields of b, a message in where. It ends with what is wrong.
+func Fields(b []byte, where string) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
 		for len(b) > 0 {
 			f, n, err := firstField(b, where)
 			if !yield(f, err) || err != nil {
@@ -38,9 +38,9 @@ func fields(b []byte, where string) iter.Seq2[field, error] {
 }
 
 // messages goes through the fields up to number last, which are all of bytes, and leaves others out.
-func messages(b []byte, where string, last protowire.Number) iter.Seq2[field, error] {
-	return func(yield func(field, error) bool) {
-		for f, err := range fields(b, where) {
+func messages(b []byte, where string, last protowire.Number) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		for f, err := range Fields(b, where) {
 			if err == nil && f.Num > last {
 				continue
 			}
@@ -55,7 +55,7 @@ func messages(b []byte, where string, last protowire.Number) iter.Seq2[field, er
 }
 
 // firstField reads the field that b starts with, a message in where, n bytes long.
-func firstField(b []byte, where string) (f field, n int, err error) {
+func firstField(b []byte, where string) (f Field, n int, err error) {
 	// Most have a number of one byte, and a varint or a length of few bytes.
 	if b[0] >= 1<<3 && b[0] < 0x80 {
 		f.Num, f.Type = protowire.Number(b[0]>>3), protowire.Type(b[0]&7)

@@ -154,12 +154,7 @@ func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.S
 			sent = sentAll
 		}
 	}
-	if err != nil {
-		lease.Release()
-		return nil, nil, err
-	}
-	r.reduced.WithLabelValues("aggregate", sent, string(why)).Inc()
-	return out, lease.Release, nil
+	return r.reduction("aggregate", sent, why, out, lease, err)
 }
 
 // arrange puts groups into the order in which the reader has them: that of the first series of
@@ -209,20 +204,10 @@ func (t *thinner) visible(w *worker, i int) (seen, certain bool, err error) {
 	if t.steps() > 1 {
 		later.first += t.step
 	}
-	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
-	for n := 1; ; n *= 8 { // until the end of some of the chunks, which mostly is enough
-		part := *t
-		part.asked = later
-		if n < len(chunks) {
-			part.q.MaxT = chunks[n-1].MaxT
-			part.last = min(t.last, later.after(part.q.MaxT+1)-t.step)
-		}
-		if seen, err := part.anyValue(w, i); seen || err != nil || n >= len(chunks) && later == t.asked {
-			return seen, true, err
-		}
-		if n >= len(chunks) {
-			break
-		}
+	part := *t
+	part.asked = later
+	if seen, err := part.anyValue(w, i); seen || err != nil || later == t.asked {
+		return seen, true, err
 	}
 	seen, err = t.anyValue(w, i)
 	return seen, !seen, err
