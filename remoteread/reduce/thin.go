@@ -142,8 +142,15 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			return parts, nil
 		}
 	}
-	if t.columns != nil && t.sel.Memo(i) != nil {
-		return t.column(w, i, parts)
+	if t.columns != nil && t.sel.Memo(i) != nil { // decoded samples may be retained
+		in, err := w.reader.Load(&column.Request{
+			Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
+			KeepStale: t.q.Hints.Range == 0, TakePacked: !t.ByValue(),
+		}, i)
+		if err != nil {
+			return nil, err
+		}
+		return t.samples(w, in.Times.Join(in.Times.Own, &w.joined), &in, parts), nil
 	}
 	w.buf.Reset()
 	for k, c := range chunks {
@@ -156,18 +163,6 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	}
 	in := column.NewSamples(w.buf.Times, w.buf.Values)
 	return t.samples(w, w.buf.Times, &in, parts), nil
-}
-
-// column is series where decoded samples may be retained.
-func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
-	in, err := w.reader.Load(&column.Request{
-		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
-		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.ByValue(),
-	}, i)
-	if err != nil {
-		return nil, err
-	}
-	return t.samples(w, in.Times.Join(in.Times.Own, &w.joined), &in, parts), nil
 }
 
 // seen reports whether an evaluation sees times of c at all.
