@@ -16,7 +16,6 @@ import (
 
 	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/report"
-	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // rig is what all stages share: programs, servers, and the result.

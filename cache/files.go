@@ -53,7 +53,7 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 // onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Coverage {
 	var there tile.Coverage
-	if c.disk != nil && !c.saver.Dropping(e.key) {
+	if !c.saver.Dropping(e.key) {
 		for _, f := range c.disk.Files(e.key) {
 			for _, s := range f.Covered.Usable(m) {
 				there = there.Having(s)
@@ -82,7 +82,7 @@ func (c *Cache) restore(f *flight) error {
 		tiles := covered.Tiles(c.tile)
 		c.metrics.restored.add(tiles)
 		c.metrics.hits.add(tiles)
-		f.asked.fetch.Stats.TilesHit.Add(tiles)
+		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil
 }

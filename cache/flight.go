@@ -21,11 +21,11 @@ import (
 // selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
 // a context that ends when nobody waits any more, so that no query fails because another was cancelled.
 type flight struct {
-	part              // what it brings; from where may change under the cache's mutex
-	entry   *entry    // of the selector
-	asked   *question // which it was started for
-	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
-	expects selection.Expectation
+	part            // what it brings; from where may change under the cache's mutex
+	entry *entry    // of the selector
+	asked *question // which it was started for
+	drops uint64    // of the entry when it started: if there are more, what it brings is not to be kept
+	fetch selection.Fetch
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -42,18 +42,12 @@ type flight struct {
 // settled is the stretch of f that is old enough to be kept by tiles.
 func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
 
-// fetch is for a fetch of what f brings.
-func (f *flight) fetch() selection.Fetch {
-	fetch := f.asked.fetch
-	fetch.Expected = f.expects
-	return fetch
-}
-
 // start makes a flight, with one waiter, for a part of what is asked about e. It is to be launched. The
 // cache's mutex must be held.
 func (c *Cache) start(e *entry, p part, q *question) *flight {
-	f := &flight{part: p, entry: e, asked: q, drops: e.drops, expects: c.expected(e, p.Span), done: make(chan struct{})}
-	f.expects.Ahead = q.fetch.Expected.Ahead
+	f := &flight{part: p, entry: e, asked: q, drops: e.drops, fetch: q.fetch, done: make(chan struct{})}
+	f.fetch.Expected = c.expected(e, p.Span)
+	f.fetch.Expected.Ahead = q.fetch.Expected.Ahead
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
 	f.waiters.Store(1)
 	// Rounded down to a 64th of the greatest age, so that tiles fetched one after another make few stretches.
@@ -82,7 +76,7 @@ func (c *Cache) launch(flights []*flight) {
 	for s, together := range same {
 		asks := make([]selection.Ask, len(together))
 		for i, f := range together {
-			asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.asked.matchers, Fetch: f.fetch()}
+			asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.asked.matchers, Fetch: f.fetch}
 		}
 		go func() {
 			flown := make([]bool, len(together))
@@ -152,7 +146,7 @@ func (c *Cache) narrow(f *flight) bool { return f.From > f.asked.at.Now-c.fresh 
 // bring gets what f is for, from where it is if that is still so and else from upstream, and finds out
 // what of it is to be kept.
 func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
-	stats := f.asked.fetch.Stats
+	stats := f.fetch.Stats
 	switch tiles := f.Tiles(c.tile); f.from {
 	case fromDisk:
 		if err = c.restore(f); err != nil || f.sel != nil {
@@ -171,7 +165,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	c.mu.Lock()
 	f.from = fromUpstream
 	c.mu.Unlock()
-	if !f.expects.Ahead {
+	if !f.fetch.Expected.Ahead {
 		tiles := f.settled().Tiles(c.tile)
 		c.metrics.misses.add(tiles)
 		stats.TilesFetched.Add(tiles)
@@ -179,7 +173,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	}
 	start := time.Now()
 	if f.sel = came; came == nil {
-		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch())
+		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch)
 	}
 	if err == nil && f.sel == nil {
 		err = fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
@@ -259,7 +253,7 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err 
 			return compare, err
 		}
 	}
-	if f.from != fromDisk {
+	if c.disk != nil && f.from != fromDisk {
 		c.saver.Save(f.entry.key)
 	}
 	if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {

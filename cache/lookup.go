@@ -214,7 +214,10 @@ func (c *Cache) state(e *entry, q *question) state {
 		missing = missing.Without(f.settled())
 	}
 	if len(missing) > 0 {
-		s.disk, s.wider = c.onDisk(e, q.at), c.supersets(e, q.at)
+		s.wider = c.supersets(e, q.at)
+		if c.disk != nil {
+			s.disk = c.onDisk(e, q.at)
+		}
 	}
 	return s
 }

@@ -69,7 +69,10 @@ const (
 	outcomeClash       outcome = "clash"        // series have an external label of their own and must be asked for apart
 )
 
-const checkURL = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+const (
+	checkURL       = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+	adviceUnusable = "the store's answer is unusable; check the store and what lies between"
+)
 
 func (c *Client) fail(o outcome, retryable bool, err error, advice string) *Error {
 	return &Error{Upstream: c.upstream, Retryable: retryable, Err: err, advice: advice, outcome: o}
@@ -96,16 +99,7 @@ func (c *Client) malformed(err error) *Error {
 	if text := err.Error(); len(text) > most {
 		err = &cleaned{text: strings.ToValidUTF8(text[:most], "") + "…", err: err}
 	}
-	return c.fail(outcomeMalformed, false, err, "the store's answer is unusable; check the store and what lies between")
-}
-
-// unasked is for an answer with a series that was not asked for.
-func (c *Client) unasked(err *answer.UnaskedError) *Error {
-	advice := "the store's answer is unusable; check the store and what lies between"
-	if err.External {
-		advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
-	}
-	return c.fail(outcomeMalformed, false, err, advice)
+	return c.fail(outcomeMalformed, false, err, adviceUnusable)
 }
 
 // connection is for a request that got no HTTP answer.
@@ -212,7 +206,11 @@ func (c *Client) content(err error) *Error {
 		case errors.As(err, new(*answer.ClashError)):
 			return c.fail(outcomeClash, false, err, "")
 		case errors.As(err, &unasked):
-			return c.unasked(unasked)
+			advice := adviceUnusable
+			if unasked.External {
+				advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
+			}
+			return c.fail(outcomeMalformed, false, unasked, advice)
 		case errors.Is(err, answer.ErrUnfit):
 			return c.fail(outcomeUnfit, false, err, "")
 		case errors.Is(err, selection.ErrTooLarge):

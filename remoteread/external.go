@@ -93,8 +93,8 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.
 	if err != nil {
 		return nil, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
 	}
-	if c.external.MayChange() {
-		v.Witness = c.witness.of(ext)
+	if c.external.MayChange() && answer.HasWitness(ext) {
+		v.Witness = c.witness.series.Load()
 	}
 	return v, ext, nil
 }
@@ -146,41 +146,25 @@ const (
 	adviceExternal = "check that its HTTP API can be reached, or set --" + FlagExternalLabels
 )
 
-// confirmed is what the external labels turn out to be.
-type confirmed struct {
-	labels labels.Labels
-	err    error
-}
-
-// confirm begins to find out what the external labels are now. It is to be called when the
-// store has begun to answer; with a witness when the answer has come.
-func (c *Client) confirm(ctx context.Context) <-chan confirmed {
-	out := make(chan confirmed, 1)
+// confirm begins to find out what the external labels are now, and fails if they are others than those of
+// v. It is to be called when the store has begun to answer; with a witness when the answer has come.
+func (c *Client) confirm(ctx context.Context, v *answer.View) <-chan error {
+	out := make(chan error, 1)
 	go func() {
-		var got confirmed
-		got.err = parallel.Rescue(func() (err error) {
-			got.labels, err = c.external.Confirm(ctx)
+		var now labels.Labels
+		err := parallel.Rescue(func() (err error) {
+			now, err = c.external.Confirm(ctx)
 			return err
 		})
-		out <- got
+		switch {
+		case err != nil:
+			err = &unconfirmedError{err}
+		case !v.Added(now):
+			err = answer.ErrRelabelled
+		}
+		out <- err
 	}()
 	return out
-}
-
-// check waits for what confirm began and fails if the labels are others by now.
-func check(ctx context.Context, v *answer.View, of <-chan confirmed) error {
-	select {
-	case got := <-of:
-		switch {
-		case got.err != nil:
-			return &unconfirmedError{got.err}
-		case !v.Added(got.labels):
-			return answer.ErrRelabelled
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 const (
@@ -194,14 +178,6 @@ const (
 type witness struct {
 	series atomic.Pointer[labels.Labels]
 	sought atomic.Int64 // when one was looked for last, ms since the epoch
-}
-
-// of returns the witness for fetches under external labels ext, or nil.
-func (w *witness) of(ext labels.Labels) *labels.Labels {
-	if !answer.HasWitness(ext) {
-		return nil
-	}
-	return w.series.Load()
 }
 
 // seekWitness looks for a witness if there is none, unless it has done so a moment ago.

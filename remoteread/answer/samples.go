@@ -259,7 +259,7 @@ func plainSample(b []byte) (t int64, v float64, ok bool) {
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
 // certain of which sign.
 func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
-	for f, err := range fields(b, "a sample") {
+	for f, err := range Fields(b, "a sample") {
 		switch {
 		case err != nil || f.Num > 2:
 		case f.Num == 1:

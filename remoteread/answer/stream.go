@@ -100,7 +100,7 @@ func newStreamBuilder(limit int64) *streamBuilder {
 func (d *streamBuilder) parse(frame []byte) (series [][]byte, query int64, err error) {
 	const where = "a frame"
 	d.inFrame = d.inFrame[:0]
-	for f, err := range fields(frame, where) {
+	for f, err := range Fields(frame, where) {
 		switch {
 		case err != nil:
 		case f.Num == 1:
@@ -174,7 +174,7 @@ func (d *streamBuilder) chunk(b []byte) error {
 	const where = "a chunk"
 	var numbers [3]uint64 // the fields min_time_ms, max_time_ms and type
 	var data []byte
-	for f, err := range fields(b, where) {
+	for f, err := range Fields(b, where) {
 		switch {
 		case err != nil || f.Num > 4:
 		case f.Num == 4:

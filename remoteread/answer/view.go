@@ -68,7 +68,12 @@ func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) 
 	if err != nil {
 		return nil, err
 	}
-	literal(wire, ext)
+	// So that the store matches each by the labels that it has stored.
+	for i, m := range wire {
+		if m.Type == prompb.LabelMatcher_EQ && m.Value != "" && ext.Has(m.Name) {
+			wire[i] = &prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: m.Name, Value: regexp.QuoteMeta(m.Value)}
+		}
+	}
 	only := map[string]bool{} // labels that series must have of their own
 	for _, m := range ms {
 		seen := "" // the value that a series without the label shows
@@ -94,15 +99,6 @@ func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) 
 		}
 	}
 	return v, nil
-}
-
-// literal changes ms such that the store matches each by the labels that it has stored.
-func literal(ms []*prompb.LabelMatcher, ext labels.Labels) {
-	for i, m := range ms {
-		if m.Type == prompb.LabelMatcher_EQ && m.Value != "" && ext.Has(m.Name) {
-			ms[i] = &prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: m.Name, Value: regexp.QuoteMeta(m.Value)}
-		}
-	}
 }
 
 // With returns ms and one matcher more.
