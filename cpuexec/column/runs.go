@@ -277,15 +277,6 @@ func (r *EvenRun) at(i int32) int64 { return r.First + int64(i-r.From)*r.Every }
 // at the times, which would come from memory at several bytes a step.
 type EvenRuns []EvenRun
 
-// At is the time of sample i, ms. The first of the runs ends behind i.
-func (e EvenRuns) At(i int32) int64 {
-	k := 0
-	for e[k].To <= i {
-		k++
-	}
-	return e[k].at(i)
-}
-
 // minEven is the number of samples that a run must have on average for the runs
 // to be worth keeping.
 const minEven = 32
