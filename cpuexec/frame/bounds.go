@@ -19,7 +19,9 @@ type Bounds struct {
 	total    int   // samples in all of them
 	least    int32 // samples in one of them between From and To, at least
 	Most     int   // and at most
-	watch    watch
+
+	done  <-chan struct{} // of the query that the windows are watched for
+	since int             // samples since the last look at it
 }
 
 // find fills b with the windows of s over samples at the times t, and any with a bitmap of
@@ -139,47 +141,37 @@ func (b *Bounds) First() int32 { return b.Lo[0] }
 
 func (b *Bounds) End() int32 { return b.Hi[len(b.Hi)-1] }
 
-// GiveUp reports whether the query has ended, so that the windows from step k on
-// need not be computed.
-func (b *Bounds) GiveUp(k int) bool { return b.watch.over(int(b.Hi[k] - b.Lo[k])) }
-
-// Overlap reports whether the windows hold more than times the samples and the
-// steps. Then what they share is worth keeping from one to the next.
-func (b *Bounds) Overlap(times int) bool {
-	return b.total > 0 && b.total > times*(int(b.End()-b.First())+len(b.Lo))
-}
-
 // Watched returns b with a watch of its own, which ends when done is closed.
 func (b *Bounds) Watched(done <-chan struct{}) Bounds {
 	own := *b
-	own.watch = watch{done: done}
+	own.done, own.since = done, 0
 	return own
-}
-
-// watch lets the loop over the windows of one series, which may hold billions of
-// samples together, notice that the query has ended: a loop that gives up leaves
-// a result that nobody reads, since the query's error comes before it.
-type watch struct {
-	done  <-chan struct{} // of the query's context
-	since int             // samples since the last look
 }
 
 // watchEvery is the number of samples between two looks, some milliseconds of
 // the slowest function.
 const watchEvery = 1 << 15
 
-// over counts n more samples and reports whether to give up.
-func (w *watch) over(n int) bool {
-	if w.since += n; w.since < watchEvery {
+// GiveUp reports whether the query has ended, so that the windows from step k on need not be
+// computed: those of one series may hold billions of samples together. What a loop that gives up
+// leaves is a result that nobody reads, since the query's error comes before it.
+func (b *Bounds) GiveUp(k int) bool {
+	if b.since += int(b.Hi[k] - b.Lo[k]); b.since < watchEvery {
 		return false
 	}
-	w.since = 0
+	b.since = 0
 	select {
-	case <-w.done:
+	case <-b.done:
 		return true
 	default:
 		return false
 	}
+}
+
+// Overlap reports whether the windows hold more than times the samples and the
+// steps. Then what they share is worth keeping from one to the next.
+func (b *Bounds) Overlap(times int) bool {
+	return b.total > 0 && b.total > times*(int(b.End()-b.First())+len(b.Lo))
 }
 
 // Each fills out with f of each step that has samples, lo to hi.
