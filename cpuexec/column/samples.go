@@ -30,14 +30,8 @@ type Times struct {
 	at    int          // index in list of the first of the shared ones
 }
 
-// Place is where the shared ones of some times are.
-type Place struct {
-	list *SharedTimes
-	at   int
-}
-
-// Place is where the shared ones are.
-func (t Times) Place() Place { return Place{t.list, t.at} }
+// Place is where the shared ones are: index at of list, which is nil if there are none.
+func (t Times) Place() (list *SharedTimes, at int) { return t.list, t.at }
 
 // Len is the number of samples.
 func (t Times) Len() int { return t.Known + len(t.Own) }
