@@ -192,7 +192,7 @@ func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
 	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
-	if err := r.budget.Charge(bytes); err != nil {
+	if err := r.chargeRows(bytes); err != nil {
 		return err
 	}
 	values := s.cut(n * len(which))
