@@ -387,29 +387,7 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 		}
 		for k := range rec.instrs {
 			s := &rec.instrs[k]
-			a, b := regs[s.a], regs[s.b]
-			var d float64
-			switch s.op {
-			case Add:
-				d = a + b
-			case Sub:
-				d = a - b
-			case Mul:
-				d = a * b
-			case Div:
-				d = a / b
-			case Less:
-				d = truth(a < b)
-			case Select:
-				d = choose(a, b, regs[s.c])
-			case Min:
-				d = least(a, b)
-			case Max:
-				d = greatest(a, b)
-			default:
-				d = apply(s.op, a, b, 0)
-			}
-			regs[s.d] = d
+			regs[s.d] = apply(s.op, regs[s.a], regs[s.b], regs[s.c])
 		}
 		for _, f := range rec.fields {
 			regs[f.before] = regs[f.after]
