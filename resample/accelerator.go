@@ -222,7 +222,7 @@ func (c *accepting) take(x *offload.Rows) error {
 	if err := c.hold(int(values)); err != nil {
 		return err
 	}
-	if err := c.budget.Charge(bytes); err != nil {
+	if err := c.chargeRows(bytes); err != nil {
 		return err
 	}
 	if c.holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); c.holds {
@@ -326,5 +326,5 @@ func (c *accepting) undo() {
 	clear(c.result.Series)
 	c.result.giveBack()
 	c.held.Add(-c.values)
-	_ = c.budget.Charge(-c.bytes) // if it has failed before, it shows later
+	_ = c.chargeRows(-c.bytes) // if it has failed before, it shows later
 }

@@ -27,7 +27,7 @@ const (
 
 // compute has the accelerator make the rows of all groups, or the cores.
 func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
-	if err := r.budget.Charge(r.Plan.bytes()); err != nil {
+	if err := r.chargeRows(r.Plan.bytes()); err != nil {
 		return err
 	}
 	r.result.whole = make([]int32, r.Grid.N())
@@ -240,6 +240,12 @@ func (r *run) hold(n int) error {
 		return promql.ErrTooManySamples("resampling")
 	}
 	return nil
+}
+
+// chargeRows counts memory of the result.
+func (r *run) chargeRows(bytes int64) error {
+	r.result.bytes.Add(bytes)
+	return r.budget.Charge(bytes)
 }
 
 // found is the number of groups with a value so far.

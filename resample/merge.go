@@ -218,11 +218,7 @@ func (r *run) fillAll() error {
 			if n == 0 {
 				continue
 			}
-			bytes := 8 * int64(n)
-			if cap(rows[k].Values) < end-first {
-				bytes = rowBytes(end - first)
-			}
-			if r.hold(n) != nil || r.budget.Charge(bytes) != nil {
+			if r.hold(n) != nil || r.chargeRows(8*int64(end-first)) != nil {
 				return false // what failed shows below
 			}
 			rows[k] = r.fill(rows[k], r.result.whole[first:end])
@@ -246,36 +242,28 @@ func (r *run) filled(has []int32) (first, end int) {
 	return int(has[0]), n
 }
 
-// fill returns a row of the given buckets, which follow one another, from one that has some: in its
-// memory if there is room. It goes backwards, so that no value is overwritten before it was moved.
+// fill returns a row of the given buckets, which follow one another, from one that has some.
 func (r *run) fill(row Row, buckets []int32) Row {
-	out := Row{buckets, row.Values}
-	if cap(row.Values) < len(buckets) {
-		out.Values = make([]float64, len(buckets))
-	}
-	out.Values = out.Values[:len(buckets)]
-	left := len(row.Buckets) // values that were not moved
-	behind := 0.0            // the one that was moved last
-	for i := len(buckets) - 1; i >= 0; i-- {
-		k := buckets[i]
-		if left > 0 && row.Buckets[left-1] == k {
-			left--
-			behind = row.Values[left]
-			out.Values[i] = behind
+	out := make([]float64, len(buckets))
+	next := 0 // value of the row
+	for i, k := range buckets {
+		if next < len(row.Buckets) && row.Buckets[next] == k {
+			out[i] = row.Values[next]
+			next++
 			continue
 		}
 		switch r.Fill.Filling {
 		case FillNull:
-			out.Values[i] = Null
+			out[i] = Null
 		case FillNumber:
-			out.Values[i] = r.Fill.Number
+			out[i] = r.Fill.Number
 		case FillPrev:
-			out.Values[i] = row.Values[left-1]
+			out[i] = row.Values[next-1]
 		case FillLinear:
-			out.Values[i] = r.between(row.Buckets[left-1:left+1], row.Values[left-1], behind, k)
+			out[i] = r.between(row.Buckets[next-1:next+1], row.Values[next-1], row.Values[next], k)
 		}
 	}
-	return out
+	return Row{buckets, out}
 }
 
 // between is the value at bucket k on the line between two others, which have the values a and b.

@@ -104,7 +104,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 		var again *selection.Again
 		switch {
 		case err == nil:
-			lease.Shrink(r.result.bytes())
+			lease.Shrink(r.result.bytes.Load() + seriesBytes*int64(len(r.result.Series)))
 			return r.result, nil
 		case errors.As(err, &again):
 			q = again.Queryable

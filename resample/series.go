@@ -15,29 +15,62 @@ import (
 
 // worker is scratch memory of a goroutine, and what it has done.
 type worker struct {
-	reader  column.Reader
-	floats  decode.Buffer     // of a series that has histograms, too
-	chunks  []selection.Chunk // that floats was read from
-	joined  []int64           // times of a retained column
-	shared  sharedTimes       // those of the series before
-	same    bool              // this series has the same
-	times   []int64           // of a series, those of the plan's time
-	values  []float64
-	diffs   []float64
-	runs    aggregate.Runs // that were cut last,
-	ofDiffs bool           // of differences
-	block   aggregate.Runs // some of them
-	ones    aggregate.Runs // of one value each
-	states  []aggregate.State
-	memory  aggregate.Memory // of states
-	slab    slab             // that rows of the result are cut from
-	work    counters
+	reader column.Reader
+	floats decode.Buffer     // of a series that has histograms, too
+	chunks []selection.Chunk // that floats was read from
+	cuts   map[sharedTimes]*cut
+	own    cut       // of times that no other series has, as far as is known
+	cut    *cut      // of the series
+	values []float64 // of the series, those of the plan's time
+	diffs  []float64
+	runs   aggregate.Runs // of the series and a source
+	block  aggregate.Runs // some of them
+	ones   aggregate.Runs // of one value each
+	states []aggregate.State
+	memory aggregate.Memory // of states
+	slab   slab             // that rows of the result are cut from
+	work   counters
 }
 
-// sharedTimes are times of a retained column that other series have, too.
+// cut is which samples of a series are of the plan's time, and the runs of these and of the differences
+// between them: what depends on times alone.
+type cut struct {
+	times  []int64
+	first  int // number of the first of these samples
+	runs   [2][]bucket.Run
+	isDone [2]bool
+	joined []int64 // memory of times
+}
+
+// sharedTimes are times that retained columns share.
 type sharedTimes struct {
 	column.Place
 	n int
+}
+
+// mostCuts is the most cuts that a worker keeps of times that series share.
+const mostCuts = 16
+
+// cutOf returns the cut of times, which series that are scraped together share.
+func (w *worker) cutOf(c *computing, t column.Times) *cut {
+	to, key := &w.own, sharedTimes{t.Place(), t.Known}
+	if t.Known > 0 && len(t.Own) == 0 {
+		if known := w.cuts[key]; known != nil {
+			return known
+		}
+		if len(w.cuts) < mostCuts {
+			if w.cuts == nil {
+				w.cuts = map[sharedTimes]*cut{}
+			}
+			to = &cut{}
+			w.cuts[key] = to
+		}
+	}
+	ts := t.Join(t.Own, &to.joined)
+	lo, _ := slices.BinarySearch(ts, c.from)
+	hi, _ := slices.BinarySearch(ts, c.to)
+	to.times, to.first, to.isDone = ts[lo:hi], lo, [2]bool{}
+	return to
 }
 
 // do decodes and aggregates the series of an item: its values become rows of the result if its group
@@ -61,66 +94,53 @@ func (w *worker) do(c *computing, it *item) error {
 }
 
 // read has the samples of an item's series that are of the plan's time be those that are aggregated next.
-func (w *worker) read(c *computing, it *item) error {
-	var ts []int64
-	var vs []float64
-	w.same = false
+func (w *worker) read(c *computing, it *item) (err error) {
+	var in column.Samples
 	if c.sel.OnlyFloats() {
-		in, err := w.reader.Load(&c.reads, it.series)
-		if err != nil {
-			return err
-		}
-		shared := sharedTimes{in.Times.Place(), in.Times.Known}
-		w.same = shared == w.shared && in.Times.Len() == len(w.times) && len(in.Times.Own) == 0
-		if w.shared = shared; w.same {
-			w.values = in.Values
-			return nil
-		}
-		ts, vs = in.Times.Join(in.Times.Own, &w.joined), in.Values
+		in, err = w.reader.Load(&c.reads, it.series)
 	} else {
-		w.chunks = w.chunks[:0]
-		for _, ch := range it.chunks {
-			if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
-				w.chunks = append(w.chunks, ch)
-			} else {
-				w.work.histograms = true
-			}
-		}
-		w.floats.Reset()
-		stats, err := w.floats.Read(c.sel, it.series, w.chunks, true)
-		w.reader.Stats.Add(stats)
-		if err != nil {
-			return err
-		}
-		ts, vs = w.floats.Times, w.floats.Values
+		in, err = w.readFloats(c, it)
 	}
-	lo, _ := slices.BinarySearch(ts, c.from)
-	hi, _ := slices.BinarySearch(ts, c.to)
-	w.times, w.values = ts[lo:hi], vs[lo:hi]
+	if err != nil {
+		return err
+	}
+	w.cut = w.cutOf(c, in.Times)
+	w.values = in.Values[w.cut.first : w.cut.first+len(w.cut.times)]
 	return nil
 }
 
-// of returns the times and values that a source has of the series.
-func (w *worker) of(s *Source) (ts []int64, vs []float64) {
-	ts, vs = w.times, w.values
-	if !s.Differences {
-		return ts, vs
+// readFloats reads the floats of a series that may have histograms, too.
+func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
+	w.chunks = w.chunks[:0]
+	for _, ch := range it.chunks {
+		if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
+			w.chunks = append(w.chunks, ch)
+		} else {
+			w.work.histograms = true
+		}
 	}
-	w.diffs = slices.Grow(w.diffs[:0], len(vs))
-	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
+	w.floats.Reset()
+	stats, err := w.floats.Read(c.sel, it.series, w.chunks, true)
+	w.reader.Stats.Add(stats)
+	return column.NewSamples(w.floats.Times, w.floats.Values), err
 }
 
-// cut finds the runs of the series in source i. Those of the source before it may be the same, and those
-// of a series before that has the same times.
-func (w *worker) cut(c *computing, i int) {
+// take has the runs of the series in source i be those that are aggregated next. Those of the source
+// before it may be the same.
+func (w *worker) take(c *computing, i int) {
 	s := &c.Sources[i]
 	if i > 0 && c.Sources[i-1].Differences == s.Differences {
 		return
 	}
-	w.runs.Times, w.runs.Values = w.of(s)
-	if !w.same || w.ofDiffs != s.Differences {
-		w.runs.Runs, w.runs.Grid, w.ofDiffs = c.Grid.CountUniqs(w.runs.Times, w.runs.Runs[:0]), c.Grid, s.Differences
+	ts, vs, kind := w.cut.times, w.values, 0
+	if s.Differences {
+		w.diffs = slices.Grow(w.diffs[:0], len(vs))
+		ts, vs, kind = ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs), 1
 	}
+	if !w.cut.isDone[kind] {
+		w.cut.runs[kind], w.cut.isDone[kind] = c.Grid.CountUniqs(ts, w.cut.runs[kind][:0]), true
+	}
+	w.runs = aggregate.Runs{Times: ts, Values: vs, Runs: w.cut.runs[kind], Grid: c.Grid}
 }
 
 // runBlock is the number of runs whose states stay in a core's first cache until the results are
@@ -132,7 +152,7 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	rows := make([]Row, len(c.Aggregates))
 	for i := range c.Sources {
 		s := &c.Sources[i]
-		w.cut(c, i)
+		w.take(c, i)
 		runs := w.runs.Runs
 		if len(runs) == 0 {
 			continue
@@ -192,7 +212,7 @@ func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
 	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
-	if err := r.budget.Charge(bytes); err != nil {
+	if err := r.chargeRows(bytes); err != nil {
 		return err
 	}
 	values := s.cut(n * len(which))
@@ -207,7 +227,7 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
 	for i := range c.Sources {
 		s := &c.Sources[i]
-		w.cut(c, i)
+		w.take(c, i)
 		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]

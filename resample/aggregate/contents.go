@@ -62,7 +62,7 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 		formOf[bits.TrailingZeros16(uint16(rest))].of(states, in, m)
 	}
 	for k := range states {
-		states[k].sorted, states[k].grouped = false, false
+		states[k].grouped = false
 	}
 	if c.Own == nil {
 		return states

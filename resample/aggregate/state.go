@@ -28,7 +28,6 @@ import (
 // made with mean something.
 type State struct {
 	N                int64     // Count
-	sorted           bool      // Values are in order, NaN first
 	grouped          bool      // see Contents.Begin
 	Sum, C           float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
 	Mean             float64   // Mean
@@ -79,7 +78,7 @@ var partForms = []partForm{
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
-	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
+	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values = append(s.Values, o.Values...) }},
 }
 
 // formOf are the partForms by the number of their bit: parts come after those that they read, and
