@@ -58,6 +58,12 @@ func (f *Frame) Seconds(predict bool) []exact.Seconds {
 
 // Seconds are those of the group.
 func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.Abreast]exact.Seconds) {
+	if !slices.Contains(g.Known[:g.N], nil) {
+		for i, known := range g.Known[:g.N] {
+			all[i] = *known
+		}
+		return all
+	}
 	if g.Common > 0 {
 		all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
 	}
