@@ -29,7 +29,7 @@ func (b *Bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	if len(runs.Even) == 0 {
 		t.List()
 	}
-	b.From, b.To = s.stepsOf(t.at(0), t.at(t.n-1))
+	b.From, b.To = s.stepsOf(t.At(0), t.At(t.n-1))
 	b.search(t, runs, &s)
 	clear(b.Lo[:b.From])
 	clear(b.Hi[:b.From])

@@ -246,7 +246,7 @@ func (e *Extrapolation) shapeAt(k int) *shape {
 		return &e.shapes[e.shape[k]]
 	}
 	end := f.Span.Scan.Times(f.Span.Grid.At(k))
-	first, final := f.at(int(f.Lo[k])), f.at(int(f.Hi[k])-1)
+	first, final := f.At(int(f.Lo[k])), f.At(int(f.Hi[k])-1)
 	sh := newShape(int(f.Hi[k]-f.Lo[k]), first-(end-f.Span.Width), end-final, final-first, e.each)
 	return &sh
 }
