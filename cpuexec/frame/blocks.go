@@ -51,7 +51,7 @@ func (g *Group) Finish(do func(g *Group)) {
 		return
 	}
 	for i := g.N; i < exact.Abreast; i++ {
-		g.Lo[i] = g.Lo[g.N-1]
+		g.Steps[i], g.Lo[i], g.Hi[i] = g.Steps[g.N-1], g.Lo[g.N-1], g.Hi[g.N-1]
 	}
 	g.Common = 0
 	if g.N > 1 && exact.CanAbreast() {
