@@ -32,7 +32,7 @@ func (b *Bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	if len(runs.Even) == 0 {
 		t.List()
 	}
-	b.From, b.To = s.stepsOf(t.at(0), t.at(t.n-1))
+	b.From, b.To = s.stepsOf(t.At(0), t.At(t.n-1))
 	b.search(t, runs, &s)
 	clear(b.Lo[:b.From])
 	clear(b.Hi[:b.From])
@@ -193,6 +193,8 @@ type Group struct {
 	Steps, Lo, Hi [exact.Abreast]int32
 	N             int // of the windows; others are like the last one
 	Common        int // samples that each has at least; 0 where side by side is not worth it
+	// Known is what Seconds returns, where the windows' frames know it already.
+	Known [exact.Abreast]*exact.Seconds
 }
 
 // Groups calls do with all windows that have so many samples or more, of the given steps, or of all
@@ -215,27 +217,33 @@ func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
 		if b.GiveUp(int(k)) {
 			return
 		}
-		g.Steps[g.N], g.Lo[g.N], g.Hi[g.N] = k, lo, hi
-		if g.N++; g.N == exact.Abreast {
-			g.finish(do)
+		if g.Add(k, lo, hi) {
+			g.Finish(do)
 		}
 	}
-	g.finish(do)
+	g.Finish(do)
 }
 
-// finish has done what is done with the windows of the group, and empties it.
-func (g *Group) finish(do func(g *Group)) {
+// Add adds a window to the group and reports whether that is full.
+func (g *Group) Add(step, lo, hi int32) (full bool) {
+	g.Steps[g.N], g.Lo[g.N], g.Hi[g.N] = step, lo, hi
+	g.N++
+	return g.N == exact.Abreast
+}
+
+// Finish calls do with the group, if it has a window, and empties it.
+func (g *Group) Finish(do func(g *Group)) {
 	if g.N == 0 {
 		return
 	}
+	for i := g.N; i < exact.Abreast; i++ {
+		g.Steps[i], g.Lo[i], g.Hi[i] = g.Steps[g.N-1], g.Lo[g.N-1], g.Hi[g.N-1]
+	}
 	g.Common = 0
-	if last := g.N - 1; g.N > 1 && exact.CanAbreast() {
+	if g.N > 1 && exact.CanAbreast() {
 		g.Common = int(g.Hi[0] - g.Lo[0])
 		for i, lo := range g.Lo[:g.N] {
 			g.Common = min(g.Common, int(g.Hi[i]-lo))
-		}
-		for i := g.N; i < exact.Abreast; i++ {
-			g.Lo[i] = g.Lo[last]
 		}
 	}
 	do(g)

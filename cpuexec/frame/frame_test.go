@@ -94,7 +94,7 @@ func TestEvenRuns(t *testing.T) {
 			require.Equal(t, lo, got.Lo[k])
 		}
 		for i := range all {
-			require.Equal(t, all[i], timesOf(all, even).at(i))
+			require.Equal(t, all[i], timesOf(all, even).At(i))
 		}
 		for _, before := range []int32{0, 1} {
 			since := make([]float64, len(got.Hi))

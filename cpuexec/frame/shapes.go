@@ -184,6 +184,6 @@ func (e *Extrapolation) makeLast(f *Frame, apart bool) {
 func (e *Extrapolation) shapeAt(k int) shape {
 	f := e.of
 	end := f.Span.Scan.Times(f.Span.Grid.At(k))
-	first, final := f.at(int(f.Lo[k])), f.at(int(f.Hi[k])-1)
+	first, final := f.At(int(f.Lo[k])), f.At(int(f.Hi[k])-1)
 	return newShape(int(f.Hi[k]-f.Lo[k]), first-(end-f.Span.Width), end-final, final-first, e.seconds)
 }
