@@ -2,9 +2,11 @@ package aggregate
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -105,37 +107,37 @@ var (
 // defineExtreme defines max, or min when sign is -1: a value gives way to a larger one, and NaN
 // to anything.
 func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
+	next := func(a *cells, c int, f float64) {
+		if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
+			a.val[c] = f
+		}
+	}
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			columns: 1,
 			first:   func(a *cells, c int, f float64) { a.val[c] = f },
-			next: func(a *cells, c int, f float64) {
-				if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
-					a.val[c] = f
+			next:    next,
+			more: func(a *cells, from, to int, in []float64) {
+				for ; from < to; from += 64 {
+					val, values := a.val[from:min(from+64, to)], in[:min(64, to-from)]
+					in = in[len(values):]
+					lhs, rhs := val, values
+					if sign < 0 {
+						lhs, rhs = values, val
+					}
+					// The others are few, or NaN.
+					for p := ^dense.AtLeast(lhs, rhs) & (^uint64(0) >> (64 - len(val))); p != 0; p &= p - 1 {
+						k := bits.TrailingZeros64(p)
+						next(a, from+k, values[k])
+					}
 				}
 			},
-			more:    func(a *cells, from, to int, in []float64) { keepExtremes(a.val[from:to], in, sign) },
 			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
 		},
 		Again: Same,
 		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: policy},
 	})
-}
-
-// keepExtremes keeps what next does of each pair. A NaN gives way to anything.
-func keepExtremes(val, in []float64, sign float64) {
-	val = val[:len(in)]
-	for k, f := range in {
-		v, bits := val[k], math.Float64bits(val[k])
-		if v*sign < f*sign {
-			bits = math.Float64bits(f)
-		}
-		if v != v {
-			bits = math.Float64bits(f)
-		}
-		val[k] = math.Float64frombits(bits)
-	}
 }
 
 var (

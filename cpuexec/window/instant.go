@@ -3,8 +3,6 @@ package window
 import (
 	"sort"
 
-	"github.com/prometheus/prometheus/model/value"
-
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -27,6 +25,7 @@ var Timestamp = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true},
 	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
+	Reads:      Ends,
 	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "InstantTime"},
 })
 
@@ -36,6 +35,7 @@ var InfoTime = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true, KeepsName: true},
 	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
+	Reads:      Ends,
 	NoGPU:      "info series are few",
 })
 
@@ -54,9 +54,14 @@ var StartTimestamp = defineUnnamed(&Function{
 
 // newestTime is newest of the times of samples.
 func newestTime(s *Evaluator) (int, bool) {
-	s.seconds = seconds(s.seconds[:0], s.fr.List(), s.in.Values)
-	s.in.Values = s.seconds
-	return s.newest(), true
+	points, fr, ts := s.newest(), s.fr, s.fr.List()
+	out := s.out.Values[fr.From:fr.To]
+	for k, hi := range fr.Hi[fr.From:fr.To] {
+		if hi > 0 {
+			out[k] = float64(ts[hi-1]) / 1000
+		}
+	}
+	return points, true
 }
 
 // newest fills out with the newest sample within the lookback of each step. Where that
@@ -95,15 +100,4 @@ func (s *Evaluator) newest() (points int) {
 		}
 	}
 	return points
-}
-
-// seconds appends the times of samples in seconds to out, keeping stale markers.
-func seconds(out []float64, ts []int64, vs []float64) []float64 {
-	for k, v := range vs {
-		if !value.IsStaleNaN(v) {
-			v = float64(ts[k]) / 1000
-		}
-		out = append(out, v)
-	}
-	return out
 }
