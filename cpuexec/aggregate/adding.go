@@ -21,7 +21,6 @@ var (
 		adds: &adding{
 			columns: 1,
 			first:   func(a *cells, c int, _ float64) { a.val[c] = 1 },
-			next:    func(a *cells, c int, _ float64) { a.val[c]++ },
 			more: func(a *cells, from, to int, _ []float64) {
 				for c := from; c < to; c++ {
 					a.val[c]++
@@ -36,7 +35,6 @@ var (
 		AggregateFunc: plan.AggregateFunc{Name: "group"},
 		adds: &adding{
 			first: func(*cells, int, float64) {},
-			next:  func(*cells, int, float64) {},
 			more:  func(*cells, int, int, []float64) {},
 			results: func(_ *cells, _ int, out []float64) {
 				for k := range out {
@@ -66,12 +64,6 @@ func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 				if math.IsNaN(f) || math.IsInf(f, 0) {
 					a.val[c] = math.NaN()
 				}
-			},
-			next: func(a *cells, c int, f float64) {
-				a.n[c]++
-				delta := f - a.comp[c]
-				a.comp[c] += delta / a.n[c]
-				a.val[c] += float64(delta * (f - a.comp[c]))
 			},
 			more: (*cells).deviations,
 			results: func(a *cells, c int, out []float64) {
@@ -107,17 +99,11 @@ var (
 // defineExtreme defines max, or min when sign is -1: a value gives way to a larger one, and NaN
 // to anything.
 func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
-	next := func(a *cells, c int, f float64) {
-		if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
-			a.val[c] = f
-		}
-	}
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			columns: 1,
 			first:   func(a *cells, c int, f float64) { a.val[c] = f },
-			next:    next,
 			more: func(a *cells, from, to int, in []float64) {
 				for ; from < to; from += 64 {
 					val, values := a.val[from:min(from+64, to)], in[:min(64, to-from)]
@@ -129,7 +115,9 @@ func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
 					// The others are few, or NaN.
 					for p := ^dense.AtLeast(lhs, rhs) & (^uint64(0) >> (64 - len(val))); p != 0; p &= p - 1 {
 						k := bits.TrailingZeros64(p)
-						next(a, from+k, values[k])
+						if v, f := val[k], values[k]; v*sign < f*sign || math.IsNaN(v) {
+							val[k] = f
+						}
 					}
 				}
 			},
@@ -146,7 +134,6 @@ var (
 		adds: &adding{
 			columns: 2,
 			first:   func(a *cells, c int, f float64) { a.val[c] = f },
-			next:    func(a *cells, c int, f float64) { a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c]) },
 			more:    func(a *cells, from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) },
 			results: func(a *cells, c int, out []float64) {
 				val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
@@ -170,7 +157,6 @@ var (
 var mean = &adding{
 	columns: 3,
 	first:   func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
-	next:    (*cells).addToMean,
 	more:    (*cells).means,
 	results: func(a *cells, c int, out []float64) {
 		for k := range out {

@@ -170,17 +170,7 @@ func (s *Stream) Open() (*operator.Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &operator.Series{N: below.N, Labels: at}
-	if below.Rows != nil && s.Above.RelabelsOnly() {
-		out.Rows = func() ([]plan.Row, error) {
-			rows, err := below.Rows()
-			for i := range rows {
-				rows[i].Labels = at(i)
-			}
-			return rows, err
-		}
-	}
-	return out, nil
+	return &operator.Series{N: below.N, Labels: at}, nil
 }
 
 // Drive implements operator.Operator.

@@ -77,22 +77,22 @@ func defineArithmetic(name, policy, swapped string, f func(a, b float64) float64
 }
 
 var (
-	_ = defineComparison("==", "==", "Equal", "Equal", func(a, b float64) bool { return a == b }, dense.Equal)
-	_ = defineComparison("!=", "!=", "Unequal", "Unequal", func(a, b float64) bool { return a != b },
+	_ = defineComparison("==", "==", "Equal", "Equal", dense.Equal)
+	_ = defineComparison("!=", "!=", "Unequal", "Unequal",
 		func(lhs, rhs []float64) uint64 { return ^dense.Equal(lhs, rhs) })
-	_ = defineComparison(">", "<", "Greater", "Less", func(a, b float64) bool { return a > b }, dense.Greater)
-	_ = defineComparison("<", ">", "Less", "Greater", func(a, b float64) bool { return a < b },
+	_ = defineComparison(">", "<", "Greater", "Less", dense.Greater)
+	_ = defineComparison("<", ">", "Less", "Greater",
 		func(lhs, rhs []float64) uint64 { return dense.Greater(rhs, lhs) })
-	_ = defineComparison(">=", "<=", "AtLeast", "AtMost", func(a, b float64) bool { return a >= b }, dense.AtLeast)
-	_ = defineComparison("<=", ">=", "AtMost", "AtLeast", func(a, b float64) bool { return a <= b },
+	_ = defineComparison(">=", "<=", "AtLeast", "AtMost", dense.AtLeast)
+	_ = defineComparison("<=", ">=", "AtMost", "AtLeast",
 		func(lhs, rhs []float64) uint64 { return dense.AtLeast(rhs, lhs) })
 )
 
 // defineComparison defines a comparison: mirror and swapped are what it is with its sides swapped,
 // in PromQL and for kernels.
-func defineComparison(name, mirror, policy, swapped string, holds func(a, b float64) bool, mask func(lhs, rhs []float64) uint64) *plan.MapFunc {
+func defineComparison(name, mirror, policy, swapped string, mask func(lhs, rhs []float64) uint64) *plan.MapFunc {
 	return define(&Function{
-		MapFunc: plan.MapFunc{Name: name, Args: 1, Compares: true}, holds: holds, mask: mask, mirror: mirror,
+		MapFunc: plan.MapFunc{Name: name, Args: 1, Compares: true}, mask: mask, mirror: mirror,
 		GPU: abi.Policy{Kernel: abi.ByMap, Name: policy}, Swapped: abi.Policy{Kernel: abi.ByMap, Name: swapped},
 	})
 }

@@ -108,10 +108,10 @@ func TestMapper(t *testing.T) {
 				case m.Bool:
 					want = append(want, ScalarFunc(f)(a, b))
 				case !f.Compares && Of(f).arithmetic == nil:
-					want = append(want, valueFunc(m)(v))
+					want = append(want, Of(f).value(m.Args)(v))
 				case !f.Compares:
 					want = append(want, Of(f).arithmetic(a, b))
-				case Of(f).holds(a, b):
+				case ScalarFunc(f)(a, b) == 1:
 					want = append(want, v)
 				}
 			}
