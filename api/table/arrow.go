@@ -40,24 +40,31 @@ type recordWriter interface {
 	Close() error
 }
 
+// recordFormat is a format of record batches.
+type recordFormat struct {
+	mostWide    int   // columns of the wide layout
+	held        int   // cells that the writer holds, at most
+	columnBytes int64 // about the memory that it takes for a column
+	open        func(io.Writer, *arrow.Schema) (recordWriter, error)
+}
+
 // prepareArrow returns what writes a table as an Arrow stream: a schema, the dictionaries of
 // labels, and record batches.
 func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, maxWideArrow, 0, func(to io.Writer, schema *arrow.Schema) (recordWriter, error) {
+	return t.prepare(isWide, recordFormat{mostWide: 10_000, open: func(to io.Writer, schema *arrow.Schema) (recordWriter, error) {
 		return ipc.NewWriter(to, ipc.WithSchema(schema)), nil
-	})
+	}})
 }
 
-// prepare returns what writes a table as record batches. The wide layout has a most of columns, and the
-// writer holds up to so many cells. Errors are a *resample.Error.
-func (t *Table) prepare(isWide bool, mostWide, held int, open func(io.Writer, *arrow.Schema) (recordWriter, error)) (func(io.Writer) error, int64, error) {
+// prepare returns what writes a table as record batches. Errors are a *resample.Error.
+func (t *Table) prepare(isWide bool, f recordFormat) (func(io.Writer) error, int64, error) {
 	err := t.checkNumbers()
 	if err != nil {
 		return nil, 0, err
 	}
 	var l *layout
 	if isWide {
-		l, err = t.wide(mostWide)
+		l, err = t.wide(f.mostWide)
 	} else {
 		l, err = t.long()
 	}
@@ -66,9 +73,11 @@ func (t *Table) prepare(isWide bool, mostWide, held int, open func(io.Writer, *a
 	}
 	metadata := t.metadata()
 	schema := arrow.NewSchema(append([]arrow.Field{timeField}, l.fields...), &metadata)
+	columns := schema.NumFields()
+	bytes := l.bytes + outBytes + cellBytes*int64(min(f.held, l.all*columns)) + f.columnBytes*int64(columns)
 	return func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, outBytes)
-		to, err := open(out, schema)
+		to, err := f.open(out, schema)
 		if err != nil {
 			return err
 		}
@@ -79,7 +88,7 @@ func (t *Table) prepare(isWide bool, mostWide, held int, open func(io.Writer, *a
 			return err
 		}
 		return out.Flush()
-	}, l.bytes + outBytes + cellBytes*int64(min(held, l.all*schema.NumFields())), nil
+	}, bytes, nil
 }
 
 // metadata are the table's warnings, as a JSON list, if it has any.
@@ -105,19 +114,22 @@ type batches struct {
 	labels []*array.Int32Builder // codes, by which the dictionaries have the values
 	dict   []arrow.Array         // the values of labels
 	values []*array.Float64Builder
-	codes  []int32 // scratch memory
+	codes  []int32 // scratch memory for rows
+	null   []bool  // rows that are
 }
 
 func newBatches(to recordWriter, schema *arrow.Schema, l *layout) *batches {
-	b := &batches{to: to, schema: schema, rows: l.rows, times: array.NewTimestampBuilder(memory.DefaultAllocator, timeField.Type.(*arrow.TimestampType))}
+	reused := recycler{}
+	b := &batches{to: to, schema: schema, rows: l.rows, codes: make([]int32, l.rows), null: make([]bool, l.rows)}
+	b.times = array.NewTimestampBuilder(reused, timeField.Type.(*arrow.TimestampType))
 	for _, values := range l.labels {
 		d := array.NewStringBuilder(memory.DefaultAllocator)
 		d.AppendValues(values, nil)
 		b.dict = append(b.dict, d.NewArray())
-		b.labels = append(b.labels, array.NewInt32Builder(memory.DefaultAllocator))
+		b.labels = append(b.labels, array.NewInt32Builder(reused))
 	}
 	for range len(l.fields) - len(l.labels) {
-		b.values = append(b.values, array.NewFloat64Builder(memory.DefaultAllocator))
+		b.values = append(b.values, array.NewFloat64Builder(reused))
 	}
 	return b
 }
@@ -145,14 +157,14 @@ func (b *batches) appendTimes(times []int64) {
 // appendLabel appends n rows of one code of a label, -1 for null.
 func (b *batches) appendLabel(label int, code int32, n int) {
 	if code < 0 {
-		b.labels[label].AppendNulls(n)
+		b.labels[label].AppendValues(b.codes[:n], b.null[:n])
 		return
 	}
-	b.codes = b.codes[:0]
-	for range n {
-		b.codes = append(b.codes, code)
+	codes := b.codes[:n]
+	for i := range codes {
+		codes[i] = code
 	}
-	b.labels[label].AppendValues(b.codes, nil)
+	b.labels[label].AppendValues(codes, nil)
 }
 
 // appendValues appends cells of a column, of which stale markers may be null.
@@ -179,10 +191,45 @@ func (b *batches) flush() error {
 	}
 	columns := []arrow.Array{b.times.NewArray()}
 	for k, l := range b.labels {
-		columns = append(columns, array.NewDictionaryArray(labelType, l.NewArray(), b.dict[k]))
+		codes := l.NewArray()
+		columns = append(columns, array.NewDictionaryArray(labelType, codes, b.dict[k]))
+		codes.Release()
 	}
 	for _, v := range b.values {
 		columns = append(columns, v.NewArray())
 	}
-	return b.to.Write(array.NewRecordBatch(b.schema, columns, int64(n)))
+	batch := array.NewRecordBatch(b.schema, columns, int64(n))
+	defer batch.Release()
+	for _, c := range columns {
+		c.Release()
+	}
+	return b.to.Write(batch)
 }
+
+// recycler is an allocator of which each batch gets the memory of the one before, by its size in bytes:
+// fresh memory takes twice as long to write an answer.
+type recycler map[int][][]byte
+
+// Allocate implements memory.Allocator.
+func (r recycler) Allocate(size int) []byte {
+	if n := len(r[size]); n > 0 {
+		b := r[size][n-1]
+		r[size] = r[size][:n-1]
+		return b
+	}
+	return make([]byte, size)
+}
+
+// Reallocate implements memory.Allocator.
+func (r recycler) Reallocate(size int, b []byte) []byte {
+	if size <= cap(b) {
+		return b[:size]
+	}
+	larger := r.Allocate(size)
+	copy(larger, b)
+	r.Free(b)
+	return larger
+}
+
+// Free implements memory.Allocator.
+func (r recycler) Free(b []byte) { r[cap(b)] = append(r[cap(b)], b[:cap(b)]) }

@@ -18,7 +18,7 @@ const cellBytes = 16
 
 // prepareParquet returns what writes a table as a Parquet file.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, maxWideParquet, parquetCells, newParquet)
+	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, columnBytes: 100 << 10, open: newParquet})
 }
 
 // parquetWriter writes record batches to row groups of a Parquet file: several to one where they are small.

@@ -15,12 +15,6 @@ import (
 // more. Tests lower it.
 var wideCells = 1 << 20
 
-// maxWide is the most columns of the wide layout, by format.
-const (
-	maxWideArrow   = 10_000
-	maxWideParquet = 1_000
-)
-
 // wide makes batches of a table's wide layout: a row for each time at which a series has a cell,
 // and a column for each series and column that has one.
 type wide struct {
