@@ -1,81 +1,100 @@
-// Package active lists the requests that are being evaluated, or wait for their turn, and cancels
-// those that an operator names.
-//
-// Begin lists a request, with statistics of what is fetched for it, and gives it a context that
-// Cancel ends. A request is in the list from when its form was read until it is answered.
-//
-// Start with List.Begin.
-package active
+package admit
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/progress"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// List is the requests under way. The zero value is empty. It is safe for concurrent use.
-type List struct {
-	mu      sync.Mutex
-	last    uint64
-	running map[uint64]*Entry
-}
-
-// Entry is a request that is under way.
-type Entry struct {
+// Turn is a request that is under way. Its key is the same for requests for one query over ranges
+// of one length, which begin at start, and for resample requests with the same form, whose start is zero.
+type Turn struct {
 	ID    uint64
 	Query string // what it asks for, as text
 	Door  string
 	Stats selection.Stats // of what the caches do for it
 
-	list     *List
+	gate     *Gate
 	executor string
 	since    time.Time
-	running  atomic.Bool // it has its turn
+	admitted atomic.Bool // it has its turn
 	cancel   context.CancelFunc
 	progress progress.Request
+
+	slot  *queue.Slot
+	large *memory.TooLarge // nil if the request has no key
+	key   uint64
+	start time.Time
 }
 
-// Begin lists a request whose form was read until End. The request that it returns has the context
-// that Cancel ends.
-func (l *List) Begin(r *http.Request, door string) (*http.Request, *Entry) {
-	ctx, cancel := context.WithCancel(r.Context())
-	e := &Entry{Query: textOf(r.Form), Door: door, list: l, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), cancel: cancel}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == nil {
-		l.running = map[uint64]*Entry{}
+// list lists a request whose form was read until done is called.
+func (t *Turn) list(form url.Values) (done func()) {
+	t.Query, t.executor, t.since = textOf(form), cmp.Or(form.Get("executor"), "auto"), time.Now()
+	g := t.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.turns == nil {
+		g.turns = map[uint64]*Turn{}
 	}
-	l.last++
-	e.ID = l.last
-	l.running[e.ID] = e
-	return r.WithContext(ctx), e
+	g.last++
+	t.ID = g.last
+	g.turns[t.ID] = t
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.turns, t.ID)
+	}
+}
+
+// identify gives r's turn its key, unless nothing is too large.
+func (t *Turn) identify(large *memory.TooLarge, r *http.Request) {
+	switch {
+	case large == nil || len(r.Form) == 0:
+		return
+	case r.Form.Get("query") == "":
+		t.large, t.key = large, maphash.String(large.Seed, r.Form.Encode())
+		return
+	}
+	e, err := params.Parse(r, time.Now())
+	if err != nil {
+		return
+	}
+	var h maphash.Hash
+	h.SetSeed(large.Seed)
+	for _, text := range []string{e.Query, e.End.Sub(e.Start).String(), e.Step.String(), e.Lookback.String(), r.Form.Get("executor"), r.Form.Get("exact")} {
+		_, _ = h.WriteString(text)
+		_ = h.WriteByte(0)
+	}
+	t.large, t.key, t.start = large, h.Sum64(), e.Start
+}
+
+// Evaluated gives the slot of the request back: what is left is to write. err is what the evaluation
+// failed for; of a *memory.TooLargeError the same query is refused for a while before its samples are
+// fetched.
+func (t *Turn) Evaluated(err error) {
+	t.progress.End()
+	var large *memory.TooLargeError
+	if errors.As(err, &large) {
+		t.large.Note(t.key, t.start, large)
+	}
+	t.slot.Leave()
 }
 
 // Reads is what samples are read for the request with.
-func (e *Entry) Reads() selection.Request {
-	return selection.Request{Stats: &e.Stats, Progress: &e.progress}
-}
-
-// Begun says that the request no longer waits for its turn.
-func (e *Entry) Begun() { e.running.Store(true) }
-
-// Evaluated says that what is left is to write the answer.
-func (e *Entry) Evaluated() { e.progress.End() }
-
-// End says that the request is answered.
-func (e *Entry) End() {
-	e.cancel()
-	e.list.mu.Lock()
-	defer e.list.mu.Unlock()
-	delete(e.list.running, e.ID)
+func (t *Turn) Reads() selection.Request {
+	return selection.Request{Stats: &t.Stats, Progress: &t.progress}
 }
 
 // longestText is the most bytes of a query that are listed.
@@ -118,31 +137,31 @@ type Request struct {
 const waiting progress.Stage = "waiting"
 
 // Requests are those under way, the oldest first.
-func (l *List) Requests() []Request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]Request, 0, len(l.running))
-	for _, q := range l.running {
+func (g *Gate) Requests() []Request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]Request, 0, len(g.turns))
+	for _, q := range g.turns {
 		out = append(out, q.show())
 	}
 	slices.SortFunc(out, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
-// show describes e as the list of queries under way shows it.
-func (e *Entry) show() Request {
+// show describes t as the list of queries under way shows it.
+func (t *Turn) show() Request {
 	s := Request{
-		ID: e.ID, Query: e.Query, Door: e.Door, Executor: e.executor, Since: e.since.UTC(), Seconds: time.Since(e.since).Seconds(),
-		Waiting: !e.running.Load(), Stage: e.progress.Stage(), SamplesEvaluated: e.progress.Evaluated(),
+		ID: t.ID, Query: t.Query, Door: t.Door, Executor: t.executor, Since: t.since.UTC(), Seconds: time.Since(t.since).Seconds(),
+		Waiting: !t.admitted.Load(), Stage: t.progress.Stage(), SamplesEvaluated: t.progress.Evaluated(),
 	}
 	if s.Waiting {
 		s.Stage = waiting
 	}
-	s.add(&e.Stats)
-	for _, u := range e.Stats.Upstreams() {
+	s.add(&t.Stats)
+	for _, u := range t.Stats.Upstreams() {
 		s.add(u)
 	}
-	s.FetchedBytes = max(s.FetchedBytes, e.progress.Arrived())
+	s.FetchedBytes = max(s.FetchedBytes, t.progress.Arrived())
 	return s
 }
 
@@ -151,14 +170,14 @@ const bytesOfSample = 2
 
 // Mostly reports whether a request holds most of the memory that requests under way
 // and others hold: seven eighths, by what they have fetched and selected, and the least bytes.
-func (e *Entry) Mostly(least, other int64) bool {
+func (t *Turn) Mostly(least, other int64) bool {
 	own, all := int64(0), other
-	e.list.mu.Lock()
-	defer e.list.mu.Unlock()
-	for _, q := range e.list.running {
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	for _, q := range t.gate.turns {
 		s := q.show()
 		n := max(q.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
-		if all += n; q == e {
+		if all += n; q == t {
 			own = n
 		}
 	}
@@ -174,10 +193,10 @@ func (s *Request) add(c *selection.Stats) {
 }
 
 // Cancel ends a request's context, and reports whether there is such a request.
-func (l *List) Cancel(id uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q := l.running[id]
+func (g *Gate) Cancel(id uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := g.turns[id]
 	if q != nil {
 		q.cancel()
 	}
