@@ -42,17 +42,17 @@ type recordWriter interface {
 
 // recordFormat is a format of record batches.
 type recordFormat struct {
-	mostWide    int   // columns of the wide layout
-	held        int   // cells that the writer holds, at most
-	columnBytes int64 // about the memory that it takes for a column
-	open        func(io.Writer, *arrow.Schema) (recordWriter, error)
+	mostWide int // columns of the wide layout
+	held     int // cells that the writer holds, at most
+	// open opens a writer of batches of so many rows.
+	open func(to io.Writer, schema *arrow.Schema, rows int) recordWriter
 }
 
 // prepareArrow returns what writes a table as an Arrow stream: a schema, the dictionaries of
 // labels, and record batches.
 func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, recordFormat{mostWide: 10_000, open: func(to io.Writer, schema *arrow.Schema) (recordWriter, error) {
-		return ipc.NewWriter(to, ipc.WithSchema(schema)), nil
+	return t.prepare(isWide, recordFormat{mostWide: 10_000, open: func(to io.Writer, schema *arrow.Schema, _ int) recordWriter {
+		return ipc.NewWriter(to, ipc.WithSchema(schema))
 	}})
 }
 
@@ -73,14 +73,10 @@ func (t *Table) prepare(isWide bool, f recordFormat) (func(io.Writer) error, int
 	}
 	metadata := t.metadata()
 	schema := arrow.NewSchema(append([]arrow.Field{timeField}, l.fields...), &metadata)
-	columns := schema.NumFields()
-	bytes := l.bytes + outBytes + cellBytes*int64(min(f.held, l.all*columns)) + f.columnBytes*int64(columns)
+	bytes := l.bytes + outBytes + cellBytes*int64(min(f.held, l.all*schema.NumFields()))
 	return func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, outBytes)
-		to, err := f.open(out, schema)
-		if err != nil {
-			return err
-		}
+		to := f.open(out, schema, l.rows)
 		if err := l.write(newBatches(to, schema, l)); err != nil {
 			return err
 		}

@@ -2,41 +2,111 @@ package table
 
 import (
 	"io"
+	"reflect"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// parquetCells is how many cells a row group has at most, unless one row has more. Tests lower it.
+// parquetCells is how many cells a row group has at most, unless one batch has more. Tests lower it.
 var parquetCells = 1 << 20
 
 // cellBytes is about the memory that a cell of a row group takes: pages that wait for its end, and what
 // they are made from.
 const cellBytes = 16
 
-// prepareParquet returns what writes a table as a Parquet file.
+// prepareParquet returns what writes a table as a Parquet file: a row group for some batches.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, columnBytes: 100 << 10, open: newParquet})
+	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, open: newParquet})
 }
 
-// parquetWriter writes record batches to row groups of a Parquet file: several to one where they are small.
-type parquetWriter struct{ *pqarrow.FileWriter }
+// parquetRoot are the columns of a file in the order of the table; a parquet.Group sorts them.
+type parquetRoot struct {
+	parquet.Group
+	fields []parquet.Field
+}
 
-func newParquet(to io.Writer, schema *arrow.Schema) (recordWriter, error) {
-	properties := []parquet.WriterProperty{
-		parquet.WithMaxRowGroupLength(int64(max(1, parquetCells/schema.NumFields()))),
-		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1), parquet.WithDictionaryDefault(false),
-	}
+func (r parquetRoot) Fields() []parquet.Field { return r.fields }
+
+// GoType implements parquet.Node. Rows are never written as Go values.
+func (r parquetRoot) GoType() reflect.Type { return reflect.TypeFor[struct{}]() }
+
+// parquetColumn is a column, which is a parquet.Field.
+type parquetColumn struct {
+	name string
+	parquet.Node
+}
+
+func (c parquetColumn) Name() string { return c.name }
+
+// Value implements parquet.Field. Rows are never written as Go values.
+func (c parquetColumn) Value(reflect.Value) reflect.Value { return reflect.Value{} }
+
+// parquetWriter writes record batches to row groups of a Parquet file.
+type parquetWriter struct {
+	*parquet.GenericWriter[any]
+	scratch []parquet.Value // of a column
+	cells   int             // of the row group
+}
+
+func newParquet(to io.Writer, schema *arrow.Schema, rows int) recordWriter {
+	root := parquetRoot{Group: parquet.Group{}}
+	// One codec for all columns: each has tables of its own.
+	value := parquet.Compressed(parquet.Optional(parquet.Leaf(parquet.DoubleType)), &zstd.Codec{Level: zstd.SpeedFastest})
 	for _, f := range schema.Fields() {
-		if f.Type.ID() == arrow.DICTIONARY {
-			properties = append(properties, parquet.WithDictionaryFor(f.Name, true))
+		column := parquetColumn{f.Name, value}
+		switch f.Type.ID() {
+		case arrow.TIMESTAMP:
+			column.Node = parquet.Timestamp(parquet.Millisecond)
+		case arrow.DICTIONARY:
+			column.Node = parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))
 		}
+		root.Group[f.Name] = column.Node
+		root.fields = append(root.fields, column)
 	}
-	w, err := pqarrow.NewFileWriter(schema, to, parquet.NewWriterProperties(properties...), pqarrow.DefaultWriterProps())
-	return parquetWriter{w}, err
+	options := []parquet.WriterOption{parquet.NewSchema("answer", root), parquet.PageBufferSize(8 * rows)}
+	for name, text := range schema.Metadata().ToMap() {
+		options = append(options, parquet.KeyValueMetadata(name, text))
+	}
+	return &parquetWriter{GenericWriter: parquet.NewGenericWriter[any](to, options...)}
 }
 
 // Write implements recordWriter.
-func (p parquetWriter) Write(b arrow.RecordBatch) error { return p.WriteBuffered(b) }
+func (p *parquetWriter) Write(b arrow.RecordBatch) error {
+	for k, column := range p.ColumnWriters() {
+		p.scratch = p.scratch[:0]
+		for i := range int(b.NumRows()) {
+			value, level := parquetValue(b.Column(k), i), 1
+			if k == 0 || value.IsNull() {
+				level = 0
+			}
+			p.scratch = append(p.scratch, value.Level(0, level, k))
+		}
+		if _, err := column.WriteRowValues(p.scratch); err != nil {
+			return err
+		}
+	}
+	if p.cells += int(b.NumRows() * b.NumCols()); p.cells < parquetCells {
+		return nil
+	}
+	p.cells = 0
+	return p.Flush() // the row group
+}
+
+// parquetValue is the value of a column in a row, which refers to the column.
+func parquetValue(column arrow.Array, row int) parquet.Value {
+	if column.IsNull(row) {
+		return parquet.NullValue()
+	}
+	switch c := column.(type) {
+	case *array.Timestamp:
+		return parquet.Int64Value(int64(c.Value(row)))
+	case *array.Dictionary:
+		text := c.Dictionary().(*array.String).Value(c.GetValueIndex(row))
+		return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text)))
+	}
+	return parquet.DoubleValue(column.(*array.Float64).Value(row))
+}

@@ -2,10 +2,10 @@ package table
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -16,7 +16,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/parquet-go/parquet-go"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
@@ -171,40 +173,16 @@ func readArrow(t testing.TB, b []byte) (rows []string) {
 
 // readParquet reads a Parquet file back, with a library that did not write it.
 func readParquet(t testing.TB, b []byte) (rows []string) {
-	f, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)))
+	f, err := file.NewParquetReader(bytes.NewReader(b))
 	require.NoError(t, err)
-	fields := f.Schema().Fields()
-	require.Equal(t, TimeColumn, fields[0].Name())
-	isLong := slices.ContainsFunc(fields, func(f parquet.Field) bool { return f.Type().Kind() == parquet.ByteArray })
-	for _, group := range f.RowGroups() {
-		require.LessOrEqual(t, group.NumRows(), int64(max(1, parquetCells/len(fields))))
-		r := group.Rows()
-		for buf := make([]parquet.Row, 100); ; {
-			n, err := r.ReadRows(buf)
-			for _, cells := range buf[:n] {
-				ls, values := labels.NewScratchBuilder(4), ""
-				for k, v := range cells[1:] {
-					switch field := fields[1+k]; {
-					case field.Type().Kind() == parquet.Double && v.IsNull():
-						values += text(nil)
-					case field.Type().Kind() == parquet.Double:
-						values += text(new(v.Double()))
-					case !v.IsNull():
-						ls.Add(field.Name(), v.String())
-					}
-				}
-				row := fmt.Sprint(cells[0].Int64(), " ")
-				if ls.Sort(); isLong {
-					row += ls.Labels().String()
-				}
-				rows = append(rows, row+values)
-			}
-			if err == io.EOF {
-				break
-			}
-			require.NoError(t, err)
-		}
-		require.NoError(t, r.Close())
+	r, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: 1000}, memory.DefaultAllocator)
+	require.NoError(t, err)
+	table, err := r.ReadTable(context.Background())
+	require.NoError(t, err)
+	defer table.Release()
+	batches := array.NewTableReader(table, 1000)
+	for batches.Next() {
+		rows = append(rows, rowsOf(t, batches.RecordBatch())...)
 	}
 	return rows
 }
@@ -222,6 +200,11 @@ func rowsOf(t testing.TB, b arrow.RecordBatch) (rows []string) {
 				isLong = true
 				if !c.IsNull(i) {
 					ls.Add(b.ColumnName(k), c.Dictionary().(*array.String).Value(c.GetValueIndex(i)))
+				}
+			case *array.String:
+				isLong = true
+				if !c.IsNull(i) {
+					ls.Add(b.ColumnName(k), c.Value(i))
 				}
 			case *array.Float64:
 				if v := c.Value(i); c.IsNull(i) {
