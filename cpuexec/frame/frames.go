@@ -3,7 +3,6 @@ package frame
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 )
@@ -17,8 +16,7 @@ type Frames struct {
 
 	mu  sync.Mutex // of who adds one
 	all []*Frame   // those that are kept
-	// How often times that were decoded for one series had a frame already, and how often not.
-	hits, misses atomic.Int64
+	own int        // of them, those over times that were decoded for one series
 }
 
 // timesKey tells times apart quickly, if not for certain.
@@ -29,9 +27,15 @@ type timesKey struct {
 	first, middle, last int64               // of the others
 }
 
-// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
-// bytes each.
-const maxFrameSteps = 1 << 20
+const (
+	// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40 bytes each.
+	maxFrameSteps = 1 << 20
+	// maxOwn bounds those over times that were decoded for one series.
+	maxOwn = 64
+	// searchedPerStep is how many samples a step has at most where those of another series are
+	// compared with them: of more it takes less to find the windows.
+	searchedPerStep = 16
+)
 
 var framePool = sync.Pool{New: func() any { return new(Frame) }}
 
@@ -54,15 +58,9 @@ func (f *Frames) Over(t column.Times, single *Frame) *Frame {
 	return fr
 }
 
-// searchedPerStep is how many samples a step has at most where those of another series are compared
-// with them: of more it takes less to find the windows.
-const searchedPerStep = 16
-
-// known returns the frame that series with times t share, or nil if they have
-// none. It looks for another series that was decoded as long as that has been worth it.
+// known returns the frame that series with times t share, or nil if they have none.
 func (f *Frames) known(t column.Times) *Frame {
-	misses := f.misses.Load()
-	if !t.Several() || t.Known == 0 && (misses > 64 && f.hits.Load() < misses || len(t.Own) > searchedPerStep*f.Span.Grid.Steps) {
+	if !t.Several() || t.Known == 0 && len(t.Own) > searchedPerStep*f.Span.Grid.Steps {
 		return nil
 	}
 	key := timesKey{shared: t.Known, own: len(t.Own)}
@@ -72,12 +70,9 @@ func (f *Frames) known(t column.Times) *Frame {
 	}
 	found, ok := f.byTimes.Load(key)
 	if !ok {
-		found, ok = f.add(key, t.Own)
+		found = f.add(key, t.Own)
 	}
 	if fr, _ := found.(*Frame); fr != nil && slices.Equal(fr.own, t.Own) {
-		if ok && t.Known == 0 {
-			f.hits.Add(1)
-		}
 		return fr
 	}
 	return nil
@@ -85,24 +80,24 @@ func (f *Frames) known(t column.Times) *Frame {
 
 // add adds a frame to keep over times that begin with a shared list's, and returns it: nil if there
 // are enough, or the one that somebody else has just added.
-func (f *Frames) add(key timesKey, own []int64) (found any, ok bool) {
+func (f *Frames) add(key timesKey, own []int64) any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if found, ok = f.byTimes.Load(key); ok {
-		return found, true
+	if found, ok := f.byTimes.Load(key); ok {
+		return found
+	}
+	if len(f.all) >= 16 && len(f.all)*f.Span.Grid.Steps >= maxFrameSteps || key.shared == 0 && f.own == maxOwn {
+		return nil
 	}
 	if key.shared == 0 {
-		f.misses.Add(1)
-	}
-	if len(f.all) >= 16 && len(f.all)*f.Span.Grid.Steps >= maxFrameSteps {
-		return nil, false
+		f.own++
 	}
 	fr := framePool.Get().(*Frame)
 	fr.made = sync.Once{}
 	fr.own = append(fr.own[:0], own...)
 	f.all = append(f.all, fr)
 	f.byTimes.Store(key, fr)
-	return fr, false
+	return fr
 }
 
 // Release gives back what the frames have borrowed, and them. None may be used any
