@@ -117,6 +117,7 @@ type Keeper interface {
 type Reader interface {
 	storage.LabelQuerier
 	Querier
+	Beginner
 	Keeper
 }
 
@@ -135,17 +136,11 @@ func (q *SeriesQuerier) Select(ctx context.Context, _ bool, hints *storage.Selec
 	})
 }
 
-// BeginChunks implements Beginner.
-func (q *SeriesQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
-
 // ChunkQuerier is a storage.ChunkQuerier from Mint to Maxt (ms, both included).
 type ChunkQuerier struct {
 	Reader
 	Mint, Maxt int64
 }
-
-// BeginChunks implements Beginner.
-func (q *ChunkQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
 
 // Select implements storage.ChunkQuerier as that of SeriesQuerier does storage.Querier.
 func (q *ChunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
