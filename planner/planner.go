@@ -267,10 +267,15 @@ func (w *walker) learn(e parser.Expr) *facts {
 	case *parser.VectorSelector:
 		f.selects = true
 	case *parser.Call:
-		if n, ok := vector.Called(e.Func.Name).Node.(*plan.Number); ok {
+		switch n := vector.Called(e.Func.Name).Node.(type) {
+		case *plan.Number:
 			f.constant, f.isConstant = n.Value, true
+		case *plan.Info:
+			f.metadata = true
+		case *plan.Relabel:
+			label, ok := literals(e.Args[1:2])
+			f.metadata = f.metadata || !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
 		}
-		f.metadata = f.metadata || setsMetadata(e)
 		f.histogram = f.histogram || histogram.Named(e.Func.Name) != nil
 	}
 	f.pos, f.typ = e.PositionRange(), e.Type()
@@ -296,18 +301,6 @@ func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.p
 func (w *walker) constant(e parser.Expr) (float64, bool) {
 	f := w.of(e)
 	return f.constant, f.isConstant
-}
-
-// setsMetadata reports whether a function sets a type or unit.
-func setsMetadata(call *parser.Call) bool {
-	switch vector.Called(call.Func.Name).Node.(type) {
-	case *plan.Info:
-		return true
-	case *plan.Relabel:
-		label, ok := literals(call.Args[1:2])
-		return !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
-	}
-	return false
 }
 
 const (
