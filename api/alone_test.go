@@ -132,6 +132,10 @@ func (q hungryReader) SelectChunks(context.Context, *storage.SelectHints, ...*la
 	return nil, nil, q.h.err
 }
 
+func (q hungryReader) BeginChunks(asks []selection.Ask) []selection.Get {
+	return selection.Begin(struct{ selection.Querier }{q}, asks)
+}
+
 // TestTooLargeResample: a resample request that alone finds no memory is at fault itself, and the
 // same request, by form or JSON, is refused before anything is fetched.
 func TestTooLargeResample(t *testing.T) {

@@ -207,7 +207,7 @@ func TestDecodedColumns(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(limit), 5))
 			var fromColumns, decoded int64
 			for range 150 {
-				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Param: 0.5, Trend: 0.5}
+				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}}
 				w.Func = funcs[r.IntN(len(funcs))]
 				if w.Func == window.Interpolated {
 					w.Extension = plan.Extension{Modifier: plan.Smoothed, After: w.Width}

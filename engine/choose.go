@@ -54,7 +54,7 @@ func (q *query) choose() error {
 	all := readings(q.plan.Node, q.plan.Grid, nil)
 	q.fetches.start(all, q.plan.Grid)
 	q.refuseAny(all, func(r reading) string {
-		f := q.fetches.started(r.window)
+		f := q.fetches.of[r.window.Scan.Pos]
 		q.fetches.wait(f, q.e.Turn)
 		if f.err != nil {
 			return "" // for the evaluation to say

@@ -37,9 +37,9 @@ type fetches struct {
 	arrived   chan arrival   // what has come, while it is being waited for
 	took      []plan.Ahead   // what was evaluated of it
 
-	mint, maxt int64 // of the querier, in ms, both included
-	of         map[posrange.PositionRange]*fetched
-	waited     time.Duration // for selections
+	mint, maxt int64                               // of the querier, in ms, both included
+	of         map[posrange.PositionRange]*fetched // by where a selector stands
+	waited     time.Duration                       // for selections
 }
 
 // fetched is what a selector matched.
@@ -134,9 +134,6 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		})
 	}
 }
-
-// started is what is fetched for a window of the plan, all of which were started.
-func (f *fetches) started(w *plan.Window) *fetched { return f.of[w.Scan.Pos] }
 
 // infoSeries gets what info reads besides its input. What that is shows only in the input.
 func (f *fetches) infoSeries(w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {

@@ -217,7 +217,7 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		if w.Func == window.InfoTime {
 			return q.fetches.infoSeries(w, g)
 		}
-		return q.fetches.started(w).get()
+		return q.fetches.of[w.Scan.Pos].get()
 	}
 	if a := q.accelerator(); a != nil {
 		job.Accelerator, job.Forced = a, q.request.Mode == GPU

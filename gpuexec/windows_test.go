@@ -270,9 +270,9 @@ func TestTable(t *testing.T) {
 	}
 	for _, definition := range window.Functions() {
 		f := &definition.WindowFunc
-		require.Equal(t, definition.NoGPU == "", unsuited(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}) == "", f.Name)
+		require.Equal(t, definition.NoGPU == "", unsuited(&plan.Window{Func: f, Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}}) == "", f.Name)
 		for _, m := range f.Modifiers {
-			extended := &plan.Window{Func: f, Param: 0.5, Trend: 0.5, Extension: plan.NewExtension(m, 300_000)}
+			extended := &plan.Window{Func: f, Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}, Extension: plan.NewExtension(m, 300_000)}
 			require.NotEmpty(t, unsuited(extended), f.Name)
 			require.NotEmpty(t, unsuited(&plan.Aggregate{Func: aggregate.Named("sum"), Input: extended}), f.Name)
 		}

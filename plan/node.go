@@ -113,16 +113,22 @@ type Window struct {
 	Origin
 	Scan  *Scan
 	Func  *WindowFunc
-	Width int64   // ms; a window is (t-Width, t]. The lookback delta for Last.
-	Param float64 // of functions that have one
+	Width int64 // ms; a window is (t-Width, t]. The lookback delta for Last.
+	Parameters
 	// Extension says which samples beside its window a step reads.
 	Extension Extension
-	Trend     float64 // the second one of double_exponential_smoothing
-	// Params are the parameters as scalars where they are not all constants.
-	Params   []Node
-	ParamPos posrange.PositionRange // of the first parameter, for annotations
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
+}
+
+// Parameters are the scalar parameters of a window function.
+type Parameters struct {
+	Param float64 // of functions that have one
+	Trend float64 // the second one of double_exponential_smoothing
+	// Params are the parameters as scalars where they are not all constants, on the grid of the
+	// node itself.
+	Params   []Node
+	ParamPos posrange.PositionRange // of the first parameter, for annotations
 }
 
 // Inputs implements Node.
@@ -181,12 +187,7 @@ type Subwindow struct {
 	Width  int64  // ms; a window is (t-Width, t]
 	Offset int64  // ms
 	Fixed  *int64 // the @ time in ms since the epoch, nil without one
-	Param  float64
-	Trend  float64 // the second parameter of double_exponential_smoothing
-	// Params are the parameters as scalars where they are not all constants, on the grid
-	// of the node itself.
-	Params   []Node
-	ParamPos posrange.PositionRange // of the first parameter, for annotations
+	Parameters
 }
 
 // Inputs implements Node.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
@@ -119,22 +118,13 @@ func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node 
 	sc.grid.Steps = 1
 	return &plan.Window{
 		Scan: w.scan(m.VectorSelector.(*parser.VectorSelector), sc), Func: f, Width: m.Range.Milliseconds(),
-		Param: p.first, Trend: p.second, Params: p.nodes, ParamPos: p.pos,
-		Extension: extension,
-		ArgPos:    w.pos(m), Origin: w.origin(e),
+		Parameters: p, Extension: extension, ArgPos: w.pos(m), Origin: w.origin(e),
 	}
 }
 
-// parameters are the scalar parameters of a window function.
-type parameters struct {
-	first, second float64
-	nodes         []plan.Node // where they are not all constants
-	pos           posrange.PositionRange
-}
-
 // parameters compiles the scalar parameters of a window function.
-func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) parameters {
-	p := parameters{first: math.NaN(), second: math.NaN()}
+func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Parameters {
+	p := plan.Parameters{Param: math.NaN(), Trend: math.NaN()}
 	var args parser.Expressions
 	switch f.Param {
 	case plan.NoParam:
@@ -144,9 +134,9 @@ func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) parame
 	default:
 		args = e.Args[1 : 1+f.Param.Count()]
 	}
-	p.pos = w.pos(args[0])
+	p.ParamPos = w.pos(args[0])
 	constants := true
-	for i, v := range []*float64{&p.first, &p.second}[:len(args)] {
+	for i, v := range []*float64{&p.Param, &p.Trend}[:len(args)] {
 		c, ok := w.constant(args[i])
 		*v, constants = c, constants && ok
 	}
@@ -154,13 +144,13 @@ func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) parame
 		return p
 	}
 	for _, a := range args {
-		p.nodes = append(p.nodes, w.scalar(a, sc))
+		p.Params = append(p.Params, w.scalar(a, sc))
 	}
 	return p
 }
 
 // subwindow compiles a window function over a subquery.
-func (w *walker) subwindow(f *plan.WindowFunc, p parameters, e *parser.Call, sub *parser.SubqueryExpr, sc scope) plan.Node {
+func (w *walker) subwindow(f *plan.WindowFunc, p plan.Parameters, e *parser.Call, sub *parser.SubqueryExpr, sc scope) plan.Node {
 	if w.losesMetadata(e) {
 		return w.leave(e, reasonMetadata)
 	}
@@ -171,8 +161,7 @@ func (w *walker) subwindow(f *plan.WindowFunc, p parameters, e *parser.Call, sub
 		input = w.compile(sub.Expr, inner)
 	}
 	return &plan.Subwindow{
-		Input: input, Inner: inner.grid, Func: f,
-		Param: p.first, Trend: p.second, Params: p.nodes, ParamPos: p.pos,
+		Input: input, Inner: inner.grid, Func: f, Parameters: p,
 		Width: sub.Range.Milliseconds(), Offset: sub.OriginalOffset.Milliseconds(), Fixed: sub.Timestamp,
 		Origin: w.origin(e),
 	}

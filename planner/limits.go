@@ -205,6 +205,7 @@ func (l Limits) regexpError(size int) error {
 // length.
 func (l Limits) Parser(inner parser.Parser) parser.Parser { return limited{inner, l} }
 
+// limited checks queries and selectors, which are all that requests have.
 type limited struct {
 	parser.Parser
 	limits Limits
@@ -219,14 +220,6 @@ func (p limited) ParseExpr(input string) (parser.Expr, error) {
 		return e, bounded(err, input)
 	}
 	return e, p.limits.checkTree(e)
-}
-
-func (p limited) ParseMetric(input string) (labels.Labels, error) {
-	if err := p.limits.Check(input); err != nil {
-		return labels.EmptyLabels(), err
-	}
-	m, err := p.Parser.ParseMetric(input)
-	return m, bounded(err, input)
 }
 
 func (p limited) ParseMetricSelector(input string) ([]*labels.Matcher, error) {
@@ -250,14 +243,6 @@ func (p limited) ParseMetricSelectors(inputs []string) ([][]*labels.Matcher, err
 		sets = append(sets, ms)
 	}
 	return sets, nil
-}
-
-func (p limited) ParseSeriesDesc(input string) (labels.Labels, []parser.SequenceValue, error) {
-	if err := p.limits.Check(input); err != nil {
-		return labels.EmptyLabels(), nil, err
-	}
-	ls, values, err := p.Parser.ParseSeriesDesc(input)
-	return ls, values, bounded(err, input)
 }
 
 // measured is what a query's tokens say of it.

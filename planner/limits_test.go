@@ -159,7 +159,7 @@ func TestRegexpSize(t *testing.T) {
 	require.Error(t, Limits{RegexpSize: 1000}.CheckAll(append(ss, ss...)))
 }
 
-// TestLimitedParser: every method checks, short errors are Prometheus's, long ones are cut.
+// TestLimitedParser: what parses a query or a selector checks, short errors are Prometheus's, long ones are cut.
 func TestLimitedParser(t *testing.T) {
 	plain := parser.NewParser(promqltest.TestParserOpts)
 	p := Limits{Length: 100_000, Depth: 5}.Parser(plain)
@@ -168,13 +168,9 @@ func TestLimitedParser(t *testing.T) {
 		var beyond *LimitError
 		_, err := p.ParseExpr(s)
 		require.ErrorAs(t, err, &beyond)
-		_, err = p.ParseMetric(s)
-		require.ErrorAs(t, err, &beyond)
 		_, err = p.ParseMetricSelector(s)
 		require.ErrorAs(t, err, &beyond)
 		_, err = p.ParseMetricSelectors([]string{"x", s})
-		require.ErrorAs(t, err, &beyond)
-		_, _, err = p.ParseSeriesDesc(s)
 		require.ErrorAs(t, err, &beyond)
 	}
 	for _, s := range []string{`sum(`, `x "` + strings.Repeat("b", 3000) + `"`} {

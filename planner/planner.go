@@ -235,13 +235,7 @@ func (w *walker) learn(e parser.Expr) *facts {
 		}
 		n++
 	}
-	f.ofNode(e, below)
 	w.facts[e] = f
-	return f
-}
-
-// ofNode adds what e itself says to what is below it.
-func (f *facts) ofNode(e parser.Expr, below [2]*facts) {
 	first, second := below[0], below[1]
 	switch e := e.(type) {
 	case *parser.BinaryExpr:
@@ -252,34 +246,40 @@ func (f *facts) ofNode(e parser.Expr, below [2]*facts) {
 		if op := vector.Named(e.Op.String()); op != nil && first.isConstant && second.isConstant {
 			f.constant, f.isConstant = vector.ScalarFunc(op)(first.constant, second.constant), true
 		}
-		return
+		return f
 	case *parser.UnaryExpr:
 		f.pos, f.typ = posrange.PositionRange{Start: e.StartPos, End: first.pos.End}, first.typ
 		if f.constant, f.isConstant = first.constant, first.isConstant; e.Op == parser.SUB {
 			f.constant = -f.constant
 		}
-		return
+		return f
 	case *parser.StepInvariantExpr:
 		f.pos, f.typ, f.constant, f.isConstant = first.pos, first.typ, first.constant, first.isConstant
-		return
+		return f
 	case *parser.ParenExpr:
 		f.pos, f.typ, f.constant, f.isConstant = e.PosRange, first.typ, first.constant, first.isConstant
-		return
+		return f
 	case *parser.SubqueryExpr:
 		f.pos, f.typ = posrange.PositionRange{Start: first.pos.Start, End: e.EndPos}, parser.ValueTypeMatrix
-		return
+		return f
 	case *parser.NumberLiteral:
 		f.constant, f.isConstant = e.Val, true
 	case *parser.VectorSelector:
 		f.selects = true
 	case *parser.Call:
-		if n, ok := vector.Called(e.Func.Name).Node.(*plan.Number); ok {
+		switch n := vector.Called(e.Func.Name).Node.(type) {
+		case *plan.Number:
 			f.constant, f.isConstant = n.Value, true
+		case *plan.Info:
+			f.metadata = true
+		case *plan.Relabel:
+			label, ok := literals(e.Args[1:2])
+			f.metadata = f.metadata || !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
 		}
-		f.metadata = f.metadata || setsMetadata(e)
 		f.histogram = f.histogram || histogram.Named(e.Func.Name) != nil
 	}
 	f.pos, f.typ = e.PositionRange(), e.Type()
+	return f
 }
 
 // of returns the facts of an expression of the query.
@@ -301,18 +301,6 @@ func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.p
 func (w *walker) constant(e parser.Expr) (float64, bool) {
 	f := w.of(e)
 	return f.constant, f.isConstant
-}
-
-// setsMetadata reports whether a function sets a type or unit.
-func setsMetadata(call *parser.Call) bool {
-	switch vector.Called(call.Func.Name).Node.(type) {
-	case *plan.Info:
-		return true
-	case *plan.Relabel:
-		label, ok := literals(call.Args[1:2])
-		return !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0])
-	}
-	return false
 }
 
 const (

@@ -48,8 +48,11 @@ func Note[T any](n *Notes, key any, find func() T) T {
 }
 
 func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
-	if found, ok := n.get(key); ok {
-		return found.(T), nil
+	n.mu.Lock()
+	found, ok := n.notes[key]
+	n.mu.Unlock()
+	if ok {
+		return found.what.(T), nil
 	}
 	what, err := find()
 	if err != nil {
@@ -105,13 +108,6 @@ func (n *Notes) grow(by int64) {
 	if n.account != nil {
 		n.account.Add(by)
 	}
-}
-
-func (n *Notes) get(key any) (any, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	found, ok := n.notes[key]
-	return found.what, ok
 }
 
 // put keeps a note unless there is one, and returns the one that is kept.

@@ -117,6 +117,7 @@ type Keeper interface {
 type Reader interface {
 	storage.LabelQuerier
 	Querier
+	Beginner
 	Keeper
 }
 
@@ -135,28 +136,18 @@ func (q *SeriesQuerier) Select(ctx context.Context, _ bool, hints *storage.Selec
 	})
 }
 
-// BeginChunks implements Beginner.
-func (q *SeriesQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
-
 // ChunkQuerier is a storage.ChunkQuerier from Mint to Maxt (ms, both included).
 type ChunkQuerier struct {
 	Reader
 	Mint, Maxt int64
 }
 
-// BeginChunks implements Beginner.
-func (q *ChunkQuerier) BeginChunks(asks []Ask) []Get { return Begin(q.Reader, asks) }
-
 // Select implements storage.ChunkQuerier as that of SeriesQuerier does storage.Querier.
 func (q *ChunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
 	mint, maxt := Bounds(hints, q.Mint, q.Maxt)
-	return &lazySet[storage.ChunkSeries]{open: func() openSet[storage.ChunkSeries] {
-		sel, ws, err := q.SelectChunks(ctx, hints, matchers...)
-		if err != nil {
-			return failedSet[storage.ChunkSeries]{err, ws}
-		}
-		return sel.ChunkSeriesSet(mint, maxt, ws)
-	}}
+	return &chunkSeriesSet{set{i: -1, mint: mint, maxt: maxt, get: func() (*Selection, annotations.Annotations, error) {
+		return q.SelectChunks(ctx, hints, matchers...)
+	}}}
 }
 
 // Bounds is the time range that a selection is for, in ms, both included: that of
@@ -171,62 +162,8 @@ func Bounds(hints *storage.SelectHints, mint, maxt int64) (int64, int64) {
 // LazySeriesSet returns the series set from mint to maxt (ms, both included) of
 // the selection that get returns. It is called at the set's first Next.
 func LazySeriesSet(mint, maxt int64, get func() (*Selection, annotations.Annotations, error)) storage.SeriesSet {
-	return &lazySet[storage.Series]{open: func() openSet[storage.Series] {
-		sel, ws, err := get()
-		if err != nil {
-			return failedSet[storage.Series]{err, ws}
-		}
-		return sel.SeriesSet(mint, maxt, ws)
-	}}
+	return &seriesSet{set{i: -1, mint: mint, maxt: maxt, get: get}}
 }
-
-// openSet is a storage.SeriesSet or a storage.ChunkSeriesSet.
-type openSet[S any] interface {
-	Next() bool
-	At() S
-	Err() error
-	Warnings() annotations.Annotations
-}
-
-// lazySet opens a set at the first Next.
-type lazySet[S any] struct {
-	open func() openSet[S]
-	set  openSet[S]
-}
-
-func (l *lazySet[S]) Next() bool {
-	if l.set == nil {
-		l.set = l.open()
-	}
-	return l.set.Next()
-}
-
-func (l *lazySet[S]) At() S { return l.set.At() }
-
-func (l *lazySet[S]) Err() error {
-	if l.set == nil {
-		return nil
-	}
-	return l.set.Err()
-}
-
-func (l *lazySet[S]) Warnings() annotations.Annotations {
-	if l.set == nil {
-		return nil
-	}
-	return l.set.Warnings()
-}
-
-// failedSet is a set that could not be opened.
-type failedSet[S any] struct {
-	err error
-	ws  annotations.Annotations
-}
-
-func (failedSet[S]) Next() bool                          { return false }
-func (failedSet[S]) At() (s S)                           { return s }
-func (f failedSet[S]) Err() error                        { return f.err }
-func (f failedSet[S]) Warnings() annotations.Annotations { return f.ws }
 
 // Again is the error of a selector that can only be answered otherwise than those
 // before it in the same query were. The query is to be run again over Queryable,

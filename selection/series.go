@@ -36,14 +36,23 @@ func (s *Selection) of(i int, chunks []Chunk, mint, maxt int64) *samples.Series 
 
 // set walks over the series that have a chunk in the time range.
 type set struct {
+	get        func() (*Selection, annotations.Annotations, error) // nil once sel is there
 	sel        *Selection
 	i          int
 	chunks     []Chunk // of series i that are in range
 	mint, maxt int64
 	ws         annotations.Annotations
+	err        error
 }
 
 func (s *set) Next() bool {
+	if s.get != nil {
+		s.sel, s.ws, s.err = s.get()
+		s.get = nil
+	}
+	if s.err != nil {
+		return false
+	}
 	for s.i++; s.i < s.sel.NumSeries(); s.i++ {
 		if s.chunks = s.sel.Overlapping(s.i, s.mint, s.maxt); len(s.chunks) > 0 {
 			return true
@@ -52,7 +61,7 @@ func (s *set) Next() bool {
 	return false
 }
 
-func (s *set) Err() error                        { return nil }
+func (s *set) Err() error                        { return s.err }
 func (s *set) Warnings() annotations.Annotations { return s.ws }
 
 type seriesSet struct{ set }

@@ -114,6 +114,10 @@ type memoryReader struct {
 	selection.Keeper
 }
 
+func (q *memoryReader) BeginChunks(asks []selection.Ask) []selection.Get {
+	return selection.Begin(struct{ selection.Querier }{q}, asks)
+}
+
 func (q *memoryReader) Close() error {
 	q.open.Add(-1)
 	return nil

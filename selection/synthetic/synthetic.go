@@ -3,6 +3,7 @@
 package synthetic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -112,45 +113,39 @@ type Metrics map[string]*selection.Selection
 
 // Querier implements storage.Queryable.
 func (m Metrics) Querier(mint, maxt int64) (storage.Querier, error) {
-	return metricQuerier{storage.NoopQuerier(), m, mint, maxt}, nil
-}
-
-type metricQuerier struct {
-	storage.Querier
-	of         Metrics
-	mint, maxt int64
-}
-
-// SelectChunks implements selection.Querier.
-func (q metricQuerier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	for _, m := range ms {
-		if m.Name == model.MetricNameLabel && q.of[m.Value] != nil {
-			return q.of[m.Value], nil, nil
-		}
-	}
-	return selection.Empty(), nil, nil
-}
-
-// Select implements storage.Querier.
-func (q metricQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	s, _, _ := q.SelectChunks(ctx, hints, ms...)
-	return s.SeriesSet(q.mint, q.maxt, nil)
+	return querier{storage.NoopQuerier(), m, mint, maxt}, nil
 }
 
 // Storage is a storage of one selection, which every selector matches as a whole.
 type Storage struct{ *selection.Selection }
 
 // Querier implements storage.Queryable.
-func (s Storage) Querier(int64, int64) (storage.Querier, error) {
-	return querier{storage.NoopQuerier(), s.Selection}, nil
+func (s Storage) Querier(mint, maxt int64) (storage.Querier, error) {
+	return querier{storage.NoopQuerier(), Metrics{everything: s.Selection}, mint, maxt}, nil
 }
+
+// everything is the name of what every selector matches.
+const everything = ""
 
 type querier struct {
 	storage.Querier
-	sel *selection.Selection
+	of         Metrics
+	mint, maxt int64
 }
 
 // SelectChunks implements selection.Querier.
-func (q querier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return q.sel, nil, nil
+func (q querier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	found := q.of[everything]
+	for _, m := range ms {
+		if m.Name == model.MetricNameLabel && q.of[m.Value] != nil {
+			found = q.of[m.Value]
+		}
+	}
+	return cmp.Or(found, selection.Empty()), nil, nil
+}
+
+// Select implements storage.Querier.
+func (q querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	s, _, _ := q.SelectChunks(ctx, hints, ms...)
+	return s.SeriesSet(q.mint, q.maxt, nil)
 }
