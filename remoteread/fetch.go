@@ -196,8 +196,9 @@ func (c *Client) Probe(ctx context.Context) error {
 	now := time.Now().UnixMilli()
 	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
 	q := piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}
-	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx, nil)})
-	return err
+	r := &ride{ctx: ctx, q: q, of: c.tally(ctx, nil)}
+	c.inTurn(ctx, r)
+	return r.err
 }
 
 // NoRemoteRead reports whether err, of a fetch or a probe, says that what answers at the
@@ -348,33 +349,4 @@ type tally struct {
 func (c *Client) tally(ctx context.Context, told *progress.Request) *tally {
 	room := func() error { return c.memory.Room(ctx, memory.Fetched) }
 	return &tally{limit: c.answers.MaxBytes, room: room, told: told}
-}
-
-// share is one attempt's part in a tally. It is taken back when the attempt
-// fails and its data is thrown away.
-type share struct {
-	of            *tally
-	bytes, series int64
-	asked         int64 // bytes when room was asked for last
-
-	wire      int64     // bytes of the answer's body
-	firstByte time.Time // when its first came; zero if none did
-}
-
-// askEvery is after how many bytes more room is asked for again.
-const askEvery = 1 << 20
-
-// set says how much the attempt has brought so far: nothing, once it has failed.
-func (s *share) set(bytes, series int64) error {
-	more := bytes - s.bytes
-	s.bytes, s.series = bytes, series
-	s.of.told.Arrive(more)
-	if s.of.bytes.Add(more) > s.of.limit {
-		return fmt.Errorf("%w of %d bytes", selection.ErrTooLarge, s.of.limit)
-	}
-	if bytes-s.asked >= askEvery {
-		s.asked = bytes
-		return s.of.room()
-	}
-	return nil
 }
