@@ -21,7 +21,6 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -341,12 +340,12 @@ func selectorKey(ms []*prompb.LabelMatcher) string {
 type tally struct {
 	limit int64        // bytes
 	room  func() error // waits for the process to have memory for more
-	told  *progress.Request
+	told  *selection.Progress
 	bytes atomic.Int64 // of chunks and labels so far
 }
 
 // tally returns one for a fetch.
-func (c *Client) tally(ctx context.Context, told *progress.Request) *tally {
+func (c *Client) tally(ctx context.Context, told *selection.Progress) *tally {
 	room := func() error { return c.memory.Room(ctx, memory.Fetched) }
 	return &tally{limit: c.answers.MaxBytes, room: room, told: told}
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -267,7 +266,7 @@ func TestProgress(t *testing.T) {
 		streamed(w, b)
 	})
 	c := newClient(t, readConfig(t, base), quick())
-	var told progress.Request
+	var told selection.Progress
 	_, _, err := c.Fetch(t.Context(), 0, 18*hour-1, anything, selection.Fetch{Request: selection.Request{Progress: &told}})
 	require.NoError(t, err)
 	bytes := int64(2 * (len(series.Chunks[0].Data) + len("__name__a") + 2))

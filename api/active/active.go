@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -40,7 +39,7 @@ type Entry struct {
 	since    time.Time
 	running  atomic.Bool // it has its turn
 	cancel   context.CancelFunc
-	progress progress.Request
+	progress selection.Progress
 }
 
 // Begin lists a request whose form was read until End. The request that it returns has the context
@@ -103,7 +102,7 @@ type Request struct {
 	Seconds  float64   `json:"seconds"` // since then
 	Waiting  bool      `json:"waiting"` // for its turn
 	// Stage is waiting, for its turn, or that of a request which has it.
-	Stage progress.Stage `json:"stage"`
+	Stage selection.Stage `json:"stage"`
 	// Samples that were selected, about, tiles and bytes so far, of all upstreams.
 	Samples      int64 `json:"samples"`
 	TilesKept    int64 `json:"tiles_kept"`
@@ -115,7 +114,7 @@ type Request struct {
 }
 
 // waiting is the stage of a request that has no turn yet.
-const waiting progress.Stage = "waiting"
+const waiting selection.Stage = "waiting"
 
 // Requests are those under way, the oldest first.
 func (l *List) Requests() []Request {

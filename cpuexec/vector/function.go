@@ -1,7 +1,6 @@
 package vector
 
 import (
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -33,7 +32,7 @@ type Function struct {
 	Constants func(args []float64) (a, b float64) // what kernels are told; nil stands for the constants as they are
 }
 
-var table definitions.Table[plan.MapFunc, Function]
+var table plan.Table[plan.MapFunc, Function]
 
 // define adds a map to the table.
 func define(f *Function) *plan.MapFunc { return table.Add(f.Name, &f.MapFunc, f) }

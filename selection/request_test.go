@@ -1,12 +1,12 @@
-package progress
+package selection
 
 import (
 	"fmt"
 	"testing"
 )
 
-func Example() {
-	var r Request
+func ExampleProgress() {
+	var r Progress
 
 	done := r.Fetch()
 	r.Arrive(1000)
@@ -24,7 +24,7 @@ func Example() {
 
 // TestNobodyLooks: work that nobody looks at may tell of itself as well.
 func TestNobodyLooks(t *testing.T) {
-	var r *Request
+	var r *Progress
 	r.Fetch()()
 	r.Arrive(1)
 	r.Evaluate(1)

@@ -1,4 +1,4 @@
-package resampling
+package gpuexec_test
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func sources(t testing.TB, text string) []custom.Source {
 
 // examples are those of examples/aggregates.yml.
 func examples(t testing.TB) []custom.Source {
-	text, err := os.ReadFile("../../examples/aggregates.yml")
+	text, err := os.ReadFile("../examples/aggregates.yml")
 	require.NoError(t, err)
 	return sources(t, string(text))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/promwarp/promwarp/plan/offload"
 )
 
-// A job computes a leaf. What is made of the values of its windows is a product: the pipeline's
+// A queryJob computes a leaf of a query. What is made of the values of its windows is a product: the pipeline's
 // program, of which the job has what all products do alike.
 //
 //	decode ────► window ────► reduce ────► (back)
@@ -28,7 +28,8 @@ import (
 //
 //	windows.go     which kernel computes the windows
 //	products.go    what is made of the values
-type job struct {
+//	rows.go        values that come back as they are
+type queryJob struct {
 	*pipeline.Job
 	l     *cpuexec.Leaf
 	f     function
@@ -44,10 +45,10 @@ type job struct {
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
-// productOf is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
+// queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
 // values to fewer stays on the device and is fetched behind the last batch.
-func productOf(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
-	j := &job{Job: of, l: l, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
+func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
+	j := &queryJob{Job: of, l: l, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
 	j.Drop = !l.Window.Func.Instant
 	for _, m := range l.Maps {
 		j.maps = append(j.maps, mapOf(m))
@@ -55,23 +56,23 @@ func productOf(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
 	j.panes = j.f.panes(j.steps)
 	j.fuses = j.panes == nil && !l.CountSamples && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	if l.Aggregate == nil {
-		return &rows{job: j}
+		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
 	}
 	switch p := aggregate.Of(l.Aggregate.Func).GPU; p.Kernel {
 	case abi.ByRank:
-		return &heaps{job: j, bottom: p.Second}
+		return &heaps{queryJob: j, bottom: p.Second}
 	case abi.ByQuantile:
-		return &quantiles{job: j}
+		return &quantiles{queryJob: j}
 	default:
-		return &states{job: j, op: p.Number()}
+		return &states{queryJob: j, op: p.Number()}
 	}
 }
 
 // cells is the number of groups times steps.
-func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
+func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // divide divides the memory that is left.
-func (j *job) divide() (r layout.Room, err error) {
+func (j *queryJob) divide() (r layout.Room, err error) {
 	r, err = j.Divide()
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
@@ -81,7 +82,7 @@ func (j *job) divide() (r layout.Room, err error) {
 }
 
 // takeNotes takes device memory for what is noted of each series and step.
-func (j *job) takeNotes() {
+func (j *queryJob) takeNotes() {
 	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
 	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
 	counted := 0
@@ -92,7 +93,7 @@ func (j *job) takeNotes() {
 }
 
 // place finds the layout of a job whose product has taken its memory.
-func (j *job) place() error {
+func (j *queryJob) place() error {
 	j.takeNotes()
 	r, err := j.divide()
 	if err != nil {
@@ -102,7 +103,7 @@ func (j *job) place() error {
 }
 
 // Begin implements pipeline.Program.
-func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
+func (j *queryJob) Begin(c *cuda.Context, s cuda.Stream) error {
 	for _, at := range []layout.Section{j.counts, j.kept, j.reads} {
 		if err := j.Clear(c, s, at, 0); err != nil {
 			return err
@@ -112,11 +113,13 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Compute implements pipeline.Program.
-func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error { return j.windows(q, b, j.At(j.reads)) }
+func (j *queryJob) Compute(q launch.Queue, b *pipeline.Batch) error {
+	return j.windows(q, b, j.At(j.reads))
+}
 
 // windows puts the windows of a batch on the queue, counting what they read, and the maps of their
 // values.
-func (j *job) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
+func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
 	b.Out = launch.Output{
 		Values: b.At(b.Output.Windows),
 		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
@@ -145,7 +148,7 @@ var (
 )
 
 // note notes what was fetched besides the values.
-func (j *job) note(fetched []byte, r *offload.Results) {
+func (j *queryJob) note(fetched []byte, r *offload.Results) {
 	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, fetched, j.counts))
 	kept := pipeline.View[uint32](j.Job, fetched, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))
@@ -159,7 +162,7 @@ func (j *job) note(fetched []byte, r *offload.Results) {
 }
 
 // bySeries copies what is at the place of each series, in the order of the series.
-func bySeries[T any](j *job, at []T) []T {
+func bySeries[T any](j *queryJob, at []T) []T {
 	all := make([]T, len(j.Layout.Places))
 	const block = 8192
 	parallel.For((len(all)+block-1)/block, func(k int) {

@@ -1,4 +1,4 @@
-package resampling
+package gpuexec
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 
 // groups are the product of a request whose runs are merged into groups.
 type groups struct {
-	*job
+	*requestJob
 	slots  []groupSlot
 	values []layout.Section // float64 a cell, by aggregate of the request; fetched
 }
@@ -49,7 +49,7 @@ func (p *groups) Place() error {
 	if err := p.Lay(r); err != nil || p.order == nil {
 		return err
 	}
-	return p.order.claim(p.job)
+	return p.order.claim(p.requestJob)
 }
 
 // take takes device memory for the device alone, and fetched for what is fetched.
@@ -71,11 +71,11 @@ func (p *groups) take() {
 	}
 	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
 		p.order = &order{again: len(p.slots)}
-		p.order.take(p.job)
+		p.order.take(p.requestJob)
 	}
 	if merges(p.t) && slices.ContainsFunc(p.sources, func(s source) bool { return len(s.ordered) > 0 }) {
 		p.order = &order{}
-		p.order.take(p.job)
+		p.order.take(p.requestJob)
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 			return err
 		}
 	}
-	return p.job.Begin(c, s)
+	return p.requestJob.Begin(c, s)
 }
 
 // of are the states of a slot.
@@ -131,7 +131,7 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 		}
 		if p.order != nil && p.order.again > 0 {
 			// Each run has one key, in a row of its bucket.
-			keys := p.order.at(p.job, i, b)
+			keys := p.order.at(p.requestJob, i, b)
 			err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys.Keys, keys.Begins, keys.N)
 			if err != nil {
 				return err
@@ -167,20 +167,20 @@ func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, 
 func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 	q := p.Queue(c, s)
 	if p.order != nil {
-		if err := p.order.upload(p.job, c, s); err != nil {
+		if err := p.order.upload(p.requestJob, c, s); err != nil {
 			return err
 		}
 	}
 	for i := range p.slots {
 		slot := &p.slots[i]
 		if slot.found.Size > 0 {
-			if err := p.order.end(p.job, q, i, p.At(slot.n), p.At(slot.found)); err != nil {
+			if err := p.order.end(p.requestJob, q, i, p.At(slot.n), p.At(slot.found)); err != nil {
 				return err
 			}
 		}
 		for _, a := range slot.outputs {
 			if p.order != nil && p.order.again > 0 {
-				if err := p.order.median(p.job, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
+				if err := p.order.median(p.requestJob, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
 					return err
 				}
 				continue
@@ -247,13 +247,13 @@ type order struct {
 }
 
 // take takes device memory for the tables.
-func (o *order) take(j *job) {
+func (o *order) take(j *requestJob) {
 	o.tileRows = j.Take(8 * j.Places() / layout.Lanes)
 	o.members, o.half = j.TakeMembers(), j.Take(8)
 }
 
 // claim claims the memory that all batches need, which the layout says.
-func (o *order) claim(j *job) error {
+func (o *order) claim(j *requestJob) error {
 	rows := 0
 	for n := 0; ; n++ {
 		b, err := j.Part(n)
@@ -286,7 +286,7 @@ func (o *order) claim(j *job) error {
 	}
 	at, ok := j.Claim(n * each)
 	if !ok {
-		return unsuited("the samples of its groups, which order statistics need at once, need more memory than the executor has on the device")
+		return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
 	}
 	for _, is := range needs {
 		r := launch.GroupRuns{}
@@ -301,7 +301,7 @@ func (o *order) claim(j *job) error {
 }
 
 // at is where what a batch has of a slot stays.
-func (o *order) at(j *job, s int, b *pipeline.Batch) launch.GroupRuns {
+func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
 	r := o.runs[s]
 	tile := b.Base / layout.Lanes
 	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
@@ -310,7 +310,7 @@ func (o *order) at(j *job, s int, b *pipeline.Batch) launch.GroupRuns {
 }
 
 // of has a source's runs of a batch go where they stay.
-func (o *order) of(j *job, s int, b *pipeline.Batch, m *made) {
+func (o *order) of(j *requestJob, s int, b *pipeline.Batch, m *made) {
 	if o.again == 0 && o.runs[s].Keys != 0 {
 		r := o.at(j, s, b)
 		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
@@ -318,7 +318,7 @@ func (o *order) of(j *job, s int, b *pipeline.Batch, m *made) {
 }
 
 // all is what all batches have of a slot.
-func (o *order) all(j *job, s int, n cuda.Pointer) launch.GroupRuns {
+func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r := o.runs[s]
 	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
 	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
@@ -327,13 +327,13 @@ func (o *order) all(j *job, s int, n cuda.Pointer) launch.GroupRuns {
 
 // median puts the medians of a slot's values on a stream, a float64 for each group and bucket; n is
 // the number of these.
-func (o *order) median(j *job, q launch.Queue, s int, n, out cuda.Pointer) error {
+func (o *order) median(j *requestJob, q launch.Queue, s int, n, out cuda.Pointer) error {
 	return q.GroupOrder(o.all(j, s, n), j.At(o.half), 1, out)
 }
 
 // end puts the order statistics of a source's groups on a stream: found has a float64 for each ordered
 // aggregate, group and bucket, and n is the groups' samples.
-func (o *order) end(j *job, q launch.Queue, s int, n, found cuda.Pointer) error {
+func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer) error {
 	r, of := o.all(j, s, n), j.sources[s].ordered
 	quantiles := 0 // before the numbers of different values
 	for quantiles < len(of) && quantileOf(j.t.Aggregates[of[quantiles]]) >= 0 {
@@ -351,7 +351,7 @@ func (o *order) end(j *job, q launch.Queue, s int, n, found cuda.Pointer) error 
 }
 
 // upload copies the tables to the device.
-func (o *order) upload(j *job, c *cuda.Context, s cuda.Stream) error {
+func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
 	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package resampling
+package gpuexec_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -58,7 +59,7 @@ func TestEveryFault(t *testing.T) {
 				return err
 			}
 			m.GoodBatch = 1 << 18
-			a := &counting{Alone: Alone{Machine: m}}
+			a := &counting{Alone: gpuexec.Alone{Machine: m}}
 			first, runErr := over(t, t.Context(), a, sel, someHours+c.fields)
 			if runErr == nil {
 				first.Release()
@@ -201,7 +202,7 @@ func TestCancelled(t *testing.T) {
 	for i := range task.GroupOf {
 		task.GroupOf[i] = int32(i)
 	}
-	err := Evaluate(ctx, a.Machine, task, func(c *offload.Rows) error { pieces++; cancel(); c.Release(); return nil }, &pipeline.Outcome{})
+	_, err := gpuexec.Evaluate(ctx, a.Machine, task, func(c *offload.Rows) error { pieces++; cancel(); c.Release(); return nil })
 	var request *pipeline.RequestError
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("test"))

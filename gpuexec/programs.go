@@ -1,10 +1,9 @@
-package resampling
+package gpuexec
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -57,7 +56,7 @@ func (all programs) hold(m *pipeline.Machine) (err error) {
 			continue
 		}
 		if !cuda.Lost(err) {
-			err = unsuited(fmt.Sprintf("a custom aggregate cannot be loaded: %v", err))
+			err = &pipeline.Unsuited{Reason: fmt.Sprintf("a custom aggregate cannot be loaded: %v", err)}
 		}
 		return errors.Join(err, all.release(m))
 	}
@@ -73,24 +72,4 @@ func (all programs) release(m *pipeline.Machine) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Compiles is about how long a driver takes to compile the kernels that a task needs and a machine
-// lacks, which compile does; 0 if it lacks none.
-func Compiles(m *pipeline.Machine, t *resample.Task) (wait time.Duration, compile func() error) {
-	all := programsOf(t)
-	for _, of := range all {
-		if !m.Programs.Loaded(&of.launched) {
-			wait = 300 * time.Millisecond
-		}
-	}
-	if !m.Kernels.Loaded(launch.Resample...) {
-		wait = 10 * time.Second
-	}
-	return wait, func() error {
-		if err := all.hold(m); err != nil {
-			return err
-		}
-		return all.release(m)
-	}
 }

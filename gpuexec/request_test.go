@@ -1,8 +1,7 @@
-package resampling
+package gpuexec_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -20,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
@@ -183,7 +183,7 @@ func TestRowsStay(t *testing.T) {
 			for range 20 {
 				q := requests[r.IntN(len(requests))]
 				// One request at a time may use an Alone.
-				e := resample.New(resample.Options{Accelerator: &Alone{Machine: x}})
+				e := resample.New(resample.Options{Accelerator: &gpuexec.Alone{Machine: x}})
 				result, err := e.Run(t.Context(), synthetic.Storage{Selection: q.sel}, q.plan)
 				if err != nil {
 					t.Error(err)
@@ -282,7 +282,7 @@ func on(t testing.TB, o pipeline.Options) *counting {
 		require.Equal(t, bound, boundOf(m), "all memory that was lent was given back")
 		require.NoError(t, m.Close())
 	})
-	return &counting{Alone: Alone{Machine: m}}
+	return &counting{Alone: gpuexec.Alone{Machine: m}}
 }
 
 // chunks adds n samples to a series, every so many ms from 0 on, in chunks of 100.
@@ -303,33 +303,14 @@ func boundOf(m *pipeline.Machine) int {
 	return free + left
 }
 
-// Alone is an accelerator that has one machine compute every request, one at a time.
-type Alone struct {
-	*pipeline.Machine
-	Last pipeline.Outcome // of the last request
-}
-
-func (*Alone) Suits(l offload.Leaf) string { return l.Unsuited() }
-
-func (*Alone) OnCores(offload.Leaf, time.Duration) {}
-
-func (a *Alone) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
-	a.Last = pipeline.Outcome{}
-	err := Evaluate(ctx, a.Machine, l.(*resample.Task), consume, &a.Last)
-	if request := (*pipeline.RequestError)(nil); errors.As(err, &request) {
-		err = request.Err
-	}
-	return a.Last.Outcome, err
-}
-
 // counting is Alone that counts what it has computed.
 type counting struct {
-	Alone
+	gpuexec.Alone
 	computed, declined int
 }
 
 func (a *counting) Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (offload.Outcome, error) {
-	if reason := SuitsData(l.(*resample.Task)); reason != "" {
+	if reason := gpuexec.Suits(l); reason != "" {
 		a.declined++
 		return offload.Outcome{Declined: reason}, nil
 	}

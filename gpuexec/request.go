@@ -1,23 +1,9 @@
-// Package resampling computes resample requests on an NVIDIA GPU.
-//
-// In goes a resample.Task, as package resample offers it to an accelerator; out come rows of its groups,
-// with the same bits as the cores'. A task goes through the device in batches of series, as package
-// pipeline has it. Of a request without groups the aggregates of each series come back batch by
-// batch; otherwise states are merged into those of the groups, which come back at the end.
-//
-//	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
-//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
-//	columns      states of runs    states of groups
-//
-// Start reading at Evaluate.
-package resampling
+package gpuexec
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -28,23 +14,13 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// Evaluate computes a task. Its groups go to consume. Errors are as of pipeline.Machine.Evaluate.
-func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consume func(*offload.Rows) error, o *pipeline.Outcome) (err error) {
-	start := time.Now()
-	custom := programsOf(t)
-	if err := custom.hold(m); err != nil {
-		return err
-	}
-	if len(custom) > 0 {
-		took := time.Since(start)
-		o.Stages.Compiled, o.Stages.Waited, o.Stages.Total = took, took, took
-	}
-	defer func() { err = errors.Join(err, custom.release(m)) }()
-	return m.Evaluate(ctx, t.In(), consume, func(j *pipeline.Job) pipeline.Product { return productOf(j, t, custom) }, o)
-}
-
-// job computes a task.
-type job struct {
+// A requestJob computes a resample request. Of one without groups the aggregates of each series come
+// back batch by batch; otherwise states are merged into those of the groups, which come back at the end.
+//
+//	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
+//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
+//	columns      states of runs    states of groups
+type requestJob struct {
 	*pipeline.Job
 	t       *resample.Task
 	custom  programs
@@ -57,11 +33,13 @@ type job struct {
 	points       layout.Section // uint32 a place: runs; fetched
 }
 
-// productOf is the product that a task asks for.
-func productOf(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
-	j := &job{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
+// requestProduct is the product that a task asks for.
+func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
+	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	j.fuses = fuses(j.Machine, t, j.sources)
+	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
+	// their order, if nothing reads these again.
+	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart() && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: t.From,
@@ -75,13 +53,13 @@ func productOf(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Pro
 		j.sources[i].quantiles = j.Take(8 * len(j.sources[i].ordered))
 	}
 	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {
-		return &rows{j}
+		return &requestRows{j, rows{kinds: len(t.Aggregates), width: g.N(), bitmaps: len(j.sources)}}
 	}
-	return &groups{job: j}
+	return &groups{requestJob: j}
 }
 
 // divide divides the memory that is left, once a product has taken what it needs.
-func (j *job) divide() (r layout.Room, err error) {
+func (j *requestJob) divide() (r layout.Room, err error) {
 	j.points = j.Take(4 * j.Places())
 	r, err = j.Divide()
 	for i := range j.sources {
@@ -93,14 +71,14 @@ func (j *job) divide() (r layout.Room, err error) {
 }
 
 // note notes what was fetched besides the values.
-func (j *job) note(fetched []byte, o *offload.Outcome) {
+func (j *requestJob) note(fetched []byte, o *offload.Outcome) {
 	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
 		o.Runs += int64(n)
 	}
 }
 
 // Begin implements pipeline.Program.
-func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
+func (j *requestJob) Begin(c *cuda.Context, s cuda.Stream) error {
 	if j.buckets.Every == 0 {
 		if err := errors.Join(pipeline.Upload(j.Job, c, s, j.starts, j.t.Grid.Starts), pipeline.Upload(j.Job, c, s, j.ends, j.t.Grid.Ends)); err != nil {
 			return err
@@ -119,7 +97,7 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Compute implements pipeline.Program: the states of runs, and what is made of them alone.
-func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
+func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
 	for i := range all {
 		s, k, to, of := &j.sources[i], j.buckets, &all[i], q
@@ -150,7 +128,7 @@ const mostPerThread = 1024
 
 // perThread is the number of buckets that a thread goes through: as many as leave enough threads
 // for the device, and have enough samples.
-func (j *job) perThread(b *layout.Part) uint32 {
+func (j *requestJob) perThread(b *layout.Part) uint32 {
 	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
 	parts := max(1, j.ThreadGoal/places)
 	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
@@ -203,12 +181,6 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	return all
 }
 
-// fuses reports whether runs are counted while chunks are decoded, without storing samples in
-// between, but for keys of their order: if nothing reads these again.
-func fuses(m *pipeline.Machine, t *resample.Task, sources []source) bool {
-	return len(sources) == 1 && !sources[0].Differences && t.Grid.Apart() && m.Fuses(t.Selection, t.Grid.Longest())
-}
-
 // made is what is made of a batch's runs of a source.
 type made struct {
 	launch.Runs
@@ -216,7 +188,7 @@ type made struct {
 }
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
-func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
+func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	at := b.At(b.Output.Runs)
 	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
 	take := func(each int) cuda.Pointer {
@@ -249,7 +221,7 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 
 // madeOf is aggregate a of the request as kernels know it, of the runs of source s, and where it is if
 // it is abi.Found.
-func (j *job) madeOf(s, a int, m *made) (number uint32, found cuda.Pointer) {
+func (j *requestJob) madeOf(s, a int, m *made) (number uint32, found cuda.Pointer) {
 	if j.sources[s].custom != nil {
 		return abi.Found, m.Found
 	}
