@@ -66,14 +66,6 @@ func New(o Options) *Executor {
 // Columns are the decoded columns that are retained.
 func (x *Executor) Columns() *column.Set { return x.columns }
 
-// DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
-
-// ShrinkDecoded drops decoded columns of about so many bytes, those that were not used for
-// longest first, and returns how many bytes that are. They are decoded again when they are
-// asked for again.
-func (x *Executor) ShrinkDecoded(bytes int64) (freed int64) { return x.columns.Shrink(bytes) }
-
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {
 	Node plan.Node

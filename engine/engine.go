@@ -102,11 +102,11 @@ func New(o Options) *Engine {
 func (e *Engine) Columns() *column.Set { return e.cpu.Columns() }
 
 // DecodedBytes is the memory in bytes that decoded columns of hot series take.
-func (e *Engine) DecodedBytes() int64 { return e.cpu.DecodedBytes() }
+func (e *Engine) DecodedBytes() int64 { return e.cpu.Columns().SizeBytes() }
 
 // ShrinkDecoded drops decoded columns of about so many bytes, and returns how many bytes that
 // are.
-func (e *Engine) ShrinkDecoded(bytes int64) (freed int64) { return e.cpu.ShrinkDecoded(bytes) }
+func (e *Engine) ShrinkDecoded(bytes int64) (freed int64) { return e.cpu.Columns().Shrink(bytes) }
 
 // ResultsBytes is the memory in bytes that remembered results take.
 func (e *Engine) ResultsBytes() int64 {
@@ -235,7 +235,7 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 	f := instrument.With(reg)
-	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.DecodedBytes()) })
+	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.Columns().SizeBytes()) })
 	return &metrics{
 		queries:  f.Counters("promwarp_queries_total", "Queries by whether executors evaluated them: whole, none, or idle where no samples are read.", "accelerated"),
 		nodes:    f.Counters("promwarp_plan_nodes_total", "Expressions of queries by the executor that evaluated them and their kind.", "executor", "kind"),

@@ -17,9 +17,8 @@ type Function struct {
 	// pairs, where that is faster.
 	arithmetic func(a, b float64) float64
 	loop       func(out, lhs, rhs []float64)
-	// holds is the comparison of two values, and mask that of up to 64 pairs: bit k says that
-	// it holds for pair k. mirror is its name with the sides swapped.
-	holds  func(a, b float64) bool
+	// mask is the comparison of up to 64 pairs of values: bit k says that it holds for pair k.
+	// mirror is its name with the sides swapped.
 	mask   func(lhs, rhs []float64) uint64
 	mirror string
 
