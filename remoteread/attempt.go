@@ -69,7 +69,9 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		case parent.Err() != nil:
 			return c.canceled(parent)
 		case errors.Is(context.Cause(ctx), errStalled):
-			return c.timedOut(waitingFor)
+			return c.fail(outcomeTimeout, false,
+				fmt.Errorf("no %s for %s: %w", waitingFor, c.timeout, context.DeadlineExceeded),
+				"raise remote_timeout, or narrow the selector or the time range")
 		}
 		return nil
 	}
@@ -100,7 +102,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	in := &progressReader{from: resp.Body, stall: stall, limit: c.timeout, most: 2*c.answers.MaxBytes + wireSlack}
 	defer func() {
 		for _, r := range rides {
-			r.sh.wire, r.sh.firstByte = in.bytes, in.first
+			r.wire, r.firstByte = in.bytes, in.first
 		}
 		c.metrics.bytes.Add(float64(in.bytes))
 	}()
@@ -131,7 +133,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	}
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
-		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Expected: r.q.fetch.Expected, Count: r.sh.set}
+		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Expected: r.q.fetch.Expected, Count: r.set}
 	}
 	testified, err := c.answers.Read(in, streamed, parts)
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
@@ -227,40 +229,56 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ride is a question on its way in a request.
+// ride is a question on its way in a request, once.
 type ride struct {
 	ctx context.Context // of who asks
 	q   piece
-	sh  *share
+
+	of            *tally // of which it is a part, until it fails and its data is thrown away
+	bytes, series int64
+	asked         int64     // bytes when room was asked for last
+	wire          int64     // bytes of the answer's body
+	firstByte     time.Time // when its first came; zero if none did
 
 	sel *selection.Selection // what came; nil with an error
 	err error
 }
 
-// attempt has a question answered by a request of its own.
-func (c *Client) attempt(ctx context.Context, q piece, sh *share) (*selection.Selection, error) {
-	r := &ride{ctx: ctx, q: q, sh: sh}
-	if !c.inTurn(ctx, []*ride{r}) {
-		return nil, c.canceled(ctx)
+// askEvery is after how many bytes more room is asked for again.
+const askEvery = 1 << 20
+
+// set says how much the attempt has brought so far: nothing, once it has failed.
+func (r *ride) set(bytes, series int64) error {
+	more := bytes - r.bytes
+	r.bytes, r.series = bytes, series
+	r.of.told.Arrive(more)
+	if r.of.bytes.Add(more) > r.of.limit {
+		return fmt.Errorf("%w of %d bytes", selection.ErrTooLarge, r.of.limit)
 	}
-	return r.sel, r.err
+	if bytes-r.asked >= askEvery {
+		r.asked = bytes
+		return r.of.room()
+	}
+	return nil
 }
 
 // inTurn makes one request for rides when there is a place for it, unless ctx ends before, and tells
 // each ride what came of it.
-func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
+func (c *Client) inTurn(ctx context.Context, rides ...*ride) {
 	series := 0
 	for _, r := range rides {
 		series += len(r.q.fetch.Expected.Series)
 	}
 	small := rides[0].q.length() < uint64(smallSpan.Milliseconds()) && series <= smallSeries
 	leave, err := c.lanes.enter(ctx, small)
-	if err != nil {
-		return false
+	if err == nil {
+		defer leave()
 	}
-	defer leave()
 	if ctx.Err() != nil {
-		return false
+		for _, r := range rides {
+			r.err = c.canceled(ctx)
+		}
+		return
 	}
 	c.metrics.inFlight.Inc()
 	start := time.Now()
@@ -276,16 +294,15 @@ func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 			}
 		}
 		one := selection.Exchange{
-			MinT: r.q.mint, MaxT: r.q.maxt, Sent: start, FirstByte: r.sh.firstByte, Ended: time.Now(), Bytes: r.sh.wire,
+			MinT: r.q.mint, MaxT: r.q.maxt, Sent: start, FirstByte: r.firstByte, Ended: time.Now(), Bytes: r.wire,
 			Outcome: string(outcomeOf(r.err)),
 		}
 		if r.err == nil {
 			one.Series, one.Samples = r.sel.NumSeries(), r.sel.NumSamples()
-			c.metrics.series.Add(float64(r.sh.series))
+			c.metrics.series.Add(float64(r.series))
 		}
 		r.q.fetch.Stats.Add(one)
 	}
-	return true
 }
 
 const (
@@ -305,15 +322,15 @@ const (
 func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selection.Selection, error) {
 	corrupt := 0
 	for n := 1; ; n++ {
-		sh := &share{of: all}
-		sel, err := c.attempt(ctx, q, sh)
-		if err == nil {
-			return sel, nil
+		r := &ride{ctx: ctx, q: q, of: all}
+		c.inTurn(ctx, r)
+		if r.err == nil {
+			return r.sel, nil
 		}
-		_ = sh.set(0, 0)
+		_ = r.set(0, 0)
 		var e *Error
-		if !errors.As(err, &e) {
-			return nil, err
+		if !errors.As(r.err, &e) {
+			return nil, r.err
 		}
 		e.attempts = n
 		if e.outcome == outcomeCorrupt {

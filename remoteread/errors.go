@@ -87,12 +87,6 @@ func (c *Client) canceled(ctx context.Context) *Error {
 	return c.fail(outcomeCanceled, false, fmt.Errorf("stopped before the answer was complete: %w", err), advice)
 }
 
-func (c *Client) timedOut(waitingFor string) *Error {
-	return c.fail(outcomeTimeout, false,
-		fmt.Errorf("no %s for %s: %w", waitingFor, c.timeout, context.DeadlineExceeded),
-		"raise remote_timeout, or narrow the selector or the time range")
-}
-
 func (c *Client) malformed(err error) *Error {
 	// What a store sends may be part of the text.
 	const most = 2048

@@ -109,9 +109,9 @@ func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel 
 	for k := range spans {
 		for _, one := range of {
 			one.q.span = spans[k]
-			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, sh: &share{of: one.all}})
+			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, of: one.all})
 		}
-		g.Go(func() error { return parallel.Rescue(func() error { c.inTurn(ctx, rides[k]); return nil }) })
+		g.Go(func() error { return parallel.Rescue(func() error { c.inTurn(ctx, rides[k]...); return nil }) })
 	}
 	if err := g.Wait(); err != nil {
 		c.log.Error("A request for many selectors panicked; please report this", "err", err)
@@ -152,7 +152,7 @@ func (c *Client) shared(ctx context.Context, rides [][]*ride, i int) *selection.
 	}
 	if sel == nil {
 		for k := range rides {
-			_ = rides[k][i].sh.set(0, 0)
+			_ = rides[k][i].set(0, 0)
 		}
 	}
 	return sel

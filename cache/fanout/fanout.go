@@ -14,14 +14,20 @@
 package fanout
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -93,3 +99,212 @@ func (w *PartialWarning) Error() string {
 }
 
 func (w *PartialWarning) Unwrap() error { return w.Err }
+
+var (
+	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
+	_ selection.Source                = (*Fanout)(nil)
+	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
+)
+
+// reader reads for a request, all of whose selectors are answered without an upstream or none is.
+type reader struct {
+	f       *Fanout
+	request selection.Request
+	in      []selection.Reader // one for each upstream
+	stats   []*selection.Stats // of each upstream
+
+	mu      sync.Mutex
+	without []error // why an upstream is left out; else nil
+	used    []bool  // whether something of an upstream was handed out
+}
+
+// Open implements selection.Source.
+func (f *Fanout) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	if r.Stats == nil {
+		r.Stats = &selection.Stats{}
+	}
+	out := &reader{f: f, request: r, stats: r.Stats.Of(f.names), without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
+	for i, u := range f.ups {
+		r.Stats = out.stats[i]
+		out.in = append(out.in, u.Cache.Open(r, mint, maxt))
+	}
+	return out
+}
+
+// answer is what one upstream answered.
+type answer struct {
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
+}
+
+// wait waits for what all upstreams but those that are left out have for ask i. When one fails
+// without which there is no answer, the others are not waited for.
+func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []answer {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make([]answer, len(r.in))
+	var wg sync.WaitGroup
+	for u, gets := range begun {
+		r.mu.Lock()
+		leftOut := r.without[u] != nil
+		r.mu.Unlock()
+		if gets == nil || leftOut {
+			continue
+		}
+		a := &answers[u]
+		wg.Go(func() {
+			err := parallel.Rescue(func() (err error) {
+				a.sel, a.ws, err = gets[i](ctx)
+				return err
+			})
+			if a.err = err; err != nil && !r.optional(u) {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// optional reports whether there may be an answer without upstream i.
+func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request.Whole }
+
+// accept returns the selections that count, and warnings, among them those for the
+// upstreams that are left out.
+func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	// Of several upstreams without which there is no answer, the first that did not fail because of another
+	// says why.
+	var failed error
+	for i, a := range answers {
+		if a.err != nil && !r.optional(i) && (failed == nil || errors.Is(failed, context.Canceled) && !errors.Is(a.err, context.Canceled)) {
+			failed = a.err
+		}
+	}
+	if failed != nil {
+		return nil, nil, failed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ws annotations.Annotations
+	var kept []*selection.Selection
+	changed := error(nil)
+	for i, a := range answers {
+		if r.without[i] == nil && a.err != nil {
+			r.without[i] = &PartialWarning{r.f.ups[i].Name, a.err}
+			if r.used[i] {
+				changed = r.without[i]
+			}
+		}
+		if why := r.without[i]; why != nil {
+			ws.Add(why)
+			r.f.partial.WithLabelValues(r.f.ups[i].Name).Inc()
+			r.stats[i].Fail(why)
+			continue
+		}
+		ws.Merge(a.ws)
+		kept = append(kept, a.sel)
+		r.used[i] = r.used[i] || a.sel.NumSeries() > 0
+	}
+	if changed != nil {
+		rest := *r.f
+		rest.without = slices.Clone(r.without)
+		return nil, ws, &selection.Again{Queryable: selection.Storage{Source: &rest, Request: r.request}, Err: changed}
+	}
+	return kept, ws, nil
+}
+
+// Querier implements storage.Queryable, for nobody's request.
+func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
+	return selection.Storage{Source: f}.Querier(mint, maxt)
+}
+
+// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
+}
+
+// Kept implements selection.Keeper.
+func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
+	for _, q := range r.in {
+		kept = append(kept, q.Kept(matchers...)...)
+	}
+	return kept
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	r.mu.Lock()
+	without := slices.Clone(r.without)
+	r.mu.Unlock()
+	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of those that are left out
+	for u, q := range r.in {
+		if without[u] != nil {
+			continue
+		}
+		own := slices.Clone(asks)
+		for i := range own {
+			own[i].Came = nil // a part of one upstream's is none of what all have
+		}
+		begun[u] = selection.Begin(q, own)
+	}
+	gets := make([]selection.Get, len(asks))
+	for i := range asks {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			return r.merged(ctx, r.wait(ctx, begun, i))
+		}
+	}
+	return gets
+}
+
+// merged is what the answers of all upstreams come to.
+func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
+	parts, ws, err := r.accept(ctx, answers)
+	if err != nil {
+		return nil, ws, err
+	}
+	discard := func() {
+		for _, p := range parts {
+			p.Discard()
+		}
+	}
+	sel, err := selection.Merge(ctx, parts...)
+	if err != nil {
+		if ctx.Err() == nil {
+			discard()
+		}
+		return nil, ws, err
+	}
+	if !slices.Contains(parts, sel) {
+		sel.SetDiscard(discard)
+	}
+	return sel, ws, nil
+}
+
+// LabelValues implements storage.LabelQuerier. Several upstreams are asked for lists over HTTP.
+func (r *reader) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
+}
+
+// LabelNames implements storage.LabelQuerier, as LabelValues.
+func (r *reader) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
+}
+
+// Close implements storage.LabelQuerier.
+func (r *reader) Close() error {
+	var errs []error
+	for _, q := range r.in {
+		errs = append(errs, q.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/selection"
@@ -26,11 +29,6 @@ func (f *fault) Error() string { return f.text }
 // refuse is the error for a request that is not answered as it is wrong or too large.
 func refuse(format string, args ...any) error {
 	return &fault{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
-}
-
-// errTimeout is the error of a request that takes longer than d.
-func errTimeout(d time.Duration) error {
-	return &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("remote read took longer than query.timeout, which is %s", d)}
 }
 
 // queued is the error of a request that got no slot because of err.
@@ -131,4 +129,51 @@ func (w *response) breakOff(err error) {
 	w.brokenOff = true
 	_, _ = w.Write([]byte(err.Error() + "\n"))
 	w.flush()
+}
+
+// Forms of an answer.
+const (
+	formSamples = "samples"
+	formChunks  = "chunks"
+)
+
+// Outcomes of a request.
+const (
+	outcomeOK        = "ok"
+	outcomeRefused   = "refused"    // wrong, or beyond a limit
+	outcomeCanceled  = "canceled"   // the client went away
+	outcomeFailed    = "failed"     // with a status that says so
+	outcomeBrokenOff = "broken off" // after a part of the answer
+)
+
+type metrics struct {
+	queries  prometheus.Gauge
+	requests *prometheus.CounterVec
+	bytes    prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := instrument.With(reg)
+	return &metrics{
+		// By the name that it has in a Prometheus.
+		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
+		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
+		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
+	}
+}
+
+// outcomeOf is how a request ended whose answer failed with err, which may be nil.
+func outcomeOf(err error, brokenOff bool) string {
+	var f *fault
+	switch {
+	case err == nil:
+		return outcomeOK
+	case errors.Is(err, context.Canceled):
+		return outcomeCanceled
+	case brokenOff:
+		return outcomeBrokenOff
+	case errors.As(err, &f) && (f.status == http.StatusBadRequest || f.retryAfter > 0):
+		return outcomeRefused
+	}
+	return outcomeFailed
 }

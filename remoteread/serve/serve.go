@@ -45,7 +45,8 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		retryLater(w.Header(), err)
 		http.Error(w, err.Error(), statusOf(err))
 	}
-	h.metrics.finished(form, outcomeOf(err, w.brokenOff), w.bytes)
+	h.metrics.requests.WithLabelValues(form, outcomeOf(err, w.brokenOff)).Inc()
+	h.metrics.bytes.Add(float64(w.bytes))
 }
 
 // serve answers r. Where it returns an error, that is still to be sent.
@@ -53,7 +54,8 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	ctx := r.Context()
 	if h.o.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, h.o.Timeout, errTimeout(h.o.Timeout))
+		late := &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("remote read took longer than query.timeout, which is %s", h.o.Timeout)}
+		ctx, cancel = context.WithTimeoutCause(ctx, h.o.Timeout, late)
 		defer cancel()
 		deadline, _ := ctx.Deadline()
 		w.until(deadline)

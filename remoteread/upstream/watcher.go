@@ -47,6 +47,7 @@ type Watcher struct {
 	ctx    context.Context
 	done   sync.WaitGroup
 	nudge  chan struct{}
+	turn   sync.Mutex // held while the configuration is read
 
 	mu       sync.Mutex // guards what follows
 	config   *configured
@@ -54,8 +55,7 @@ type Watcher struct {
 	program  *program
 	said     map[string]bool // what was logged of what is not known
 	next     *reading        // what those wait for who ask while one is under way
-	reading  bool
-	shown    []byte // the answer that config was read from
+	shown    []byte          // the answer that config was read from
 }
 
 // reading is one time that the configuration is read, for all who asked before it began.
@@ -155,10 +155,15 @@ func (w *Watcher) readConfig(ctx context.Context) error {
 	if r == nil {
 		r = &reading{done: make(chan struct{})}
 		w.next = r
-	}
-	if !w.reading {
-		w.reading = true
-		go w.readWanted()
+		go func() {
+			defer close(r.done)
+			w.turn.Lock()
+			defer w.turn.Unlock()
+			w.mu.Lock()
+			w.next = nil // who asks from now on waits for another
+			w.mu.Unlock()
+			r.err = w.take(w.source.get(w.ctx, pathConfig))
+		}()
 	}
 	w.mu.Unlock()
 	select {
@@ -166,25 +171,6 @@ func (w *Watcher) readConfig(ctx context.Context) error {
 		return r.err
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// readWanted reads the configuration as often as somebody asked since it began.
-func (w *Watcher) readWanted() {
-	for {
-		w.mu.Lock()
-		r := w.next
-		w.next = nil
-		if r == nil {
-			w.reading = false
-			w.mu.Unlock()
-			return
-		}
-		w.mu.Unlock()
-
-		body, err := w.source.get(w.ctx, pathConfig)
-		r.err = w.take(body, err)
-		close(r.done)
 	}
 }
 
