@@ -282,10 +282,7 @@ var errURL = errors.New("write the base URL of a server, such as " + DefaultURL)
 
 // failed puts into words that no answer came.
 func (c *Client) failed(ctx context.Context, err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err // its text has the URL, with its secrets
-	}
+	err = urltext.Err(err) // whose text has the URL, with its secrets
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:
