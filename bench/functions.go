@@ -79,7 +79,7 @@ type functionText struct{ name, text string }
 // functionTexts has one query or more of everything that Prometheus's parser knows, but for what is
 // experimental or of native histograms, and of answers with many series.
 func functionTexts() (all []functionText) {
-	for _, name := range sortedKeys(parser.Functions) {
+	for _, name := range report.SortedKeys(parser.Functions) {
 		if f := parser.Functions[name]; !f.Experimental && !strings.HasPrefix(name, "histogram_") {
 			all = append(all, functionText{name, functionCall(f)})
 		}

@@ -79,8 +79,8 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 	for _, s := range shapes {
 		rows = append(rows, Row{Name: s.name, Query: s.query})
 	}
-	return r.each(ctx, rows, func(ctx context.Context, row *Row) error {
-		s := shapes[slices.IndexFunc(rows, func(other Row) bool { return other.Name == row.Name })]
+	return r.each(ctx, rows, func(ctx context.Context, i int, row *Row) error {
+		s := shapes[i]
 		slice, err := e.data.metrics(s.metrics, max(r.series/s.slice/10, 1)*10) // whole histograms
 		if err == nil {
 			err = e.compare(ctx, row.Query, slice)

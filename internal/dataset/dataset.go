@@ -94,12 +94,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.Interval < time.Second:
 		return errors.New("the scrape interval must be at least one second")
-	case o.Series < 0:
-		return errors.New("the number of series must not be negative")
 	case !slices.Contains([]string{"", "none", "scrape", "series"}, o.Jitter):
 		return fmt.Errorf("there is no jitter %q; there are none, scrape and series", o.Jitter)
-	case o.Start < 0:
-		return errors.New("the start must not be before 1970")
 	case o.End <= o.Start:
 		return errors.New("the end must be after the start")
 	}
