@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,11 +214,8 @@ func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.C
 
 // report prints what was found of so many queries, and is an error where answers differ.
 func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries int, stdout io.Writer) error {
-	different, same := false, false
-	for _, r := range rows {
-		different = different || r.Verdict == compare.Different
-		same = same || r.Compared()
-	}
+	different := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Verdict == compare.Different })
+	same := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Compared() })
 	var err error
 	if o.format == "json" {
 		e := json.NewEncoder(stdout)
