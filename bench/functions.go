@@ -33,13 +33,11 @@ func functions(ctx context.Context, r *rig) error {
 	return r.ask(ctx, r.questions(functionQueries()...), cs)
 }
 
-// functionShape is how windows lie: where the step is 0, there is one, at the end of the samples.
-type functionShape struct {
+// functionShapes are how windows lie: where the step is 0, there is one, at the end of the samples.
+var functionShapes = []struct {
 	name, window string
 	step         time.Duration
-}
-
-var functionShapes = []functionShape{
+}{
 	{"5m", "5m", time.Minute},
 	{"1h", "1h", time.Hour},
 	{"instant 6h", "6h", 0},
