@@ -104,7 +104,7 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 		if q.Instant {
 			path, form = client.Form(q.Expr, over.End, over.End, 0)
 		}
-		row, err := compare.Measure(ctx, prometheus.ask(path, form), promwarp.ask(path, form), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
+		row, err := compare.Measure(ctx, prometheus.Side(path, form, prometheus.extra), promwarp.Side(path, form, promwarp.extra), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
 		if err != nil {
 			break // interrupted
 		}
@@ -148,8 +148,6 @@ type side struct {
 	*client.Client
 	extra url.Values // parameters of each request
 }
-
-func (s side) ask(path string, form url.Values) compare.Side { return s.Side(path, form, s.extra) }
 
 // rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
 var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)

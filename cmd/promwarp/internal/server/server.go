@@ -112,8 +112,7 @@ func New(cfg Config) (*Server, error) {
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
-	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
-	footprint.Register(s.memory, s.base)
+	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit), s.base)
 	own, end := client.Inside(s)
 	s.inside, own.Longest = end, canary.LongestAnswer
 	s.canary = canary.New(canary.Options{
