@@ -33,13 +33,11 @@ func functions(ctx context.Context, r *rig) error {
 	return r.ask(ctx, r.questions(functionQueries()...), cs)
 }
 
-// functionShape is how windows lie: where the step is 0, there is one, at the end of the samples.
-type functionShape struct {
+// functionShapes are how windows lie: where the step is 0, there is one, at the end of the samples.
+var functionShapes = []struct {
 	name, window string
 	step         time.Duration
-}
-
-var functionShapes = []functionShape{
+}{
 	{"5m", "5m", time.Minute},
 	{"1h", "1h", time.Hour},
 	{"instant 6h", "6h", 0},
@@ -79,7 +77,7 @@ type functionText struct{ name, text string }
 // functionTexts has one query or more of everything that Prometheus's parser knows, but for what is
 // experimental or of native histograms, and of answers with many series.
 func functionTexts() (all []functionText) {
-	for _, name := range sortedKeys(parser.Functions) {
+	for _, name := range report.SortedKeys(parser.Functions) {
 		if f := parser.Functions[name]; !f.Experimental && !strings.HasPrefix(name, "histogram_") {
 			all = append(all, functionText{name, functionCall(f)})
 		}

@@ -34,17 +34,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	r := &rig{options: o, begin: time.Now(), progress: progress}
-	defer r.stop()
 	if r.dir == "" {
 		if r.dir, err = os.MkdirTemp("", "promwarp-bench-"); err != nil {
 			return err
 		}
-		// Whatever happens, the servers end before their files are removed.
-		defer func() {
-			r.stop()
-			os.RemoveAll(r.dir)
-		}()
+		defer os.RemoveAll(r.dir)
 	}
+	defer r.stop() // whatever happens, before the servers' files are removed
 	if err := r.resume(); err != nil {
 		return err
 	}

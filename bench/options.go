@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/bench/peers"
+	"github.com/promwarp/promwarp/bench/report"
 )
 
 // options are what the flags say. What is 0 or empty is the stage's own.
@@ -122,7 +123,7 @@ func chosen[V any](flag, list string, known map[string]V) (all []string, err err
 	for s := range strings.SplitSeq(list, ",") {
 		s = strings.TrimSpace(s)
 		if _, ok := known[s]; !ok {
-			return nil, fmt.Errorf("-%s: nothing is called %q; there are %s", flag, s, strings.Join(sortedKeys(known), ", "))
+			return nil, fmt.Errorf("-%s: nothing is called %q; there are %s", flag, s, strings.Join(report.SortedKeys(known), ", "))
 		}
 		all = append(all, s)
 	}

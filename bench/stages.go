@@ -66,12 +66,6 @@ func dashboards(ctx context.Context, r *rig) error {
 	return err
 }
 
-// uncached has VictoriaMetrics compute its answers.
-func uncached(c contender) contender {
-	c.other, c.warm, c.more = true, 1, url.Values{"nocache": {"1"}}
-	return c
-}
-
 // fresh starts a promwarp for one round.
 func (r *rig) fresh(ctx context.Context) (*peers.Process, error) { return r.promwarp(ctx, 0) }
 
@@ -280,7 +274,8 @@ func (r *rig) peers(ctx context.Context, cores int, prometheus bool) ([]contende
 		if err != nil {
 			return nil, err
 		}
-		cs = append(cs, uncached(contender{names: []string{on(report.VictoriaMetrics, cores)}, server: vm}))
+		computes := url.Values{"nocache": {"1"}} // its answers each time
+		cs = append(cs, contender{names: []string{on(report.VictoriaMetrics, cores)}, server: vm, other: true, warm: 1, more: computes})
 	}
 	if prometheus {
 		cs = append(cs, contender{names: []string{on(report.Prometheus, cores)}, server: r.source})

@@ -187,10 +187,7 @@ func (t *trial) answer(ctx context.Context, c *contender, server *peers.Process,
 		t.row.Other = refused + a.Err().Error()
 		return nil
 	}
-	if err == nil {
-		err = a.Err()
-	}
-	if err != nil {
+	if err := cmp.Or(err, a.Err()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	after := spent(server, c.behind)
@@ -345,10 +342,7 @@ func (r *rig) load(ctx context.Context, row *report.Row, c contender, qs []quest
 		group.Go(func() error {
 			for i := 0; i < l.each || time.Since(begin) < l.during; i++ {
 				a, err := answer.Ask(asking, c.server.URL, c.asked(qs[(k+i)%len(qs)]), nil)
-				if err == nil {
-					err = a.Err()
-				}
-				if err != nil {
+				if err := cmp.Or(err, a.Err()); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
 				all[k] = append(all[k], cost{wall: a.Took, first: a.First, sent: int64(a.Sent)})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,7 +93,7 @@ func newTable(t *testing.T, rounds int, answers map[string]string) *table {
 		{names: []string{report.Prometheus}, server: serve(report.Prometheus), exact: true},
 		{names: []string{report.PromwarpFirst, "second"}, exact: true, start: func(context.Context) (*peers.Process, error) { return start(report.PromwarpFirst), nil }},
 		{names: []string{report.Promwarp}, server: serve(report.Promwarp), exact: true, warm: 2},
-		uncached(contender{names: []string{report.VictoriaMetrics}, server: serve(report.VictoriaMetrics)}),
+		{names: []string{report.VictoriaMetrics}, server: serve(report.VictoriaMetrics), other: true, warm: 1, more: url.Values{"nocache": {"1"}}},
 	}
 	return f
 }

@@ -21,20 +21,15 @@ const crossed = "sum(rate(m_total[5m]))"
 // query at a step of a minute over every size up to the most samples. The cores decode the chunks each
 // time.
 func (r *rig) crossover(ctx context.Context, most float64, save func([]Row)) error {
-	nameOf := func(size [2]int) string { return fmt.Sprintf("%d of %d samples", size[0], size[1]) }
 	var rows []Row
 	for _, s := range sizes {
 		if float64(s[0])*float64(s[1]) <= most {
-			rows = append(rows, Row{Name: nameOf(s)})
+			rows = append(rows, Row{Name: fmt.Sprintf("%d of %d samples", s[0], s[1])})
 		}
 	}
-	return r.each(ctx, rows, func(ctx context.Context, row *Row) error {
+	return r.each(ctx, rows, func(ctx context.Context, i int, row *Row) error {
 		at := *r
-		for _, s := range sizes {
-			if nameOf(s) == row.Name {
-				at.series, at.samples = s[0], s[1]
-			}
-		}
+		at.series, at.samples = sizes[i][0], sizes[i][1]
 		e := at.engines()
 		defer e.close()
 		all, err := e.data.metrics([]string{counters}, at.series)

@@ -75,15 +75,14 @@ func TestNames(t *testing.T) {
 // TestHistograms: their buckets are cumulative, so that no quantile is repaired.
 func TestHistograms(t *testing.T) {
 	d := &data{samples: 50, made: map[key]*selection.Selection{}}
-	s, err := d.of(buckets, 530)
+	all, err := d.metrics([]string{buckets}, 530)
 	require.NoError(t, err)
+	s := all[buckets]
 	require.Equal(t, 530, s.NumSeries())
 	for i := 1; i < s.NumSeries(); i++ {
 		require.Negative(t, labels.Compare(s.Labels(i-1), s.Labels(i)), "in order")
 	}
-	of, err := d.metrics([]string{buckets}, 530)
-	require.NoError(t, err)
-	q, err := of.Querier(0, math.MaxInt64)
+	q, err := all.Querier(0, math.MaxInt64)
 	require.NoError(t, err)
 	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", buckets))
 	last := map[string]float64{}

@@ -71,7 +71,7 @@ func (r *rig) requests(ctx context.Context, save func([]Row)) error {
 	for _, q := range requests {
 		rows = append(rows, Row{Name: q.name, Fields: q.fields})
 	}
-	return r.each(ctx, rows, func(ctx context.Context, row *Row) error { return r.request(ctx, sel, row) }, save)
+	return r.each(ctx, rows, func(ctx context.Context, _ int, row *Row) error { return r.request(ctx, sel, row) }, save)
 }
 
 func (r *rig) request(ctx context.Context, sel *selection.Selection, row *Row) error {

@@ -90,14 +90,14 @@ func (r *rig) onGPU(row *Row, s subject) (err error) {
 }
 
 // each measures all rows whose names match. One that fails is noted in its row and in the error.
-func (r *rig) each(ctx context.Context, rows []Row, measure func(context.Context, *Row) error, save func([]Row)) error {
+func (r *rig) each(ctx context.Context, rows []Row, measure func(ctx context.Context, i int, row *Row) error, save func([]Row)) error {
 	var failed []error
 	var done []Row
-	for _, row := range rows {
+	for i, row := range rows {
 		if !r.names.MatchString(row.Name) || ctx.Err() != nil {
 			continue
 		}
-		if err := measure(ctx, &row); err != nil {
+		if err := measure(ctx, i, &row); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", row.Name, err))
 			row.Failed = err.Error()
 		}

@@ -79,8 +79,8 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 	for _, s := range shapes {
 		rows = append(rows, Row{Name: s.name, Query: s.query})
 	}
-	return r.each(ctx, rows, func(ctx context.Context, row *Row) error {
-		s := shapes[slices.IndexFunc(rows, func(other Row) bool { return other.Name == row.Name })]
+	return r.each(ctx, rows, func(ctx context.Context, i int, row *Row) error {
+		s := shapes[i]
 		slice, err := e.data.metrics(s.metrics, max(r.series/s.slice/10, 1)*10) // whole histograms
 		if err == nil {
 			err = e.compare(ctx, row.Query, slice)
@@ -200,37 +200,26 @@ type key struct {
 
 // metrics are the selections that a query reads.
 func (d *data) metrics(names []string, series int) (synthetic.Metrics, error) {
-	of := synthetic.Metrics{}
+	all := synthetic.Metrics{}
 	for _, name := range names {
-		s, err := d.of(name, series)
-		if err != nil {
-			return nil, err
+		k := key{name, series}
+		if d.made[k] == nil {
+			var err error
+			switch name {
+			case buckets:
+				d.made[k], err = histograms(max(series/len(les), 1), d.samples)
+			case failures:
+				d.made[k], err = synthetic.Counters(name, max(series/10, 1), d.samples)
+			default:
+				d.made[k], err = synthetic.Counters(name, series, d.samples)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
-		of[name] = s
+		all[name] = d.made[k]
 	}
-	return of, nil
-}
-
-// of is the selection of a metric.
-func (d *data) of(metric string, series int) (*selection.Selection, error) {
-	k := key{metric, series}
-	if s := d.made[k]; s != nil {
-		return s, nil
-	}
-	var s *selection.Selection
-	var err error
-	switch metric {
-	case buckets:
-		s, err = histograms(max(series/len(les), 1), d.samples)
-	case failures:
-		s, err = synthetic.Counters(metric, max(series/10, 1), d.samples)
-	default:
-		s, err = synthetic.Counters(metric, series, d.samples)
-	}
-	if err == nil {
-		d.made[k] = s
-	}
-	return s, err
+	return all, nil
 }
 
 // les are the upper bounds of buckets as labels are sorted, and rank which of the

@@ -47,7 +47,7 @@ func (r *Result) Notes() []string {
 	if r.Setup.Work {
 		lines = append(lines, "times are what servers ran on cores")
 	}
-	for _, name := range sortedKeys(r.Setup.Versions) {
+	for _, name := range SortedKeys(r.Setup.Versions) {
 		lines = append(lines, name+" "+r.Setup.Versions[name])
 	}
 	for _, s := range r.Stages {
@@ -59,7 +59,7 @@ func (r *Result) Notes() []string {
 func (s *Stage) notes() []string {
 	lines := []string{fmt.Sprintf("%s: %d series, %d samples, %d h up to %s; at most %d rounds; %d of %d answered wrongly, or failed",
 		s.Name, s.Data.Series, s.Data.Samples, s.Hours, time.Unix(s.End, 0).UTC().Format(time.RFC3339), s.Rounds, s.failed(), len(s.Rows))}
-	for _, name := range sortedKeys(s.PeakRSS) {
+	for _, name := range SortedKeys(s.PeakRSS) {
 		lines = append(lines, fmt.Sprintf("%s: peak resident memory of %s: %.0f MiB", s.Name, name, float64(s.PeakRSS[name])/(1<<20)))
 	}
 	for _, row := range s.Rows {
@@ -148,4 +148,5 @@ func (s *Stage) details() *Table {
 	return t
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// SortedKeys are the keys of a map in their order.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

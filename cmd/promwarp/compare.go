@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +104,7 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 		if q.Instant {
 			path, form = client.Form(q.Expr, over.End, over.End, 0)
 		}
-		row, err := compare.Measure(ctx, prometheus.ask(path, form), promwarp.ask(path, form), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
+		row, err := compare.Measure(ctx, prometheus.Side(path, form, prometheus.extra), promwarp.Side(path, form, promwarp.extra), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
 		if err != nil {
 			break // interrupted
 		}
@@ -147,8 +148,6 @@ type side struct {
 	*client.Client
 	extra url.Values // parameters of each request
 }
-
-func (s side) ask(path string, form url.Values) compare.Side { return s.Side(path, form, s.extra) }
 
 // rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
 var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)
@@ -213,11 +212,8 @@ func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.C
 
 // report prints what was found of so many queries, and is an error where answers differ.
 func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries int, stdout io.Writer) error {
-	different, same := false, false
-	for _, r := range rows {
-		different = different || r.Verdict == compare.Different
-		same = same || r.Compared()
-	}
+	different := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Verdict == compare.Different })
+	same := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Compared() })
 	var err error
 	if o.format == "json" {
 		e := json.NewEncoder(stdout)

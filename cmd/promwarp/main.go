@@ -120,29 +120,20 @@ const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answer
 
 // helpFuncs are what helpTemplate calls.
 var helpFuncs = template.FuncMap{
-	// Grouped returns rows of commands and what they do, a list a group.
-	"Grouped": func(app *kingpin.ApplicationModel) (all []group) {
-		help := map[string]string{}
-		for _, c := range app.FlattenedCommands() {
-			help[c.FullCommand] = c.Help
-		}
-		for _, g := range groups {
-			rows := [][2]string{}
-			for _, name := range g.Commands {
-				rows = append(rows, [2]string{name, help[name]})
+	"Groups": func() any { return groups },
+	// Rows returns commands and what they do.
+	"Rows": func(app *kingpin.ApplicationModel, names []string) (rows [][2]string) {
+		for _, name := range names {
+			for _, c := range app.FlattenedCommands() {
+				if c.FullCommand == name {
+					rows = append(rows, [2]string{name, c.Help})
+				}
 			}
-			all = append(all, group{g.Title, rows})
 		}
-		return all
+		return rows
 	},
 	"ExitCodes": func() string { return exitCodes },
 	"Trim":      strings.TrimSpace,
-}
-
-// group is commands in help.
-type group struct {
-	Title string
-	Rows  [][2]string
 }
 
 // helpTemplate is kingpin's, with commands in groups and with the examples of HelpLong.
@@ -173,9 +164,9 @@ Args:
 usage: {{.App.Name}} <command> [<flags>] [<args> ...]
 
 {{.App.Help|Wrap 0}}
-{{- range Grouped .App}}
+{{- range Groups}}
 {{.Title}}:
-{{.Rows|FormatTwoColumns}}
+{{Rows $.App .Commands|FormatTwoColumns}}
 {{- end}}
 "{{.App.Name}} <command> --help" shows flags and examples. PROMWARP_URL names the server to ask; NO_COLOR takes colours away.
 {{ExitCodes}}

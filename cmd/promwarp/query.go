@@ -65,7 +65,6 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	o.choose(a.form)
 	kind := mediaTypes[o.format]
 	switch {
 	case o.plot && a.over.Step == 0 && !a.resampled():
@@ -78,7 +77,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if a.resampled() && o.format == "table" {
 		a.form.Del("fill") // tables and charts show the values that there are
 	}
-	c, closed, err := o.open(stderr)
+	c, closed, err := o.open(a.form, stderr)
 	if err != nil {
 		return err
 	}
@@ -158,9 +157,8 @@ func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	o.choose(a.form)
 	a.form.Set("analyze", strconv.FormatBool(o.analyze))
-	c, closed, err := o.open(stderr)
+	c, closed, err := o.open(a.form, stderr)
 	if err != nil {
 		return err
 	}
@@ -209,8 +207,13 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 	t.settings.Add(cmd, false)
 }
 
-// open returns who is asked. Close ends it.
-func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
+// open returns who is asked, and puts who evaluates, and how exactly, into the request's form. Close
+// ends it.
+func (t *target) open(form url.Values, stderr io.Writer) (c *client.Client, closed func(), err error) {
+	form.Set("executor", t.executor)
+	if t.exact != "" {
+		form.Set("exact", t.exact)
+	}
 	p := terminal.NewProgress(stderr, t.progress)
 	if !t.settings.HasSource() {
 		if c, err = t.server.Client("url", t.server.URL); err != nil {
@@ -243,14 +246,6 @@ func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err er
 	}
 	c.Waiting = func() func() { return p.While("fetching and evaluating") }
 	return c, closed, nil
-}
-
-// choose puts who evaluates, and how exactly, into a request's form.
-func (t *target) choose(form url.Values) {
-	form.Set("executor", t.executor)
-	if t.exact != "" {
-		form.Set("exact", t.exact)
-	}
 }
 
 // ask asks for an answer, and prints what it has beside its value.

@@ -54,16 +54,13 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 
 const checkHelp = "Check a configuration file, or a running promwarp."
 
-// probeTimeout is the longest that probes wait for an answer unless they are told.
-const probeTimeout = 5 * time.Second
-
 // probeCommand declares promwarp check with the name of a door for probes.
 func probeCommand(name, help string) func(*kingpin.Application) (string, func(context.Context) error) {
 	return func(app *kingpin.Application) (string, func(context.Context) error) {
 		cmd := clause(app, "check", checkHelp).Command(name, help).HelpLong(`Examples:
   promwarp check ` + name + ` --url=http://localhost:9201
 `)
-		server := client.Flags{Timeout: probeTimeout}
+		server := client.Flags{Timeout: 5 * time.Second} // unless it is told
 		server.Add(cmd, "")
 		return cmd.FullCommand(), func(ctx context.Context) error {
 			c, err := server.Client("url", server.URL)

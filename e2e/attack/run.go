@@ -73,7 +73,7 @@ func (r *run) stop() {
 
 // measured makes one part of the run, with small queries beside it, and prints what came of it.
 func (r *run) measured(ctx context.Context, name string, what func(ctx context.Context, w *row)) {
-	w, begun := &row{lenient: !*bars}, time.Now()
+	w, begun := &row{}, time.Now()
 	small, err := startProbe(r.URL)
 	if err = errors.Join(err, r.ForgetPeak()); err == nil {
 		what(ctx, w)
@@ -197,7 +197,7 @@ func (s state) back(before state) bool {
 
 // recovered waits for at most a minute until memory and goroutines are back.
 func (r *run) recovered(ctx context.Context, before state) {
-	begun, w := time.Now(), &row{lenient: !*bars}
+	begun, w := time.Now(), &row{}
 	after, err := r.state()
 	for *bars && err == nil && !after.back(before) && ctx.Err() == nil && time.Since(begun) < patient(time.Minute) {
 		time.Sleep(100 * time.Millisecond)

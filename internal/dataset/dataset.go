@@ -40,6 +40,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -82,24 +83,13 @@ type Stats struct {
 const seriesPerInstance = 68
 
 func (o *Options) validate() error {
-	if o.Interval == 0 {
-		o.Interval = 15 * time.Second
-	}
-	if o.Series == 0 {
-		o.Series = 6800
-	}
-	if o.Block == 0 {
-		o.Block = time.Duration(tsdb.DefaultBlockDuration) * time.Millisecond
-	}
+	o.Interval, o.Series = cmp.Or(o.Interval, 15*time.Second), cmp.Or(o.Series, 6800)
+	o.Block = cmp.Or(o.Block, time.Duration(tsdb.DefaultBlockDuration)*time.Millisecond)
 	switch {
 	case o.Interval < time.Second:
 		return errors.New("the scrape interval must be at least one second")
-	case o.Series < 0:
-		return errors.New("the number of series must not be negative")
 	case !slices.Contains([]string{"", "none", "scrape", "series"}, o.Jitter):
 		return fmt.Errorf("there is no jitter %q; there are none, scrape and series", o.Jitter)
-	case o.Start < 0:
-		return errors.New("the start must not be before 1970")
 	case o.End <= o.Start:
 		return errors.New("the end must be after the start")
 	}
@@ -199,7 +189,7 @@ func (s *scraper) until(end int64) (found []scrape) {
 func (s *scraper) flagsAt(t int64) uint8 {
 	for t >= s.outages.to {
 		// An event shorter than the interval can fall between two scrapes.
-		s.restarted = s.restarted || s.outages.restarts()
+		s.restarted = s.restarted || s.outages.found&^flagDown == 0
 		s.outages.advance()
 	}
 	if t >= s.outages.from && s.outages.found != 0 {
@@ -258,9 +248,6 @@ func (o *outages) advance() {
 	}
 	o.to = o.from + int64(lasts)
 }
-
-// restarts says whether the process is another one after the event.
-func (o *outages) restarts() bool { return o.found&^flagDown == 0 }
 
 // incidents yields the times at which a job's errors and latency are high.
 type incidents struct {

@@ -56,7 +56,7 @@ type reader interface {
 // storeKeys are the keys of the stores that s asks for, and which of them are
 // optional. Several share the cache's limits equally, and its directory. A given
 // upstream takes the place of the sources.
-func storeKeys(s config.Settings, up Fetcher) (keys []StoreKey, optional []bool, err error) {
+func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, optional []bool, err error) {
 	common := StoreKey{fetch: s.Upstream, cache: s.Cache}
 	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store
 	if up != nil {
@@ -307,7 +307,6 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 // ActiveFile has none.
 type ActiveFile struct {
 	file    *promql.ActiveQueryTracker
-	slots   int64
 	running atomic.Int64
 }
 
@@ -321,7 +320,7 @@ func OpenActiveFile(dir string, logger *slog.Logger) (*ActiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ActiveFile{file: file, slots: activeSlots}, nil
+	return &ActiveFile{file: file}, nil
 }
 
 // notListed stands for the slot of a query that is not in the file.
@@ -343,7 +342,7 @@ func (t tracker) Insert(ctx context.Context, query string) (int, error) {
 	if err := ctx.Err(); err != nil || t.active == nil {
 		return notListed, err
 	}
-	if t.active.running.Add(1) > t.active.slots {
+	if t.active.running.Add(1) > activeSlots {
 		t.active.running.Add(-1)
 		return notListed, nil
 	}

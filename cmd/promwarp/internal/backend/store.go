@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
@@ -23,13 +22,7 @@ import (
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
-	"github.com/promwarp/promwarp/selection"
 )
-
-// Fetcher is cache.Upstream.
-type Fetcher interface {
-	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error)
-}
 
 // Store is an open source and the cache in front of it.
 type Store struct {
@@ -57,9 +50,9 @@ func (k StoreKey) same(l StoreKey) bool {
 
 // Options are what stores are opened with besides the settings.
 type Options struct {
-	Upstream Fetcher      // in place of the sources that the settings name; may be nil
-	Prev     []*Store     // stores to take over from
-	Memory   *memory.Pool // of the process; nil without a limit
+	Upstream cache.Upstream // in place of the sources that the settings name; may be nil
+	Prev     []*Store       // stores to take over from
+	Memory   *memory.Pool   // of the process; nil without a limit
 	// Changed is called when something that answers depend on has changed about a source;
 	// may be nil.
 	Changed func()
@@ -137,7 +130,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 
 // openSource opens what a store reads from. Nothing is asked of a server yet. Errors begin with the
 // setting that is wrong.
-func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up Fetcher, closed func(), err error) {
+func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upstream, closed func(), err error) {
 	if k.From.Remote == nil {
 		d, err := tsdbdir.Open(k.From.Dir, o.Logger.With("component", "data directory"))
 		if err != nil {

@@ -278,14 +278,9 @@ func valueOf[T model.Value](text []byte) (model.Value, error) {
 	return v, nil
 }
 
-var errURL = errors.New("write the base URL of a server, such as " + DefaultURL)
-
 // failed puts into words that no answer came.
 func (c *Client) failed(ctx context.Context, err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err // its text has the URL, with its secrets
-	}
+	err = urltext.Err(err) // whose text has the URL, with its secrets
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:
@@ -304,24 +299,15 @@ func (c *Client) stranger(path string, resp *http.Response, body []byte) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return fmt.Errorf("%s answers %s: it wants credentials, or others; give them by --http.config.file", c, resp.Status)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
-		return fmt.Errorf("%s answers %s: %s", c, resp.Status, firstLine(body))
+		line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+		return fmt.Errorf("%s answers %s: %.200s", c, resp.Status, line)
+	}
+	alike := ""
+	if strings.HasPrefix(path, "/api/v1/query") || strings.HasPrefix(path, "/-/") {
+		alike = " and no Prometheus" // which has these, too
 	}
 	return fmt.Errorf("%s answers %s with %s and not as Prometheus's API does: it is no promwarp%s, or its API is below another path%s",
-		c, path, resp.Status, orPrometheus(path), c.hint)
-}
-
-// firstLine is the first line of a text, cut where it is long.
-func firstLine(text []byte) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	return fmt.Sprintf("%.200s", line)
-}
-
-// orPrometheus adds those who also have the door.
-func orPrometheus(path string) string {
-	if strings.HasPrefix(path, "/api/v1/query") || strings.HasPrefix(path, "/-/") {
-		return " and no Prometheus"
-	}
-	return ""
+		c, path, resp.Status, alike, c.hint)
 }
 
 // DefaultURL is where promwarp serve listens unless it is told otherwise.
@@ -393,7 +379,7 @@ func parseURL(text string) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errURL
+		return nil, errors.New("write the base URL of a server, such as " + DefaultURL)
 	}
 	u.RawQuery, u.Fragment = "", ""
 	return u, nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -99,13 +100,7 @@ func (d AutoDuration) String() string {
 
 // or returns the duration that is given, else the upstream's if that is known, else the other.
 func (d AutoDuration) or(upstreams, other time.Duration) time.Duration {
-	switch {
-	case d != 0:
-		return time.Duration(d)
-	case upstreams > 0:
-		return upstreams
-	}
-	return other
+	return cmp.Or(time.Duration(d), max(upstreams, 0), other)
 }
 
 // ExternalLabels say which labels the upstream adds to its series and what becomes of

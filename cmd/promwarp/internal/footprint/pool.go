@@ -18,8 +18,8 @@ import (
 )
 
 // NewPool makes the pool that everything which depends on requests shares, nil if there is
-// no limit. What selections take is counted in it from now on.
-func NewPool(limit int64) *memory.Pool {
+// no limit, and registers its metrics. What selections take is counted in it from now on.
+func NewPool(limit int64, reg prometheus.Registerer) *memory.Pool {
 	if limit <= 0 {
 		return nil
 	}
@@ -27,18 +27,11 @@ func NewPool(limit int64) *memory.Pool {
 	slab.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
 	pool.Watch("page_locked", cuda.HostBytes)
 	Limit(pool, limit)
-	return pool
-}
-
-// Register registers metrics of a pool, if there is one.
-func Register(pool *memory.Pool, reg prometheus.Registerer) {
-	if pool == nil {
-		return
-	}
 	f := instrument.With(reg)
 	f.GaugeOf("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", func() float64 { return float64(pool.Limit()) })
 	f.CounterOf("promwarp_memory_reclaimed_bytes_total", "Bytes of the cache's memory that gave way to requests that lacked memory.", func() float64 { return float64(pool.Reclaimed()) })
 	reg.MustRegister(memoryCollector{pool})
+	return pool
 }
 
 // EndCounting ends the counting of what selections take in a pool, if there is one.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -167,13 +166,9 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.active, s.logger)
 	}
 
-	origin, wrongOrigin := set.Web.OriginRegexp()
-	library, wrongLibrary := set.Library()
-	pages, wrongPages := set.Web.PagesURL()
-	if err := errors.Join(wrongOrigin, wrongLibrary, wrongPages); err != nil {
-		g.Release()
-		return nil, config.Usage(err)
-	}
+	origin, _ := set.Web.OriginRegexp() // ValidateLimits has checked these three
+	library, _ := set.Library()
+	pages, _ := set.Web.PagesURL()
 	var gpus offload.Accelerator
 	if s.gpus != nil {
 		gpus = s.gpus

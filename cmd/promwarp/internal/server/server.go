@@ -29,6 +29,7 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/guard"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
@@ -50,7 +51,7 @@ type Config struct {
 	Reload func() (config.Settings, error)
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
-	Upstream backend.Fetcher
+	Upstream cache.Upstream
 	// Embedded has the server listen nowhere: it is asked by ServeHTTP alone, and not run.
 	Embedded bool
 	// Examples are queries that the page offers.
@@ -111,8 +112,7 @@ func New(cfg Config) (*Server, error) {
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
-	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
-	footprint.Register(s.memory, s.base)
+	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit), s.base)
 	own, end := client.Inside(s)
 	s.inside, own.Longest = end, canary.LongestAnswer
 	s.canary = canary.New(canary.Options{
@@ -199,7 +199,6 @@ func (s *Server) listen() error {
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
-			s.closeListeners()
 			if errors.Is(err, syscall.EADDRINUSE) {
 				return fmt.Errorf("cannot listen on %s: the address is in use, perhaps by another promwarp; stop that, or choose another with --web.listen-address", a)
 			}
@@ -208,12 +207,6 @@ func (s *Server) listen() error {
 		s.listeners = append(s.listeners, l)
 	}
 	return nil
-}
-
-func (s *Server) closeListeners() {
-	for _, l := range s.listeners {
-		_ = l.Close()
-	}
 }
 
 // acquire returns the present generation, held for the caller; nil once the
@@ -251,7 +244,9 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 
 // Close releases a server that was not run. Run does it by itself.
 func (s *Server) Close() {
-	s.closeListeners()
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
 	s.canary.Close()
 	s.inside()
 	if g := s.current.Swap(nil); g != nil {

@@ -164,22 +164,17 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 		return w, fmt.Errorf("it is no dashboard's JSON: %w", err)
 	}
 	f := newFilling(d.variables(), o)
-	w.read(all, place{}, f)
+	w.read(all, "", "", f)
 	w.Notes = append(f.notes(), w.Notes...)
 	return w, nil
 }
 
-// place is where in a dashboard a query stands.
-type place struct {
-	title  string
-	source string // the kind of data source
-}
-
-// read reads the queries in part of a dashboard. Whatever has an expr is one, wherever a schema puts it.
-func (w *Workload) read(part any, in place, f *filling) {
+// read reads the queries in part of a dashboard, below a title and a kind of data source. Whatever has an
+// expr is one, wherever a schema puts it.
+func (w *Workload) read(part any, title, source string, f *filling) {
 	if list, ok := part.([]any); ok {
 		for _, v := range list {
-			w.read(v, in, f)
+			w.read(v, title, source, f)
 		}
 	}
 	m, _ := part.(map[string]any)
@@ -187,15 +182,15 @@ func (w *Workload) read(part any, in place, f *filling) {
 		s, _ := m[key].(string)
 		return s
 	}
-	in.title = cmp.Or(text("title"), in.title)
-	if source, ok := m["datasource"].(map[string]any); ok { // old ones are names
-		in.source, _ = source["type"].(string)
+	title = cmp.Or(text("title"), title)
+	if from, ok := m["datasource"].(map[string]any); ok { // old ones are names
+		source, _ = from["type"].(string)
 	}
 	// A query of the second schema says its kind beside its spec, in the first form as the kind itself.
 	if spec, ok := m["spec"].(map[string]any); ok && spec["expr"] != nil {
-		in.source = text("group")
+		source = text("group")
 		if text("kind") != "DataQuery" {
-			in.source = cmp.Or(in.source, text("kind"))
+			source = cmp.Or(source, text("kind"))
 		}
 	}
 	if text("kind") == "LibraryPanel" {
@@ -206,17 +201,17 @@ func (w *Workload) read(part any, in place, f *filling) {
 	if m["hide"] == true || m["hidden"] == true {
 		return
 	}
-	if expr := text("expr"); expr != "" && slices.Contains([]string{"", "prometheus", "datasource"}, in.source) {
+	if expr := text("expr"); expr != "" && slices.Contains([]string{"", "prometheus", "datasource"}, source) {
 		filled, err := f.fill(expr)
 		if err != nil {
-			w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", filled, in.title, err))
+			w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", filled, title, err))
 			return
 		}
-		w.add(Query{Expr: filled, Instant: m["instant"] == true, From: in.title})
+		w.add(Query{Expr: filled, Instant: m["instant"] == true, From: title})
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains([]string{"annotations", "templating", "variables"}, key) {
-			w.read(m[key], in, f)
+			w.read(m[key], title, source, f)
 		}
 	}
 }
