@@ -30,7 +30,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
@@ -67,14 +66,6 @@ func New(o Options) *Executor {
 // Columns are the decoded columns that are retained.
 func (x *Executor) Columns() *column.Set { return x.columns }
 
-// DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
-
-// ShrinkDecoded drops decoded columns of about so many bytes, those that were not used for
-// longest first, and returns how many bytes that are. They are decoded again when they are
-// asked for again.
-func (x *Executor) ShrinkDecoded(bytes int64) (freed int64) { return x.columns.Shrink(bytes) }
-
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {
 	Node plan.Node
@@ -99,7 +90,7 @@ type Job struct {
 	Ahead *Ahead
 
 	// Progress is told of samples whose windows were evaluated; nil tells nobody.
-	Progress *progress.Request
+	Progress *selection.Progress
 
 	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none

@@ -247,9 +247,9 @@ func TestDecodedColumns(t *testing.T) {
 					fromColumns += got.Work.Kept
 					decoded += got.Work.Samples
 				}
-				require.LessOrEqual(t, hot.DecodedBytes(), limit)
+				require.LessOrEqual(t, hot.Columns().SizeBytes(), limit)
 			}
-			t.Logf("%d samples from columns, %d decoded, %d bytes kept", fromColumns, decoded, hot.DecodedBytes())
+			t.Logf("%d samples from columns, %d decoded, %d bytes kept", fromColumns, decoded, hot.Columns().SizeBytes())
 			require.Greater(t, fromColumns, decoded/200)
 		})
 	}
@@ -273,12 +273,12 @@ func TestDecodedColumnsGo(t *testing.T) {
 			return sel, nil, nil
 		}})
 		require.NoError(t, err)
-		require.Greater(t, x.DecodedBytes(), int64(12*200*8))
+		require.Greater(t, x.Columns().SizeBytes(), int64(12*200*8))
 		runtime.KeepAlive(sel)
 	}()
 	runtime.GC()
 	runtime.GC()
-	require.Zero(t, x.DecodedBytes())
+	require.Zero(t, x.Columns().SizeBytes())
 }
 
 // bitsOf renders rows so that NaNs compare by their bits.

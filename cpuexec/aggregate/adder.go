@@ -119,24 +119,16 @@ func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
 			n, k := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b // so many that are not the first
-			switch {
-			case n == 0:
+			if n > 0 {
+				cells.op.more(cells, base+k, base+k+n, in.Values[k:k+n])
+			} else {
 				cells.op.first(cells, base+k, in.Values[k])
 				n = 1
-			case n < fewValues:
-				for i := range n {
-					cells.op.next(cells, base+k+i, in.Values[k+i])
-				}
-			default:
-				cells.op.more(cells, base+k, base+k+n, in.Values[k:k+n])
 			}
 			p &^= (1<<n - 1) << b
 		}
 	}
 }
-
-// fewValues is how many values are as soon added one by one.
-const fewValues = 4
 
 // cellsOf returns the cells of a group, which are made if need be, and the index of the first of them.
 func (a *Adder) cellsOf(group int) (c *cells, base int) {

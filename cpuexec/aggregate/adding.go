@@ -2,9 +2,11 @@ package aggregate
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -19,7 +21,6 @@ var (
 		adds: &adding{
 			columns: 1,
 			first:   func(a *cells, c int, _ float64) { a.val[c] = 1 },
-			next:    func(a *cells, c int, _ float64) { a.val[c]++ },
 			more: func(a *cells, from, to int, _ []float64) {
 				for c := from; c < to; c++ {
 					a.val[c]++
@@ -34,7 +35,6 @@ var (
 		AggregateFunc: plan.AggregateFunc{Name: "group"},
 		adds: &adding{
 			first: func(*cells, int, float64) {},
-			next:  func(*cells, int, float64) {},
 			more:  func(*cells, int, int, []float64) {},
 			results: func(_ *cells, _ int, out []float64) {
 				for k := range out {
@@ -64,12 +64,6 @@ func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 				if math.IsNaN(f) || math.IsInf(f, 0) {
 					a.val[c] = math.NaN()
 				}
-			},
-			next: func(a *cells, c int, f float64) {
-				a.n[c]++
-				delta := f - a.comp[c]
-				a.comp[c] += delta / a.n[c]
-				a.val[c] += float64(delta * (f - a.comp[c]))
 			},
 			more: (*cells).deviations,
 			results: func(a *cells, c int, out []float64) {
@@ -110,32 +104,28 @@ func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
 		adds: &adding{
 			columns: 1,
 			first:   func(a *cells, c int, f float64) { a.val[c] = f },
-			next: func(a *cells, c int, f float64) {
-				if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
-					a.val[c] = f
+			more: func(a *cells, from, to int, in []float64) {
+				for ; from < to; from += 64 {
+					val, values := a.val[from:min(from+64, to)], in[:min(64, to-from)]
+					in = in[len(values):]
+					lhs, rhs := val, values
+					if sign < 0 {
+						lhs, rhs = values, val
+					}
+					// The others are few, or NaN.
+					for p := ^dense.AtLeast(lhs, rhs) & (^uint64(0) >> (64 - len(val))); p != 0; p &= p - 1 {
+						k := bits.TrailingZeros64(p)
+						if v, f := val[k], values[k]; v*sign < f*sign || math.IsNaN(v) {
+							val[k] = f
+						}
+					}
 				}
 			},
-			more:    func(a *cells, from, to int, in []float64) { keepExtremes(a.val[from:to], in, sign) },
 			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
 		},
 		Again: Same,
 		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: policy},
 	})
-}
-
-// keepExtremes keeps what next does of each pair. A NaN gives way to anything.
-func keepExtremes(val, in []float64, sign float64) {
-	val = val[:len(in)]
-	for k, f := range in {
-		v, bits := val[k], math.Float64bits(val[k])
-		if v*sign < f*sign {
-			bits = math.Float64bits(f)
-		}
-		if v != v {
-			bits = math.Float64bits(f)
-		}
-		val[k] = math.Float64frombits(bits)
-	}
 }
 
 var (
@@ -144,7 +134,6 @@ var (
 		adds: &adding{
 			columns: 2,
 			first:   func(a *cells, c int, f float64) { a.val[c] = f },
-			next:    func(a *cells, c int, f float64) { a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c]) },
 			more:    func(a *cells, from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) },
 			results: func(a *cells, c int, out []float64) {
 				val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
@@ -168,7 +157,6 @@ var (
 var mean = &adding{
 	columns: 3,
 	first:   func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
-	next:    (*cells).addToMean,
 	more:    (*cells).means,
 	results: func(a *cells, c int, out []float64) {
 		for k := range out {

@@ -216,7 +216,7 @@ func TestFullWords(t *testing.T) {
 							f.adds.first(one, k, in[k])
 							f.adds.first(all, k, in[k])
 						} else if k >= 3 && k < 67 {
-							f.adds.next(one, k, in[k])
+							f.adds.more(one, k, k+1, in[k:k+1])
 						}
 					}
 					if series > 0 {

@@ -2,12 +2,14 @@ package aggregate
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -16,70 +18,97 @@ var _ = define(&Function{
 	NoGPU:         "it makes labels of values",
 })
 
-// valueCounter evaluates count_values: a series for every group and value, with
-// the value in a label, that counts the group's series with that value. Only
-// what is counted takes memory, never groups times values times steps.
+// countValues evaluates count_values over rows: a series for every group and value, with the value in a
+// label, that counts the group's series with that value.
+func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+	// Rows are in one group if they are so when they have the same value.
+	alike := make([]labels.Labels, len(in))
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i := range alike {
+		alike[i] = withLabel(b, in[i].Labels, n.Label, "0")
+	}
+	groups := operator.Group(q.Context, n, len(in), func(i int) labels.Labels { return alike[i] })
+	counters := make([]valueCounter, len(groups.Labels))
+	for i, k := range groups.Of {
+		counters[k].rows = append(counters[k].rows, countedRow{RunCursor: dense.RunCursor{Row: &in[i]}})
+	}
+	points := operator.Points(in)
+	parallel.While(q.WorkersFor(points), len(counters), func(_, k int) bool { return counters[k].evaluate(q, n) })
+	if err := q.Done(); err != nil {
+		return nil, err
+	}
+	var out []plan.Row
+	for k := range counters {
+		out = append(out, counters[k].out...)
+	}
+	return out, q.CheckSteps(n, 0, points, operator.Points(out), len(in))
+}
+
+// valueCounter counts the values of a group. Only what is counted takes memory, never values times steps.
 type valueCounter struct {
-	node  *plan.Aggregate
-	in    []plan.Row
-	b     *labels.Builder
-	buf   []byte
-	index map[uint64]int32     // series of the result, by Prometheus's grouping key
-	known map[countedKey]int32 // series of the result, by a shorter way
-	of    []int32              // group of each row, whatever its values are
+	rows  []countedRow
+	index map[uint64]int32 // series of the result, by Prometheus's grouping key
+	known []countedValue   // series of the result by the bits of the value, at a place that hangs on these
+	used  int              // places of known
 	out   []plan.Row
 	last  []int32 // the last step of each series of the result
 	grown int64   // bytes of the result since the budget was told
+	b     *labels.Builder
+	buf   []byte
 }
 
-type countedKey struct {
-	group int32
-	bits  uint64
+// countedRow is a row of a group, and what its newest value is counted as.
+type countedRow struct {
+	dense.RunCursor
+	newest countedValue
 }
 
-// countValues evaluates count_values over rows, step by step.
-func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
-	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
-	// Rows are in one group if they are so when they have the same value.
-	alike := make([]labels.Labels, len(in))
-	for i := range alike {
-		alike[i] = c.with(i, "0")
-	}
-	c.of = operator.Group(q.Context, n, len(in), func(i int) labels.Labels { return alike[i] }).Of
-	at := make([]dense.RunCursor, len(in))
-	for i := range at {
-		at[i].Row = &in[i]
-	}
+// countedValue is a value and the series of the result that it counts for.
+type countedValue struct {
+	bits   uint64
+	series int32 // counted from 1; 0 where there is none
+}
+
+// evaluate counts step by step, and reports whether the query goes on.
+func (c *valueCounter) evaluate(q *operator.Query, n *plan.Aggregate) bool {
+	c.index, c.known, c.b = map[uint64]int32{}, make([]countedValue, 8), labels.NewBuilder(labels.EmptyLabels())
 	// Every value may make a series, so the context is asked often.
-	every := max(1, 1<<14/max(len(in), 1))
+	every := max(1, 1<<14/len(c.rows))
 	for k := range int32(q.Grid.Steps) {
 		if int(k)%every == 0 {
 			q.Charge(c.grown)
 			c.grown = 0
-			if err := q.Done(); err != nil {
-				return nil, err
+			if q.Done() != nil {
+				return false
 			}
 		}
-		for i := range at {
-			if v := at[i].Next(k, 1); v != nil {
-				c.count(i, v[0], k)
+		for i := range c.rows {
+			if v := c.rows[i].Next(k, 1); v != nil {
+				c.count(n, &c.rows[i], v[0], k)
 			}
 		}
 	}
 	q.Charge(c.grown)
-	return c.out, q.CheckSteps(n, 0, operator.Points(in), operator.Points(c.out), len(in))
+	return true
 }
 
-// count counts a value of row i.
-func (c *valueCounter) count(i int, v float64, step int32) {
-	bits := math.Float64bits(v)
-	if math.IsNaN(v) {
-		bits = math.Float64bits(math.NaN()) // all are written alike
+// count counts a value of a row.
+func (c *valueCounter) count(n *plan.Aggregate, row *countedRow, v float64, step int32) {
+	of := math.Float64bits(v)
+	if v != v {
+		of = math.Float64bits(math.NaN()) // all are written alike
 	}
-	s := c.series(i, bits, v)
+	if of != row.newest.bits || row.newest.series == 0 {
+		row.newest = *c.place(of)
+		if row.newest.series == 0 {
+			row.newest = countedValue{of, c.seriesOf(n, row.Row.Labels, v) + 1}
+			c.note(row.newest)
+		}
+	}
+	s := row.newest.series - 1
 	out := &c.out[s]
-	if n := len(out.Values); n > 0 && c.last[s] == step {
-		out.Values[n-1]++
+	if c.last[s] == step {
+		out.Values[len(out.Values)-1]++
 		return
 	}
 	out.Values = append(out.Values, 1)
@@ -88,30 +117,50 @@ func (c *valueCounter) count(i int, v float64, step int32) {
 	c.last[s] = step
 }
 
-// series finds or makes the series of the result that value v of row i counts for.
-func (c *valueCounter) series(i int, bits uint64, v float64) int32 {
-	known := countedKey{c.of[i], bits}
-	s, ok := c.known[known]
-	if ok {
-		return s
+// place is where a value is known, or is to be noted.
+func (c *valueCounter) place(of uint64) *countedValue {
+	high, low := bits.Mul64(of, 0x9e3779b97f4a7c15)
+	last := uint64(len(c.known) - 1) // the length is a power of two
+	for at := high ^ low; ; at++ {
+		if x := &c.known[at&last]; x.bits == of || x.series == 0 {
+			return x
+		}
 	}
-	l := c.with(i, strconv.FormatFloat(v, 'f', -1, 64))
+}
+
+// note notes a value that is not known.
+func (c *valueCounter) note(x countedValue) {
+	if c.used++; 2*c.used > len(c.known) {
+		before := c.known
+		c.known = make([]countedValue, 2*len(before))
+		for _, x := range before {
+			if x.series > 0 {
+				*c.place(x.bits) = x
+			}
+		}
+	}
+	*c.place(x.bits) = x
+}
+
+// seriesOf finds or makes the series of the result that a value counts for.
+func (c *valueCounter) seriesOf(n *plan.Aggregate, l labels.Labels, v float64) int32 {
+	l = withLabel(c.b, l, n.Label, strconv.FormatFloat(v, 'f', -1, 64))
 	var key uint64
-	key, c.buf = operator.GroupingKey(c.node, l, c.buf)
-	if s, ok = c.index[key]; !ok {
+	key, c.buf = operator.GroupingKey(n, l, c.buf)
+	s, ok := c.index[key]
+	if !ok {
 		s = int32(len(c.out))
 		c.index[key] = s
-		c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(c.node, c.b, l)})
+		c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(n, c.b, l)})
 		c.last = append(c.last, -1)
 		c.grown += operator.RowBytes(0)
 	}
-	c.known[known] = s
 	return s
 }
 
-// with returns the labels of row i with a value in the label for values.
-func (c *valueCounter) with(i int, value string) labels.Labels {
-	c.b.Reset(c.in[i].Labels)
-	c.b.Set(c.node.Label, value)
-	return c.b.Labels()
+// withLabel returns labels with a value of one of them.
+func withLabel(b *labels.Builder, l labels.Labels, name, value string) labels.Labels {
+	b.Reset(l)
+	b.Set(name, value)
+	return b.Labels()
 }

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -47,13 +46,13 @@ const (
 // adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
 // of the columns of cells.
 type adding struct {
-	columns     int                                        // that it has: of val, comp and n so many
-	first, next func(a *cells, c int, f float64)           // add the first value to a cell, and any other
-	more        func(a *cells, from, to int, in []float64) // next for cells in a row: what an aggregation does most
-	results     func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing
+	columns int                                        // that it has: of val, comp and n so many
+	first   func(a *cells, c int, f float64)           // adds the first value to a cell
+	more    func(a *cells, from, to int, in []float64) // adds any other to each of the cells in a row
+	results func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing
 }
 
-var table definitions.Table[plan.AggregateFunc, Function]
+var table plan.Table[plan.AggregateFunc, Function]
 
 // define adds an operator to the table.
 func define(f *Function) *plan.AggregateFunc {

@@ -143,20 +143,12 @@ func counted(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]p
 
 // quantiles evaluates the quantile operator.
 func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
-	in, err := input.Open()
+	var sink *Quantiler
+	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
+		sink = &Quantiler{NewAdder(n, q, in, false), operator.Collector{Labels: in.Labels}}
+		return sink
+	})
 	if err != nil {
-		return nil, err
-	}
-	if in.Rows != nil {
-		rows, err := in.Rows()
-		if err != nil {
-			return nil, err
-		}
-		defer q.Charge(-operator.RowsBytes(rows))
-		return Quantiles(q, n, p, rows, in.GroupsOf(q.Context, n))
-	}
-	sink := newQuantiler(n, q, in)
-	if err := input.Drive(sink); err != nil {
 		return nil, err
 	}
 	return sink.Results(q, p)

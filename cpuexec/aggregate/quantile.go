@@ -80,11 +80,6 @@ type Quantiler struct {
 	in operator.Collector
 }
 
-// newQuantiler makes the sink of node.
-func newQuantiler(node *plan.Aggregate, q *operator.Query, in *operator.Series) *Quantiler {
-	return &Quantiler{NewAdder(node, q, in, false), operator.Collector{Labels: in.Labels}}
-}
-
 func (q *Quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
 // What is kept is counted as it is collected.

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -20,7 +19,7 @@ type Call struct {
 	Pattern int
 }
 
-var calls definitions.Table[Call, Call]
+var calls plan.Table[Call, Call]
 
 var (
 	_ = defineCall(&Call{Name: "absent", Node: &plan.Absent{}})

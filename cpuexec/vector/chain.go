@@ -76,11 +76,6 @@ func (c Chain) Split() (values, rest Chain) {
 	return c, nil
 }
 
-// RelabelsOnly reports whether the chain leaves values alone.
-func (c Chain) RelabelsOnly() bool {
-	return !slices.ContainsFunc(c, func(n plan.Node) bool { _, ok := n.(*plan.Relabel); return !ok })
-}
-
 // RemovesNames reports whether the chain has maps that remove names.
 func (c Chain) RemovesNames() bool {
 	return slices.ContainsFunc(c, RemovesNames)

@@ -13,7 +13,7 @@ package vector
 import (
 	"cmp"
 	"errors"
-	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -35,21 +35,6 @@ type combination interface {
 	fill(i int, out dense.Row) bool
 }
 
-// combine matches the rows of the inputs of n.
-func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, error) {
-	switch n := n.(type) {
-	case *plan.Binary:
-		return match(q, n, in[0], in[1])
-	case *plan.Set:
-		if n.MixedTypes && (hasTypes(in[0]) || hasTypes(in[1])) {
-			return nil, &plan.Declined{At: n, Reason: plan.ReasonMixed}
-		}
-		return setOf(n, in[0], in[1], q.Grid.Steps), nil
-	default:
-		return stepMap(q, n.(*plan.StepMap), in)
-	}
-}
-
 // combined evaluates a node that combines the rows of its inputs.
 type combined struct {
 	combination
@@ -59,7 +44,8 @@ type combined struct {
 	release func() // what is held besides, until the values are there
 
 	in      [][]plan.Row
-	samples int // in them
+	samples int // in all inputs
+	present int // series of all inputs
 }
 
 // NewCombined evaluates n, an operator between vectors or a map whose scalars vary by step.
@@ -70,13 +56,67 @@ func NewCombined(q *operator.Query, n plan.Node, inputs []operator.Operator) ope
 // Open implements operator.Filler.
 func (o *combined) Open() (_ *operator.Series, err error) {
 	o.release = o.q.Holding()
+	set, _ := o.n.(*plan.Set)
+	if set != nil && set.Op != plan.Or {
+		return o.openRestricted(set)
+	}
 	if o.in, o.samples, err = o.q.Inputs(o.inputs); err != nil {
 		return nil, err
 	}
-	if o.combination, err = combine(o.q, o.n, o.in); err != nil {
+	for _, rows := range o.in {
+		o.present += len(rows)
+	}
+	switch n := o.n.(type) {
+	case *plan.Binary:
+		o.combination, err = match(o.q, n, o.in[0], o.in[1])
+	case *plan.StepMap:
+		o.combination, err = stepMap(o.q, n, o.in)
+	default:
+		return o.openSet(set, union(set, o.in[0], o.in[1], o.q.Grid.Steps), seriesOf(o.in[1]))
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &operator.Series{N: o.Size(), Labels: o.Labels}, nil
+}
+
+// openRestricted is Open of and and unless: it matters alone at which steps the right side has values.
+func (o *combined) openRestricted(n *plan.Set) (_ *operator.Series, err error) {
+	lhs, rhs := o.inputs[:1], o.inputs[1]
+	o.inputs = nil // see operator.Operator
+	if o.in, o.samples, err = o.q.Inputs(lhs); err != nil {
+		return nil, err
+	}
+	release := o.q.Holding()
+	o.q.Held += o.samples
+	var right *operator.Series
+	var sigs signatures
+	p := &presence{}
+	err = operator.Drive(rhs, func(series *operator.Series) operator.Sink {
+		right, sigs = series, sign(n.Matching, seriesOf(o.in[0]), series)
+		p.of, p.seen = sigs.of[1], make([][]uint64, sigs.n)
+		return p
+	})
+	release()
+	if err != nil {
+		return nil, err
+	}
+	o.samples += p.points
+	o.present = len(o.in[0]) + p.series
+	return o.openSet(n, restrict(n, o.in[0], sigs.of[0], p.seen, o.q.Grid.Steps), right)
+}
+
+// openSet is the end of Open of a set.
+func (o *combined) openSet(n *plan.Set, s *set, right *operator.Series) (*operator.Series, error) {
+	if n.MixedTypes && (hasTypes(seriesOf(o.in[0])) || hasTypes(right)) {
+		return nil, &plan.Declined{At: n, Reason: plan.ReasonMixed}
+	}
+	o.combination = s
+	return &operator.Series{N: s.Size(), Labels: s.Labels, Rows: func() ([]plan.Row, error) {
+		rows := s.rows(o.q)
+		o.q.Charge(operator.RowsBytes(rows))
+		return rows, o.End(operator.Points(rows), o.q.Done())
+	}}, nil
 }
 
 // Fill implements operator.Filler.
@@ -93,13 +133,11 @@ func (o *combined) End(points int, err error) error {
 	if err != nil {
 		return err
 	}
-	present := 0 // series of all inputs
 	for _, rows := range o.in {
-		present += len(rows)
 		o.q.Charge(-operator.RowsBytes(rows))
 	}
 	least := o.q.Held + o.samples + points
-	if err := o.q.CheckHeld(o.n, least, least+present); err != nil {
+	if err := o.q.CheckHeld(o.n, least, least+o.present); err != nil {
 		return err
 	}
 	o.release()
@@ -132,17 +170,7 @@ func (s *Stream) Open() (*operator.Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &operator.Series{N: below.N, Labels: at}
-	if below.Rows != nil && s.Above.RelabelsOnly() {
-		out.Rows = func() ([]plan.Row, error) {
-			rows, err := below.Rows()
-			for i := range rows {
-				rows[i].Labels = at(i)
-			}
-			return rows, err
-		}
-	}
-	return out, nil
+	return &operator.Series{N: below.N, Labels: at}, nil
 }
 
 // Drive implements operator.Operator.
@@ -237,50 +265,49 @@ func merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
 // which no series of the input has a value, or no row.
 func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *operator.Finished {
 	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
-		p := &anyValue{seen: make([]uint64, (q.Grid.Steps+63)/64)}
-		if err := operator.Drive(input, func(*operator.Series) operator.Sink { return p }); err != nil {
+		p := &presence{seen: [][]uint64{make([]uint64, (q.Grid.Steps+63)/64)}}
+		err := operator.Drive(input, func(in *operator.Series) operator.Sink {
+			p.of = make([]int32, in.N)
+			return p
+		})
+		if err != nil {
 			return nil, err
 		}
 		return p.absence(q, n)
 	}}
 }
 
-// anyValue is the sink that notes at which steps there is any value.
-type anyValue struct {
-	seen           []uint64 // bitmap
-	points, series int      // series that have a value
+// presence is the sink that notes at which steps there is any value of each signature.
+type presence struct {
+	of             []int32    // the signature of each series
+	seen           [][]uint64 // by signature, a bitmap or nil
+	points, series int        // series that have a value
 }
 
 // Consume implements operator.Sink.
-func (p *anyValue) Consume(_ *operator.Query, b *operator.Batch) {
+func (p *presence) Consume(_ *operator.Query, b *operator.Batch) {
 	for i := range b.N {
 		if b.Counts[i].Mapped == 0 {
 			continue
 		}
 		p.points += b.Counts[i].Mapped
 		p.series++
-		for w, bits := range b.Row(i).Present {
-			p.seen[w] |= bits
-		}
+		mark(&p.seen[p.of[b.Lo+i]], b.Row(i).Present)
 	}
 }
 
 // absence is the result of n: a row with 1 at the steps at which there was no value, or no
 // row. It ends the sink.
-func (p *anyValue) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
-	steps := q.Grid.Steps
-	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
-	missing := 0
-	for w := range p.seen {
-		p.seen[w] = ^p.seen[w]
+func (p *presence) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
+	steps, absent := q.Grid.Steps, p.seen[0]
+	out := dense.Row{Values: slices.Repeat([]float64{1}, steps), Present: absent}
+	for w := range absent {
+		absent[w] = ^absent[w]
 		if over := (w+1)*64 - steps; over > 0 {
-			p.seen[w] &= ^uint64(0) >> over
+			absent[w] &= ^uint64(0) >> over
 		}
-		missing += bits.OnesCount64(p.seen[w])
 	}
-	for k := range out.Values {
-		out.Values[k] = 1
-	}
+	missing := dense.Count(absent)
 	var rows []plan.Row
 	if missing > 0 {
 		rows = []plan.Row{out.Compact(missing, n.Labels)}

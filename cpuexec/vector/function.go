@@ -1,7 +1,6 @@
 package vector
 
 import (
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -18,9 +17,8 @@ type Function struct {
 	// pairs, where that is faster.
 	arithmetic func(a, b float64) float64
 	loop       func(out, lhs, rhs []float64)
-	// holds is the comparison of two values, and mask that of up to 64 pairs: bit k says that
-	// it holds for pair k. mirror is its name with the sides swapped.
-	holds  func(a, b float64) bool
+	// mask is the comparison of up to 64 pairs of values: bit k says that it holds for pair k.
+	// mirror is its name with the sides swapped.
 	mask   func(lhs, rhs []float64) uint64
 	mirror string
 
@@ -33,7 +31,7 @@ type Function struct {
 	Constants func(args []float64) (a, b float64) // what kernels are told; nil stands for the constants as they are
 }
 
-var table definitions.Table[plan.MapFunc, Function]
+var table plan.Table[plan.MapFunc, Function]
 
 // define adds a map to the table.
 func define(f *Function) *plan.MapFunc { return table.Add(f.Name, &f.MapFunc, f) }

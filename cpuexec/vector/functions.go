@@ -2,6 +2,7 @@ package vector
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -76,50 +77,97 @@ func defineArithmetic(name, policy, swapped string, f func(a, b float64) float64
 }
 
 var (
-	_ = defineComparison("==", "==", "Equal", "Equal", func(a, b float64) bool { return a == b }, dense.Equal)
-	_ = defineComparison("!=", "!=", "Unequal", "Unequal", func(a, b float64) bool { return a != b },
+	_ = defineComparison("==", "==", "Equal", "Equal", dense.Equal)
+	_ = defineComparison("!=", "!=", "Unequal", "Unequal",
 		func(lhs, rhs []float64) uint64 { return ^dense.Equal(lhs, rhs) })
-	_ = defineComparison(">", "<", "Greater", "Less", func(a, b float64) bool { return a > b }, dense.Greater)
-	_ = defineComparison("<", ">", "Less", "Greater", func(a, b float64) bool { return a < b },
+	_ = defineComparison(">", "<", "Greater", "Less", dense.Greater)
+	_ = defineComparison("<", ">", "Less", "Greater",
 		func(lhs, rhs []float64) uint64 { return dense.Greater(rhs, lhs) })
-	_ = defineComparison(">=", "<=", "AtLeast", "AtMost", func(a, b float64) bool { return a >= b }, dense.AtLeast)
-	_ = defineComparison("<=", ">=", "AtMost", "AtLeast", func(a, b float64) bool { return a <= b },
+	_ = defineComparison(">=", "<=", "AtLeast", "AtMost", dense.AtLeast)
+	_ = defineComparison("<=", ">=", "AtMost", "AtLeast",
 		func(lhs, rhs []float64) uint64 { return dense.AtLeast(rhs, lhs) })
 )
 
 // defineComparison defines a comparison: mirror and swapped are what it is with its sides swapped,
 // in PromQL and for kernels.
-func defineComparison(name, mirror, policy, swapped string, holds func(a, b float64) bool, mask func(lhs, rhs []float64) uint64) *plan.MapFunc {
+func defineComparison(name, mirror, policy, swapped string, mask func(lhs, rhs []float64) uint64) *plan.MapFunc {
 	return define(&Function{
-		MapFunc: plan.MapFunc{Name: name, Args: 1, Compares: true}, holds: holds, mask: mask, mirror: mirror,
+		MapFunc: plan.MapFunc{Name: name, Args: 1, Compares: true}, mask: mask, mirror: mirror,
 		GPU: abi.Policy{Kernel: abi.ByMap, Name: policy}, Swapped: abi.Policy{Kernel: abi.ByMap, Name: swapped},
 	})
 }
 
 var (
-	_ = defineDate("minute", func(t time.Time) float64 { return float64(t.Minute()) })
-	_ = defineDate("hour", func(t time.Time) float64 { return float64(t.Hour()) })
-	_ = defineDate("day_of_week", func(t time.Time) float64 { return float64(t.Weekday()) })
-	_ = defineDate("day_of_month", func(t time.Time) float64 { return float64(t.Day()) })
-	_ = defineDate("day_of_year", func(t time.Time) float64 { return float64(t.YearDay()) })
-	_ = defineDate("month", func(t time.Time) float64 { return float64(t.Month()) })
-	_ = defineDate("year", func(t time.Time) float64 { return float64(t.Year()) })
-	_ = defineDate("days_in_month", func(t time.Time) float64 {
-		// By how far day 32 lies in the next month. So Prometheus does it, and years that
-		// overflow come to the same.
-		return float64(32 - time.Date(t.Year(), t.Month(), 32, 0, 0, 0, 0, time.UTC).Day())
-	})
+	_ = defineDate("minute", func(s uint64) float64 { return float64(s % 3600 / 60) })
+	_ = defineDate("hour", func(s uint64) float64 { return float64(s % secondsPerDay / 3600) })
+	_ = defineDate("day_of_week", func(s uint64) float64 { return float64((s/secondsPerDay + uint64(time.Wednesday)) % 7) })
+	_ = defineDate("day_of_month", func(s uint64) float64 { return float64(dateOf(s).day) })
+	_ = defineDate("day_of_year", func(s uint64) float64 { return float64(dateOf(s).yearDay()) })
+	_ = defineDate("month", func(s uint64) float64 { return float64(dateOf(s).month) })
+	_ = defineDate("year", func(s uint64) float64 { return float64(int64(dateOf(s).year - yearZero)) })
+	_ = defineDate("days_in_month", func(s uint64) float64 { return float64(dateOf(s).daysInMonth()) })
 )
 
 // StepTime is the function timestamp of anything but a selector: the time of the step.
 var StepTime = defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: "timestamp"}, NoGPU: "it is the time of the step, whatever the value"})
 
-func defineDate(name string, tells func(time.Time) float64) *plan.MapFunc {
+// Package time counts in seconds from 1 March of a year so long ago that the sum is never negative, a
+// multiple of 400 years before the year 0. What overflows comes to the same here.
+const (
+	secondsPerDay = 24 * 60 * 60
+	yearZero      = 292277022400
+	epoch         = (yearZero*365.2425 - 60 + 1970*365 + 1969/4 - 1969/100 + 1969/400 + 1) * secondsPerDay // 1970
+)
+
+// defineDate defines a function that tells of a time in seconds since then.
+func defineDate(name string, tells func(seconds uint64) float64) *plan.MapFunc {
 	return define(&Function{
 		MapFunc: plan.MapFunc{Name: name},
-		value:   unary(func(v float64) float64 { return tells(time.Unix(int64(v), 0).UTC()) }),
+		value:   unary(func(v float64) float64 { return tells(uint64(int64(v)) + epoch) }),
 		NoGPU:   "kernels know no calendar",
 	})
+}
+
+// date is a day of the calendar.
+type date struct {
+	year       uint64 // since the year that seconds are counted from
+	month, day uint32
+	sinceMarch uint32 // days since 1 March
+}
+
+// dateOf finds a day as package time does, by Neri and Schneider's "Euclidean affine functions and their
+// application to calendar algorithms". Values that are no times take any way through a branch.
+func dateOf(seconds uint64) date {
+	d := 4*(seconds/secondsPerDay) + 3
+	year, rest := bits.Mul32(2939745, uint32(d%146097)|3) // of the century
+	days := rest / 2939745 / 4
+	month := 2141*days + 197913
+	janFeb := (month>>16 + 3) >> 4
+	return date{d/146097*100 + uint64(year+janFeb), month>>16 - 12*janFeb, 1 + month&0xffff/2141, days}
+}
+
+// leapDays is 1 in a leap year and 0 in others.
+func (d date) leapDays() (days uint32) {
+	most := uint64(3)
+	if d.year%100 == 0 {
+		most = 15
+	}
+	if d.year&most == 0 {
+		days = 1
+	}
+	return days
+}
+
+func (d date) yearDay() uint32 {
+	janFeb := (d.sinceMarch + 206) >> 9 // from day 306 on
+	return d.sinceMarch + 60 + d.leapDays()&^janFeb - 365*janFeb
+}
+
+func (d date) daysInMonth() uint32 {
+	if d.month == 2 {
+		return 28 + d.leapDays()
+	}
+	return 30 + (d.month+d.month>>3)&1
 }
 
 // Negate is unary minus, which has no name in PromQL.

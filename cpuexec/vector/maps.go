@@ -12,56 +12,47 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// valueFunc returns the function of one value that m applies, or nil if it
-// compares.
-func valueFunc(m *plan.Map) func(float64) float64 {
-	f := Of(m.Func)
-	if f.value != nil {
-		return f.value(m.Args)
-	}
-	operate := f.arithmetic
-	switch {
-	case operate == nil:
-		return nil
-	case m.Swap:
-		c := m.Args[0]
-		return func(v float64) float64 { return operate(c, v) }
-	}
-	c := m.Args[0]
-	return func(v float64) float64 { return operate(v, c) }
-}
-
-// mapper applies a map to rows.
+// mapper applies a map to rows: a function to each value, or an operator with a constant to up to
+// 64 values, all of which it changes in place, or of which it keeps those that a bitmap says.
 type mapper struct {
 	value func(float64) float64
-	keep  func(float64) bool
-	// Operators with a constant have loops over up to 64 values: all changes
-	// them in place, holds is a bitmap of those that a comparison holds for.
 	all   func(vals []float64)
 	holds func(vals []float64) uint64
 }
 
 func newMapper(m *plan.Map) mapper {
-	f := mapper{value: valueFunc(m)}
-	switch {
-	case m.Func.Compares:
-		f.holds = holdsFor(m)
-		if m.Bool {
-			f.all = truthsOf(f.holds)
-		}
-	case Of(m.Func).arithmetic != nil:
-		f.all = withConstant(m)
+	f := Of(m.Func)
+	if f.value != nil {
+		return mapper{value: f.value(m.Args)}
 	}
-	return f
+	c := newConstant(m.Args[0])
+	sides := func(vals []float64) (lhs, rhs []float64) {
+		if m.Swap {
+			return c[:len(vals)], vals
+		}
+		return vals, c[:len(vals)]
+	}
+	holds := func(vals []float64) uint64 { return f.mask(sides(vals)) }
+	switch {
+	case m.Bool:
+		return mapper{all: func(vals []float64) { truths(vals, holds(vals)) }}
+	case m.Func.Compares:
+		return mapper{holds: holds}
+	case f.loop != nil:
+		return mapper{all: func(vals []float64) {
+			lhs, rhs := sides(vals)
+			f.loop(vals, lhs, rhs)
+		}}
+	case m.Swap:
+		return mapper{value: func(v float64) float64 { return f.arithmetic(m.Args[0], v) }}
+	}
+	return mapper{value: func(v float64) float64 { return f.arithmetic(v, m.Args[0]) }}
 }
 
-// truthsOf returns a loop that puts 1 where a comparison holds and 0 elsewhere.
-func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
-	return func(vals []float64) {
-		mask := holds(vals)
-		for k := range vals {
-			vals[k] = float64(mask >> (k & 63) & 1)
-		}
+// truths writes 1 for the bits of a comparison that are set, and 0 for others.
+func truths(out []float64, mask uint64) {
+	for k := range out {
+		out[k] = float64(mask >> (k & 63) & 1)
 	}
 }
 
@@ -114,42 +105,22 @@ func newConstant(v float64) *constant {
 	return c
 }
 
-// withConstant returns a loop that applies an arithmetic operator with a constant
-// in place to up to 64 values, or nil if the operator is not worth one.
-func withConstant(m *plan.Map) func(vals []float64) {
-	loop, c := Of(m.Func).loop, newConstant(m.Args[0])
-	switch {
-	case loop == nil:
-		return nil
-	case m.Swap && Of(m.Func).Swapped != Of(m.Func).GPU: // it does not commute
-		return func(vals []float64) { loop(vals, c[:len(vals)], vals) }
-	}
-	return func(vals []float64) { loop(vals, vals, c[:len(vals)]) }
-}
-
-// holdsFor returns the comparison of up to 64 values with m's constant: bit k of
-// the result says that it holds for value k.
-func holdsFor(m *plan.Map) func(vals []float64) uint64 {
-	mask, c := Of(m.Func).mask, newConstant(m.Args[0])
-	if m.Swap {
-		return func(vals []float64) uint64 { return mask(c[:len(vals)], vals) }
-	}
-	return func(vals []float64) uint64 { return mask(vals, c[:len(vals)]) }
-}
-
 // kernel returns the code of a binary operator: it writes the results for a
 // stretch of steps, from the given one on, at which both sides have a value. A
 // comparison yields 0 or 1 with asBool, else it keeps the left side's value.
 func kernel(op *plan.MapFunc, asBool bool) func(out dense.Row, first int, lhs, rhs []float64) {
-	if op.Compares {
-		keep := Of(op).mask
-		if asBool {
-			return func(out dense.Row, first int, lhs, rhs []float64) { truths(out, first, lhs, rhs, keep) }
+	keep, compute := Of(op).mask, Of(op).loop
+	switch {
+	case asBool:
+		compute = func(out, lhs, rhs []float64) {
+			for k := 0; k < len(lhs); k += 64 {
+				n := min(k+64, len(lhs))
+				truths(out[k:n], keep(lhs[k:n], rhs[k:n]))
+			}
 		}
+	case op.Compares:
 		return func(out dense.Row, first int, lhs, rhs []float64) { filter(out, first, lhs, rhs, keep) }
-	}
-	compute := Of(op).loop
-	if compute == nil {
+	case compute == nil:
 		f := Of(op).arithmetic
 		compute = func(out, lhs, rhs []float64) {
 			for k := range out {
@@ -173,18 +144,6 @@ func filter(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []f
 	})
 }
 
-// truths writes 1 where a comparison holds and 0 where it does not.
-func truths(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
-	for k := 0; k < len(lhs); k += 64 {
-		n := min(k+64, len(lhs))
-		m := keep(lhs[k:n], rhs[k:n])
-		for i := range n - k {
-			out.Values[first+k+i] = float64(m >> i & 1)
-		}
-	}
-	out.Mark(first, len(lhs))
-}
-
 // stepMapped is the result of a map whose scalars vary by step.
 type stepMapped struct {
 	rows  []plan.Row
@@ -206,10 +165,10 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 		}
 	}
-	if f := Of(n.Func); f.holds != nil || f.arithmetic != nil {
+	if f := Of(n.Func); f.mask != nil || f.arithmetic != nil {
 		s.scalar, s.swapped = in[1-n.Vector][0].Values, n.Vector == 1
 		op := n.Func
-		if f.holds != nil && s.swapped {
+		if f.mask != nil && s.swapped {
 			// What a comparison keeps is the vector's value, on either side.
 			op, s.swapped = Named(f.mirror), false
 		}
@@ -228,8 +187,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 			args = append(args, scalar[0].Values[k])
 		}
 		if drops := Of(n.Func).Drops; drops != nil && drops(args) {
-			s.at[k].keep = func(float64) bool { return false }
-			continue
+			continue // of which nothing is left
 		}
 		s.at[k] = newMapper(&plan.Map{Func: n.Func, Args: args})
 	}
@@ -253,11 +211,8 @@ func (s *stepMapped) fill(i int, out dense.Row) bool {
 		at += n
 		if s.apply == nil {
 			for k, v := range vals {
-				switch m := &s.at[first+k]; {
-				case m.value != nil:
-					out.Set(first+k, m.value(v))
-				case m.keep(v):
-					out.Set(first+k, v)
+				if value := s.at[first+k].value; value != nil {
+					out.Set(first+k, value(v))
 				}
 			}
 			continue
@@ -332,13 +287,8 @@ func ScalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
 	if operate := Of(f).arithmetic; operate != nil {
 		return operate
 	}
-	holds := Of(f).holds
-	return func(a, b float64) float64 {
-		if holds(a, b) {
-			return 1
-		}
-		return 0
-	}
+	mask := Of(f).mask
+	return func(a, b float64) float64 { return float64(mask([]float64{a}, []float64{b}) & 1) }
 }
 
 // only writes the value of the steps at which exactly one row has one, and NaN

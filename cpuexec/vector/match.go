@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -21,7 +22,12 @@ type signatures struct {
 	n  int
 }
 
-func sign(m *parser.VectorMatching, sides ...[]plan.Row) signatures {
+// seriesOf are the series of rows.
+func seriesOf(rows []plan.Row) *operator.Series {
+	return &operator.Series{N: len(rows), Labels: func(i int) labels.Labels { return rows[i].Labels }}
+}
+
+func sign(m *parser.VectorMatching, sides ...*operator.Series) signatures {
 	names := slices.Clone(m.MatchingLabels)
 	if !m.On {
 		names = append(names, model.MetricNameLabel)
@@ -30,13 +36,13 @@ func sign(m *parser.VectorMatching, sides ...[]plan.Row) signatures {
 	var s signatures
 	index := map[string]int32{}
 	buf := make([]byte, 0, 1024)
-	for k, rows := range sides {
-		s.of[k] = make([]int32, len(rows))
-		for i := range rows {
+	for k, side := range sides {
+		s.of[k] = make([]int32, side.N)
+		for i := range s.of[k] {
 			if m.On {
-				buf = rows[i].Labels.BytesWithLabels(buf, names...)
+				buf = side.Labels(i).BytesWithLabels(buf, names...)
 			} else {
-				buf = rows[i].Labels.BytesWithoutLabels(buf, names...)
+				buf = side.Labels(i).BytesWithoutLabels(buf, names...)
 			}
 			ord, ok := index[string(buf)]
 			if !ok {
@@ -87,7 +93,7 @@ func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, er
 		many: lhs, one: rhs, apply: kernel(n.Func, n.Bool), steps: steps,
 		fillMany: repeatedValue(fills.LHS, steps), fillOne: repeatedValue(fills.RHS, steps),
 	}
-	sigs := sign(n.Matching, lhs, rhs)
+	sigs := sign(n.Matching, seriesOf(lhs), seriesOf(rhs))
 	manySigs, oneSigs := sigs.of[0], sigs.of[1]
 	if n.Matching.Card == parser.CardOneToMany {
 		m.many, m.one, m.swapped = rhs, lhs, true
@@ -150,7 +156,7 @@ func (m *matched) oneRepeats(at [][]uint64, sigs []int32, n int) bool {
 		if both != nil {
 			return true
 		}
-		seen[sig] = or(seen[sig], at[i])
+		mark(&seen[sig], at[i])
 	}
 	return false
 }
@@ -158,7 +164,7 @@ func (m *matched) oneRepeats(at [][]uint64, sigs []int32, n int) bool {
 // pairsRepeat reports whether two pairs of a signature, which unless matching is one-to-one
 // become the same series of the result, exist at a step.
 func (m *matched) pairsRepeat(oneToOne bool) bool {
-	seen := map[[2]int32][]uint64{}
+	seen := map[[2]int32]*[]uint64{}
 	for i, res := range m.results {
 		if res.first == res.last && !oneToOne {
 			continue
@@ -169,10 +175,13 @@ func (m *matched) pairsRepeat(oneToOne bool) bool {
 			if oneToOne {
 				key[1] = 0
 			}
-			if and(seen[key], p.at) != nil {
+			if seen[key] == nil {
+				seen[key] = new([]uint64)
+			}
+			if and(*seen[key], p.at) != nil {
 				return true
 			}
-			seen[key] = or(seen[key], p.at)
+			mark(seen[key], p.at)
 		}
 	}
 	return false
@@ -287,14 +296,19 @@ func presentSteps(rows []plan.Row, steps int) [][]uint64 {
 func anyOf(at [][]uint64, sigs []int32, n int) [][]uint64 {
 	out := make([][]uint64, n)
 	for i, sig := range sigs {
-		if out[sig] == nil {
-			out[sig] = make([]uint64, len(at[i]))
-		}
-		for w, bits := range at[i] {
-			out[sig][w] |= bits
-		}
+		mark(&out[sig], at[i])
 	}
 	return out
+}
+
+// mark adds the steps of a bitmap to another, which may be nil.
+func mark(all *[]uint64, at []uint64) {
+	if *all == nil {
+		*all = make([]uint64, len(at))
+	}
+	for w, bits := range at {
+		(*all)[w] |= bits
+	}
 }
 
 // markAll notes in a bitmap the steps at which any of the rows has a value.
@@ -327,18 +341,6 @@ func andNot(a, b []uint64) []uint64 {
 		not[w] &^= bits
 	}
 	return and(a, not)
-}
-
-// or is the bitmap of what is in a, which may be nil, or in b.
-func or(a, b []uint64) []uint64 {
-	if a == nil {
-		return b
-	}
-	a = slices.Clone(a)
-	for w, bits := range b {
-		a[w] |= bits
-	}
-	return a
 }
 
 // namer makes the labels of results.
@@ -383,38 +385,46 @@ type set struct {
 
 // member is a series of a set.
 type member struct {
-	row *plan.Row
-	// With a mask the row counts only at the steps in it, or with except only at
-	// the others.
-	mask   []uint64
-	except bool
-	other  *plan.Row // of the same labels, at steps at which row has no value
+	row   *plan.Row
+	at    []uint64  // the steps at which the row counts; nil for all
+	other *plan.Row // of the same labels, at steps at which row does not count
 }
 
-// hasTypes reports whether a row has a type or unit.
-func hasTypes(rows []plan.Row) bool {
-	for i := range rows {
-		if l := rows[i].Labels; l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
+// hasTypes reports whether one of the series has a type or unit.
+func hasTypes(s *operator.Series) bool {
+	for i := range s.N {
+		if l := s.Labels(i); l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
 			return true
 		}
 	}
 	return false
 }
 
-// setOf combines two sets of series over so many steps.
-func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
-	sigs := sign(n.Matching, lhs, rhs)
-	if n.Op != plan.Or {
-		present := anyOf(presentSteps(rhs, steps), sigs.of[1], sigs.n)
-		s := &set{members: make([]member, 0, len(lhs))}
-		for i := range lhs {
-			m := member{row: &lhs[i], except: n.Op == plan.Unless, mask: present[sigs.of[0][i]]}
-			if m.except || m.mask != nil {
-				s.members = append(s.members, m)
-			}
+// restrict is the result of and or unless: rows whose signatures have a value on the right side, or none.
+func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) *set {
+	s := &set{members: make([]member, 0, len(lhs))}
+	for i, has := range presentSteps(lhs, steps) {
+		var at []uint64
+		if seen := right[sigs[i]]; n.Op == plan.And {
+			at = and(has, seen)
+		} else {
+			at = andNot(has, seen)
 		}
-		return s
+		switch {
+		case at == nil:
+		case slices.Equal(at, has):
+			s.members = append(s.members, member{row: &lhs[i]})
+		default:
+			s.members = append(s.members, member{row: &lhs[i], at: at})
+		}
 	}
+	return s
+}
+
+// union is the result of or: all rows of the left side, and the right side's where none of the left has
+// their signature.
+func union(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
+	sigs := sign(n.Matching, seriesOf(lhs), seriesOf(rhs))
 	present := anyOf(presentSteps(lhs, steps), sigs.of[0], sigs.n)
 	s := &set{members: make([]member, 0, len(lhs)+len(rhs))}
 	byLabels := make(map[uint64]int32, len(lhs))
@@ -422,16 +432,18 @@ func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 		byLabels[lhs[i].Labels.Hash()] = int32(i)
 		s.members = append(s.members, member{row: &lhs[i]})
 	}
-	for j := range rhs {
-		m := member{row: &rhs[j], except: true, mask: present[sigs.of[1][j]]}
-		if i, ok := byLabels[rhs[j].Labels.Hash()]; ok {
+	for j, has := range presentSteps(rhs, steps) {
+		at := andNot(has, present[sigs.of[1][j]])
+		i, ok := byLabels[rhs[j].Labels.Hash()]
+		switch {
+		case at == nil:
+		case ok:
 			// One series, which has its value from the right side at the steps
 			// at which the left has none.
-			m.other = &lhs[i]
-			s.members[i] = m
-			continue
+			s.members[i] = member{&rhs[j], at, &lhs[i]}
+		default:
+			s.members = append(s.members, member{row: &rhs[j], at: at})
 		}
-		s.members = append(s.members, m)
 	}
 	return s
 }
@@ -443,14 +455,33 @@ func (s *set) Labels(i int) labels.Labels { return s.members[i].row.Labels }
 func (s *set) fill(i int, out dense.Row) bool {
 	m := &s.members[i]
 	out.Put(m.row)
-	for w, bits := range m.mask {
-		if m.except {
-			bits = ^bits
-		}
-		out.Present[w] &= bits
+	if m.at != nil {
+		copy(out.Present, m.at)
 	}
 	if m.other != nil {
 		out.Put(m.other)
 	}
 	return true
+}
+
+// rows are those of the set, those that are whole as they are.
+func (s *set) rows(q *operator.Query) []plan.Row {
+	out := make([]plan.Row, len(s.members))
+	workers := q.WorkersFor(len(out) * q.Grid.Steps)
+	scratch := make([]dense.Row, workers)
+	parallel.While(workers, len(out), func(worker, i int) bool {
+		if m := &s.members[i]; m.at == nil {
+			out[i] = *m.row
+			return true
+		}
+		row := &scratch[worker]
+		if row.Values == nil {
+			*row = dense.New(q.Grid.Steps)
+		}
+		clear(row.Present)
+		s.fill(i, *row)
+		out[i] = row.Compact(dense.Count(row.Present), s.Labels(i))
+		return q.Context.Err() == nil
+	})
+	return out
 }

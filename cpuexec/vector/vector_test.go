@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -33,6 +34,39 @@ func TestMathOfOurOwn(t *testing.T) {
 			a = math.Float64frombits(math.Float64bits(float64(b*float64(r.IntN(1000)))) - uint64(r.IntN(3)))
 		}
 		exacttest.RequireSame(t, []float64{math.Mod(a, b), math.Pow(a, b), math.Pow(a, 2)}, []float64{mod(a, b), pow(a, b), pow(a, 2)}, fmt.Sprint(a, b))
+	}
+}
+
+// TestDates: what functions tell of a time is what package time says, also of values that are no times.
+func TestDates(t *testing.T) {
+	tells := map[string]func(time.Time) int{
+		"minute": time.Time.Minute, "hour": time.Time.Hour, "day_of_week": func(t time.Time) int { return int(t.Weekday()) },
+		"day_of_month": time.Time.Day, "day_of_year": time.Time.YearDay, "month": func(t time.Time) int { return int(t.Month()) },
+		"year": time.Time.Year,
+		"days_in_month": func(t time.Time) int {
+			return 32 - time.Date(t.Year(), t.Month(), 32, 0, 0, 0, 0, time.UTC).Day()
+		},
+	}
+	check := func(v float64) {
+		at := time.Unix(int64(v), 0).UTC()
+		for name, want := range tells {
+			if got := Of(Named(name)).value(nil)(v); got != float64(want(at)) {
+				t.Fatalf("%s of %v, %v: %v", name, v, at, got)
+			}
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, math.MaxInt64, math.MinInt64, -0.5} {
+		check(v)
+		check(math.Nextafter(v, 0))
+	}
+	for day := range 800 * 366 {
+		check(float64(day-400*366) * 86400)
+	}
+	r := rand.New(rand.NewPCG(3, 7))
+	for range 20_000 {
+		check(exacttest.Odd(r))
+		check(float64(r.Int64() - 1<<62))
+		check((r.Float64() - 0.5) * math.Pow(2, float64(r.IntN(64))))
 	}
 }
 
@@ -74,10 +108,10 @@ func TestMapper(t *testing.T) {
 				case m.Bool:
 					want = append(want, ScalarFunc(f)(a, b))
 				case !f.Compares && Of(f).arithmetic == nil:
-					want = append(want, valueFunc(m)(v))
+					want = append(want, Of(f).value(m.Args)(v))
 				case !f.Compares:
 					want = append(want, Of(f).arithmetic(a, b))
-				case Of(f).holds(a, b):
+				case ScalarFunc(f)(a, b) == 1:
 					want = append(want, v)
 				}
 			}

@@ -3,8 +3,6 @@ package window
 import (
 	"sort"
 
-	"github.com/prometheus/prometheus/model/value"
-
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -27,6 +25,7 @@ var Timestamp = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true},
 	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
+	Reads:      Ends,
 	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "InstantTime"},
 })
 
@@ -36,6 +35,7 @@ var InfoTime = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true, KeepsName: true},
 	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
+	Reads:      Ends,
 	NoGPU:      "info series are few",
 })
 
@@ -52,11 +52,16 @@ var StartTimestamp = defineUnnamed(&Function{
 	NoGPU: "kernels do not decode start timestamps",
 })
 
-// newestTime is newest of the times of samples.
+// newestTime is newest of the times of samples, in seconds.
 func newestTime(s *Evaluator) (int, bool) {
-	s.seconds = seconds(s.seconds[:0], s.fr.List(), s.in.Values)
-	s.in.Values = s.seconds
-	return s.newest(), true
+	fr, ts := s.fr, s.fr.List()
+	vals := s.out.Values[fr.From:fr.To]
+	for k, hi := range fr.Hi[fr.From:fr.To] {
+		if hi > 0 {
+			vals[k] = float64(ts[hi-1]) / 1000
+		}
+	}
+	return s.present(), true
 }
 
 // newest fills out with the newest sample within the lookback of each step. Where that
@@ -65,7 +70,6 @@ func newestTime(s *Evaluator) (int, bool) {
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 func (s *Evaluator) newest() (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
-	copy(out.Present, fr.Any)
 	for k := fr.From; k < split; {
 		k += packedLast(out.Values[k:split], &in.Packed, fr.Hi[k:split])
 		for end := min(k+exact.Lanes, split); k < end; k++ {
@@ -80,6 +84,14 @@ func (s *Evaluator) newest() (points int) {
 			vals[k] = vs[hi-1]
 		}
 	}
+	return s.present()
+}
+
+// present notes at which steps there is a newest sample that is no stale marker, and returns how many
+// they are.
+func (s *Evaluator) present() (points int) {
+	fr, out := s.fr, s.out
+	copy(out.Present, fr.Any)
 	points = fr.Counts.Points
 	k := fr.From
 	for _, i := range s.stale() {
@@ -95,15 +107,4 @@ func (s *Evaluator) newest() (points int) {
 		}
 	}
 	return points
-}
-
-// seconds appends the times of samples in seconds to out, keeping stale markers.
-func seconds(out []float64, ts []int64, vs []float64) []float64 {
-	for k, v := range vs {
-		if !value.IsStaleNaN(v) {
-			v = float64(ts[k]) / 1000
-		}
-		out = append(out, v)
-	}
-	return out
 }
