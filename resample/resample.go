@@ -2,13 +2,13 @@
 //
 // A form or a JSON object goes in and a Result comes out: for each series, or group of series, and
 // each aggregate the values of its buckets. Samples come from a storage.Queryable that hands out
-// selections, still compressed, and are decoded, cut into runs and aggregated in one visit.
+// selections, still compressed; those of hot series are retained decoded, as they are for PromQL.
 //
 //	Parse      form ──► Request                   what is asked; errors name the field
 //	NewPlan    Request ──► Plan                   bucket.Grid, and which parts of a state are needed
 //	Run        Plan ──► Result
-//	  series:  chunks ─decode─► samples ─CountUniqs─► runs ─Parts.Of─► states   one after another on a core
-//	  groups:  states of a bucket ─Parts.Merge─► state                        in the order of series
+//	  series:  chunks ─column.Reader─► samples ─CountUniqs─► runs ─Contents.Make─► states   on a core
+//	  groups:  states of a bucket ─Contents.Merge─► state                    in the order of series
 //	  fill     buckets without samples
 //
 // The same request over the same samples gives the same bits on any number of cores.

@@ -1,7 +1,7 @@
 // Package aggregate has the aggregates of resample requests.
 //
 // A run, the samples of one series in one bucket, goes in, and a State of it comes out: the parts
-// that the request's aggregates read, made in one visit. States of several runs are merged. An
+// that the request's aggregates read, a loop each. States of several runs are merged. An
 // aggregate is one Definition: its names, the parts it reads, and its result. Aggregates that read
 // the same parts share them: count, sum and mean cost one sum.
 //
@@ -10,7 +10,7 @@
 //	            ▲ merge
 //	run ──► Count Sum Extremes …
 //
-// A part is one partForm: how it is made of a run, and how two of them merge. A definition may have
+// A part is one partForm: how it is made of runs, and how two of them merge. A definition may have
 // a part of its Own besides, as custom ones do. The order of merges shows in the last bits, so
 // whoever merges does so in an order that does not depend on workers.
 //
