@@ -12,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // New evaluates the aggregation n. param is its parameter where that is no constant, and nil
@@ -169,6 +170,33 @@ type Nothing struct{}
 func (Nothing) Consume(*operator.Query, *operator.Batch) {}
 
 func (Nothing) Rows(*operator.Query) []plan.Row { return nil }
+
+// Offloadable is a sink whose results an accelerator may compute.
+type Offloadable interface {
+	operator.Sink
+	operator.Bounded
+	Layout() Layout
+	Offload(offloads bool) // says that an accelerator computes the results, or not after all
+	// Offloaded puts them in; has says which series have a value.
+	Offloaded(x *offload.Results, has []bool)
+}
+
+var (
+	_ Offloadable = (*Adder)(nil)
+	_ Offloadable = (*Quantiler)(nil)
+	_ Offloadable = (*ranker)(nil)
+
+	_ operator.Bounded   = (*limiter)(nil)
+	_ operator.GroupSink = (*Adder)(nil)
+)
+
+// Layout is what an accelerator has to know of a sink.
+type Layout struct {
+	Node    *plan.Aggregate
+	GroupOf []int32 // the group of each series
+	Groups  int
+	Rooms   []int // of topk and bottomk, how many series each group keeps at a step
+}
 
 // members assigns series to the groups of an aggregation.
 type members struct {
