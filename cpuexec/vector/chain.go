@@ -142,10 +142,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 			continue
 		}
 		if ls == nil {
-			ls = make([]labels.Labels, n)
-			for i := range ls {
-				ls[i] = at(i)
-			}
+			ls = labelsOf(&operator.Series{N: n, Labels: at})
 			at = func(i int) labels.Labels { return ls[i] }
 		}
 		reason, unique := ReasonCollide, false
@@ -177,14 +174,13 @@ func removeNames(ls []labels.Labels) bool {
 	return !changed || allDiffer(ls)
 }
 
-// withoutNames drops the names from n series and reports whether their labels
-// still differ.
-func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
-	ls := make([]labels.Labels, n)
+// labelsOf are the labels of series.
+func labelsOf(s *operator.Series) []labels.Labels {
+	ls := make([]labels.Labels, s.N)
 	for i := range ls {
-		ls[i] = at(i)
+		ls[i] = s.Labels(i)
 	}
-	return ls, removeNames(ls)
+	return ls
 }
 
 // ErrSameLabels is Prometheus's error of series that become the same.

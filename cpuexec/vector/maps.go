@@ -147,7 +147,7 @@ func filter(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []f
 // stepMapped is the result of a map whose scalars vary by step.
 type stepMapped struct {
 	rows  []plan.Row
-	names []labels.Labels // of the result, nil if they are those of rows
+	names []labels.Labels // of the result
 	// Of an operator: its code, its scalar and which side that is on.
 	apply   func(out dense.Row, first int, lhs, rhs []float64)
 	scalar  []float64
@@ -158,12 +158,9 @@ type stepMapped struct {
 
 // stepMap applies a map to the vector among its operands.
 func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
-	s := &stepMapped{rows: in[n.Vector]}
-	if !n.Filters() && !q.DelayedNameRemoval {
-		var ok bool
-		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !q.Merging {
-			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
-		}
+	s := &stepMapped{rows: in[n.Vector], names: labelsOf(seriesOf(in[n.Vector]))}
+	if !n.Filters() && !q.DelayedNameRemoval && !removeNames(s.names) && !q.Merging {
+		return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 	}
 	if f := Of(n.Func); f.mask != nil || f.arithmetic != nil {
 		s.scalar, s.swapped = in[1-n.Vector][0].Values, n.Vector == 1
@@ -192,15 +189,6 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 		s.at[k] = newMapper(&plan.Map{Func: n.Func, Args: args})
 	}
 	return s, nil
-}
-
-func (s *stepMapped) Size() int { return len(s.rows) }
-
-func (s *stepMapped) Labels(i int) labels.Labels {
-	if s.names != nil {
-		return s.names[i]
-	}
-	return s.rows[i].Labels
 }
 
 func (s *stepMapped) fill(i int, out dense.Row) bool {

@@ -262,10 +262,6 @@ func (p *pairer) noteBesideNone(many, one, result labels.Labels) {
 	p.besideNone[h] = result
 }
 
-func (m *matched) Size() int { return len(m.results) }
-
-func (m *matched) Labels(i int) labels.Labels { return m.results[i].labels }
-
 func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]
 	for k := res.first; k >= 0; k = m.pairs[k].next {
@@ -362,9 +358,7 @@ func andNot(a, b []uint64) []uint64 {
 
 // set is the result of and, or or unless: rows of its inputs, some of them only
 // at some of their steps.
-type set struct {
-	members []member
-}
+type set []member
 
 // member is a series of a set.
 type member struct {
@@ -384,8 +378,8 @@ func hasTypes(s *operator.Series) bool {
 }
 
 // restrict is the result of and or unless: rows whose signatures have a value on the right side, or none.
-func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) *set {
-	s := &set{members: make([]member, 0, len(lhs))}
+func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) set {
+	s := make(set, 0, len(lhs))
 	for i, has := range presentSteps(lhs, steps) {
 		var at []uint64
 		if seen := right[sigs[i]]; n.Op == plan.And {
@@ -396,9 +390,9 @@ func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps
 		switch {
 		case at == nil:
 		case slices.Equal(at, has):
-			s.members = append(s.members, member{row: &lhs[i]})
+			s = append(s, member{row: &lhs[i]})
 		default:
-			s.members = append(s.members, member{row: &lhs[i], at: at})
+			s = append(s, member{row: &lhs[i], at: at})
 		}
 	}
 	return s
@@ -406,14 +400,14 @@ func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps
 
 // union is the result of or: all rows of the left side, and the right side's where none of the left has
 // their signature.
-func union(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
+func union(n *plan.Set, lhs, rhs []plan.Row, steps int) set {
 	sigs := sign(n.Matching, seriesOf(lhs), seriesOf(rhs))
 	present := anyOf(presentSteps(lhs, steps), sigs.of[0], sigs.n)
-	s := &set{members: make([]member, 0, len(lhs)+len(rhs))}
+	s := make(set, 0, len(lhs)+len(rhs))
 	byLabels := make(map[uint64]int32, len(lhs))
 	for i := range lhs {
 		byLabels[lhs[i].Labels.Hash()] = int32(i)
-		s.members = append(s.members, member{row: &lhs[i]})
+		s = append(s, member{row: &lhs[i]})
 	}
 	for j, has := range presentSteps(rhs, steps) {
 		at := andNot(has, present[sigs.of[1][j]])
@@ -423,20 +417,16 @@ func union(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 		case ok:
 			// One series, which has its value from the right side at the steps
 			// at which the left has none.
-			s.members[i] = member{&rhs[j], at, &lhs[i]}
+			s[i] = member{&rhs[j], at, &lhs[i]}
 		default:
-			s.members = append(s.members, member{row: &rhs[j], at: at})
+			s = append(s, member{row: &rhs[j], at: at})
 		}
 	}
 	return s
 }
 
-func (s *set) Size() int { return len(s.members) }
-
-func (s *set) Labels(i int) labels.Labels { return s.members[i].row.Labels }
-
-func (s *set) fill(i int, out dense.Row) bool {
-	m := &s.members[i]
+func (s set) fill(i int, out dense.Row) bool {
+	m := &s[i]
 	out.Put(m.row)
 	if m.at != nil {
 		copy(out.Present, m.at)
@@ -448,12 +438,13 @@ func (s *set) fill(i int, out dense.Row) bool {
 }
 
 // rows are those of the set, those that are whole as they are.
-func (s *set) rows(q *operator.Query) []plan.Row {
-	out := make([]plan.Row, len(s.members))
+func (s set) rows(q *operator.Query) []plan.Row {
+	out := make([]plan.Row, len(s))
 	workers := q.WorkersFor(len(out) * q.Grid.Steps)
 	scratch := make([]dense.Row, workers)
 	parallel.While(workers, len(out), func(worker, i int) bool {
-		if m := &s.members[i]; m.at == nil {
+		m := &s[i]
+		if m.at == nil {
 			out[i] = *m.row
 			return true
 		}
@@ -463,7 +454,7 @@ func (s *set) rows(q *operator.Query) []plan.Row {
 		}
 		clear(row.Present)
 		s.fill(i, *row)
-		out[i] = row.Compact(dense.Count(row.Present), s.Labels(i))
+		out[i] = row.Compact(dense.Count(row.Present), m.row.Labels)
 		return q.Context.Err() == nil
 	})
 	return out
