@@ -18,9 +18,14 @@ var _ = define(&Function{
 	NoGPU:         "it makes labels of values",
 })
 
-// countValues evaluates count_values over rows: a series for every group and value, with the value in a
+// countValues evaluates count_values: a series for every group and value, with the value in a
 // label, that counts the group's series with that value.
-func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+func countValues(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]plan.Row, error) {
+	in, err := operator.Rows(input)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Charge(-operator.RowsBytes(in))
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
 	b := labels.NewBuilder(labels.EmptyLabels())

@@ -23,7 +23,7 @@ func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) o
 	}
 	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
 		if n.Label != "" {
-			return counted(q, n, input)
+			return countValues(q, n, input)
 		}
 		p, err := parameterOf(n, param)
 		if err != nil {
@@ -132,16 +132,6 @@ func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.
 	return s.Rows(q), nil
 }
 
-// counted evaluates count_values.
-func counted(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]plan.Row, error) {
-	in, err := operator.Rows(input)
-	if err != nil {
-		return nil, err
-	}
-	defer q.Charge(-operator.RowsBytes(in))
-	return countValues(q, n, in)
-}
-
 // quantiles evaluates the quantile operator.
 func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
 	var sink *Quantiler
@@ -152,7 +142,13 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator
 	if err != nil {
 		return nil, err
 	}
-	return sink.Results(q, p)
+	if sink.offloads {
+		rows := sink.Rows()
+		q.Free(sink, rows)
+		return rows, nil
+	}
+	defer q.Charge(-operator.RowsBytes(sink.in.Rows))
+	return quantilesOf(q, n, p, sink.in.Rows, sink.rowGroups())
 }
 
 // Selector is the sink of an operator that keeps some of its input's series.

@@ -76,17 +76,9 @@ func (c Chain) Split() (values, rest Chain) {
 	return c, nil
 }
 
-// RemovesNames reports whether the chain has maps that remove names.
-func (c Chain) RemovesNames() bool {
-	return slices.ContainsFunc(c, RemovesNames)
-}
-
-// RemovesNames reports whether a node of a chain removes names, now or when the
-// query ends. A comparison that filters does not.
-func RemovesNames(n plan.Node) bool {
-	m, ok := n.(*plan.Map)
-	return ok && !m.Filters()
-}
+// RemovesNames reports whether the chain, which has no label functions, has maps that remove names,
+// now or when the query ends. A comparison that filters does not.
+func (c Chain) RemovesNames() bool { return slices.ContainsFunc(c, Merges) }
 
 // Check ends a chain over so many series: it raises what Prometheus's engine
 // raises once it has evaluated each node. left is the number of values before
@@ -95,7 +87,9 @@ func (c Chain) Check(q *operator.Query, left []int, series, held int) (err error
 	for _, n := range c {
 		switch n := n.(type) {
 		case *plan.Map:
-			err = checkMapped(q, n, left[0], left[1], series)
+			if !n.Func.InPlace {
+				err = q.CheckSteps(n, n.Scalars, left[0], left[1], series)
+			}
 			left = left[1:]
 		case *plan.Sort:
 			err = checkSorted(q, n, left[0], series)
@@ -138,7 +132,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 	var ls []labels.Labels
 	for _, node := range c {
 		relabel, ok := node.(*plan.Relabel)
-		if !ok && (!RemovesNames(node) || q.DelayedNameRemoval) {
+		if !ok && (!Merges(node) || q.DelayedNameRemoval) {
 			continue
 		}
 		if ls == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -25,7 +26,7 @@ func newMapper(m *plan.Map) mapper {
 	if f.value != nil {
 		return mapper{value: f.value(m.Args)}
 	}
-	c := newConstant(m.Args[0])
+	c := slices.Repeat(m.Args[:1], 64)
 	sides := func(vals []float64) (lhs, rhs []float64) {
 		if m.Swap {
 			return c[:len(vals)], vals
@@ -82,27 +83,6 @@ func (m mapper) Map(r dense.Row) (points int) {
 		points += bits.OnesCount64(p)
 	}
 	return points
-}
-
-// checkMapped raises Prometheus's error if a map's input, its constants and its
-// result are more samples than may be held at once. in and out are samples,
-// series is the number of series that the input has at most at one step.
-func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
-	if m.Func.InPlace {
-		return nil
-	}
-	return q.CheckSteps(m, m.Scalars, in, out, series)
-}
-
-// constant is a constant as the values of one side of an operator, at up to 64 steps.
-type constant [64]float64
-
-func newConstant(v float64) *constant {
-	c := new(constant)
-	for k := range c {
-		c[k] = v
-	}
-	return c
 }
 
 // kernel returns the code of a binary operator: it writes the results for a
