@@ -1,12 +1,15 @@
 package cpuexec
 
 import (
+	"context"
+
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // reuse evaluates an aggregation over a window at the steps at which its values
@@ -87,4 +90,91 @@ func (r *evaluation) mayWarn(w *plan.Window, src *source) bool {
 	probe := &evaluation{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
 	probe.warnNonCounters(w.ArgPos, ls)
 	return len(probe.Matrix.Annotations) > 0
+}
+
+// Ahead evaluates aggregations of a job over parts of what they read, before the rest has come. The
+// aggregations are those whose results may be used again, since the same holds of both: the value
+// of a step depends on nothing but the samples that it reads. What was evaluated is used where the
+// selection turns out to have the very same chunks. A nil Ahead evaluates none.
+type Ahead struct {
+	x      *Executor
+	job    Job
+	leaves map[*plan.Window]*aheadLeaf
+}
+
+// aheadLeaf is an aggregation, and what it came to over parts.
+type aheadLeaf struct {
+	reuse.Leaf
+	found []reuse.Ahead
+	bytes int64 // of them, which are charged to the job's budget
+}
+
+// Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
+// neither Select nor Results.
+func (x *Executor) Ahead(job Job) *Ahead {
+	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
+	for _, leaf := range reuse.Leaves(job.Node) {
+		if !job.StartTimestamps || !leaf.Window.ReadsStarts() {
+			a.leaves[leaf.Window] = &aheadLeaf{Leaf: leaf}
+		}
+	}
+	if len(a.leaves) == 0 || job.Grid.Steps < reuse.FewestSteps {
+		return nil
+	}
+	return a
+}
+
+// Reads reports whether one of the aggregations reads a window.
+func (a *Ahead) Reads(w *plan.Window) bool { return a != nil && a.leaves[w] != nil }
+
+// Evaluate evaluates what reads a window, of whose selection p is a part, at the steps that read
+// nothing else, and returns how many these are. Where that fails, nothing of it is kept: if there is
+// something to say of it, the evaluation of the whole job will.
+func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
+	leaf, used := a.leaves[w], a.job.Budget.Used()
+	from, to := leaf.Within(a.job.Grid, p)
+	if from == to {
+		return 0
+	}
+	kept := int64(0)
+	if found, ok := a.evaluate(ctx, leaf, p, from, to); ok {
+		leaf.found = append(leaf.found, found)
+		kept, steps = operator.RowsBytes(found.Values.Rows), to-from
+		leaf.bytes += kept
+	}
+	_ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) // that it fails will show
+	return steps
+}
+
+func (a *Ahead) evaluate(ctx context.Context, leaf *aheadLeaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
+	r := newEvaluation(ctx, a.x, a.job)
+	r.fetched = fetched{leaf.Window, p.Sel}
+	defer r.Matrix.Release()
+	src, err := r.fetchSource(leaf.Window, leaf.Maps)
+	if err != nil || src.mayCollide || r.mayWarn(leaf.Window, src) {
+		return found, false
+	}
+	v, err := r.evaluateSteps(leaf.Node, leaf.Ordered, from, to)
+	if err != nil || r.overlaps || len(r.Matrix.Annotations) > 0 {
+		return found, false
+	}
+	r.Matrix.Work.Series = 0 // they are counted once
+	return leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}), true
+}
+
+// of returns what was evaluated ahead of what reads w and holds of sel, and adds to r what it took.
+func (a *Ahead) of(r *evaluation, w *plan.Window, sel *selection.Selection) (found []reuse.Ahead) {
+	if !a.Reads(w) {
+		return nil
+	}
+	leaf := a.leaves[w]
+	for i := range leaf.found {
+		if leaf.found[i].HoldsOf(sel) {
+			found = append(found, leaf.found[i])
+			r.absorb(leaf.found[i].Took)
+		}
+	}
+	r.Charge(-leaf.bytes)
+	leaf.found, leaf.bytes = nil, 0
+	return found
 }

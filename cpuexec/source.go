@@ -99,7 +99,7 @@ func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, e
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
 			for _, n := range values {
-				if vector.RemovesNames(n) && !w.DropsName() {
+				if vector.Merges(n) && !w.DropsName() {
 					return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: true}
 				}
 			}

@@ -11,6 +11,7 @@
 package aggregate
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // Adder is the sink of an aggregation that adds value to value: sum, avg, min, max, count,
@@ -163,6 +165,15 @@ func (a *Adder) noteFirsts(group int, series int32, present []uint64, w0, w1 int
 	}
 }
 
+// Offload implements Offloadable.
+func (a *Adder) Offload(offloads bool) { a.offloads = offloads }
+
+// Offloaded implements Offloadable.
+func (a *Adder) Offloaded(x *offload.Results, has []bool) {
+	a.noteSeries(has)
+	a.offloaded = x.Values
+}
+
 // FirstSeries lists what was noted of rows, which are those of Rows.
 func (a *Adder) FirstSeries(rows []plan.Row) [][]int32 {
 	out := make([][]int32, len(rows))
@@ -207,6 +218,19 @@ func (a *Adder) FillRow(group int, out dense.Row) (points int) {
 	cells.op.results(cells, base, out.Values)
 	copy(out.Present, a.seen[group*a.words:])
 	return dense.Count(out.Present)
+}
+
+// spread writes values, of which some are dense.Absent, to a dense row and returns how many there are.
+func spread(values []float64, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	for k, v := range values {
+		if math.Float64bits(v) != dense.Absent {
+			cur.Set(k, v)
+			points++
+		}
+	}
+	return points
 }
 
 // cells are the state of some groups, steps a group.

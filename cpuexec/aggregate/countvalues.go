@@ -18,9 +18,14 @@ var _ = define(&Function{
 	NoGPU:         "it makes labels of values",
 })
 
-// countValues evaluates count_values over rows: a series for every group and value, with the value in a
+// countValues evaluates count_values: a series for every group and value, with the value in a
 // label, that counts the group's series with that value.
-func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+func countValues(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]plan.Row, error) {
+	in, err := operator.Rows(input)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Charge(-operator.RowsBytes(in))
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
 	b := labels.NewBuilder(labels.EmptyLabels())
@@ -30,7 +35,7 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 	groups := operator.Group(q.Context, n, len(in), func(i int) labels.Labels { return alike[i] })
 	counters := make([]valueCounter, len(groups.Labels))
 	for i, k := range groups.Of {
-		counters[k].rows = append(counters[k].rows, countedRow{RunCursor: dense.RunCursor{Row: &in[i]}})
+		counters[k].rows = append(counters[k].rows, dense.RunCursor{Row: &in[i]})
 	}
 	points := operator.Points(in)
 	parallel.While(q.WorkersFor(points), len(counters), func(_, k int) bool { return counters[k].evaluate(q, n) })
@@ -46,7 +51,7 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 
 // valueCounter counts the values of a group. Only what is counted takes memory, never values times steps.
 type valueCounter struct {
-	rows  []countedRow
+	rows  []dense.RunCursor
 	index map[uint64]int32 // series of the result, by Prometheus's grouping key
 	known []countedValue   // series of the result by the bits of the value, at a place that hangs on these
 	used  int              // places of known
@@ -55,12 +60,6 @@ type valueCounter struct {
 	grown int64   // bytes of the result since the budget was told
 	b     *labels.Builder
 	buf   []byte
-}
-
-// countedRow is a row of a group, and what its newest value is counted as.
-type countedRow struct {
-	dense.RunCursor
-	newest countedValue
 }
 
 // countedValue is a value and the series of the result that it counts for.
@@ -84,7 +83,7 @@ func (c *valueCounter) evaluate(q *operator.Query, n *plan.Aggregate) bool {
 		}
 		for i := range c.rows {
 			if v := c.rows[i].Next(k, 1); v != nil {
-				c.count(n, &c.rows[i], v[0], k)
+				c.count(n, c.rows[i].Row.Labels, v[0], k)
 			}
 		}
 	}
@@ -92,20 +91,17 @@ func (c *valueCounter) evaluate(q *operator.Query, n *plan.Aggregate) bool {
 	return true
 }
 
-// count counts a value of a row.
-func (c *valueCounter) count(n *plan.Aggregate, row *countedRow, v float64, step int32) {
+// count counts a value of a series with labels l.
+func (c *valueCounter) count(n *plan.Aggregate, l labels.Labels, v float64, step int32) {
 	of := math.Float64bits(v)
 	if v != v {
 		of = math.Float64bits(math.NaN()) // all are written alike
 	}
-	if of != row.newest.bits || row.newest.series == 0 {
-		row.newest = *c.place(of)
-		if row.newest.series == 0 {
-			row.newest = countedValue{of, c.seriesOf(n, row.Row.Labels, v) + 1}
-			c.note(row.newest)
-		}
+	s := c.place(of).series - 1
+	if s < 0 {
+		s = c.seriesOf(n, l, v)
+		c.note(countedValue{of, s + 1})
 	}
-	s := row.newest.series - 1
 	out := &c.out[s]
 	if c.last[s] == step {
 		out.Values[len(out.Values)-1]++

@@ -12,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // New evaluates the aggregation n. param is its parameter where that is no constant, and nil
@@ -22,7 +23,7 @@ func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) o
 	}
 	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
 		if n.Label != "" {
-			return counted(q, n, input)
+			return countValues(q, n, input)
 		}
 		p, err := parameterOf(n, param)
 		if err != nil {
@@ -131,16 +132,6 @@ func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.
 	return s.Rows(q), nil
 }
 
-// counted evaluates count_values.
-func counted(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]plan.Row, error) {
-	in, err := operator.Rows(input)
-	if err != nil {
-		return nil, err
-	}
-	defer q.Charge(-operator.RowsBytes(in))
-	return countValues(q, n, in)
-}
-
 // quantiles evaluates the quantile operator.
 func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
 	var sink *Quantiler
@@ -151,7 +142,13 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator
 	if err != nil {
 		return nil, err
 	}
-	return sink.Results(q, p)
+	if sink.offloads {
+		rows := sink.Rows()
+		q.Free(sink, rows)
+		return rows, nil
+	}
+	defer q.Charge(-operator.RowsBytes(sink.in.Rows))
+	return quantilesOf(q, n, p, sink.in.Rows, sink.rowGroups())
 }
 
 // Selector is the sink of an operator that keeps some of its input's series.
@@ -169,6 +166,33 @@ type Nothing struct{}
 func (Nothing) Consume(*operator.Query, *operator.Batch) {}
 
 func (Nothing) Rows(*operator.Query) []plan.Row { return nil }
+
+// Offloadable is a sink whose results an accelerator may compute.
+type Offloadable interface {
+	operator.Sink
+	operator.Bounded
+	Layout() Layout
+	Offload(offloads bool) // says that an accelerator computes the results, or not after all
+	// Offloaded puts them in; has says which series have a value.
+	Offloaded(x *offload.Results, has []bool)
+}
+
+var (
+	_ Offloadable = (*Adder)(nil)
+	_ Offloadable = (*Quantiler)(nil)
+	_ Offloadable = (*ranker)(nil)
+
+	_ operator.Bounded   = (*limiter)(nil)
+	_ operator.GroupSink = (*Adder)(nil)
+)
+
+// Layout is what an accelerator has to know of a sink.
+type Layout struct {
+	Node    *plan.Aggregate
+	GroupOf []int32 // the group of each series
+	Groups  int
+	Rooms   []int // of topk and bottomk, how many series each group keeps at a step
+}
 
 // members assigns series to the groups of an aggregation.
 type members struct {

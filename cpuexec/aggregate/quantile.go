@@ -20,10 +20,10 @@ var _ = define(&Function{
 	GPU:           abi.Policy{Kernel: abi.ByQuantile, Name: "Quantile"},
 })
 
-// Quantiles evaluates the quantile operator: for every group and step, the
+// quantilesOf evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
 // Steps are split over the cores, 64 at a time. g are the groups of the rows.
-func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row, g operator.Groups) ([]plan.Row, error) {
+func quantilesOf(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row, g operator.Groups) ([]plan.Row, error) {
 	p.WarnQuantiles(q, n)
 	steps := q.Grid.Steps
 	if err := q.CheckCells(n, len(g.Labels)*steps); err != nil {
@@ -94,17 +94,6 @@ func (q *Quantiler) Size() (cells int, bytes int64) {
 
 // GroupOf returns nil: rows are kept in the order of their series.
 func (q *Quantiler) GroupOf() []int32 { return nil }
-
-// Results returns the quantiles. The memory of the sink is counted no longer.
-func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error) {
-	if !q.offloads {
-		defer of.Charge(-operator.RowsBytes(q.in.Rows))
-		return Quantiles(of, q.node, p, q.in.Rows, q.rowGroups())
-	}
-	rows := q.Rows()
-	of.Free(q, rows)
-	return rows, nil
-}
 
 // rowGroups are the groups of the rows, in the order of their first rows.
 func (q *Quantiler) rowGroups() operator.Groups {

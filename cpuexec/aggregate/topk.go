@@ -10,6 +10,7 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 )
 
 // ranker is the sink of topk and bottomk. For every group and step it holds a
@@ -76,6 +77,23 @@ func (a *ranker) layOut(all bool) {
 		a.base = append(a.base, a.cells)
 		a.cells += capacity * a.steps
 	}
+}
+
+func (a *ranker) Layout() Layout {
+	l := a.members.Layout()
+	l.Rooms = make([]int, len(a.size))
+	for g, size := range a.size {
+		l.Rooms[g] = atMost(a.k, size)
+	}
+	return l
+}
+
+// Offload lays the heaps out. An accelerator computes one for every group.
+func (a *ranker) Offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
+
+func (a *ranker) Offloaded(x *offload.Results, has []bool) {
+	a.noteSeries(has)
+	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
 }
 
 func (a *ranker) Size() (cells int, bytes int64) {

@@ -76,17 +76,9 @@ func (c Chain) Split() (values, rest Chain) {
 	return c, nil
 }
 
-// RemovesNames reports whether the chain has maps that remove names.
-func (c Chain) RemovesNames() bool {
-	return slices.ContainsFunc(c, RemovesNames)
-}
-
-// RemovesNames reports whether a node of a chain removes names, now or when the
-// query ends. A comparison that filters does not.
-func RemovesNames(n plan.Node) bool {
-	m, ok := n.(*plan.Map)
-	return ok && !m.Filters()
-}
+// RemovesNames reports whether the chain, which has no label functions, has maps that remove names,
+// now or when the query ends. A comparison that filters does not.
+func (c Chain) RemovesNames() bool { return slices.ContainsFunc(c, Merges) }
 
 // Check ends a chain over so many series: it raises what Prometheus's engine
 // raises once it has evaluated each node. left is the number of values before
@@ -95,7 +87,9 @@ func (c Chain) Check(q *operator.Query, left []int, series, held int) (err error
 	for _, n := range c {
 		switch n := n.(type) {
 		case *plan.Map:
-			err = checkMapped(q, n, left[0], left[1], series)
+			if !n.Func.InPlace {
+				err = q.CheckSteps(n, n.Scalars, left[0], left[1], series)
+			}
 			left = left[1:]
 		case *plan.Sort:
 			err = checkSorted(q, n, left[0], series)
@@ -138,14 +132,11 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 	var ls []labels.Labels
 	for _, node := range c {
 		relabel, ok := node.(*plan.Relabel)
-		if !ok && (!RemovesNames(node) || q.DelayedNameRemoval) {
+		if !ok && (!Merges(node) || q.DelayedNameRemoval) {
 			continue
 		}
 		if ls == nil {
-			ls = make([]labels.Labels, n)
-			for i := range ls {
-				ls[i] = at(i)
-			}
+			ls = labelsOf(&operator.Series{N: n, Labels: at})
 			at = func(i int) labels.Labels { return ls[i] }
 		}
 		reason, unique := ReasonCollide, false
@@ -177,14 +168,13 @@ func removeNames(ls []labels.Labels) bool {
 	return !changed || allDiffer(ls)
 }
 
-// withoutNames drops the names from n series and reports whether their labels
-// still differ.
-func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
-	ls := make([]labels.Labels, n)
+// labelsOf are the labels of series.
+func labelsOf(s *operator.Series) []labels.Labels {
+	ls := make([]labels.Labels, s.N)
 	for i := range ls {
-		ls[i] = at(i)
+		ls[i] = s.Labels(i)
 	}
-	return ls, removeNames(ls)
+	return ls
 }
 
 // ErrSameLabels is Prometheus's error of series that become the same.

@@ -24,24 +24,15 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// combination is the result of a node that combines the rows of its inputs. Its
-// series are known before their values, which are written one series at a time,
-// from several goroutines.
-type combination interface {
-	Size() int // series
-	Labels(i int) labels.Labels
-	// fill writes series i into a row without values. It returns false if that
-	// takes two values at one step.
-	fill(i int, out dense.Row) bool
-}
-
 // combined evaluates a node that combines the rows of its inputs.
 type combined struct {
-	combination
 	q       *operator.Query
 	n       plan.Node
 	inputs  []operator.Operator
 	release func() // what is held besides, until the values are there
+	// fill writes series i of the result into a row without values, from several goroutines. It returns
+	// false if that takes two values at one step.
+	fill func(i int, out dense.Row) bool
 
 	in      [][]plan.Row
 	samples int // in all inputs
@@ -68,16 +59,21 @@ func (o *combined) Open() (_ *operator.Series, err error) {
 	}
 	switch n := o.n.(type) {
 	case *plan.Binary:
-		o.combination, err = match(o.q, n, o.in[0], o.in[1])
+		m, err := match(o.q, n, o.in[0], o.in[1])
+		if err != nil {
+			return nil, err
+		}
+		o.fill = m.fill
+		return &operator.Series{N: len(m.results), Labels: func(i int) labels.Labels { return m.results[i].labels }}, nil
 	case *plan.StepMap:
-		o.combination, err = stepMap(o.q, n, o.in)
-	default:
-		return o.openSet(set, union(set, o.in[0], o.in[1], o.q.Grid.Steps), seriesOf(o.in[1]))
+		m, err := stepMap(o.q, n, o.in)
+		if err != nil {
+			return nil, err
+		}
+		o.fill = m.fill
+		return &operator.Series{N: len(m.rows), Labels: func(i int) labels.Labels { return m.names[i] }}, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &operator.Series{N: o.Size(), Labels: o.Labels}, nil
+	return o.openSet(set, union(set, o.in[0], o.in[1], o.q.Grid.Steps), seriesOf(o.in[1]))
 }
 
 // openRestricted is Open of and and unless: it matters alone at which steps the right side has values.
@@ -107,12 +103,12 @@ func (o *combined) openRestricted(n *plan.Set) (_ *operator.Series, err error) {
 }
 
 // openSet is the end of Open of a set.
-func (o *combined) openSet(n *plan.Set, s *set, right *operator.Series) (*operator.Series, error) {
+func (o *combined) openSet(n *plan.Set, s set, right *operator.Series) (*operator.Series, error) {
 	if n.MixedTypes && (hasTypes(seriesOf(o.in[0])) || hasTypes(right)) {
 		return nil, &plan.Declined{At: n, Reason: plan.ReasonMixed}
 	}
-	o.combination = s
-	return &operator.Series{N: s.Size(), Labels: s.Labels, Rows: func() ([]plan.Row, error) {
+	o.fill = s.fill
+	return &operator.Series{N: len(s), Labels: func(i int) labels.Labels { return s[i].row.Labels }, Rows: func() ([]plan.Row, error) {
 		rows := s.rows(o.q)
 		o.q.Charge(operator.RowsBytes(rows))
 		return rows, o.End(operator.Points(rows), o.q.Done())
@@ -212,7 +208,8 @@ func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error) (
 // WithoutNames removes the names of the rows of a query that ends, and merges those that become the
 // same.
 func WithoutNames(q *operator.Query, rows []plan.Row) ([]plan.Row, error) {
-	ls, unique := withoutNames(len(rows), func(i int) labels.Labels { return rows[i].Labels })
+	ls := labelsOf(seriesOf(rows))
+	unique := removeNames(ls)
 	for i := range rows {
 		rows[i].Labels = ls[i]
 	}
@@ -327,27 +324,23 @@ func NewSort(q *operator.Query, n *plan.Sort, input operator.Operator) *operator
 		if err != nil {
 			return nil, err
 		}
-		return sorted(q, n, in)
+		if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil {
+			return nil, err
+		}
+		vector := make(promql.Vector, len(in))
+		for i := range in {
+			vector[i] = promql.Sample{T: int64(i), F: in[i].Values[0], Metric: in[i].Labels}
+		}
+		args := parser.Expressions{nil} // the vector, which comes by itself
+		for _, name := range n.Labels {
+			args = append(args, &parser.StringLiteral{Val: name})
+		}
+		vector, notes := promql.FunctionCalls[n.Name]([]promql.Vector{vector}, nil, args, nil)
+		q.Matrix.Annotations.Merge(notes)
+		out := make([]plan.Row, len(vector))
+		for i, s := range vector {
+			out[i] = in[s.T]
+		}
+		return out, nil
 	}}
-}
-
-func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
-	if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil {
-		return nil, err
-	}
-	vector := make(promql.Vector, len(in))
-	for i := range in {
-		vector[i] = promql.Sample{T: int64(i), F: in[i].Values[0], Metric: in[i].Labels}
-	}
-	args := parser.Expressions{nil} // the vector, which comes by itself
-	for _, name := range n.Labels {
-		args = append(args, &parser.StringLiteral{Val: name})
-	}
-	vector, notes := promql.FunctionCalls[n.Name]([]promql.Vector{vector}, nil, args, nil)
-	q.Matrix.Annotations.Merge(notes)
-	out := make([]plan.Row, len(vector))
-	for i, s := range vector {
-		out[i] = in[s.T]
-	}
-	return out, nil
 }

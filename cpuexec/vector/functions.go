@@ -2,7 +2,6 @@ package vector
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -98,76 +97,46 @@ func defineComparison(name, mirror, policy, swapped string, mask func(lhs, rhs [
 }
 
 var (
-	_ = defineDate("minute", func(s uint64) float64 { return float64(s % 3600 / 60) })
-	_ = defineDate("hour", func(s uint64) float64 { return float64(s % secondsPerDay / 3600) })
-	_ = defineDate("day_of_week", func(s uint64) float64 { return float64((s/secondsPerDay + uint64(time.Wednesday)) % 7) })
-	_ = defineDate("day_of_month", func(s uint64) float64 { return float64(dateOf(s).day) })
-	_ = defineDate("day_of_year", func(s uint64) float64 { return float64(dateOf(s).yearDay()) })
-	_ = defineDate("month", func(s uint64) float64 { return float64(dateOf(s).month) })
-	_ = defineDate("year", func(s uint64) float64 { return float64(int64(dateOf(s).year - yearZero)) })
-	_ = defineDate("days_in_month", func(s uint64) float64 { return float64(dateOf(s).daysInMonth()) })
+	_ = defineClock("minute", func(s uint64) uint64 { return s % 3600 / 60 })
+	_ = defineClock("hour", func(s uint64) uint64 { return s % secondsPerDay / 3600 })
+	_ = defineClock("day_of_week", func(s uint64) uint64 { return (s/secondsPerDay + uint64(time.Wednesday)) % 7 })
+	_ = defineDate("day_of_month", time.Time.Day)
+	_ = defineDate("day_of_year", time.Time.YearDay)
+	_ = defineDate("month", func(t time.Time) int { return int(t.Month()) })
+	_ = defineDate("year", time.Time.Year)
+	_ = defineDate("days_in_month", func(t time.Time) int {
+		year, month, _ := t.Date()
+		if month == time.February {
+			if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+				return 29
+			}
+			return 28
+		}
+		return 30 + int(month+month>>3)&1
+	})
 )
 
 // StepTime is the function timestamp of anything but a selector: the time of the step.
 var StepTime = defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: "timestamp"}, NoGPU: "it is the time of the step, whatever the value"})
 
-// Package time counts in seconds from 1 March of a year so long ago that the sum is never negative, a
-// multiple of 400 years before the year 0. What overflows comes to the same here.
+func defineDate(name string, tells func(time.Time) int) *plan.MapFunc {
+	return defineOfTime(name, func(v float64) float64 { return float64(tells(time.Unix(int64(v), 0).UTC())) })
+}
+
+// Package time counts in seconds from 1 March, a Wednesday, of a year so long ago that the sum is never
+// negative. What overflows comes to the same here.
 const (
 	secondsPerDay = 24 * 60 * 60
-	yearZero      = 292277022400
-	epoch         = (yearZero*365.2425 - 60 + 1970*365 + 1969/4 - 1969/100 + 1969/400 + 1) * secondsPerDay // 1970
+	epoch         = (292277022400*365.2425 - 60 + 1970*365 + 1969/4 - 1969/100 + 1969/400 + 1) * secondsPerDay // 1970
 )
 
-// defineDate defines a function that tells of a time in seconds since then.
-func defineDate(name string, tells func(seconds uint64) float64) *plan.MapFunc {
-	return define(&Function{
-		MapFunc: plan.MapFunc{Name: name},
-		value:   unary(func(v float64) float64 { return tells(uint64(int64(v)) + epoch) }),
-		NoGPU:   "kernels know no calendar",
-	})
+// defineClock defines a function that tells of the seconds since then.
+func defineClock(name string, tells func(seconds uint64) uint64) *plan.MapFunc {
+	return defineOfTime(name, func(v float64) float64 { return float64(tells(uint64(int64(v)) + epoch)) })
 }
 
-// date is a day of the calendar.
-type date struct {
-	year       uint64 // since the year that seconds are counted from
-	month, day uint32
-	sinceMarch uint32 // days since 1 March
-}
-
-// dateOf finds a day as package time does, by Neri and Schneider's "Euclidean affine functions and their
-// application to calendar algorithms". Values that are no times take any way through a branch.
-func dateOf(seconds uint64) date {
-	d := 4*(seconds/secondsPerDay) + 3
-	year, rest := bits.Mul32(2939745, uint32(d%146097)|3) // of the century
-	days := rest / 2939745 / 4
-	month := 2141*days + 197913
-	janFeb := (month>>16 + 3) >> 4
-	return date{d/146097*100 + uint64(year+janFeb), month>>16 - 12*janFeb, 1 + month&0xffff/2141, days}
-}
-
-// leapDays is 1 in a leap year and 0 in others.
-func (d date) leapDays() (days uint32) {
-	most := uint64(3)
-	if d.year%100 == 0 {
-		most = 15
-	}
-	if d.year&most == 0 {
-		days = 1
-	}
-	return days
-}
-
-func (d date) yearDay() uint32 {
-	janFeb := (d.sinceMarch + 206) >> 9 // from day 306 on
-	return d.sinceMarch + 60 + d.leapDays()&^janFeb - 365*janFeb
-}
-
-func (d date) daysInMonth() uint32 {
-	if d.month == 2 {
-		return 28 + d.leapDays()
-	}
-	return 30 + (d.month+d.month>>3)&1
+func defineOfTime(name string, f func(float64) float64) *plan.MapFunc {
+	return defineUnary(name, f, abi.Policy{}, "kernels know no calendar")
 }
 
 // Negate is unary minus, which has no name in PromQL.

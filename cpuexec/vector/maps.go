@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -25,7 +26,7 @@ func newMapper(m *plan.Map) mapper {
 	if f.value != nil {
 		return mapper{value: f.value(m.Args)}
 	}
-	c := newConstant(m.Args[0])
+	c := slices.Repeat(m.Args[:1], 64)
 	sides := func(vals []float64) (lhs, rhs []float64) {
 		if m.Swap {
 			return c[:len(vals)], vals
@@ -84,27 +85,6 @@ func (m mapper) Map(r dense.Row) (points int) {
 	return points
 }
 
-// checkMapped raises Prometheus's error if a map's input, its constants and its
-// result are more samples than may be held at once. in and out are samples,
-// series is the number of series that the input has at most at one step.
-func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
-	if m.Func.InPlace {
-		return nil
-	}
-	return q.CheckSteps(m, m.Scalars, in, out, series)
-}
-
-// constant is a constant as the values of one side of an operator, at up to 64 steps.
-type constant [64]float64
-
-func newConstant(v float64) *constant {
-	c := new(constant)
-	for k := range c {
-		c[k] = v
-	}
-	return c
-}
-
 // kernel returns the code of a binary operator: it writes the results for a
 // stretch of steps, from the given one on, at which both sides have a value. A
 // comparison yields 0 or 1 with asBool, else it keeps the left side's value.
@@ -147,7 +127,7 @@ func filter(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []f
 // stepMapped is the result of a map whose scalars vary by step.
 type stepMapped struct {
 	rows  []plan.Row
-	names []labels.Labels // of the result, nil if they are those of rows
+	names []labels.Labels // of the result
 	// Of an operator: its code, its scalar and which side that is on.
 	apply   func(out dense.Row, first int, lhs, rhs []float64)
 	scalar  []float64
@@ -158,12 +138,9 @@ type stepMapped struct {
 
 // stepMap applies a map to the vector among its operands.
 func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
-	s := &stepMapped{rows: in[n.Vector]}
-	if !n.Filters() && !q.DelayedNameRemoval {
-		var ok bool
-		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !q.Merging {
-			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
-		}
+	s := &stepMapped{rows: in[n.Vector], names: labelsOf(seriesOf(in[n.Vector]))}
+	if !n.Filters() && !q.DelayedNameRemoval && !removeNames(s.names) && !q.Merging {
+		return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 	}
 	if f := Of(n.Func); f.mask != nil || f.arithmetic != nil {
 		s.scalar, s.swapped = in[1-n.Vector][0].Values, n.Vector == 1
@@ -192,15 +169,6 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 		s.at[k] = newMapper(&plan.Map{Func: n.Func, Args: args})
 	}
 	return s, nil
-}
-
-func (s *stepMapped) Size() int { return len(s.rows) }
-
-func (s *stepMapped) Labels(i int) labels.Labels {
-	if s.names != nil {
-		return s.names[i]
-	}
-	return s.rows[i].Labels
 }
 
 func (s *stepMapped) fill(i int, out dense.Row) bool {

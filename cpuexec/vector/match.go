@@ -100,7 +100,8 @@ func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, er
 		manySigs, oneSigs = oneSigs, manySigs
 	}
 	p := pairer{
-		matched: m, namer: newNamer(n, q.DelayedNameRemoval),
+		matched: m, matching: n.Matching, drops: !n.Func.Compares || n.Bool && !q.DelayedNameRemoval,
+		b:        labels.NewBuilder(labels.EmptyLabels()),
 		byLabels: map[uint64]int32{}, besideNone: map[uint64]labels.Labels{},
 	}
 	byOne := make([][]int32, sigs.n)
@@ -131,7 +132,7 @@ func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, er
 		}
 	}
 	switch {
-	case m.oneRepeats(atOne, oneSigs, sigs.n) || m.pairsRepeat(n.Matching.Card == parser.CardOneToOne):
+	case m.oneRepeats(atOne, atMany, oneSigs, sigs.n) || m.pairsRepeat(n.Matching.Card == parser.CardOneToOne):
 		return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
 	case p.clash && steps > 1:
 		return nil, &plan.Declined{At: n, Reason: "the labels of what is filled in depend on earlier steps"}
@@ -141,15 +142,16 @@ func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, er
 
 // oneRepeats reports whether two series of a signature of the one side have a value at a step at
 // which the other side has any series, or something is filled in.
-func (m *matched) oneRepeats(at [][]uint64, sigs []int32, n int) bool {
+func (m *matched) oneRepeats(at, many [][]uint64, sigs []int32, n int) bool {
 	seen := make([][]uint64, n)
 	var any []uint64 // steps at which the other side has some
 	for i, sig := range sigs {
 		both := and(seen[sig], at[i])
 		if both != nil && m.fillMany == nil && m.fillOne == nil {
 			if any == nil {
-				any = make([]uint64, len(both))
-				markAll(any, m.many)
+				for i := range many {
+					mark(&any, many[i])
+				}
 			}
 			both = and(both, any)
 		}
@@ -190,7 +192,9 @@ func (m *matched) pairsRepeat(oneToOne bool) bool {
 // pairer collects pairs.
 type pairer struct {
 	*matched
-	namer    *namer
+	matching *parser.VectorMatching
+	drops    bool // names
+	b        *labels.Builder
 	byLabels map[uint64]int32
 	// besideNone has the labels of results, by those of the series that is beside one without labels.
 	besideNone map[uint64]labels.Labels
@@ -205,7 +209,7 @@ func (p *pairer) add(x pair, many, one labels.Labels) {
 	k := int32(len(p.pairs))
 	x.next = -1
 	p.pairs = append(p.pairs, x)
-	l := p.namer.result(many, one)
+	l := p.labelsOf(many, one)
 	if p.fillMany != nil || p.fillOne != nil {
 		p.noteBesideNone(many, one, l)
 	}
@@ -218,6 +222,26 @@ func (p *pairer) add(x pair, many, one labels.Labels) {
 	}
 	p.pairs[p.results[res].last].next = k
 	p.results[res].last = k
+}
+
+// labelsOf are the labels of a series of the many side combined with one of the
+// one side.
+func (p *pairer) labelsOf(many, one labels.Labels) labels.Labels {
+	p.b.Reset(many)
+	if p.drops {
+		schema.Metadata{}.SetToLabels(p.b)
+	}
+	if p.matching.Card == parser.CardOneToOne {
+		if p.matching.On {
+			p.b.Keep(p.matching.MatchingLabels...)
+		} else {
+			p.b.Del(p.matching.MatchingLabels...)
+		}
+	}
+	for _, name := range p.matching.Include {
+		p.b.Set(name, one.Get(name)) // an empty value deletes the label
+	}
+	return p.b.Labels()
 }
 
 // noteBesideNone notes the labels that a pair's result has where one side is without labels.
@@ -237,10 +261,6 @@ func (p *pairer) noteBesideNone(many, one, result labels.Labels) {
 	p.clash = p.clash || ok && !labels.Equal(before, result)
 	p.besideNone[h] = result
 }
-
-func (m *matched) Size() int { return len(m.results) }
-
-func (m *matched) Labels(i int) labels.Labels { return m.results[i].labels }
 
 func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]
@@ -286,7 +306,10 @@ func presentSteps(rows []plan.Row, steps int) [][]uint64 {
 	out := make([][]uint64, len(rows))
 	for i := range rows {
 		out[i] = memory[i*words : (i+1)*words : (i+1)*words]
-		markAll(out[i], rows[i:i+1])
+		at := dense.Row{Present: out[i]}
+		for _, run := range rows[i].Runs {
+			at.Mark(int(run.First), int(run.Len))
+		}
 	}
 	return out
 }
@@ -308,16 +331,6 @@ func mark(all *[]uint64, at []uint64) {
 	}
 	for w, bits := range at {
 		(*all)[w] |= bits
-	}
-}
-
-// markAll notes in a bitmap the steps at which any of the rows has a value.
-func markAll(present []uint64, rows []plan.Row) {
-	at := dense.Row{Present: present}
-	for i := range rows {
-		for _, run := range rows[i].Runs {
-			at.Mark(int(run.First), int(run.Len))
-		}
 	}
 }
 
@@ -343,45 +356,9 @@ func andNot(a, b []uint64) []uint64 {
 	return and(a, not)
 }
 
-// namer makes the labels of results.
-type namer struct {
-	m     *parser.VectorMatching
-	drops bool // names
-	b     *labels.Builder
-}
-
-func newNamer(n *plan.Binary, delayed bool) *namer {
-	return &namer{
-		m: n.Matching, drops: !n.Func.Compares || (n.Bool && !delayed),
-		b: labels.NewBuilder(labels.EmptyLabels()),
-	}
-}
-
-// result is the labels of a series of the many side combined with one of the
-// one side.
-func (n *namer) result(many, one labels.Labels) labels.Labels {
-	n.b.Reset(many)
-	if n.drops {
-		schema.Metadata{}.SetToLabels(n.b)
-	}
-	if n.m.Card == parser.CardOneToOne {
-		if n.m.On {
-			n.b.Keep(n.m.MatchingLabels...)
-		} else {
-			n.b.Del(n.m.MatchingLabels...)
-		}
-	}
-	for _, name := range n.m.Include {
-		n.b.Set(name, one.Get(name)) // an empty value deletes the label
-	}
-	return n.b.Labels()
-}
-
 // set is the result of and, or or unless: rows of its inputs, some of them only
 // at some of their steps.
-type set struct {
-	members []member
-}
+type set []member
 
 // member is a series of a set.
 type member struct {
@@ -401,8 +378,8 @@ func hasTypes(s *operator.Series) bool {
 }
 
 // restrict is the result of and or unless: rows whose signatures have a value on the right side, or none.
-func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) *set {
-	s := &set{members: make([]member, 0, len(lhs))}
+func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) set {
+	s := make(set, 0, len(lhs))
 	for i, has := range presentSteps(lhs, steps) {
 		var at []uint64
 		if seen := right[sigs[i]]; n.Op == plan.And {
@@ -413,9 +390,9 @@ func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps
 		switch {
 		case at == nil:
 		case slices.Equal(at, has):
-			s.members = append(s.members, member{row: &lhs[i]})
+			s = append(s, member{row: &lhs[i]})
 		default:
-			s.members = append(s.members, member{row: &lhs[i], at: at})
+			s = append(s, member{row: &lhs[i], at: at})
 		}
 	}
 	return s
@@ -423,14 +400,14 @@ func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps
 
 // union is the result of or: all rows of the left side, and the right side's where none of the left has
 // their signature.
-func union(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
+func union(n *plan.Set, lhs, rhs []plan.Row, steps int) set {
 	sigs := sign(n.Matching, seriesOf(lhs), seriesOf(rhs))
 	present := anyOf(presentSteps(lhs, steps), sigs.of[0], sigs.n)
-	s := &set{members: make([]member, 0, len(lhs)+len(rhs))}
+	s := make(set, 0, len(lhs)+len(rhs))
 	byLabels := make(map[uint64]int32, len(lhs))
 	for i := range lhs {
 		byLabels[lhs[i].Labels.Hash()] = int32(i)
-		s.members = append(s.members, member{row: &lhs[i]})
+		s = append(s, member{row: &lhs[i]})
 	}
 	for j, has := range presentSteps(rhs, steps) {
 		at := andNot(has, present[sigs.of[1][j]])
@@ -440,20 +417,16 @@ func union(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 		case ok:
 			// One series, which has its value from the right side at the steps
 			// at which the left has none.
-			s.members[i] = member{&rhs[j], at, &lhs[i]}
+			s[i] = member{&rhs[j], at, &lhs[i]}
 		default:
-			s.members = append(s.members, member{row: &rhs[j], at: at})
+			s = append(s, member{row: &rhs[j], at: at})
 		}
 	}
 	return s
 }
 
-func (s *set) Size() int { return len(s.members) }
-
-func (s *set) Labels(i int) labels.Labels { return s.members[i].row.Labels }
-
-func (s *set) fill(i int, out dense.Row) bool {
-	m := &s.members[i]
+func (s set) fill(i int, out dense.Row) bool {
+	m := &s[i]
 	out.Put(m.row)
 	if m.at != nil {
 		copy(out.Present, m.at)
@@ -465,12 +438,13 @@ func (s *set) fill(i int, out dense.Row) bool {
 }
 
 // rows are those of the set, those that are whole as they are.
-func (s *set) rows(q *operator.Query) []plan.Row {
-	out := make([]plan.Row, len(s.members))
+func (s set) rows(q *operator.Query) []plan.Row {
+	out := make([]plan.Row, len(s))
 	workers := q.WorkersFor(len(out) * q.Grid.Steps)
 	scratch := make([]dense.Row, workers)
 	parallel.While(workers, len(out), func(worker, i int) bool {
-		if m := &s.members[i]; m.at == nil {
+		m := &s[i]
+		if m.at == nil {
 			out[i] = *m.row
 			return true
 		}
@@ -480,7 +454,7 @@ func (s *set) rows(q *operator.Query) []plan.Row {
 		}
 		clear(row.Present)
 		s.fill(i, *row)
-		out[i] = row.Compact(dense.Count(row.Present), s.Labels(i))
+		out[i] = row.Compact(dense.Count(row.Present), m.row.Labels)
 		return q.Context.Err() == nil
 	})
 	return out
