@@ -165,14 +165,6 @@ func (in *Samples) UnpackFrom(from int, scratch *[]float64) {
 	copy(in.Values[known:], tail)
 }
 
-// UnpackRest puts the packed values into Values whose places UnpackFrom has left empty.
-func (in *Samples) UnpackRest() {
-	if in.Units != nil {
-		widen(in.Values[:len(in.Units)], in.Units, in.Base, in.Unit)
-		in.Packed = Packed{}
-	}
-}
-
 // Unpack puts all values into Values. The memory is scratch.
 func (in *Samples) Unpack(scratch *[]float64) {
 	if in.Units != nil {

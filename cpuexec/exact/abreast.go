@@ -11,6 +11,8 @@ const Abreast = 8
 // those of the others and what they have lost.
 type Sums [8][4]float64
 
+// What follows adds up n samples of each window: none, of a window alone or without vectors.
+
 // Of returns a sum of window w, the first or the second one, and what it has lost.
 func (s *Sums) Of(sum, w int) (float64, float64) {
 	at := 4*sum + w/4*2
@@ -19,7 +21,11 @@ func (s *Sums) Of(sum, w int) (float64, float64) {
 
 // AddAbreast adds up n samples of each of the windows that begin with the samples lo, as Accumulate
 // does, where these are finite.
-func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) { sumsAbreast(&vs[0], lo, n, s) }
+func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) {
+	if *s = (Sums{}); n > 0 {
+		sumsAbreast(&vs[0], lo, n, s)
+	}
+}
 
 // ResetsAbreast adds to sums that there are, of n samples, two at least, of each of the windows that
 // begin with the samples lo, the ones before those that are less, one after the other.
@@ -33,7 +39,9 @@ func (s *Sums) Start(w int, v float64) { s[w/4*2][w%4] = v }
 // VarianceAbreast makes sums that are Welford's of n samples of each of the windows that begin with the
 // samples lo.
 func (s *Sums) VarianceAbreast(vs []float64, lo *[Abreast]int32, n int) {
-	variancesAbreast(&vs[0], lo, n, s)
+	if *s = (Sums{}); n > 0 {
+		variancesAbreast(&vs[0], lo, n, s)
+	}
 }
 
 // Welford is what VarianceAbreast has made of n samples of window w.
@@ -59,7 +67,9 @@ func (s *Seconds) Add(ms int64) {
 // must be less than 2^51 ms from the origins.
 func SecondsAbreast(ts []int64, lo *[Abreast]int32, n int, origins *[Abreast]int64) (all [Abreast]Seconds) {
 	var s Sums
-	squaresAbreast(&ts[0], lo, n, &s, &ts[0], origins)
+	if n > 0 {
+		squaresAbreast(&ts[0], lo, n, &s, &ts[0], origins)
+	}
 	for i := range all {
 		all[i].X, all[i].CX = s.Of(0, i)
 		all[i].X2, all[i].CX2 = s.Of(1, i)
@@ -86,7 +96,9 @@ func (p *Products) AddAny(ms int64, v float64) {
 // ProductsAbreast makes sums that are Products of n samples of each of the windows that begin with the
 // samples lo, which must be less than 2^51 ms from the origins.
 func (s *Sums) ProductsAbreast(ts []int64, vs []float64, lo *[Abreast]int32, n int, origins *[Abreast]int64) {
-	productsAbreast(&vs[0], lo, n, s, &ts[0], origins)
+	if *s = (Sums{}); n > 0 {
+		productsAbreast(&vs[0], lo, n, s, &ts[0], origins)
+	}
 }
 
 // Products are those of window w.

@@ -54,6 +54,10 @@ func (f *Fixed) Set(vs []float64, from, to int) bool {
 	exact, all, low, high := true, int64(0), int64(math.MaxInt64), int64(math.MinInt64)
 	for k := from; k < to; k++ {
 		v := vs[k]
+		if !(math.Abs(v) <= math.MaxFloat64) {
+			f.Units[k] = 0
+			continue
+		}
 		x := int64(v * scale)
 		f.Units[k] = x
 		all |= x
@@ -65,25 +69,10 @@ func (f *Fixed) Set(vs []float64, from, to int) bool {
 	f.narrow = narrow{base: low >> shift, unit: 1, scale: powerOfTwo(shift), most: uint64(high-low) >> shift, shift: shift}
 	if len(f.Odd) > 0 {
 		f.Low, f.High = -f.Max, f.Max
-		exact, all = f.setOdd(vs, from, to)
 	}
 	f.Exact = exact
 	f.limit = powerOfTwo(53 + bits.TrailingZeros64(uint64(all)))
 	return true
-}
-
-// setOdd takes the values that are not finite out of what set has made of vs.
-func (f *Fixed) setOdd(vs []float64, from, to int) (exact bool, all int64) {
-	for _, k := range f.Odd {
-		f.Units[k] = 0
-	}
-	exact = true
-	for k := from; k < to; k++ {
-		v := vs[k]
-		all |= f.Units[k]
-		exact = exact && (float64(f.Units[k])*f.Unit == v || !(math.Abs(v) <= math.MaxFloat64))
-	}
-	return exact, all
 }
 
 // Small reports whether every sum of up to n values is a float64 without

@@ -15,13 +15,7 @@ func Line(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
 	var products Products
 	for k, v := range vs {
 		seconds.Add(ts[k] - origin)
-		products.Add(ts[k]-origin, v)
-	}
-	if !products.Finite() {
-		products = Products{}
-		for k, v := range vs {
-			products.AddAny(ts[k]-origin, v)
-		}
+		products.AddAny(ts[k]-origin, v)
 	}
 	return products.Line(&seconds, float64(len(vs)))
 }

@@ -64,9 +64,7 @@ func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.A
 		}
 		return all
 	}
-	if g.Common > 0 {
-		all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
-	}
+	all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
 	for i := range g.N {
 		for _, t := range ts[int(g.Lo[i])+g.Common : g.Hi[i]] {
 			all[i].Add(t - origins[i])

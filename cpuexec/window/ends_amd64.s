@@ -156,8 +156,10 @@ done:
 	MOVQ AX, ret+48(FP)
 	RET
 
-// func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
-TEXT ·packedPairsVector(SB), NOSPLIT, $0-64
+// func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64)
+//
+// A last value that is less than the one before is taken from 0.
+TEXT ·packedPairsVector(SB), NOSPLIT, $0-56
 	PACKING(base+40(FP), unit+48(FP))
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
@@ -171,8 +173,7 @@ TEXT ·packedPairsVector(SB), NOSPLIT, $0-64
 loop:
 	VALUES(R9)
 	VCMPPD $1, Y4, Y5, Y6
-	VPTEST Y6, Y6
-	JNZ done
+	VANDNPD Y4, Y6, Y4
 	VSUBPD Y4, Y5, Y5
 	VDIVPD (R10)(AX*8), Y5, Y5
 	VMOVUPD Y5, (DI)(AX*8)
@@ -180,7 +181,5 @@ loop:
 	CMPQ AX, CX
 	JL loop
 
-done:
 	VZEROUPPER
-	MOVQ AX, ret+56(FP)
 	RET

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -157,12 +158,12 @@ func (s *Evaluator) lastPairs(kind difference) (points int) {
 }
 
 func lastPair(kind difference, last, v, seconds float64) float64 {
-	switch {
-	case kind == gaugeLast:
+	if kind == gaugeLast {
 		return v - last
-	case v < last:
-		return v / seconds
-	default:
-		return float64(v-last) / seconds
 	}
+	reset := uint64(0) // without a branch, which no processor would foresee
+	if v < last {
+		reset = 1
+	}
+	return float64(v-math.Float64frombits(math.Float64bits(last)&(reset-1))) / seconds
 }

@@ -147,8 +147,8 @@ const oftenReset = 6
 
 // resetsAbreast is extrapolated for counters that are reset often, as values alone say.
 func (s *Evaluator) resetsAbreast(e *frame.Extrapolation) {
-	s.in.UnpackRest()
-	vs, side := s.in.Values, &s.side
+	s.in.Values = s.in.Values[len(s.in.Units):] // without what splitPacked has unpacked
+	vs, side := s.values(), &s.side
 	s.bounds.Groups(2, nil, func(g *frame.Group) {
 		for i, lo := range g.Lo {
 			side.Start(i, vs[g.Hi[i]-1]-vs[lo])

@@ -80,11 +80,7 @@ func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, steps []int
 	return s.abreast(2, ts, steps, func(ts []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		var seconds [exact.Abreast]exact.Seconds
 		origins := g.Origins(ts, l.grid, l.predict)
-		if g.Common > 0 {
-			s.side.ProductsAbreast(ts, vs, &g.Lo, g.Common, &origins)
-		} else {
-			s.side = exact.Sums{}
-		}
+		s.side.ProductsAbreast(ts, vs, &g.Lo, g.Common, &origins)
 		if known == nil {
 			seconds = g.Seconds(ts, &origins)
 		}

@@ -34,14 +34,9 @@ func (o *oddities) in(lo, hi int32) (any, nan bool) {
 // samples of a window cost that is computed anew.
 const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 12, 2, 6, 2, 5
 
-// slide decides whether to slide over vs, and prepares for it.
-func (s *Evaluator) slide(vs []float64, cost int) bool {
-	return s.bounds.Overlap(cost) && s.fixed.Set(vs, int(s.bounds.First()), int(s.bounds.End()))
-}
-
-// slideOffsets decides whether to slide over the values, and prepares for it: as slide does, or,
-// where the values of all windows are narrow, with their offsets. Packed values are unpacked only
-// where these are wanted. reach is that of exact.Fixed.Narrow.
+// slideOffsets decides whether to slide over the values, and prepares for it: with integers of 62 bits,
+// or, where the values of all windows are narrow, with their offsets. Packed values are unpacked only
+// where the former are wanted. reach is that of exact.Fixed.Narrow.
 func (s *Evaluator) slideOffsets(cost int, reach int64) (offsets []uint32, ok bool) {
 	if !s.bounds.Overlap(cost) {
 		return nil, false

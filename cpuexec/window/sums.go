@@ -37,7 +37,7 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 	if s.integerSums(s.fr, &s.in, mean, s.out) {
 		return s.fr.Counts.Points, true
 	}
-	if s.slide(s.values(), sumCost) {
+	if b := &s.bounds; b.Overlap(sumCost) && s.fixed.Set(s.values(), int(b.First()), int(b.End())) {
 		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
 		return s.fr.Counts.Points, true
 	}
@@ -52,11 +52,7 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 		plain = exact.Mean
 	}
 	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
-		if g.Common > 0 {
-			s.side.AddAbreast(vs, &g.Lo, g.Common)
-		} else {
-			s.side = exact.Sums{}
-		}
+		s.side.AddAbreast(vs, &g.Lo, g.Common)
 		for i := range g.N {
 			window, n := vs[g.Lo[i]:g.Hi[i]], float64(g.Hi[i]-g.Lo[i])
 			sum, c := s.side.Of(0, i)

@@ -45,11 +45,7 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
-		if g.Common > 0 {
-			s.side.VarianceAbreast(vs, &g.Lo, g.Common)
-		} else {
-			s.side = exact.Sums{}
-		}
+		s.side.VarianceAbreast(vs, &g.Lo, g.Common)
 		for i := range g.N {
 			window, w := vs[g.Lo[i]:g.Hi[i]], s.side.Welford(i, g.Common)
 			for _, v := range window[g.Common:] {

@@ -21,7 +21,7 @@ func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float6
 func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
 
 //go:noescape
-func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
+func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64)
 
 // packedIncreases fills out with the increases between packed samples lo[k] and
 // hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
@@ -56,14 +56,14 @@ func packedLast(out []float64, p *column.Packed, hi []int32) int {
 	return packedLastVector(&out[0], &p.Units[0], &hi[0], n, p.Base, p.Unit)
 }
 
-// packedPairs fills out with the differences between packed samples hi[k]-2 and
-// hi[k]-1, divided by seconds[k], four at a time, as long as none is negative. Each
-// hi[k] must be 2 or more. It returns how many it has filled in.
+// packedPairs fills out with lastPair of a counter of packed samples hi[k]-2 and hi[k]-1,
+// four at a time. Each hi[k] must be 2 or more. It returns how many it has filled in.
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _ = hi[n-1], seconds[n-1], p.Units[hi[0]-2:hi[n-1]]
-	return packedPairsVector(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
+	packedPairsVector(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
+	return n
 }
