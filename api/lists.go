@@ -122,13 +122,8 @@ func (a *API) selectors(r *http.Request) ([][]*labels.Matcher, error) {
 
 // labelNames lists the names of labels.
 func (a *API) labelNames(r *http.Request) (any, annotations.Annotations, error) {
-	l, err := a.newListing(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer l.querier.Close()
-	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-		return l.querier.LabelNames(r.Context(), hints, matchers...)
+	return a.names(r, func(q storage.Querier, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return q.LabelNames(r.Context(), hints, matchers...)
 	})
 }
 
@@ -141,24 +136,24 @@ func (a *API) labelValues(r *http.Request) (any, annotations.Annotations, error)
 	if err != nil || !model.UTF8Validation.IsValidLabelName(name) {
 		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("invalid label name: %q", name)}
 	}
+	return a.names(r, func(q storage.Querier, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return q.LabelValues(r.Context(), name, hints, matchers...)
+	})
+}
+
+// names are those that ask lists for any of the request's selectors, in order.
+func (a *API) names(r *http.Request, ask func(storage.Querier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
 	l, err := a.newListing(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer l.querier.Close()
-	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-		return l.querier.LabelValues(r.Context(), name, hints, matchers...)
-	})
-}
-
-// names are those that ask lists for any of the selectors, in order.
-func (l *listing) names(ask func(*storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
 	if len(l.matchers) == 0 {
 		l.matchers = [][]*labels.Matcher{nil}
 	}
 	all, warnings := map[string]bool{}, annotations.New()
 	for _, matchers := range l.matchers {
-		names, w, err := ask(&storage.LabelHints{Limit: l.hints.Limit}, matchers...)
+		names, w, err := ask(l.querier, &storage.LabelHints{Limit: l.hints.Limit}, matchers...)
 		if err != nil {
 			return nil, nil, err
 		}
