@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./resample ./selection ./cache/... ./remoteread/... ./cpuexec ./cpuexec/operator ./cpuexec/column ./cpuexec/aggregate ./cpuexec/vector ./api/active ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
+RACE    := ./resample ./selection ./cache/... ./remoteread/... ./cpuexec ./cpuexec/operator ./cpuexec/column ./cpuexec/aggregate ./cpuexec/vector ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
 # Long tests of theirs that one goroutine runs, and the cache's histories: make soak is their
 # like under the race detector.
 ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments)$$

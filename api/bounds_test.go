@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // A form as large as may be does not take many times its memory, and is not evaluated in part.
@@ -106,7 +106,7 @@ func TestOrigins(t *testing.T) {
 	origin := regexp.MustCompile("^(?s:http://page)$")
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		respond.Data(w, []string{})
+		promapi.Data(w, []string{})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL)
@@ -140,7 +140,7 @@ func TestOrigins(t *testing.T) {
 // What upstreams list is not read beyond a limit.
 func TestListsAreBounded(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		respond.Data(w, []string{strings.Repeat("a", 2000)})
+		promapi.Data(w, []string{strings.Repeat("a", 2000)})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL)

@@ -7,8 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cache"
 )
 
@@ -25,16 +24,16 @@ type Dropper interface {
 // query; what is not given has no bound. all=true stands for everything.
 func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 	if a.o.Dropper == nil {
-		respond.Error(w, http.StatusServiceUnavailable, respond.Unavailable, adminDisabled)
+		promapi.Error(w, http.StatusServiceUnavailable, promapi.Unavailable, adminDisabled)
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		params.FormError(w, err)
+		promapi.FormError(w, err)
 		return
 	}
 	selectors, err := a.o.Parser.ParseMetricSelectors(r.Form["match[]"])
 	if err != nil {
-		respond.Invalid(w, "match[]", err)
+		promapi.Invalid(w, "match[]", err)
 		return
 	}
 	mint, maxt := int64(math.MinInt64), int64(math.MaxInt64)
@@ -45,27 +44,27 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		given = true
-		t, err := params.Time(s)
+		t, err := promapi.Time(s)
 		if err != nil {
-			respond.Invalid(w, parameter, err)
+			promapi.Invalid(w, parameter, err)
 			return
 		}
 		*to = t.UnixMilli()
 	}
 	switch {
 	case mint > maxt:
-		respond.Invalid(w, "end", errors.New("end timestamp must not be before start time"))
+		promapi.Invalid(w, "end", errors.New("end timestamp must not be before start time"))
 		return
 	case !given && r.FormValue("all") != "true":
-		respond.Error(w, http.StatusBadRequest, respond.BadData, "say what to drop: match[], start and end bound it, all=true drops everything")
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, "say what to drop: match[], start and end bound it, all=true drops everything")
 		return
 	}
 	dropped, err := a.o.Dropper.Drop(mint, maxt, selectors...)
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, respond.Internal, err.Error())
+		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
 		return
 	}
 	a.logger.Info("Dropped cached tiles on request", "match", r.Form["match[]"], "start", r.FormValue("start"), "end", r.FormValue("end"),
 		"selectors", dropped.Selectors, "tiles", dropped.Tiles)
-	respond.Data(w, dropped)
+	promapi.Data(w, dropped)
 }

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
-	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/api/resampled"
-	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -59,28 +60,28 @@ func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err er
 			return asked, err
 		}
 	}
-	if err := params.ReadForm(r, a.o.MaxBodyBytes); err != nil {
+	if err := promapi.ReadForm(r, a.o.MaxBodyBytes); err != nil {
 		return asked, err
 	}
-	// params.Bounded has read forms in one part; the others come as JSON or in several parts.
+	// promapi.Bounded has read forms in one part; the others come as JSON or in several parts.
 	if r.MultipartForm != nil || r.Method == http.MethodPost && len(r.PostForm) == 0 {
-		if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
-			return asked, params.Invalid(name, err)
+		if name, err := promapi.CheckForm(a.o.Limits, r.Form); err != nil {
+			return asked, promapi.WrongParameter(name, err)
 		}
 	}
-	if name, err := params.Long(r.Form); err != nil {
-		return asked, params.Invalid(name, err)
+	if name, err := promapi.Long(r.Form); err != nil {
+		return asked, promapi.WrongParameter(name, err)
 	}
 	if asked.Mode, err = engine.ParseMode(r.FormValue("executor")); err != nil {
-		return asked, params.Invalid("executor", err)
+		return asked, promapi.WrongParameter("executor", err)
 	}
 	if s := r.FormValue("strict"); s != "" {
 		if asked.Strict, err = strconv.ParseBool(s); err != nil {
-			return asked, params.Invalid("strict", fmt.Errorf("cannot parse %.100q: use true or false", s))
+			return asked, promapi.WrongParameter("strict", fmt.Errorf("cannot parse %.100q: use true or false", s))
 		}
 	}
 	if err := asked.Exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
-		return asked, params.Invalid("exact", err)
+		return asked, promapi.WrongParameter("exact", err)
 	}
 	asked.Statistics, asked.Plan = r.FormValue("stats") != "", a.o.SlowQueries > 0
 	return asked, nil
@@ -89,16 +90,16 @@ func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err er
 // wrongForm answers a request whose form cannot be read, or says nothing that can be evaluated.
 func (a *API) wrongForm(w http.ResponseWriter, err error) {
 	var wrong *resample.Error
-	var of *params.Error
+	var of *promapi.ParameterError
 	switch {
 	case errors.As(err, &wrong):
 		a.resampled.Failed(w, err)
 	case errors.As(err, &of) && errors.As(err, new(*planner.LimitError)):
-		params.BeyondLimits(w, of.Parameter, of.Err)
+		promapi.BeyondLimits(w, of.Parameter, of.Err)
 	case errors.As(err, &of):
-		respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 	default:
-		params.FormError(w, err)
+		promapi.FormError(w, err)
 	}
 }
 
@@ -106,7 +107,7 @@ func (a *API) wrongForm(w http.ResponseWriter, err error) {
 func (t *turn) Storage() storage.Queryable { return selection.For(t.api.o.Queryable, t.Reads()) }
 
 // of is the turn's request for a query.
-func (t *turn) of(p params.Evaluation, perStep bool) engine.Request {
+func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	r := t.request
 	r.Storage, r.Progress, r.Options = t.Storage(), t.Reads().Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
 	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
@@ -122,7 +123,7 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Res
 	}
 	began := time.Now()
 	r := exec(ctx)
-	r.Err = respond.Plain(t.tooLarge(r.Err))
+	r.Err = promapi.Plain(t.tooLarge(r.Err))
 	a.logQuery(ctx, t, q, time.Since(began), r.Err)
 	if a.o.Answered != nil && r.Err == nil {
 		a.o.Answered(t.client, q)
@@ -153,4 +154,36 @@ func (t *turn) alone() bool {
 	parts := o.Memory.Parts()
 	least := max(o.Memory.Limit()/16, 1) // encoded and without tables it is a fraction of what it takes
 	return o.Read.Queue.Running() == 0 && t.Mostly(least, parts[string(memory.Answers)]+parts[string(memory.Requests)])
+}
+
+// logQuery logs a query that was evaluated, if all are logged or it was slow. Its number is that of
+// /api/v1/status/queries.
+func (a *API) logQuery(ctx context.Context, t *turn, q promql.Query, took time.Duration, err error) {
+	slow := a.o.SlowQueries > 0 && took >= a.o.SlowQueries
+	if !slow && !a.o.LogQueries {
+		return
+	}
+	fields := []any{"id", t.ID, "door", t.Door, "query", t.Query}
+	if s, ok := q.Statement().(*parser.EvalStmt); ok {
+		fields = append(fields, "start", s.Start.UTC(), "end", s.End.UTC(), "step", s.Interval)
+	}
+	ours, _ := q.(engine.Query)
+	if ours != nil {
+		fields = append(fields, "executor", ours.Executors())
+	}
+	fields = append(fields, "took", took, "samples", q.Stats().Samples.TotalSamples)
+	if trace := tracing.ID(ctx); trace != "" {
+		fields = append(fields, "trace", trace)
+	}
+	if err != nil {
+		fields = append(fields, "err", err)
+	}
+	switch {
+	case !slow:
+		a.logger.Info("query", fields...)
+	case ours == nil:
+		a.logger.Warn("slow query", fields...)
+	default:
+		a.logger.Warn("slow query", append(fields, "plan", ours.Plan())...)
+	}
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -31,9 +29,9 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		}
 		return
 	}
-	p, err := params.Parse(r, time.Now())
+	p, err := promapi.Parse(r, time.Now())
 	if err != nil {
-		respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 		return
 	}
 	analyze, ok := analyzed(w, r)
@@ -48,26 +46,20 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 	case "text":
 		text = true
 	default:
-		respond.Invalid(w, "format", errors.New("use json or text"))
+		promapi.Invalid(w, "format", errors.New("use json or text"))
 		return
 	}
 
-	ctx := r.Context()
-	if p.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
-		defer cancel()
-	}
-	e, err := a.o.Engine.Explain(ctx, t.of(p, false), analyze)
+	e, err := a.o.Engine.Explain(r.Context(), t.of(p, false), analyze)
 	t.Turn.Evaluated(nil)
-	if err = respond.Plain(err); err != nil {
+	if err = promapi.Plain(err); err != nil {
 		a.guard.NotePanic(err)
-		code, typ := respond.Classify(err)
-		if typ == respond.BadData || (typ == respond.Execution && !analyze) {
-			respond.Invalid(w, "query", err)
+		code, typ := promapi.Classify(err)
+		if typ == promapi.BadData || (typ == promapi.Execution && !analyze) {
+			promapi.Invalid(w, "query", err)
 			return
 		}
-		respond.Error(w, code, typ, err.Error())
+		promapi.Error(w, code, typ, err.Error())
 		return
 	}
 	if e.Cache = cacheWork(&t.Stats); e.Cache != nil {
@@ -82,7 +74,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		_, _ = io.WriteString(w, e.Tree())
 		return
 	}
-	respond.Data(w, e)
+	promapi.Data(w, e)
 }
 
 // analyzed reads the parameter analyze. If that is wrong, it answers so.
@@ -93,7 +85,7 @@ func analyzed(w http.ResponseWriter, r *http.Request) (analyze, ok bool) {
 	}
 	analyze, err := strconv.ParseBool(text)
 	if err != nil {
-		respond.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", text))
+		promapi.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", text))
 	}
 	return analyze, err == nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/guard"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // fuzzedDoors are those that read a form.
@@ -77,7 +77,7 @@ func FuzzForm(f *testing.F) {
 		var got answer
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got), "%d: %s", w.Code, w.Body)
 		require.Equal(t, "error", got.Status)
-		require.NotEqual(t, respond.Internal, got.ErrorType, got.Error)
+		require.NotEqual(t, promapi.Internal, got.ErrorType, got.Error)
 		require.NotEmpty(t, got.Error)
 		require.LessOrEqual(t, len(got.Error), 2*(len(query)+len(form))+8<<10)
 	})

@@ -15,8 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // statusConfig answers with the configuration, and the external labels that remote read adds to
@@ -35,7 +34,7 @@ func (a *API) selfMetrics(r *http.Request) (any, annotations.Annotations, error)
 	if pattern := r.FormValue("metric_name_pattern"); pattern != "" {
 		var err error
 		if names, err = regexp.Compile("^(?:" + pattern + ")$"); err != nil {
-			return nil, nil, &params.Error{Err: fmt.Errorf("invalid metric_name_pattern: %w", err)}
+			return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("invalid metric_name_pattern: %w", err)}
 		}
 	}
 	families, err := a.o.Gatherer.Gather()
@@ -118,7 +117,7 @@ func newVersions() versions {
 // inside; promwarp's own is beside it. There must be no "features": Grafana
 // takes a server with one for Mimir.
 func buildInfo(w http.ResponseWriter, _ *http.Request) {
-	respond.Data(w, struct {
+	promapi.Data(w, struct {
 		versions
 		Application        string `json:"application"`
 		ApplicationVersion string `json:"applicationVersion"`
@@ -136,7 +135,7 @@ func (a *API) version(w http.ResponseWriter, _ *http.Request) {
 const PrometheusVersion = "3.15.0"
 
 // notifications answers that there are none.
-func (a *API) notifications(w http.ResponseWriter, _ *http.Request) { respond.Data(w, []string{}) }
+func (a *API) notifications(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) }
 
 // liveNotifications tells a browser that there is nothing to wait for, as Prometheus does.
 func (a *API) liveNotifications(w http.ResponseWriter, _ *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/federate"
 	"github.com/promwarp/promwarp/api/forward"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // listings opens the doors that remote read cannot answer, and those that only a running Prometheus
@@ -16,7 +16,7 @@ import (
 func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 	local := a.local()
 	list := func(path string) http.Handler { return a.says(local[path]) }
-	only := respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
+	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	switch len(a.o.Remotes) {
 	case 0:
 	case 1:
@@ -25,7 +25,7 @@ func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 	default:
 		all := a.compressed(f.Lists())
 		list = func(string) http.Handler { return all }
-		only = respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
+		only = promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
 	for path, methods := range listed {
 		a.door(m, prefix+path, methods, a.gate.List(list(path), a.respondNotAdmitted))
@@ -40,14 +40,14 @@ func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 // has no such door, or there are several servers or a data directory, the answer is
 // made here from the samples, as Prometheus makes it.
 func (a *API) federation(f *forward.Forwarder) http.Handler {
-	d := federate.New(federate.Options{
+	d := &federate.Door{
 		Queryable:      a.wholly(),
 		Parser:         a.o.Parser,
 		LookbackDelta:  a.o.LookbackDelta,
 		ExternalLabels: a.o.ExternalLabels,
 		Logger:         a.logger,
 		NotePanic:      a.guard.NotePanic,
-	})
+	}
 	here := a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.gate.Query(w, r, "", func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
 			d.Failed(w, r, err)

@@ -20,12 +20,11 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/encode"
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // said answers a request as Prometheus does: with data, nothing at all if that is nil, or an error, which is
-// a *params.Error if the request is wrong.
+// a *promapi.ParameterError if the request is wrong.
 type said func(r *http.Request) (data any, warnings annotations.Annotations, err error)
 
 // says has f answer.
@@ -34,15 +33,15 @@ func (a *API) says(f said) http.Handler {
 		a.open(w, r, func(w http.ResponseWriter) {
 			data, warnings, err := f(r)
 			switch {
-			case errors.As(err, new(*params.Error)):
-				respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+			case errors.As(err, new(*promapi.ParameterError)):
+				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 			case err != nil:
 				a.failed(w, err)
 			case data == nil:
 				w.WriteHeader(http.StatusNoContent)
 			default:
 				warned, infos := warnings.AsStrings(r.FormValue("query"), mostAnnotations, mostAnnotations)
-				respond.Warned(w, data, warned, infos)
+				promapi.Warned(w, data, warned, infos)
 			}
 		})
 	})
@@ -87,15 +86,15 @@ type listing struct {
 
 // newListing reads the parameters of a request for names or series.
 func (a *API) newListing(r *http.Request) (*listing, error) {
-	limit, err := params.Limit(r.FormValue("limit"))
+	limit, err := promapi.Limit(r.FormValue("limit"))
 	if err != nil {
 		return nil, err
 	}
-	start, err := params.TimeOr(r, "start", params.MinTime)
+	start, err := promapi.TimeOr(r, "start", promapi.MinTime)
 	if err != nil {
 		return nil, err
 	}
-	end, err := params.TimeOr(r, "end", params.MaxTime)
+	end, err := promapi.TimeOr(r, "end", promapi.MaxTime)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func (a *API) newListing(r *http.Request) (*listing, error) {
 		l.hints.Limit++ // shows that there are more
 	}
 	if l.matchers, err = a.selectors(r); err != nil {
-		return nil, &params.Error{Err: err}
+		return nil, &promapi.ParameterError{Err: err}
 	}
 	l.querier, err = a.o.Queryable.Querier(l.hints.Start, l.hints.End)
 	return l, err
@@ -123,13 +122,8 @@ func (a *API) selectors(r *http.Request) ([][]*labels.Matcher, error) {
 
 // labelNames lists the names of labels.
 func (a *API) labelNames(r *http.Request) (any, annotations.Annotations, error) {
-	l, err := a.newListing(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer l.querier.Close()
-	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-		return l.querier.LabelNames(r.Context(), hints, matchers...)
+	return a.names(r, func(q storage.Querier, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return q.LabelNames(r.Context(), hints, matchers...)
 	})
 }
 
@@ -140,26 +134,26 @@ func (a *API) labelValues(r *http.Request) (any, annotations.Annotations, error)
 		name = model.UnescapeName(name, model.ValueEncodingEscaping)
 	}
 	if err != nil || !model.UTF8Validation.IsValidLabelName(name) {
-		return nil, nil, &params.Error{Err: fmt.Errorf("invalid label name: %q", name)}
+		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("invalid label name: %q", name)}
 	}
+	return a.names(r, func(q storage.Querier, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return q.LabelValues(r.Context(), name, hints, matchers...)
+	})
+}
+
+// names are those that ask lists for any of the request's selectors, in order.
+func (a *API) names(r *http.Request, ask func(storage.Querier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
 	l, err := a.newListing(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer l.querier.Close()
-	return l.names(func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-		return l.querier.LabelValues(r.Context(), name, hints, matchers...)
-	})
-}
-
-// names are those that ask lists for any of the selectors, in order.
-func (l *listing) names(ask func(*storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
 	if len(l.matchers) == 0 {
 		l.matchers = [][]*labels.Matcher{nil}
 	}
 	all, warnings := map[string]bool{}, annotations.New()
 	for _, matchers := range l.matchers {
-		names, w, err := ask(&storage.LabelHints{Limit: l.hints.Limit}, matchers...)
+		names, w, err := ask(l.querier, &storage.LabelHints{Limit: l.hints.Limit}, matchers...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -178,14 +172,14 @@ func (l *listing) names(ask func(*storage.LabelHints, ...*labels.Matcher) ([]str
 // series lists the labels of series.
 func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 	if err := r.ParseForm(); err != nil {
-		return nil, nil, &params.Error{Err: fmt.Errorf("error parsing form values: %w", err)}
+		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("error parsing form values: %w", err)}
 	}
 	if len(r.Form["match[]"]) == 0 {
-		return nil, nil, &params.Error{Err: errors.New("no match[] parameter provided")}
+		return nil, nil, &promapi.ParameterError{Err: errors.New("no match[] parameter provided")}
 	}
 	l, err := a.newListing(r)
 	if err != nil {
-		var wrong *params.Error
+		var wrong *promapi.ParameterError
 		if errors.As(err, &wrong) && wrong.Parameter == "" {
 			wrong.Parameter = "match[]"
 		}
@@ -220,20 +214,20 @@ func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 
 // exemplars lists none, for queries that have selectors.
 func (a *API) exemplars(r *http.Request) (any, annotations.Annotations, error) {
-	start, err := params.TimeOr(r, "start", params.MinTime)
+	start, err := promapi.TimeOr(r, "start", promapi.MinTime)
 	if err != nil {
 		return nil, nil, err
 	}
-	end, err := params.TimeOr(r, "end", params.MaxTime)
+	end, err := promapi.TimeOr(r, "end", promapi.MaxTime)
 	if err != nil {
 		return nil, nil, err
 	}
 	if end.Before(start) {
-		return nil, nil, &params.Error{Err: errors.New("end timestamp must not be before start timestamp")}
+		return nil, nil, &promapi.ParameterError{Err: errors.New("end timestamp must not be before start timestamp")}
 	}
 	expr, err := a.o.Parser.ParseExpr(r.FormValue("query"))
 	if err != nil {
-		return nil, nil, &params.Error{Err: err}
+		return nil, nil, &promapi.ParameterError{Err: err}
 	}
 	if len(parser.ExtractSelectors(expr)) == 0 {
 		return nil, nil, nil
@@ -246,7 +240,7 @@ func numbers(r *http.Request, names ...string) error {
 	for _, name := range names {
 		if s := r.FormValue(name); s != "" {
 			if _, err := strconv.Atoi(s); err != nil {
-				return &params.Error{Err: errors.New(name + " must be a number")}
+				return &promapi.ParameterError{Err: errors.New(name + " must be a number")}
 			}
 		}
 	}
@@ -263,7 +257,7 @@ func (a *API) targetMetadata(r *http.Request) (any, annotations.Annotations, err
 	err := numbers(r, "limit")
 	if match := r.FormValue("match_target"); err == nil && match != "" {
 		if _, err = a.o.Parser.ParseMetricSelector(match); err != nil {
-			err = params.Invalid("match_target", err)
+			err = promapi.WrongParameter("match_target", err)
 		}
 	}
 	return []string{}, nil, err
@@ -286,37 +280,37 @@ func targets(r *http.Request) (any, annotations.Annotations, error) {
 // rules lists none.
 func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
 	if err := r.ParseForm(); err != nil {
-		return nil, nil, &params.Error{Err: fmt.Errorf("error parsing form values: %w", err)}
+		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("error parsing form values: %w", err)}
 	}
 	if _, err := a.selectors(r); err != nil {
-		return nil, nil, &params.Error{Err: err}
+		return nil, nil, &promapi.ParameterError{Err: err}
 	}
 	q := r.URL.Query()
 	switch kind := strings.ToLower(q.Get("type")); kind {
 	case "", "alert", "record":
 	default:
-		return nil, nil, params.Invalid("type", fmt.Errorf("not supported value %q", kind))
+		return nil, nil, promapi.WrongParameter("type", fmt.Errorf("not supported value %q", kind))
 	}
 	if s := strings.ToLower(q.Get("exclude_alerts")); s != "" {
 		if _, err := strconv.ParseBool(s); err != nil {
-			return nil, nil, params.Invalid("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
+			return nil, nil, promapi.WrongParameter("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
 		}
 	}
 	token, limit := q.Get("group_next_token"), q.Get("group_limit")
 	if limit != "" {
 		n, err := strconv.ParseInt(limit, 10, 32)
 		if err != nil {
-			return nil, nil, params.Invalid("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
+			return nil, nil, promapi.WrongParameter("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
 		}
 		if n <= 0 {
-			return nil, nil, params.Invalid("group_limit", errors.New("group_limit needs to be greater than 0"))
+			return nil, nil, promapi.WrongParameter("group_limit", errors.New("group_limit needs to be greater than 0"))
 		}
 	}
 	switch {
 	case token != "" && limit == "":
-		return nil, nil, params.Invalid("group_next_token", errors.New("group_limit needs to be present in order to paginate over the groups"))
+		return nil, nil, promapi.WrongParameter("group_next_token", errors.New("group_limit needs to be present in order to paginate over the groups"))
 	case token != "":
-		return nil, nil, params.Invalid("group_next_token", fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
+		return nil, nil, promapi.WrongParameter("group_next_token", fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
 	}
 	return map[string][]string{"groups": {}}, nil, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/version"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // openAPIPath is where promwarp's own endpoints are described as an OpenAPI document. The upstream
@@ -35,7 +35,7 @@ func openAPIDocument() ([]byte, error) {
 func openAPI(w http.ResponseWriter, _ *http.Request) {
 	b, err := openAPIDocument()
 	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, respond.Internal, err.Error())
+		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

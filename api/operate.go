@@ -5,12 +5,12 @@ import (
 	"net/http"
 
 	"github.com/promwarp/promwarp/api/page"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // healthy answers as long as the program runs.
 func (a *API) healthy(w http.ResponseWriter, _ *http.Request) {
-	respond.Text(w, http.StatusOK, "promwarp is healthy.\n")
+	promapi.Text(w, http.StatusOK, "promwarp is healthy.\n")
 }
 
 // ready says whether requests should be sent here.
@@ -23,7 +23,7 @@ func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 	for _, line := range append(notes, a.o.Known()...) {
 		text += line + "\n"
 	}
-	respond.Text(w, code, text)
+	promapi.Text(w, code, text)
 }
 
 // reload reads the configuration again.
@@ -33,19 +33,19 @@ func (a *API) reload(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	if a.o.Reload == nil {
-		respond.Text(w, http.StatusNotFound, "there is no configuration to reload\n")
+		promapi.Text(w, http.StatusNotFound, "there is no configuration to reload\n")
 		return
 	}
 	if err := a.o.Reload(); err != nil {
-		respond.Text(w, http.StatusInternalServerError, fmt.Sprintf("failed to reload the configuration: %v\n", err))
+		promapi.Text(w, http.StatusInternalServerError, fmt.Sprintf("failed to reload the configuration: %v\n", err))
 		return
 	}
-	respond.Text(w, http.StatusOK, "")
+	promapi.Text(w, http.StatusOK, "")
 }
 
 // quit refuses to end the program, in the words of a Prometheus whose lifecycle API is off.
 func (a *API) quit(w http.ResponseWriter, _ *http.Request) {
-	respond.Text(w, http.StatusForbidden, "Lifecycle API is not enabled.")
+	promapi.Text(w, http.StatusForbidden, "Lifecycle API is not enabled.")
 }
 
 // postOrPut has h answer POST and PUT, and says to those who use GET that it takes
@@ -54,7 +54,7 @@ func postOrPut(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Allow", "OPTIONS, POST, PUT")
-			respond.Text(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
+			promapi.Text(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -68,7 +68,7 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 		page.Index(w, r, a.o.Examples)
 		return
 	}
-	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
+	promapi.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
 
 /                     in a browser: promwarp's page
 /api/v1/query         Prometheus's HTTP API: point a Grafana Prometheus data

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // usualPath lets requests find their door however their path is written: it returns the request with
@@ -74,7 +74,7 @@ func (a *API) elsewhere(doors *mux.Router) http.Handler {
 			http.Redirect(w, r, u.String(), code)
 			return
 		}
-		respond.Error(w, http.StatusNotFound, respond.NotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
+		promapi.Error(w, http.StatusNotFound, promapi.NotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
 	})
 }
 

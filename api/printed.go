@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/planner"
 )
 
@@ -43,11 +43,11 @@ func (a *API) parsed(r *http.Request) (parser.Expr, error) {
 	limits.Depth = printedDepth
 	var beyond *planner.LimitError
 	if errors.As(limits.Check(query), &beyond) && a.o.Limits.Check(query) == nil {
-		return nil, params.Invalid("query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
+		return nil, promapi.WrongParameter("query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
 	}
 	expr, err := a.o.Parser.ParseExpr(query)
 	if err != nil {
-		return nil, params.Invalid("query", err)
+		return nil, promapi.WrongParameter("query", err)
 	}
 	return expr, nil
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/api/encode"
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -30,9 +29,9 @@ const minStreamed = 1 << 10
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
 		a.open(w, r, func(w http.ResponseWriter) {
-			p, err := params.ParseAs(ranged, r, time.Now())
+			p, err := promapi.ParseAs(ranged, r, time.Now())
 			if err != nil {
-				respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 				return
 			}
 			a.answerQuery(w, r, t, p)
@@ -48,9 +47,9 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
-	var p params.Evaluation
+	var p promapi.Evaluation
 	if err == nil {
-		if p, err = params.Parse(r, time.Now()); err != nil {
+		if p, err = promapi.Parse(r, time.Now()); err != nil {
 			err = wrong(err)
 		}
 	}
@@ -66,8 +65,8 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 			}
 			return
 		}
-		if p.Limit, err = params.Limit(r.FormValue("limit")); err != nil {
-			respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+		if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 			return
 		}
 		a.answerQuery(w, r, t, p)
@@ -76,7 +75,7 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 
 // answerQuery evaluates a PromQL query and answers as Prometheus's API does, byte for byte. A large
 // answer is encoded as it is written.
-func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p params.Evaluation) {
+func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p promapi.Evaluation) {
 	ctx := r.Context()
 	if r.FormValue("timeout") != "" {
 		var cancel context.CancelFunc
@@ -93,7 +92,7 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p par
 		a.failed(w, promql.ErrQueryCanceled("the queue"))
 		return
 	case err != nil:
-		respond.Invalid(w, "query", err)
+		promapi.Invalid(w, "query", err)
 		return
 	}
 	defer q.Close()
@@ -147,24 +146,24 @@ func write(ctx context.Context, w http.ResponseWriter, said encode.Result) {
 
 // failed answers a query whose evaluation has failed, in Prometheus's words where it has some.
 func (a *API) failed(w http.ResponseWriter, err error) {
-	code, typ := respond.Classify(err)
+	code, typ := promapi.Classify(err)
 	text := err.Error()
 	switch typ {
-	case respond.Timeout:
+	case promapi.Timeout:
 		var timeout promql.ErrQueryTimeout
 		if !errors.As(err, &timeout) {
 			text = promql.ErrQueryTimeout("fetching: " + text).Error()
 		}
-	case respond.Internal:
+	case promapi.Internal:
 		a.guard.NotePanic(err)
-	case respond.Unavailable:
+	case promapi.Unavailable:
 		if memory.Exhausted(err) {
-			w.Header().Set("Retry-After", respond.RetryAfter(nil))
+			w.Header().Set("Retry-After", promapi.RetryAfter(nil))
 		}
-	case respond.BadData:
-		code, typ = http.StatusUnprocessableEntity, respond.Execution
+	case promapi.BadData:
+		code, typ = http.StatusUnprocessableEntity, promapi.Execution
 	}
-	respond.Error(w, code, typ, text)
+	promapi.Error(w, code, typ, text)
 }
 
 // cut cuts a result to so many series, 0 for no limit.
@@ -196,7 +195,7 @@ func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
 
 // queryTable evaluates a PromQL query and answers with a table. An error comes before anything is
 // written.
-func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p params.Evaluation, asked table.Asked) error {
+func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p promapi.Evaluation, asked table.Asked) error {
 	limit := 0
 	if text := r.FormValue("limit"); text != "" {
 		var err error
@@ -205,14 +204,9 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p para
 		}
 	}
 	ctx := r.Context()
-	if p.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
-		defer cancel()
-	}
 	q, err := a.o.Engine.NewQuery(ctx, t.of(p, false))
 	if err != nil {
-		if _, typ := respond.Classify(err); typ == respond.BadData || typ == respond.Execution {
+		if _, typ := promapi.Classify(err); typ == promapi.BadData || typ == promapi.Execution {
 			return &resample.Error{Code: resample.CodeInvalidValue, Field: "query", Text: err.Error()}
 		}
 		return err
@@ -238,7 +232,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p para
 // wrong is the error of a parameter as one that has a code.
 func wrong(err error) error {
 	e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
-	var of *params.Error
+	var of *promapi.ParameterError
 	if errors.As(err, &of) {
 		e.Field, e.Text = of.Parameter, of.Err.Error()
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // pages are those of Prometheus's web interface, which promwarp has not: links to
@@ -18,7 +18,7 @@ var pages = []string{
 func (a *API) redirectPage(w http.ResponseWriter, r *http.Request) {
 	base := a.pagesURL()
 	if base == nil {
-		respond.Error(w, http.StatusNotFound, respond.NotFound,
+		promapi.Error(w, http.StatusNotFound, promapi.NotFound,
 			"promwarp has no such page, and it does not know where the upstream's are; set web.upstream-url to the base URL at which browsers reach the upstream, such as http://prometheus:9090")
 		return
 	}

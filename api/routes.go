@@ -14,8 +14,7 @@ import (
 	"github.com/promwarp/promwarp/api/compress"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/page"
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // prefix is where Prometheus's API is mounted.
@@ -60,14 +59,14 @@ var (
 	}
 	// refused are Prometheus's but not promwarp's.
 	refused = map[string]refusal{
-		"/write":                       {post, http.StatusNotFound, respond.NotFound, "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it"},
-		"/otlp/v1/metrics":             {post, http.StatusNotFound, respond.NotFound, "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it"},
+		"/write":                       {post, http.StatusNotFound, promapi.NotFound, "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it"},
+		"/otlp/v1/metrics":             {post, http.StatusNotFound, promapi.NotFound, "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it"},
 		"/admin/tsdb/delete_series":    noAdmin,
 		"/admin/tsdb/clean_tombstones": noAdmin,
 		"/admin/tsdb/snapshot":         noAdmin,
 	}
 	// noAdmin has the status and type of a Prometheus whose admin API is off.
-	noAdmin = refusal{postPut, http.StatusInternalServerError, respond.Unavailable, "promwarp stores nothing to administer; ask the Prometheus behind it"}
+	noAdmin = refusal{postPut, http.StatusInternalServerError, promapi.Unavailable, "promwarp stores nothing to administer; ask the Prometheus behind it"}
 )
 
 // refusal is how a door is refused to all who use a method of Prometheus's.
@@ -79,7 +78,7 @@ type refusal struct {
 
 // routes builds the router of all doors. Those for remote read are given by their paths.
 func (a *API) routes(read map[string]http.Handler) *mux.Router {
-	f := forward.New(forward.Options{
+	f := &forward.Forwarder{
 		Remotes:      a.o.Remotes,
 		Parser:       a.o.Parser,
 		MaxListBytes: a.o.MaxListBytes,
@@ -87,7 +86,7 @@ func (a *API) routes(read map[string]http.Handler) *mux.Router {
 		Timeout:      a.o.Timeout,
 		CORSOrigin:   a.o.CORSOrigin,
 		Logger:       a.logger,
-	})
+	}
 	// Label names in a path may hold an escaped slash, and must arrive at the
 	// upstream as they came.
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
@@ -109,7 +108,7 @@ func (a *API) routes(read map[string]http.Handler) *mux.Router {
 	a.door(m, prefix+"/notifications/live", get, a.cors(http.HandlerFunc(a.liveNotifications)))
 	a.listings(m, f)
 	for path, r := range refused {
-		a.door(m, prefix+path, r.methods, a.compressed(a.cors(respond.Always(r.code, r.typ, r.message))))
+		a.door(m, prefix+path, r.methods, a.compressed(a.cors(promapi.Always(r.code, r.typ, r.message))))
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
@@ -168,7 +167,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
-		case params.Bounded(a.o.Limits, w, r):
+		case promapi.Bounded(a.o.Limits, w, r):
 			h.ServeHTTP(w, r)
 		}
 	})))
@@ -204,6 +203,6 @@ func (a *API) cors(h http.Handler) http.Handler {
 // respondNotAdmitted answers a request that got no slot in Prometheus's form.
 func (a *API) respondNotAdmitted(w http.ResponseWriter, r *http.Request, err error) {
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
-	code, typ := respond.Classify(err)
-	respond.Error(w, code, typ, err.Error())
+	code, typ := promapi.Classify(err)
+	promapi.Error(w, code, typ, err.Error())
 }

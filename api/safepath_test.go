@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // What leads out of the upstream's API, however it is escaped, is not forwarded.
@@ -17,7 +17,7 @@ func TestPathsThatLeave(t *testing.T) {
 	var asked []string
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.EscapedPath())
-		respond.Data(w, []string{})
+		promapi.Data(w, []string{})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL + "/tenant")

@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -20,7 +19,7 @@ func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
 	if text := r.FormValue("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			respond.Invalid(w, "limit", fmt.Errorf("%.100q is no number of selectors", text))
+			promapi.Invalid(w, "limit", fmt.Errorf("%.100q is no number of selectors", text))
 			return
 		}
 		most = n
@@ -29,42 +28,42 @@ func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
 	if a.o.Caches != nil {
 		all = append(all, a.o.Caches(most)...)
 	}
-	respond.Data(w, all)
+	promapi.Data(w, all)
 }
 
 // gpuStatus says what the GPUs are and have, and what the machine was measured to do.
 func (a *API) gpuStatus(w http.ResponseWriter, _ *http.Request) {
 	if a.o.GPUs == nil {
-		respond.Data(w, (*placement.Placer)(nil).Report())
+		promapi.Data(w, (*placement.Placer)(nil).Report())
 		return
 	}
-	respond.Data(w, a.o.GPUs())
+	promapi.Data(w, a.o.GPUs())
 }
 
 // queryStatus lists the queries under way.
 func (a *API) queryStatus(w http.ResponseWriter, _ *http.Request) {
-	respond.Data(w, a.gate.Requests())
+	promapi.Data(w, a.gate.Requests())
 }
 
 // cancel cancels the query that the parameter id names.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 	if !a.o.Cancel {
-		respond.Error(w, http.StatusServiceUnavailable, respond.Unavailable, adminDisabled)
+		promapi.Error(w, http.StatusServiceUnavailable, promapi.Unavailable, adminDisabled)
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		params.FormError(w, err)
+		promapi.FormError(w, err)
 		return
 	}
 	id, err := strconv.ParseUint(r.FormValue("id"), 10, 64)
 	if err != nil {
-		respond.Invalid(w, "id", fmt.Errorf("%.100q is no number of a query; /api/v1/status/queries lists them", r.FormValue("id")))
+		promapi.Invalid(w, "id", fmt.Errorf("%.100q is no number of a query; /api/v1/status/queries lists them", r.FormValue("id")))
 		return
 	}
 	if !a.gate.Cancel(id) {
-		respond.Error(w, http.StatusNotFound, respond.NotFound, fmt.Sprintf("there is no query %d under way", id))
+		promapi.Error(w, http.StatusNotFound, promapi.NotFound, fmt.Sprintf("there is no query %d under way", id))
 		return
 	}
 	a.logger.Info("Cancelled a query on request", "id", id)
-	respond.Data(w, id)
+	promapi.Data(w, id)
 }

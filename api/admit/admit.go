@@ -17,8 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -110,7 +109,7 @@ func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, door s
 	t.slot, err = q.queue.Enter(ctx, g.Client(r))
 	tracing.End(span, err)
 	if err != nil {
-		w.Header().Set("Retry-After", respond.RetryAfter(err))
+		w.Header().Set("Retry-After", promapi.RetryAfter(err))
 		return q.refusal(err)
 	}
 	defer t.slot.Leave()
@@ -122,7 +121,7 @@ func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, door s
 // timeout is how long a request's query may take, the queue included. A form that was not
 // read has no timeout.
 func (g *Gate) timeout(r *http.Request) time.Duration {
-	if d, err := params.Duration(r.Form.Get("timeout")); err == nil && d > 0 {
+	if d, err := promapi.Duration(r.Form.Get("timeout")); err == nil && d > 0 {
 		return min(d, g.Timeout)
 	}
 	return g.Timeout

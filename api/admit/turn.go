@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/selection"
@@ -66,7 +66,7 @@ func (t *Turn) identify(large *memory.TooLarge, r *http.Request) {
 		t.large, t.key = large, maphash.String(large.Seed, r.Form.Encode())
 		return
 	}
-	e, err := params.Parse(r, time.Now())
+	e, err := promapi.Parse(r, time.Now())
 	if err != nil {
 		return
 	}

@@ -42,20 +42,11 @@ type Result struct {
 // Answer may be encoded any number of times.
 type Answer struct {
 	head, tail []byte
-	rows       rows
+	rows       matrix
 	cuts       []cursor
 	weight     int
 	histograms bool
 	cores      int // that encode pieces
-}
-
-// rows are the series of a matrix or the samples of a vector.
-type rows interface {
-	// next returns the end of a piece of about the given weight that starts
-	// at from, and the piece's weight: about how many points' work it is.
-	next(from cursor, weight int) (cursor, int)
-	// append encodes the rows between two cursors.
-	append(b []byte, from, to cursor) []byte
 }
 
 // cursor is a place in rows: before a point of a row. The place after a row's
@@ -82,7 +73,7 @@ func New(r Result) (*Answer, error) {
 }
 
 func newAnswer(r Result, piece int) (*Answer, error) {
-	a := &Answer{cores: runtime.GOMAXPROCS(0), rows: vector(nil)}
+	a := &Answer{cores: runtime.GOMAXPROCS(0)}
 	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
 	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
 	var err error
@@ -95,13 +86,13 @@ func newAnswer(r Result, piece int) (*Answer, error) {
 	}
 	switch v := r.Value.(type) {
 	case *plan.Matrix:
-		a.rows = matrix{newSteps(v), len(v.Rows)}
+		a.rows = matrix{table: newSteps(v), size: len(v.Rows)}
 	case promql.Matrix:
-		m := matrix{points(v), len(v)}
-		a.rows, a.histograms = m, m.hasHistograms()
+		a.rows = matrix{table: points(v), size: len(v)}
 	case promql.Vector:
-		a.rows, a.histograms = vector(v), vector(v).hasHistograms()
+		a.rows = matrix{table: samples(v), size: len(v), single: true}
 	}
+	a.histograms = a.rows.hasHistograms()
 	switch r.Value.Type() {
 	case parser.ValueTypeMatrix, parser.ValueTypeVector:
 		a.head, a.tail = append(a.head, '['), append(a.tail, ']')

@@ -2,7 +2,6 @@ package encode
 
 import (
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -102,11 +101,35 @@ func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
 	return b
 }
 
-// matrix encodes the series of a matrix. The points of a row are its floats,
+// samples are the series of a vector, which have one point each.
+type samples promql.Vector
+
+func (s samples) labels(i int) labels.Labels { return s[i].Metric }
+
+func (s samples) floats(i int) int {
+	if s[i].H != nil {
+		return 0
+	}
+	return 1
+}
+
+func (s samples) histograms(i int) []promql.HPoint {
+	if s[i].H == nil {
+		return nil
+	}
+	return []promql.HPoint{{T: s[i].T, H: s[i].H}}
+}
+
+func (s samples) appendFloats(b []byte, i, _, _ int) []byte {
+	return append(AppendFloat(appendTime(b, 0, s[i].T), s[i].F), `"]`...)
+}
+
+// matrix encodes the series of a matrix or a vector. The points of a row are its floats,
 // then its histograms.
 type matrix struct {
 	table
-	size int // series
+	size   int  // series
+	single bool // each has one point, which is no list
 }
 
 func (m matrix) hasHistograms() bool {
@@ -118,6 +141,8 @@ func (m matrix) hasHistograms() bool {
 	return false
 }
 
+// next returns the end of a piece of about the given weight that starts at c, and the piece's weight:
+// about how many points' work it is.
 func (m matrix) next(c cursor, weight int) (cursor, int) {
 	w := 0
 	for c.row < m.size && w < weight {
@@ -142,6 +167,7 @@ func (m matrix) next(c cursor, weight int) (cursor, int) {
 	return c, w
 }
 
+// append encodes the rows between two cursors.
 func (m matrix) append(b []byte, from, to cursor) []byte {
 	for c := from; c != to; c = (cursor{row: c.row + 1}) {
 		if c.row < to.row {
@@ -165,66 +191,32 @@ func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
 		b = append(b, `{"metric":`...)
 		b = AppendLabels(b, m.labels(c.row))
 	}
+	values, histograms, closing := `,"values":[`, `,"histograms":[`, "]"
+	if m.single {
+		values, histograms, closing = `,"value":`, `,"histogram":`, ""
+	}
 	if k < nf {
 		if k == 0 {
-			b = append(b, `,"values":[`...)
+			b = append(b, values...)
 		}
 		if to := min(end, nf); to > k {
 			b = m.appendFloats(b, c.row, k, to)
 			k = to
 		}
 		if k == nf {
-			b = append(b, ']')
+			b = append(b, closing...)
 		}
 	}
 	if h := k - nf; k < end {
 		if h == 0 {
-			b = append(b, `,"histograms":[`...)
+			b = append(b, histograms...)
 		} else {
 			b = append(b, ',')
 		}
 		b = appendHistograms(b, hs[h:end-nf])
 		if end-nf == len(hs) {
-			b = append(b, ']')
+			b = append(b, closing...)
 		}
-	}
-	return b
-}
-
-// vector encodes the samples of a vector. A row has no points to stop at.
-type vector promql.Vector
-
-func (v vector) hasHistograms() bool {
-	return slices.ContainsFunc(v, func(s promql.Sample) bool { return s.H != nil })
-}
-
-func (v vector) next(c cursor, weight int) (cursor, int) {
-	w := 0
-	for ; c.row < len(v) && w < weight; c.row++ {
-		w += seriesWeight
-		if v[c.row].H != nil {
-			w += histogramWeight
-		}
-	}
-	return c, w
-}
-
-func (v vector) append(b []byte, from, to cursor) []byte {
-	for i := from.row; i < to.row; i++ {
-		s := &v[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"metric":`...)
-		b = AppendLabels(b, s.Metric)
-		if s.H != nil {
-			b = append(b, `,"histogram":`...)
-			b = appendHistograms(b, []promql.HPoint{{T: s.T, H: s.H}})
-			b = append(b, '}')
-			continue
-		}
-		b = appendTime(append(b, `,"value":`...), 0, s.T)
-		b = append(AppendFloat(b, s.F), `"]}`...)
 	}
 	return b
 }

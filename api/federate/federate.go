@@ -22,11 +22,11 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/api/admit"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
-// Options are what a Door is made from.
-type Options struct {
+// Door answers /federate.
+type Door struct {
 	Queryable storage.Queryable
 	Parser    parser.Parser
 	// LookbackDelta is how old samples may be.
@@ -37,12 +37,6 @@ type Options struct {
 	// NotePanic is told of errors, among which there may be panics.
 	NotePanic func(error)
 }
-
-// Door answers /federate.
-type Door struct{ o Options }
-
-// New returns the door.
-func New(o Options) *Door { return &Door{o} }
 
 // exposed is the newest sample of a series.
 type exposed struct {
@@ -58,7 +52,7 @@ func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn *admit.Turn) 
 		http.Error(w, fmt.Sprintf("error parsing form values: %v", err), http.StatusBadRequest)
 		return
 	}
-	selectors, err := d.o.Parser.ParseMetricSelectors(r.Form["match[]"])
+	selectors, err := d.Parser.ParseMetricSelectors(r.Form["match[]"])
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -73,16 +67,16 @@ func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn *admit.Turn) 
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
 	w.Header().Set("Content-Type", string(format))
 	if err := d.expose(expfmt.NewEncoder(w, format), samples, format.FormatType() != expfmt.TypeTextPlain); err != nil {
-		d.o.Logger.Warn("federation broke off", "err", err)
+		d.Logger.Warn("federation broke off", "err", err)
 	}
 }
 
 // Failed answers in the form of Prometheus's /federate.
 func (d *Door) Failed(w http.ResponseWriter, _ *http.Request, err error) {
-	d.o.Logger.Warn("federation failed", "err", err)
-	d.o.NotePanic(err)
+	d.Logger.Warn("federation failed", "err", err)
+	d.NotePanic(err)
 	code := http.StatusInternalServerError
-	if c, typ := respond.Classify(err); typ == respond.Unavailable || typ == respond.Timeout || typ == respond.Canceled {
+	if c, typ := promapi.Classify(err); typ == promapi.Unavailable || typ == promapi.Timeout || typ == promapi.Canceled {
 		code = c
 	}
 	http.Error(w, err.Error(), code)
@@ -92,8 +86,8 @@ func (d *Door) Failed(w http.ResponseWriter, _ *http.Request, err error) {
 // series that one of the selectors matches, in order of their names.
 func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Time) ([]exposed, error) {
 	maxt := timestamp.FromTime(now)
-	mint := timestamp.FromTime(now.Add(-d.o.LookbackDelta))
-	q, err := d.o.Queryable.Querier(mint, maxt)
+	mint := timestamp.FromTime(now.Add(-d.LookbackDelta))
+	q, err := d.Queryable.Querier(mint, maxt)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +102,7 @@ func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.T
 	var samples []exposed
 	set := storage.NewMergeSeriesSet(sets, 0, storage.ChainedSeriesMerge)
 	var it chunkenc.Iterator
-	last := storage.NewMemoizedEmptyIterator(d.o.LookbackDelta.Milliseconds())
+	last := storage.NewMemoizedEmptyIterator(d.LookbackDelta.Milliseconds())
 	for set.Next() {
 		it = set.At().Iterator(it)
 		last.Reset(it)
@@ -146,7 +140,7 @@ func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.T
 // name and kind. Native histograms with exponential buckets have no form but in
 // protocol buffers and are left out of the others.
 func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error {
-	external := d.externalLabels()
+	external := d.externals()
 	var family *dto.MetricFamily
 	for _, s := range samples {
 		if s.h != nil && !s.h.UsesCustomBuckets() && !native {
@@ -154,7 +148,7 @@ func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error 
 		}
 		name := s.labels.Get(model.MetricNameLabel)
 		if name == "" {
-			d.o.Logger.Warn("a series without a name is left out of federation", "labels", s.labels.String())
+			d.Logger.Warn("a series without a name is left out of federation", "labels", s.labels.String())
 			continue
 		}
 		if kind := s.kind(); family == nil || family.GetName() != name || family.GetType() != kind {
@@ -173,13 +167,13 @@ func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error 
 	return enc.Encode(family)
 }
 
-// externalLabels are those that series get which lack them, in order. instance is
+// externals are the labels that series get which lack them, in order. instance is
 // always one of them, empty if nothing else, so that a scrape that honours labels
 // does not add its own.
-func (d *Door) externalLabels() []labels.Label {
+func (d *Door) externals() []labels.Label {
 	b := labels.NewBuilder(labels.EmptyLabels())
-	if d.o.ExternalLabels != nil {
-		b.Reset(d.o.ExternalLabels())
+	if d.ExternalLabels != nil {
+		b.Reset(d.ExternalLabels())
 	}
 	var all []labels.Label
 	b.Range(func(l labels.Label) { all = append(all, l) })

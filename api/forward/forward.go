@@ -24,8 +24,7 @@ import (
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -66,8 +65,8 @@ var forwardedHeaders = []string{
 // show HTML, and run what is in it, as promwarp's own.
 var answerTypes = []string{"application/json", "application/yaml", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
 
-// Options are what a Forwarder is made from.
-type Options struct {
+// Forwarder forwards requests to the servers that samples are read from.
+type Forwarder struct {
 	// Remotes are the servers; lists are those of all of them.
 	Remotes []*Remote
 	Parser  parser.Parser
@@ -83,21 +82,15 @@ type Options struct {
 	Logger     *slog.Logger
 }
 
-// Forwarder forwards requests to the servers that samples are read from.
-type Forwarder struct{ o Options }
-
-// New returns a Forwarder.
-func New(o Options) *Forwarder { return &Forwarder{o} }
-
 // Lists returns what answers requests for labels, series and metadata: the only server, or
 // the union of what several list.
 func (f *Forwarder) Lists() http.Handler {
-	if len(f.o.Remotes) > 1 {
+	if len(f.Remotes) > 1 {
 		return f.staying(f.gather())
 	}
-	h := f.forward(f.o.Remotes[0])
+	h := f.forward(f.Remotes[0])
 	return f.staying(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, f.o.CORSOrigin, r)
+		promhttputil.SetCORS(w, f.CORSOrigin, r)
 		h.ServeHTTP(w, r)
 	}))
 }
@@ -115,7 +108,7 @@ func (f *Forwarder) forward(remote *Remote) http.Handler {
 // otherwise answers, unless that is nil.
 func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 	if remote.Base == nil {
-		return respond.Always(http.StatusNotImplemented, respond.Unavailable, fmt.Sprintf(
+		return promapi.Always(http.StatusNotImplemented, promapi.Unavailable, fmt.Sprintf(
 			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set api_url of the remote_read entry, or upstream.url, to its base, such as http://prometheus:9090", remote.Name))
 	}
 	base := *remote.Base
@@ -123,7 +116,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 	base.User = nil
 	p := &httputil.ReverseProxy{
 		Transport: following(remote.Transport),
-		ErrorLog:  slog.NewLogLogger(f.o.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:  slog.NewLogLogger(f.Logger.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			h := http.Header{}
 			for _, k := range forwardedHeaders {
@@ -176,7 +169,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), f.o.Timeout)
+		ctx, cancel := context.WithTimeout(r.Context(), f.Timeout)
 		defer cancel()
 		proxy := *p
 		proxy.ModifyResponse = func(resp *http.Response) error {
@@ -190,15 +183,13 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 // failed answers a request that the upstream of that name did not.
 func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, err error) {
 	switch {
-	case respond.UnreadBody(w, err):
-	case memory.Exhausted(err): // of the request's body
-		params.FormError(w, err)
+	case promapi.UnreadBody(w, err):
 	case errors.Is(err, context.Canceled):
-		respond.Error(w, respond.StatusClientClosed, respond.Canceled, "the request was cancelled")
+		promapi.Error(w, promapi.StatusClientClosed, promapi.Canceled, "the request was cancelled")
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
-		respond.Error(w, http.StatusServiceUnavailable, respond.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.o.Timeout))
+		promapi.Error(w, http.StatusServiceUnavailable, promapi.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.Timeout))
 	default:
-		f.o.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
-		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("%v; the upstream %s was asked for %s; check that it runs and that promwarp's configuration names it rightly", err, name, r.URL.Path))
+		f.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
+		promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("%v; the upstream %s was asked for %s; check that it runs and that promwarp's configuration names it rightly", err, name, r.URL.Path))
 	}
 }

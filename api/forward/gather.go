@@ -14,8 +14,7 @@ import (
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 )
@@ -36,30 +35,30 @@ type listAnswer struct {
 // of what they list. A server that fails is an error, or a warning where it is
 // optional and another one answers.
 func (f *Forwarder) gather() http.Handler {
-	forwards := make([]http.Handler, len(f.o.Remotes))
-	for i, r := range f.o.Remotes {
+	forwards := make([]http.Handler, len(f.Remotes))
+	for i, r := range f.Remotes {
 		forwards[i] = f.forward(r)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, f.o.CORSOrigin, r)
+		promhttputil.SetCORS(w, f.CORSOrigin, r)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			params.FormError(w, err)
+			promapi.FormError(w, err)
 			return
 		}
 		limit, err := listLimit(r, body)
 		if err != nil {
-			respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 			return
 		}
-		lease := f.o.Memory.Lease(memory.Answers)
+		lease := f.Memory.Lease(memory.Answers)
 		defer lease.Release()
 		answers := make([]*listAnswer, len(forwards))
 		var asks errgroup.Group
 		for i, h := range forwards {
 			asks.Go(func() error {
 				return parallel.Rescue(func() error {
-					answers[i] = ask(h, r, body, lease, f.o.MaxListBytes/int64(len(forwards)))
+					answers[i] = ask(h, r, body, lease, f.MaxListBytes/int64(len(forwards)))
 					return nil
 				})
 			})
@@ -136,7 +135,7 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 	var warnings, infos []string
 	failed := -1
 	for i, l := range answers {
-		remote := f.o.Remotes[i]
+		remote := f.Remotes[i]
 		if l.recorded.refused != nil {
 			l.respond(w, remote.Name)
 			return
@@ -156,32 +155,32 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 		}
 	}
 	if len(data) == 0 {
-		answers[failed].respond(w, f.o.Remotes[failed].Name)
+		answers[failed].respond(w, f.Remotes[failed].Name)
 		return
 	}
 	all, err := unite(r.URL.Path, data)
 	if err != nil {
-		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
+		promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
 		return
 	}
 	if list, ok := all.([]any); ok && limit > 0 && len(list) > limit {
 		all = list[:limit]
 		warnings = append(warnings, "results truncated due to limit")
 	}
-	respond.Warned(w, all, distinct(warnings), distinct(infos))
+	promapi.Warned(w, all, distinct(warnings), distinct(infos))
 }
 
 // respond passes on the error of the server of that name, or says that there is no memory.
 func (l *listAnswer) respond(w http.ResponseWriter, name string) {
 	if l.recorded.refused != nil {
-		params.FormError(w, l.recorded.refused)
+		promapi.FormError(w, l.recorded.refused)
 		return
 	}
 	if l.recorded.code >= http.StatusBadRequest && l.ErrorType != "" {
-		respond.Error(w, l.recorded.code, l.ErrorType, l.Error)
+		promapi.Error(w, l.recorded.code, l.ErrorType, l.Error)
 		return
 	}
-	respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
+	promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
 }
 
 func distinct(s []string) []string {

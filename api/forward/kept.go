@@ -14,8 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/api/params"
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -27,7 +26,7 @@ import (
 // had the labels remote.Kept where they lack them.
 func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &keptList{ext: remote.Kept(), next: next, parser: f.o.Parser, limit: f.o.MaxListBytes, lease: f.o.Memory.Lease(memory.Answers)}
+		l := &keptList{ext: remote.Kept(), next: next, parser: f.Parser, limit: f.MaxListBytes, lease: f.Memory.Lease(memory.Answers)}
 		defer l.lease.Release()
 		kind, name := listKind(r.URL.Path)
 		if l.ext.IsEmpty() || kind == "" {
@@ -36,13 +35,13 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			params.FormError(w, err)
+			promapi.FormError(w, err)
 			return
 		}
 		form := r.Clone(r.Context())
 		form.Body = io.NopCloser(bytes.NewReader(body))
 		if err := form.ParseForm(); err != nil {
-			params.FormError(w, err)
+			promapi.FormError(w, err)
 			return
 		}
 		answer, list, err := l.answer(r, kind, name, form.Form)
@@ -60,7 +59,7 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 			w.WriteHeader(answer.recorded.code)
 			_, _ = w.Write(answer.recorded.body.Bytes())
 		default:
-			respond.Warned(w, list, answer.Warnings, answer.Infos)
+			promapi.Warned(w, list, answer.Warnings, answer.Infos)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 // redirectFollower is a transport that follows redirects itself: a client of promwarp need
 // not be able to reach where they lead, nor is it to know. Credentials stay with the host
 // that they are for, as http.Client and the transport below it see to.
-type redirectFollower struct{ client http.Client }
+type redirectFollower struct{ http.Client }
 
 func following(t http.RoundTripper) http.RoundTripper {
 	return &redirectFollower{http.Client{Transport: t, CheckRedirect: remoteread.CheckRedirect}}
@@ -20,7 +20,7 @@ func following(t http.RoundTripper) http.RoundTripper {
 func (f *redirectFollower) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := req.Clone(req.Context())
 	r.RequestURI = "" // which a client's request must not have
-	resp, err := f.client.Do(r)
+	resp, err := f.Do(r)
 	if err != nil {
 		return nil, urltext.Err(err)
 	}

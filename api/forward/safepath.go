@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // maxDecoded is how often a path is decoded in the search for what leads out of it.
@@ -20,8 +20,8 @@ const maxDecoded = 8
 func (f *Forwarder) staying(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if leaves(r.URL.EscapedPath()) {
-			httputil.SetCORS(w, f.o.CORSOrigin, r)
-			respond.Error(w, http.StatusBadRequest, respond.BadData,
+			httputil.SetCORS(w, f.CORSOrigin, r)
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData,
 				`the path has an element "." or "..", a backslash or a NUL, perhaps escaped, which is not forwarded; a label's name that has one can be given in its escaped form, U__...`)
 			return
 		}

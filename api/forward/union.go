@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -55,15 +56,11 @@ func union(a, b any) any {
 		}
 		return x
 	case json.Number:
-		n, err := x.Int64()
-		if err != nil {
-			return a
-		}
-		return union(n, b)
-	case int64:
 		y, _ := b.(json.Number)
-		n, _ := y.Int64()
-		return x + n
+		m, _ := y.Int64()
+		if n, err := x.Int64(); err == nil {
+			return json.Number(strconv.FormatInt(n+m, 10))
+		}
 	}
 	return a
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -65,7 +65,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	case err == nil:
 		b.move()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = respond.ErrSlowBody
+		err = promapi.ErrSlowBody
 	case !b.ended:
 		b.ended = true
 		_ = b.c.SetReadDeadline(time.Time{})

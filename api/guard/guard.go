@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -104,7 +104,7 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 				}
 				g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack), "trace", tracing.ID(r.Context()))
 				if w.code == 0 {
-					respond.Error(w, http.StatusInternalServerError, respond.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
+					promapi.Error(w, http.StatusInternalServerError, promapi.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
 					p = nil
 				} else {
 					p = http.ErrAbortHandler // so that half an answer is not taken for all

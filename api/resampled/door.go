@@ -18,7 +18,7 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/resample"
@@ -67,15 +67,15 @@ func Form(r *http.Request, mostValues int) error {
 func (d *Door) Failed(w http.ResponseWriter, err error) {
 	var wrong *resample.Error
 	if errors.As(err, &wrong) {
-		respond.Wrong(w, respond.Mistake{Code: wrong.Code, Field: wrong.Field, Hint: wrong.Hint}, wrong.Error())
+		promapi.Wrong(w, promapi.Mistake{Code: wrong.Code, Field: wrong.Field, Hint: wrong.Hint}, wrong.Error())
 		return
 	}
 	d.NotePanic(err)
 	if memory.Exhausted(err) {
-		w.Header().Set("Retry-After", respond.RetryAfter(nil))
+		w.Header().Set("Retry-After", promapi.RetryAfter(nil))
 	}
-	code, typ := respond.Classify(err)
-	respond.Error(w, code, typ, err.Error())
+	code, typ := promapi.Classify(err)
+	promapi.Error(w, code, typ, err.Error())
 }
 
 // Answer answers a request whose form was read.
@@ -148,5 +148,5 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyz
 		x = result.Explain()
 		x.Work = &result.Work
 	}
-	respond.Data(w, x)
+	promapi.Data(w, x)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/munnerz/goautoneg"
@@ -51,29 +52,20 @@ func (a Asked) IsJSON() bool { return a.prepare == nil }
 // Ask reads what form of answer a request asks for: by format, or else by its Accept header, or
 // else JSON. The form must have been read. Errors are a *resample.Error.
 func Ask(header http.Header, form url.Values) (Asked, error) {
-	a := Asked{Format: Formats[0]}
-	name := form.Get("format")
-	found := name == ""
+	var names, media []string
 	for _, f := range Formats {
-		if f.Name == name {
-			a.Format, found = f, true
-		}
+		names, media = append(names, f.Name), append(media, f.Media)
 	}
-	if !found {
-		return a, &resample.Error{Code: resample.CodeInvalidValue, Field: "format", Text: "there is no such format", Hint: "use " + strings.Join(names(), ", ")}
+	which := 0
+	if name := form.Get("format"); name != "" {
+		which = slices.Index(names, name)
+	} else if accept := header.Get("Accept"); accept != "" {
+		which = max(0, slices.Index(media, goautoneg.Negotiate(accept, media)))
 	}
-	if accept := header.Get("Accept"); name == "" && accept != "" {
-		var media []string
-		for _, f := range Formats {
-			media = append(media, f.Media)
-		}
-		best := goautoneg.Negotiate(accept, media)
-		for _, f := range Formats {
-			if f.Media == best {
-				a.Format = f
-			}
-		}
+	if which < 0 {
+		return Asked{}, &resample.Error{Code: resample.CodeInvalidValue, Field: "format", Text: "there is no such format", Hint: "use " + strings.Join(names, ", ")}
 	}
+	a := Asked{Format: Formats[which]}
 	switch layout := form.Get("layout"); {
 	case layout == Wide && !a.Layouts:
 		return a, &resample.Error{Code: resample.CodeConflict, Field: "layout", Text: "the format " + a.Name + " has no layouts", Hint: "use format=arrow or format=parquet, or leave it out"}
@@ -83,13 +75,6 @@ func Ask(header http.Header, form url.Values) (Asked, error) {
 		a.Wide = true
 	}
 	return a, nil
-}
-
-func names() (names []string) {
-	for _, f := range Formats {
-		names = append(names, f.Name)
-	}
-	return names
 }
 
 // Answer writes a table, with memory of the pool. An error comes before anything is written: a

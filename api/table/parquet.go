@@ -77,14 +77,7 @@ func newParquet(to io.Writer, schema *arrow.Schema, rows int) recordWriter {
 // Write implements recordWriter.
 func (p *parquetWriter) Write(b arrow.RecordBatch) error {
 	for k, column := range p.ColumnWriters() {
-		p.scratch = p.scratch[:0]
-		for i := range int(b.NumRows()) {
-			value, level := parquetValue(b.Column(k), i), 1
-			if k == 0 || value.IsNull() {
-				level = 0
-			}
-			p.scratch = append(p.scratch, value.Level(0, level, k))
-		}
+		p.scratch = appendParquet(p.scratch[:0], b.Column(k), k)
 		if _, err := column.WriteRowValues(p.scratch); err != nil {
 			return err
 		}
@@ -96,17 +89,32 @@ func (p *parquetWriter) Write(b arrow.RecordBatch) error {
 	return p.Flush() // the row group
 }
 
-// parquetValue is the value of a column in a row, which refers to the column.
-func parquetValue(column arrow.Array, row int) parquet.Value {
-	if column.IsNull(row) {
-		return parquet.NullValue()
-	}
+// appendParquet appends the values of the column in a place, to which they refer.
+func appendParquet(to []parquet.Value, column arrow.Array, place int) []parquet.Value {
+	null := parquet.NullValue().Level(0, 0, place)
 	switch c := column.(type) {
 	case *array.Timestamp:
-		return parquet.Int64Value(int64(c.Value(row)))
+		for _, t := range c.Values() {
+			to = append(to, parquet.Int64Value(int64(t)).Level(0, 0, place))
+		}
 	case *array.Dictionary:
-		text := c.Dictionary().(*array.String).Value(c.GetValueIndex(row))
-		return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text)))
+		texts, codes := c.Dictionary().(*array.String), c.Indices().(*array.Int32)
+		for i, code := range codes.Int32Values() {
+			value := null
+			if codes.IsValid(i) {
+				text := texts.Value(int(code))
+				value = parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text))).Level(0, 1, place)
+			}
+			to = append(to, value)
+		}
+	case *array.Float64:
+		for i, v := range c.Float64Values() {
+			value := null
+			if c.IsValid(i) {
+				value = parquet.DoubleValue(v).Level(0, 1, place)
+			}
+			to = append(to, value)
+		}
 	}
-	return parquet.DoubleValue(column.(*array.Float64).Value(row))
+	return to
 }

@@ -81,16 +81,9 @@ func (p points) sameTimes(q points) bool {
 	return slices.EqualFunc(p.floats, q.floats, func(a, b promql.FPoint) bool { return a.T == b.T })
 }
 
-// fewTimes is how many times are collected at least before those that are alike become one.
-const fewTimes = 1 << 16
-
 // add makes series the table's: finds all times, and which of them each series has.
 func (t *Table) add(series []points) {
-	compact := func() {
-		slices.Sort(t.Times)
-		t.Times = slices.Compact(t.Times)
-	}
-	most, n := fewTimes, 0
+	n := 0
 	for i, s := range series {
 		if n += len(s.floats); t.Watch.Err() != nil {
 			return
@@ -101,12 +94,9 @@ func (t *Table) add(series []points) {
 		for _, p := range s.floats {
 			t.Times = append(t.Times, p.T)
 		}
-		if len(t.Times) > most {
-			compact()
-			most = max(fewTimes, 2*len(t.Times))
-		}
 	}
-	compact()
+	slices.Sort(t.Times)
+	t.Times = slices.Compact(t.Times)
 
 	t.Series = make([]Series, len(series))
 	cells, values := make([]Cells, len(series)), make([]float64, 0, n)

@@ -13,7 +13,7 @@ import (
 
 // wideCells is how many cells a batch of the wide layout has at most, 8 bytes each, unless one row has
 // more. Tests lower it.
-var wideCells = 1 << 20
+var wideCells = 1 << 18
 
 // wide makes batches of a table's wide layout: a row for each time at which a series has a cell,
 // and a column for each series and column that has one.

@@ -17,7 +17,7 @@ import (
 // Refused is the error of a server that answered with one, in Prometheus's form.
 type Refused struct {
 	Status int
-	Type   string // see api/respond
+	Type   string // see api/promapi
 	Text   string
 }
 

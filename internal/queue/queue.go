@@ -55,6 +55,7 @@ type Queue struct {
 
 // client is who has slots, or waits for some.
 type client struct {
+	name    string
 	holds   int          // slots
 	waiting []chan error // each gets nil with a slot, or why there is none; in the order in which they came
 	turn    int64        // when it began to wait or got a slot, by Queue.turns
@@ -118,9 +119,9 @@ func (q *Queue) Enter(ctx context.Context, name string) (*Slot, error) {
 		return nil, nil
 	}
 	start := time.Now()
-	mine, limits, err := q.join(name)
+	c, mine, limits, err := q.join(name)
 	if mine != nil {
-		err = q.await(ctx, name, mine, limits)
+		err = q.await(ctx, c, mine, limits)
 	}
 	if err == nil || mine != nil {
 		q.metrics.wait.Observe(time.Since(start).Seconds())
@@ -129,22 +130,21 @@ func (q *Queue) Enter(ctx context.Context, name string) (*Slot, error) {
 		q.metrics.reject(err)
 		return nil, err
 	}
-	return &Slot{queue: q, client: name}, nil
+	return &Slot{queue: q, client: c}, nil
 }
 
 // join takes a free slot, in which case there is nothing to wait for, or lines up.
-func (q *Queue) join(name string) (mine chan error, limits Limits, err error) {
+func (q *Queue) join(name string) (c *client, mine chan error, limits Limits, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.clients[name]
-	if c == nil {
-		c = &client{}
+	if c = q.clients[name]; c == nil {
+		c = &client{name: name}
 	}
 	switch {
 	case q.free(c):
 		q.enter(c)
 	case q.waiting >= q.limits.MaxWaiting && !q.makeRoom(len(c.waiting)+1):
-		return nil, q.limits, &Rejected{Reason: Full, Limits: q.limits}
+		return nil, nil, q.limits, &Rejected{Reason: Full, Limits: q.limits}
 	default:
 		if len(c.waiting) == 0 {
 			q.turns++
@@ -156,7 +156,7 @@ func (q *Queue) join(name string) (mine chan error, limits Limits, err error) {
 		q.metrics.waiting.Inc()
 	}
 	q.clients[name] = c
-	return mine, q.limits, nil
+	return c, mine, q.limits, nil
 }
 
 // free reports whether there is a slot for a client.
@@ -176,23 +176,23 @@ func (q *Queue) enter(c *client) {
 
 // makeRoom sends away the newest of the client with most waiting, if these are more than so many.
 func (q *Queue) makeRoom(joined int) bool {
-	var longest string
-	for name, c := range q.clients {
+	var longest *client
+	for _, c := range q.clients {
 		if len(c.waiting) > joined {
-			longest, joined = name, len(c.waiting)
+			longest, joined = c, len(c.waiting)
 		}
 	}
-	if longest == "" {
+	if longest == nil {
 		return false
 	}
-	mine := q.clients[longest].waiting[joined-1]
+	mine := longest.waiting[joined-1]
 	q.remove(longest, mine)
 	mine <- &Rejected{Reason: Displaced, Limits: q.limits}
 	return true
 }
 
 // await waits until mine has a slot or will not get one.
-func (q *Queue) await(ctx context.Context, name string, mine chan error, l Limits) error {
+func (q *Queue) await(ctx context.Context, c *client, mine chan error, l Limits) error {
 	var late <-chan time.Time
 	if l.MaxWait > 0 {
 		late = time.After(l.MaxWait)
@@ -211,28 +211,27 @@ func (q *Queue) await(ctx context.Context, name string, mine chan error, l Limit
 	select {
 	case err := <-mine: // just before
 		if err == nil {
-			q.leave(name)
+			q.leave(c)
 		}
 	default:
-		q.remove(name, mine)
+		q.remove(c, mine)
 	}
 	return why
 }
 
 // remove has a client no longer wait with mine.
-func (q *Queue) remove(name string, mine chan error) {
-	c := q.clients[name]
+func (q *Queue) remove(c *client, mine chan error) {
 	i := slices.Index(c.waiting, mine)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
 	q.waiting--
 	q.metrics.waiting.Dec()
-	q.forget(name)
+	q.forget(c)
 }
 
 // forget forgets a client that has nothing and waits for nothing.
-func (q *Queue) forget(name string) {
-	if c := q.clients[name]; c.holds == 0 && len(c.waiting) == 0 {
-		delete(q.clients, name)
+func (q *Queue) forget(c *client) {
+	if c.holds == 0 && len(c.waiting) == 0 {
+		delete(q.clients, c.name)
 	}
 }
 
@@ -240,11 +239,10 @@ func (q *Queue) forget(name string) {
 func (q *Queue) handOut() {
 	for q.waiting > 0 {
 		var next *client
-		var whose string
-		for name, c := range q.clients {
+		for _, c := range q.clients {
 			if len(c.waiting) > 0 && q.free(c) &&
 				(next == nil || cmp.Or(cmp.Compare(c.holds, next.holds), cmp.Compare(c.turn, next.turn)) < 0) {
-				next, whose = c, name
+				next = c
 			}
 		}
 		if next == nil {
@@ -252,24 +250,24 @@ func (q *Queue) handOut() {
 		}
 		mine := next.waiting[0]
 		q.enter(next)
-		q.remove(whose, mine)
+		q.remove(next, mine)
 		mine <- nil
 	}
 }
 
 // leave gives a slot of a client back.
-func (q *Queue) leave(name string) {
+func (q *Queue) leave(c *client) {
 	q.running--
-	q.clients[name].holds--
+	c.holds--
 	q.metrics.running.Dec()
-	q.forget(name)
+	q.forget(c)
 	q.handOut()
 }
 
 // Slot is the right to be in.
 type Slot struct {
 	queue  *Queue
-	client string
+	client *client
 	once   sync.Once
 }
 

@@ -1,6 +1,9 @@
-// Package respond writes answers and errors in Prometheus's form, and says which type and
-// status an error has. Data and Error are what most doors use; Classify is the table of errors.
-package respond
+// Package promapi has requests and answers be those of Prometheus's API: it reads parameters as
+// Prometheus does, says in its words what is wrong with them, and writes answers and errors in its form.
+//
+// ParseAs and Parse read the parameters of a query, and ReadForm the form that they are in. Data and
+// Error are what most doors answer with; Classify is the table of errors.
+package promapi
 
 import (
 	"context"
@@ -21,6 +24,8 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Errors are JSON in Prometheus's form, whatever the door. These are their
@@ -132,8 +137,8 @@ func Text(w http.ResponseWriter, code int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// UnreadBody answers a request whose body is too large or does not come, and reports whether
-// err says so.
+// UnreadBody answers a request whose body is too large, does not come or finds no memory, and reports
+// whether err says so.
 func UnreadBody(w http.ResponseWriter, err error) bool {
 	var large *http.MaxBytesError
 	switch {
@@ -141,6 +146,10 @@ func UnreadBody(w http.ResponseWriter, err error) bool {
 		Error(w, http.StatusRequestEntityTooLarge, BadData, fmt.Sprintf("the request's body is larger than the %d bytes that promwarp takes", large.Limit))
 	case errors.Is(err, ErrSlowBody):
 		Error(w, http.StatusRequestTimeout, Timeout, err.Error())
+	case memory.Exhausted(err):
+		w.Header().Set("Retry-After", RetryAfter(nil))
+		code, typ := Classify(err)
+		Error(w, code, typ, err.Error())
 	default:
 		return false
 	}
@@ -204,4 +213,24 @@ func Classify(err error) (code int, typ string) {
 		return http.StatusBadRequest, BadData
 	}
 	return http.StatusUnprocessableEntity, Execution
+}
+
+// Plain returns err, and of an upstream that cannot be reached its own error alone: that says first
+// what is wrong, and the rest says only what for.
+func Plain(err error) error {
+	var up *remoteread.Error
+	if errors.As(err, new(*remoteread.UnreachableError)) && errors.As(err, &up) {
+		return up
+	}
+	return err
+}
+
+// isUnavailable reports whether err says that the upstream failed, rather than
+// that it, or a limit of promwarp's, refused what was asked.
+func isUnavailable(err error) bool {
+	var up *remoteread.Error
+	if !errors.As(err, &up) || errors.Is(err, selection.ErrTooLarge) {
+		return false
+	}
+	return up.StatusCode != http.StatusBadRequest && up.StatusCode != http.StatusUnprocessableEntity
 }

@@ -1,4 +1,4 @@
-package params
+package promapi
 
 import (
 	"bytes"
@@ -11,10 +11,50 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/resample"
 )
+
+// maxParameter is the most bytes of parameters that are numbers, times or words. Errors
+// repeat them.
+const maxParameter = 1000
+
+// Long finds a parameter that is longer than numbers, times and words are; the error says so.
+func Long(form url.Values) (name string, err error) {
+	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze"} {
+		if n := len(form.Get(name)); n > maxParameter {
+			return name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter)
+		}
+	}
+	return "", nil
+}
+
+// ReadForm reads a request's form, in one part or several, which then stays with the
+// request. Of a form that is wrong Prometheus's doors for queries take what can be
+// read; only one that is too large or too slow is an error.
+func ReadForm(r *http.Request, limit int64) error {
+	if err := r.ParseForm(); isUnread(err) {
+		return err
+	}
+	if err := r.ParseMultipartForm(limit); isUnread(err) {
+		return err
+	}
+	return nil
+}
+
+// isUnread reports whether err says that promwarp did not read a form to its end.
+func isUnread(err error) bool {
+	var large *http.MaxBytesError
+	return errors.As(err, &large) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)
+}
+
+// FormError answers a request whose form cannot be read.
+func FormError(w http.ResponseWriter, err error) {
+	if !UnreadBody(w, err) {
+		Error(w, http.StatusBadRequest, BadData, fmt.Sprintf("error parsing form values: %v", err))
+	}
+}
 
 // Bounded reports whether a request's lists are within the limits, and refuses it where they are not,
 // before anything is made of what they list. It is the same for all endpoints, as each selector costs
@@ -115,6 +155,6 @@ func CheckForm(limits planner.Limits, form url.Values) (name string, err error) 
 // BeyondLimits refuses a request for the error of a parameter that lists too much, in Prometheus's
 // words.
 func BeyondLimits(w http.ResponseWriter, name string, err error) {
-	respond.Wrong(w, respond.Mistake{Code: resample.CodeOutOfRange, Field: name, Hint: "ask for less at once, or have the limit raised"},
+	Wrong(w, Mistake{Code: resample.CodeOutOfRange, Field: name, Hint: "ask for less at once, or have the limit raised"},
 		fmt.Sprintf("invalid parameter %q: %v", name, err))
 }

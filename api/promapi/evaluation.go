@@ -1,6 +1,4 @@
-// Package params reads the parameters of requests as Prometheus does, and says in its words what
-// is wrong with them. ParseAs and Parse read those of a query; ReadForm reads the form that they are in.
-package params
+package promapi
 
 import (
 	"errors"
@@ -33,7 +31,7 @@ type Evaluation struct {
 func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 	for _, name := range []string{"time", "start", "end", "step", "timeout", "lookback_delta"} {
 		if f, err := strconv.ParseFloat(r.FormValue(name), 64); err == nil && !isTime(f) {
-			return Evaluation{}, Invalid(name, errTime(r.FormValue(name)))
+			return Evaluation{}, WrongParameter(name, errTime(r.FormValue(name)))
 		}
 	}
 	return read(IsRange(r.Form), r, now)
@@ -64,7 +62,7 @@ func read(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error)
 	}
 	if s := r.FormValue("timeout"); s != "" {
 		if e.Timeout, err = Duration(s); err != nil {
-			return e, Invalid("timeout", err)
+			return e, WrongParameter("timeout", err)
 		}
 	}
 	if s := r.FormValue("lookback_delta"); s != "" {
@@ -78,19 +76,19 @@ func read(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error)
 // readRange reads start, end and step.
 func (e *Evaluation) readRange(r *http.Request) (err error) {
 	if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
-		return Invalid("start", err)
+		return WrongParameter("start", err)
 	}
 	if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
-		return Invalid("end", err)
+		return WrongParameter("end", err)
 	}
 	if e.End.Before(e.Start) {
-		return Invalid("end", errors.New("end timestamp must not be before start time"))
+		return WrongParameter("end", errors.New("end timestamp must not be before start time"))
 	}
 	if e.Step, err = Duration(r.FormValue("step")); err != nil {
-		return Invalid("step", err)
+		return WrongParameter("step", err)
 	}
 	if e.Step <= 0 {
-		return Invalid("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
+		return WrongParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 	}
 	if e.End.Sub(e.Start)/e.Step > maxPoints {
 		return errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
@@ -103,23 +101,23 @@ func IsRange(f url.Values) bool {
 	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }
 
-// Error is what is wrong with a parameter, or without one with the request.
-type Error struct {
+// ParameterError is what is wrong with a parameter, or without one with the request.
+type ParameterError struct {
 	Parameter string
 	Err       error
 }
 
-func (e *Error) Error() string {
+func (e *ParameterError) Error() string {
 	if e.Parameter == "" {
 		return e.Err.Error()
 	}
 	return fmt.Sprintf("invalid parameter %q: %v", e.Parameter, e.Err)
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *ParameterError) Unwrap() error { return e.Err }
 
-// Invalid returns an *Error.
-func Invalid(parameter string, err error) error { return &Error{parameter, err} }
+// WrongParameter returns a *ParameterError.
+func WrongParameter(parameter string, err error) error { return &ParameterError{parameter, err} }
 
 // Limit reads the most elements of an answer, 0 for no limit.
 func Limit(s string) (int, error) {
@@ -131,7 +129,7 @@ func Limit(s string) (int, error) {
 		err = errors.New("limit must be non-negative")
 	}
 	if err != nil {
-		return 0, Invalid("limit", err)
+		return 0, WrongParameter("limit", err)
 	}
 	return n, nil
 }
@@ -150,7 +148,7 @@ func TimeOr(r *http.Request, parameter string, otherwise time.Time) (time.Time, 
 	}
 	t, err := prometheusTime(s)
 	if err != nil {
-		return t, Invalid(parameter, fmt.Errorf("invalid time value for '%s': %w", parameter, err))
+		return t, WrongParameter(parameter, fmt.Errorf("invalid time value for '%s': %w", parameter, err))
 	}
 	return t, nil
 }
