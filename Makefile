@@ -95,7 +95,7 @@ RANDOM ?= 20000
 random:         ## RANDOM (20000) random queries a test, and other random cases in proportion; takes long, not in CI
 	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h -run 'Random|Smith|Fanout|Extended|Reduced' ./engine
 	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h ./api/encode
-	$(GO) test -count=1 -timeout 3h ./gpuexec/resampling -resampling.rounds=$$(($(RANDOM) / 40))
+	$(GO) test -count=1 -timeout 3h ./gpuexec -run TestRandom -resampling.rounds=$$(($(RANDOM) / 40))
 	PROMWARP_MODEL=$$(($(RANDOM) / 200)) $(GO) test -count=1 -timeout 3h -run 'TestAgainstPrometheus|TestMovedQueries' ./cache ./engine
 	cd e2e && E2E_WRITTEN=$$(($(RANDOM) / 100)) E2E_RANDOM=$$(($(RANDOM) / 60)) $(GO) test -count=1 -timeout 3h -run TestSettingsMatrix .
 

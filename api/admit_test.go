@@ -283,7 +283,7 @@ func TestTimeoutInTheQueue(t *testing.T) {
 	deadline := make(chan time.Duration, 1)
 	r := httptest.NewRequest(http.MethodGet, "/?timeout=10s", nil)
 	require.NoError(t, r.ParseForm())
-	require.NoError(t, a.gate.Query(httptest.NewRecorder(), r, func(r *http.Request, _ *admit.Turn) {
+	require.NoError(t, a.gate.Query(httptest.NewRecorder(), r, "", func(r *http.Request, _ *admit.Turn) {
 		d, _ := r.Context().Deadline()
 		deadline <- time.Until(d)
 	}))

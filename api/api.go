@@ -27,7 +27,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/guard"
@@ -185,7 +184,6 @@ type API struct {
 	logger    *slog.Logger
 	guard     *guard.Guard
 	gate      *admit.Gate
-	active    active.List
 	resampled *resampled.Door
 	doors     *mux.Router
 }

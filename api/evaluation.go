@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/resampled"
@@ -24,11 +23,10 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// turn is a request's that is evaluated: its place among those under way, and its slot.
+// turn is a request's that is evaluated.
 type turn struct {
-	*active.Entry
+	*admit.Turn
 	api     *API
-	slot    *admit.Turn
 	client  string         // its remote address
 	request engine.Request // what it says besides its query, if it is PromQL
 }
@@ -46,12 +44,7 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 			a.wrongForm(w, err)
 			return
 		}
-		r, entry := a.active.Begin(r, door)
-		defer entry.End()
-		err = a.gate.Query(w, r, func(r *http.Request, slot *admit.Turn) {
-			entry.Begun()
-			answer(w, r, &turn{entry, a, slot, r.RemoteAddr, request})
-		})
+		err = a.gate.Query(w, r, door, func(r *http.Request, t *admit.Turn) { answer(w, r, &turn{t, a, r.RemoteAddr, request}) })
 		if err != nil {
 			a.respondNotAdmitted(w, r, err)
 		}
@@ -134,21 +127,15 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Res
 	if a.o.Answered != nil && r.Err == nil {
 		a.o.Answered(t.client, q)
 	}
-	t.ended(r.Err)
+	t.Turn.Evaluated(r.Err)
 	return r
 }
 
 // Evaluated implements resampled.Turn.
 func (t *turn) Evaluated(err error) error {
 	err = t.tooLarge(err)
-	t.ended(err)
+	t.Turn.Evaluated(err)
 	return err
-}
-
-// ended ends the turn: what is left is to write.
-func (t *turn) ended(err error) {
-	t.Entry.Evaluated()
-	t.slot.Evaluated(err)
 }
 
 // tooLarge returns the error of an evaluation, which is a *memory.TooLargeError where one that is

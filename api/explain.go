@@ -59,7 +59,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		defer cancel()
 	}
 	e, err := a.o.Engine.Explain(ctx, t.of(p, false), analyze)
-	t.ended(nil)
+	t.Turn.Evaluated(nil)
 	if err = respond.Plain(err); err != nil {
 		a.guard.NotePanic(err)
 		code, typ := respond.Classify(err)

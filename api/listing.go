@@ -49,7 +49,7 @@ func (a *API) federation(f *forward.Forwarder) http.Handler {
 		NotePanic:      a.guard.NotePanic,
 	})
 	here := a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.gate.Query(w, r, func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
+		if err := a.gate.Query(w, r, "", func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
 			d.Failed(w, r, err)
 		}
 	}))

@@ -22,7 +22,7 @@ func (a *API) newRead() (map[string]http.Handler, error) {
 	o.Limits, o.Memory, o.TooLarge, o.Timeout = a.o.Limits, a.o.Memory, a.o.TooLarge, a.o.Timeout
 	o.Logger, o.Registerer = a.logger, a.o.Registerer
 	o.Client = a.gate.Client
-	o.Alone = func() bool { return o.Queue.Running() == 1 && len(a.active.Requests()) == 0 }
+	o.Alone = func() bool { return o.Queue.Running() == 1 && len(a.gate.Requests()) == 0 }
 	plain, err := remoteserve.New(o)
 	if err != nil {
 		return nil, err

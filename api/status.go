@@ -43,7 +43,7 @@ func (a *API) gpuStatus(w http.ResponseWriter, _ *http.Request) {
 
 // queryStatus lists the queries under way.
 func (a *API) queryStatus(w http.ResponseWriter, _ *http.Request) {
-	respond.Data(w, a.active.Requests())
+	respond.Data(w, a.gate.Requests())
 }
 
 // cancel cancels the query that the parameter id names.
@@ -61,7 +61,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
 		respond.Invalid(w, "id", fmt.Errorf("%.100q is no number of a query; /api/v1/status/queries lists them", r.FormValue("id")))
 		return
 	}
-	if !a.active.Cancel(id) {
+	if !a.gate.Cancel(id) {
 		respond.Error(w, http.StatusNotFound, respond.NotFound, fmt.Sprintf("there is no query %d under way", id))
 		return
 	}

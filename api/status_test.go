@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/api/active"
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/planner/placement"
+	"github.com/promwarp/promwarp/selection"
 )
 
 func TestCacheStatus(t *testing.T) {
@@ -86,10 +86,10 @@ func TestCancel(t *testing.T) {
 	go func() { answered <- do(t, a, httptest.NewRequest("GET", "/api/v1/query?query=m", nil)) }()
 	<-e.began
 	_, got = getJSON(t, a, "/api/v1/status/queries")
-	var all []active.Request
+	var all []admit.Request
 	require.NoError(t, json.Unmarshal(got.Data, &all))
 	require.Len(t, all, 1)
-	require.Equal(t, []any{"m", "/api/v1/query", "auto", false, progress.Evaluating}, []any{all[0].Query, all[0].Door, all[0].Executor, all[0].Waiting, all[0].Stage})
+	require.Equal(t, []any{"m", "/api/v1/query", "auto", false, selection.Evaluating}, []any{all[0].Query, all[0].Door, all[0].Executor, all[0].Waiting, all[0].Stage})
 
 	for id, want := range map[string]int{"": 400, "x": 400, "99": 404} {
 		code, _ = postForm(t, a, "/api/v1/admin/queries/cancel", url.Values{"id": {id}})

@@ -93,7 +93,7 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	blocks := filepath.Join(s.dir, "data")
 	err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(blocks, 0o755))
 	if err == nil {
-		s.Stats, err = dataset.WriteBlocks(ctx, blocks, s.Options, nil)
+		s.Stats, err = dataset.WriteBlocks(ctx, blocks, s.Options)
 	}
 	if err != nil {
 		return nil, err

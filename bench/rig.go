@@ -47,7 +47,7 @@ func (r *rig) resume() error {
 		return err
 	}
 	r.result.Setup = report.Setup{
-		Date: time.Now().UTC().Format(time.DateOnly), Processor: processor(), Cores: runtime.GOMAXPROCS(0),
+		Date: time.Now().UTC().Format(time.DateOnly), Processor: report.Processor(), Cores: runtime.GOMAXPROCS(0),
 		Versions: map[string]string{"Go": runtime.Version()}, Rounds: r.rounds, Work: r.work,
 	}
 	return os.MkdirAll(r.dir, 0o755)
@@ -205,14 +205,6 @@ func (r *rig) peaks(cs []contender) {
 			r.peak(strings.Replace(c.names[0], report.Promwarp, peers.Promwarp, 1), c.server)
 		}
 	}
-}
-
-// processor is the machine's, as it calls itself.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // there is none elsewhere
-	_, name, _ := strings.Cut(string(info), "model name")
-	name, _, _ = strings.Cut(name, "\n")
-	return cmp.Or(strings.TrimLeft(name, "\t :"), runtime.GOARCH)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/url"
 	"runtime"
 	"strings"
@@ -67,13 +68,8 @@ func (c *contender) asked(q question) answer.Request {
 	a := q.request
 	a.Gzip = c.gzip
 	if c.more != nil && a.Form != nil {
-		form := url.Values{}
-		for _, values := range []url.Values{a.Form, c.more} {
-			for name, v := range values {
-				form[name] = v
-			}
-		}
-		a.Form = form
+		a.Form = maps.Clone(a.Form)
+		maps.Copy(a.Form, c.more)
 	}
 	return a
 }

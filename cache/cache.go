@@ -13,16 +13,17 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -57,9 +58,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store   // nil when there is none
-	saver     *saving.Saver // nil when there is none
-	stop      func()        // ends fetching ahead
+	disk      *disk.Store // nil when there is none
+	saver     *disk.Saver // nil when there is none
+	stop      func()      // ends fetching ahead
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -102,12 +103,151 @@ func (c *Cache) moment() tile.Moment {
 	return m
 }
 
-// fetchedAt is the time of a fetch that begins at a given time, both in ms. It is rounded down to
-// a 64th of the greatest age, so that tiles fetched one after another make few
-// stretches. Where there is no greatest age it does not matter.
-func (c *Cache) fetchedAt(now int64) int64 {
-	if c.maxAge == 0 {
+// entry is what is kept of one selector. Its fields are guarded by the cache's
+// mutex.
+type entry struct {
+	key      string
+	matchers []*labels.Matcher
+	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
+	covered  tile.Coverage        // immutable
+	size     int64                // bytes, without notes
+	flights  []*flight            // in the air
+	used     tile.Coverage        // how much what it was asked for is worth; see tile.UsedAgain
+	tail     int64                // how much that it is asked for with the newest samples is worth
+	looked   int64                // when it was last, in ms
+	asked    uint64               // number of the last use
+	held     []*tile.Span         // of running queries, whose memory would not be free if it were evicted
+	empty    emptiness            // what fetches found empty
+	drops    uint64               // how often something of it was dropped
+	removed  bool                 // no longer in the cache; nothing is to be kept any more
+	parent   *entry               // of a wider selector which content was taken from; nil for none
+}
+
+// entryBytes is counted for every entry besides its selection: the structures
+// around it and its place in the map.
+const entryBytes = 512
+
+// sizeOf is the memory that an entry with this content holds, in bytes, without notes. Slabs that
+// it shares with others count for each.
+func sizeOf(key string, sel *selection.Selection, covered tile.Coverage) int64 {
+	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(tile.Stretch{})) + sel.SizeBytes()
+}
+
+// noted is the memory in bytes of the notes on a selection, or on none. It grows
+// while queries use the selection.
+func noted(sel *selection.Selection) int64 {
+	if sel == nil {
 		return 0
 	}
-	return tile.Floor(now, max(c.maxAge/64, 1))
+	return sel.Notes().SizeBytes()
+}
+
+// bytes is the memory that e holds, with notes. The cache's mutex must be held.
+func (e *entry) bytes() int64 { return e.size + noted(e.sel) }
+
+// held is the memory in bytes of all that is kept, with the notes on it as they are
+// now. The cache's mutex must be held.
+func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
+
+// use returns the entry of a selector, a new one if need be, as the most recently used, and notes
+// what a query wants of it. The cache's mutex must be held.
+func (c *Cache) use(q *question) *entry {
+	e, ok := c.entries[q.key]
+	if !ok {
+		e = &entry{key: q.key, matchers: slices.Clone(q.matchers)}
+		c.entries[q.key] = e
+		c.index.Add(e, e.matchers)
+	}
+	c.uses++
+	e.asked = c.uses
+	now := q.at.Now
+	all := tile.Span{From: q.From, To: min(q.To, now+1)}.Widen(c.tile) // with what is going to be kept
+	e.used = e.used.Used(all, now)
+	if q.To > q.at.Settled.To {
+		e.tail, e.looked = tile.UsedAgain(e.tail, now), now
+	}
+	return e
+}
+
+// set replaces what e holds; a nil selection means nothing. The cache's mutex
+// must be held.
+func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
+	c.bytes -= e.size
+	if sel != nil {
+		c.text.Add(sel.TextBytes())
+	}
+	if e.sel != nil {
+		c.text.Add(-e.sel.TextBytes())
+		e.sel.Notes().CountIn(nil)
+		c.kept--
+	}
+	c.tiles += covered.Tiles(c.tile) - e.covered.Tiles(c.tile)
+	e.sel, e.covered, e.size = sel, covered, 0
+	if sel != nil {
+		sel.SetDiscard(func() { c.discard(e) })
+		sel.Notes().CountIn(&c.noted)
+		e.size = sizeOf(e.key, sel, covered)
+		c.bytes += e.size
+		c.kept++
+	}
+}
+
+// LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that
+// several selectors share count for each.
+func (c *Cache) LabelBytes() int64 { return c.text.Load() }
+
+// remove takes e out of the cache for good. The cache's mutex must be held.
+func (c *Cache) remove(e *entry) {
+	if e.removed {
+		return
+	}
+	c.set(e, nil, nil)
+	delete(c.entries, e.key)
+	c.index.Remove(e, e.matchers)
+	e.removed = true
+}
+
+// mostIdle is how many entries without content there may be, of keys of at most longestIdle bytes:
+// they say what their selectors are worth when they are asked for again.
+const (
+	mostIdle    = 1024
+	longestIdle = 4096
+)
+
+// idle reports whether e neither holds nor awaits anything.
+func (e *entry) idle() bool { return e.sel == nil && len(e.flights) == 0 }
+
+// tidy removes e if it is idle and may not stay, or another idle entry in its place. The cache's
+// mutex must be held.
+func (c *Cache) tidy(e *entry) {
+	switch {
+	case !e.idle():
+	case c.limit == 0 || len(e.key) > longestIdle:
+		c.remove(e)
+	case len(c.entries)-c.kept > mostIdle:
+		for _, other := range c.entries {
+			if other.idle() {
+				c.remove(other)
+				return
+			}
+		}
+	}
+}
+
+// discard forgets an entry whose content turned out to be unusable, and those
+// that it was taken from.
+func (c *Cache) discard(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e != nil {
+		from := e.parent
+		e.parent = nil
+		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if !e.removed {
+			c.remove(e)
+			c.metrics.discards.add(1)
+			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
+		}
+		e = from
+	}
 }

@@ -48,7 +48,7 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 	defer c.files.Unlock()
 	for _, e := range c.affected(s, selectors) {
 		c.changing.Lock()
-		n := c.lose(e, s)
+		n := c.lose(e, tile.Coverage(nil).With(s, 0))
 		c.changing.Unlock()
 		if n > 0 {
 			d.Selectors++

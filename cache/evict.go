@@ -40,7 +40,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 	for {
 		c.mu.Lock()
 		over := c.held() + n.bytes() - e.bytes() - c.limit
-		var leave map[*entry]tile.Spans
+		var leave map[*entry]tile.Coverage
 		switch {
 		case e.removed || e.drops != n.drops:
 			c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 				left += c.evict(v, spans)
 				continue
 			}
-			rest := n.covered.Without(spans...)
+			rest := n.covered.Less(spans)
 			sel, err := c.restrict(n.sel, n.covered, rest)
 			if err != nil {
 				return false, err
@@ -125,13 +125,17 @@ type candidate struct {
 // nothing if that is not to be had. Of the newcomer itself all but what is fresh may leave as of
 // others. Without a newcomer, nil, memory is to be free: what is held would not be. The cache's mutex
 // must be held.
-func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
+func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Coverage {
 	now := c.now().UnixMilli()
 	var found []candidate
 	add := func(v *entry, covered tile.Coverage, bytes int64, fresh tile.Span) {
-		tiles := covered.All().Tiles(c.tile)
+		tiles := covered.Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
-		for _, k := range v.worths(covered).Without(fresh) {
+		worths := v.used.WorthIn(covered).Without(fresh)
+		for _, h := range v.held { // by running queries
+			worths = worths.Without(*h)
+		}
+		for _, k := range worths {
 			if n == nil || tile.Gives(k.At, n.worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
@@ -154,7 +158,7 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
 	})
-	leave := map[*entry]tile.Spans{}
+	leave := map[*entry]tile.Coverage{}
 	for _, k := range found {
 		if want <= 0 {
 			break
@@ -165,7 +169,7 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Spans {
 			k.To = k.From + int64(tiles)*c.tile
 		}
 		want -= k.perTile * float64(k.Tiles(c.tile))
-		leave[k.entry] = leave[k.entry].With(k.Span)
+		leave[k.entry] = leave[k.entry].With(k.Span, 0)
 	}
 	if n != nil && want > float64(c.limit/64)*share {
 		return nil
@@ -213,19 +217,9 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 	}
 }
 
-// worths cuts what is covered by what it is worth to e, without what a running
-// query holds.
-func (e *entry) worths(covered tile.Coverage) tile.Coverage {
-	out := e.used.WorthIn(covered.All())
-	for _, h := range e.held {
-		out = out.Without(*h)
-	}
-	return out
-}
-
 // evict has e make room by what it loses, and returns how many tiles that is. c.changing must be held.
-func (c *Cache) evict(e *entry, gone tile.Spans) int64 {
-	n := c.lose(e, gone...)
+func (c *Cache) evict(e *entry, gone tile.Coverage) int64 {
+	n := c.lose(e, gone)
 	c.metrics.evicted.add(n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,11 +231,11 @@ func (c *Cache) evict(e *entry, gone tile.Spans) int64 {
 
 // lose drops spans of what is kept of e, all of it if the rest would take no less room. It returns
 // how many tiles that took. c.changing must be held, so that e gets nothing meanwhile.
-func (c *Cache) lose(e *entry, gone ...tile.Span) (tiles int64) {
+func (c *Cache) lose(e *entry, gone tile.Coverage) (tiles int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sel, had := e.sel, e.covered
-	left := had.Without(gone...)
+	left := had.Less(gone)
 	if sel == nil || slices.Equal(had, left) {
 		return 0
 	}
@@ -259,7 +253,7 @@ func (c *Cache) lose(e *entry, gone ...tile.Span) (tiles int64) {
 	}
 	c.set(e, rest, left)
 	c.tidy(e)
-	return had.All().Tiles(c.tile) - left.All().Tiles(c.tile)
+	return had.Tiles(c.tile) - left.Tiles(c.tile)
 }
 
 // restrict returns of sel, which covers covered, what left has of it, in slabs that
@@ -267,7 +261,7 @@ func (c *Cache) lose(e *entry, gone ...tile.Span) (tiles int64) {
 func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
 	err := parallel.Rescue(func() (err error) { // callers hold locks
-		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
+		if rest, err = tile.Restrict(context.Background(), sel, covered, left); err == nil {
 			rest = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		}
 		return err

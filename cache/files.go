@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
@@ -32,27 +31,29 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()
 	// What is young is not worth a file.
-	written, replaces := saving.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
+	written, replaces := disk.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
 	if len(written) == 0 {
 		return false, nil
 	}
-	part, err := tile.Restrict(ctx, sel, covered.All(), written.All())
+	part, err := tile.Restrict(ctx, sel, covered, written)
 	if err != nil {
 		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
 	switch err = c.disk.Put(ctx, key, written, part, replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
-	case err == nil:
+	case err != nil:
+		c.metrics.unsaved.add(1)
+	default:
 		c.metrics.saved.add(part.PayloadBytes())
 	}
 	return true, err
 }
 
 // onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
-func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Spans {
+func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Coverage {
 	var there tile.Coverage
-	if c.disk != nil && !c.saver.Dropping(e.key) {
+	if !c.saver.Dropping(e.key) {
 		for _, f := range c.disk.Files(e.key) {
 			for _, s := range f.Covered.Usable(m) {
 				there = there.Having(s)
@@ -76,12 +77,12 @@ func (c *Cache) restore(f *flight) error {
 	case err != nil:
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
-	case len(covered.All().Missing(f.Span)) == 0:
+	case len(covered.Missing(f.Span)) == 0:
 		f.sel, f.has = sel, covered
-		tiles := covered.All().Tiles(c.tile)
+		tiles := covered.Tiles(c.tile)
 		c.metrics.restored.add(tiles)
 		c.metrics.hits.add(tiles)
-		f.asked.fetch.Stats.TilesHit.Add(tiles)
+		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 	var covered tile.Coverage
 	m := c.moment()
 	for _, f := range slices.Backward(c.disk.Files(key)) { // the newest first: it is right
-		use := f.Covered.Usable(m).Within(s).Without(covered.All()...)
+		use := f.Covered.Usable(m).Within(s).Less(covered)
 		if len(use) == 0 {
 			continue
 		}
@@ -101,7 +102,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 			return nil, nil, err // it is gone, or cannot be read
 		}
 		sel.SetDiscard(func() { c.saver.Drop(key) })
-		cut, err := tile.Restrict(ctx, sel, f.Covered.All(), use.All())
+		cut, err := tile.Restrict(ctx, sel, f.Covered, use)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,26 +9,60 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/prometheus/util/annotations"
+
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
+// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
+// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
+// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
+type flight struct {
+	part            // what it brings; from where may change under the cache's mutex
+	entry *entry    // of the selector
+	asked *question // which it was started for
+	drops uint64    // of the entry when it started: if there are more, what it brings is not to be kept
+	fetch selection.Fetch
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when it has landed
+	waiters atomic.Int32  // none once it is cancelled: no query joins it then
+
+	// The result, to be read when it has landed.
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
+	has tile.Coverage // what of it is to be kept
+}
+
+// settled is the stretch of f that is old enough to be kept by tiles.
+func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
+
 // start makes a flight, with one waiter, for a part of what is asked about e. It is to be launched. The
 // cache's mutex must be held.
 func (c *Cache) start(e *entry, p part, q *question) *flight {
-	f := &flight{part: p, entry: e, asked: q, drops: e.drops, expects: c.expected(e, p.Span), done: make(chan struct{})}
-	f.expects.Ahead = q.fetch.Expected.Ahead
+	f := &flight{part: p, entry: e, asked: q, drops: e.drops, fetch: q.fetch, done: make(chan struct{})}
+	f.fetch.Expected = c.expected(e, p.Span)
+	f.fetch.Expected.Ahead = q.fetch.Expected.Ahead
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
 	f.waiters.Store(1)
-	f.has = tile.Coverage(nil).With(f.settled(), c.fetchedAt(q.at.Now))
+	// Rounded down to a 64th of the greatest age, so that tiles fetched one after another make few stretches.
+	// Where there is no greatest age it does not matter.
+	fetched := int64(0)
+	if c.maxAge > 0 {
+		fetched = tile.Floor(q.at.Now, max(c.maxAge/64, 1))
+	}
+	f.has = tile.Coverage(nil).With(f.settled(), fetched)
 	e.flights = append(e.flights, f)
 	c.flying.Add(1)
 	return f
 }
 
-// launch has flights fly, those together that fetch the same times.
+// launch has flights fly, those together that fetch the same times, each as soon as its samples have come.
 func (c *Cache) launch(flights []*flight) {
 	up, ok := c.up.(Together)
 	same := map[tile.Span][]*flight{}
@@ -40,28 +74,25 @@ func (c *Cache) launch(flights []*flight) {
 		}
 	}
 	for s, together := range same {
-		go c.flyTogether(up, s, together)
-	}
-}
-
-// flyTogether has flights for the same times fly, each as soon as its samples have come.
-func (c *Cache) flyTogether(up Together, s tile.Span, flights []*flight) {
-	asks := make([]selection.Ask, len(flights))
-	for i, f := range flights {
-		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.asked.matchers, Fetch: f.fetch()}
-	}
-	flown := make([]bool, len(flights))
-	_ = c.rescued(func() error {
-		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
-			flown[i] = true
-			go c.fly(flights[i], sel)
-		})
-		return nil
-	})
-	for i, f := range flights {
-		if !flown[i] {
-			go c.fly(f, nil)
+		asks := make([]selection.Ask, len(together))
+		for i, f := range together {
+			asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.asked.matchers, Fetch: f.fetch}
 		}
+		go func() {
+			flown := make([]bool, len(together))
+			_ = c.rescued(func() error {
+				up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
+					flown[i] = true
+					go c.fly(together[i], sel)
+				})
+				return nil
+			})
+			for i, f := range together {
+				if !flown[i] {
+					go c.fly(f, nil)
+				}
+			}
+		}()
 	}
 }
 
@@ -115,7 +146,7 @@ func (c *Cache) narrow(f *flight) bool { return f.From > f.asked.at.Now-c.fresh 
 // bring gets what f is for, from where it is if that is still so and else from upstream, and finds out
 // what of it is to be kept.
 func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
-	stats := f.asked.fetch.Stats
+	stats := f.fetch.Stats
 	switch tiles := f.Tiles(c.tile); f.from {
 	case fromDisk:
 		if err = c.restore(f); err != nil || f.sel != nil {
@@ -134,7 +165,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	c.mu.Lock()
 	f.from = fromUpstream
 	c.mu.Unlock()
-	if !f.expects.Ahead {
+	if !f.fetch.Expected.Ahead {
 		tiles := f.settled().Tiles(c.tile)
 		c.metrics.misses.add(tiles)
 		stats.TilesFetched.Add(tiles)
@@ -142,7 +173,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	}
 	start := time.Now()
 	if f.sel = came; came == nil {
-		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch())
+		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch)
 	}
 	if err == nil && f.sel == nil {
 		err = fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
@@ -185,7 +216,7 @@ func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) (later func() erro
 // not disturbed. What it returns compares what was kept with what has taken its place.
 func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err error) {
 	compare = func() error { return nil }
-	fresh := f.kept()
+	fresh := tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
 	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
 	if err != nil {
 		return nil, err
@@ -199,12 +230,12 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err 
 		had = f.entry.covered
 		c.mu.Unlock()
 		usable := had.Usable(c.moment()) // what was kept since f started stays
-		if c.narrow(f) && len(usable.All().Missing(fresh)) == 0 {
+		if c.narrow(f) && len(usable.Missing(fresh)) == 0 {
 			return compare, nil // others were quicker
 		}
 		n.sel, n.covered = brought, usable.Without(fresh)
 		if len(n.covered) > 0 {
-			rest, err := tile.Restrict(ctx, n.base, had.All(), n.covered.All())
+			rest, err := tile.Restrict(ctx, n.base, had, n.covered)
 			if err != nil {
 				return nil, err
 			}
@@ -222,10 +253,10 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err 
 			return compare, err
 		}
 	}
-	if f.from != fromDisk {
+	if c.disk != nil && f.from != fromDisk {
 		c.saver.Save(f.entry.key)
 	}
-	if old := had.Old().Within(f.settled()).All(); len(old) > 0 && f.from == fromUpstream {
+	if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {
 		compare = func() error {
 			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
 				c.metrics.corrected.add(int64(n))

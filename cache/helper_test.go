@@ -180,7 +180,7 @@ func landed(t testing.TB, c *Cache) {
 // prefetched does at some steps what the prefetcher of a cache without one would do now.
 func prefetched(t testing.TB, c *Cache, step int) {
 	if step%3 < 2 {
-		_ = (&prefetcher{c: c, Budget: Budget{Requests: 1e9, Concurrency: 2}}).round(t.Context())
+		_ = (&prefetcher{c: c, Budget: Budget{Requests: 1e9}}).round(t.Context())
 	}
 }
 

@@ -2,14 +2,141 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
+
+// LabelUpstream is what an Upstream may also be: one that can list labels.
+// Times are in ms, both included. Without it the cache's queriers answer with
+// ErrNoLabels.
+type LabelUpstream interface {
+	LabelValues(ctx context.Context, mint, maxt int64, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error)
+	LabelNames(ctx context.Context, mint, maxt int64, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error)
+}
+
+// ErrNoLabels is returned when label names or values are asked of an upstream
+// that cannot list them.
+var ErrNoLabels = errors.New("listing label names and values is not supported over remote read; ask the upstream's HTTP API")
+
+var (
+	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
+	_ selection.Source                = (*Cache)(nil)
+	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
+)
+
+// Querier implements storage.Queryable, for nobody's request.
+func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
+	return selection.Storage{Source: c}.Querier(mint, maxt)
+}
+
+// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	return selection.Storage{Source: c}.ChunkQuerier(mint, maxt)
+}
+
+// reader reads for a request.
+type reader struct {
+	c          *Cache
+	request    selection.Request // with statistics
+	mint, maxt int64
+
+	mu     sync.Mutex
+	looked []*lookup
+}
+
+// Open implements selection.Source.
+func (c *Cache) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	if r.Stats == nil {
+		r.Stats = &selection.Stats{}
+	}
+	return &reader{c: c, request: r, mint: mint, maxt: maxt}
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner. Selectors that are asked for at one moment lack the same
+// times.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	gets := make([]selection.Get, len(asks))
+	m := r.c.moment()
+	var starts []*flight
+	defer func() { r.c.launch(starts) }()
+	for i, a := range asks {
+		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
+		if mint > maxt || a.Ctx.Err() != nil {
+			gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+				return selection.Empty(), nil, ctx.Err()
+			}
+			continue
+		}
+		a.Request = r.request
+		q := question{between(mint, maxt), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
+		l, own := r.c.look(&q)
+		starts = append(starts, own...)
+		r.mu.Lock()
+		r.looked = append(r.looked, l)
+		r.mu.Unlock()
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			sel, ws, err := r.c.answer(ctx, l)
+			if err == nil {
+				r.request.Stats.Samples.Add(sel.SamplesAbout(mint, maxt))
+			}
+			return sel, ws, err
+		}
+	}
+	return gets
+}
+
+// Kept implements selection.Keeper.
+func (r *reader) Kept(matchers ...*labels.Matcher) []*selection.Selection {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if e := r.c.entries[matching.Key(matchers)]; e != nil && e.sel != nil {
+		return []*selection.Selection{e.sel}
+	}
+	return nil
+}
+
+// LabelValues implements storage.LabelQuerier.
+func (r *reader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	if up, ok := r.c.up.(LabelUpstream); ok {
+		return up.LabelValues(ctx, r.mint, r.maxt, name, hints, matchers...)
+	}
+	return nil, nil, ErrNoLabels
+}
+
+// LabelNames implements storage.LabelQuerier.
+func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	if up, ok := r.c.up.(LabelUpstream); ok {
+		return up.LabelNames(ctx, r.mint, r.maxt, hints, matchers...)
+	}
+	return nil, nil, ErrNoLabels
+}
+
+// Close implements storage.LabelQuerier. What was selected may be evicted after it.
+func (r *reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.looked {
+		r.c.release(l)
+	}
+	r.looked = nil
+	return nil
+}
 
 // lookup is what a question found: what was kept, and the flights that bring what was not.
 type lookup struct {
@@ -42,9 +169,20 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	if !l.kept.Empty() {
 		e.held = append(e.held, &l.kept)
 	}
-	c.count(q, parts, len(l.flights))
+	// Here count tiles that are there, and those that queries share; what flights bring counts once they have
+	// it.
+	stats, shared := q.fetch.Stats, int64(len(l.flights))
+	c.metrics.shared.add(shared)
+	stats.SharedFetches.Add(shared)
 	for _, p := range parts {
-		if p.flight == nil && p.from != fromKept {
+		switch tiles := p.And(q.at.Settled).Tiles(c.tile); {
+		case p.from == fromKept:
+			c.metrics.hits.add(tiles)
+			stats.TilesHit.Add(tiles)
+		case p.flight != nil:
+			c.metrics.misses.add(tiles)
+			stats.TilesFetched.Add(tiles)
+		default:
 			starts = append(starts, c.start(e, p, q))
 		}
 	}
@@ -70,36 +208,18 @@ func (l *lookup) join(f *flight) bool {
 // state is what there is of e. Beyond itself is looked for what neither it nor a flight has. The cache's
 // mutex must be held.
 func (c *Cache) state(e *entry, q *question) state {
-	s := state{usable: e.covered.Usable(q.at).All(), flights: slices.Clone(e.flights)}
+	s := state{usable: e.covered.Usable(q.at), flights: slices.Clone(e.flights)}
 	missing := s.usable.Missing(q.settled())
 	for _, f := range s.flights {
 		missing = missing.Without(f.settled())
 	}
 	if len(missing) > 0 {
-		s.disk, s.wider = c.onDisk(e, q.at), c.supersets(e, q.at)
-	}
-	return s
-}
-
-// count counts tiles that are there, and those that queries share; what flights bring counts once they
-// have it.
-func (c *Cache) count(q *question, parts []part, shared int) {
-	var hits, misses int64
-	for _, p := range parts {
-		switch tiles := p.And(q.at.Settled).Tiles(c.tile); {
-		case p.from == fromKept:
-			hits += tiles
-		case p.flight != nil:
-			misses += tiles
+		s.wider = c.supersets(e, q.at)
+		if c.disk != nil {
+			s.disk = c.onDisk(e, q.at)
 		}
 	}
-	c.metrics.hits.add(hits)
-	c.metrics.misses.add(misses)
-	c.metrics.shared.add(int64(shared))
-	s := q.fetch.Stats
-	s.TilesHit.Add(hits)
-	s.TilesFetched.Add(misses)
-	s.SharedFetches.Add(int64(shared))
+	return s
 }
 
 // release ends what l holds, and gives up what was begun and never got.
@@ -135,26 +255,25 @@ func (c *Cache) answer(ctx context.Context, l *lookup) (*selection.Selection, an
 		c.mu.Lock()
 		sel, usable := l.entry.sel, l.entry.covered.Usable(l.asked.at)
 		c.mu.Unlock()
-		if len(usable.All().Missing(l.kept)) == 0 {
+		if len(usable.Missing(l.kept)) == 0 {
 			return usable.From(l.asked.key, sel), ws, nil
 		}
 	}
-	sel, own, err := l.assemble(ctx)
+	sel, err := l.assemble(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.discard(l.entry)
 		}
 		return nil, ws, err
 	}
-	if own {
+	if sel != l.sel && !slices.ContainsFunc(l.flights, func(f *flight) bool { return f.sel == sel }) {
 		sel.SetDiscard(func() { c.discard(l.entry) })
 	}
 	return l.revised().From(l.asked.key, sel), ws, nil
 }
 
-// assemble joins what was kept of what is wanted with what the flights brought, and reports
-// whether that made a selection of its own.
-func (l *lookup) assemble(ctx context.Context) (sel *selection.Selection, own bool, err error) {
+// assemble joins what was kept of what is wanted with what the flights brought.
+func (l *lookup) assemble(ctx context.Context) (*selection.Selection, error) {
 	inputs := make([]tile.Input, 0, len(l.flights)+1)
 	if l.sel != nil {
 		base := l.sel
@@ -163,18 +282,16 @@ func (l *lookup) assemble(ctx context.Context) (sel *selection.Selection, own bo
 		}
 		// The rest has been fetched again, and so may some of that have been which is
 		// usable, beside what is not.
-		if base, err = tile.Restrict(ctx, base, l.covered.All(), l.left().All()); err != nil {
-			return nil, false, err
+		base, err := tile.Restrict(ctx, base, l.covered, l.left())
+		if err != nil {
+			return nil, err
 		}
 		inputs = append(inputs, tile.Input{From: l.covered[0].From, Sel: base})
 	}
 	for _, f := range l.flights {
 		inputs = append(inputs, tile.Input{From: f.From, Sel: f.sel})
 	}
-	if sel, err = tile.Join(ctx, inputs); err != nil {
-		return nil, false, err
-	}
-	return sel, !slices.ContainsFunc(inputs, func(in tile.Input) bool { return in.Sel == sel }), nil
+	return tile.Join(ctx, inputs)
 }
 
 // left is what was kept that is usable and that no flight was for.
@@ -189,14 +306,71 @@ func (l *lookup) left() tile.Coverage {
 // revised is what a joined selection has of what was kept, or of one flight, alone. Chunks of a
 // flight may reach into what another has, with samples that the upstream has got since.
 func (l *lookup) revised() tile.Coverage {
-	all, extents := l.left(), []tile.Span(nil)
+	all, extents := l.left(), tile.Coverage(nil)
 	for _, f := range l.flights {
 		extent := tile.Extent(f.sel)
 		all = all.Without(extent)
-		for _, s := range f.has.Without(extents...) {
+		for _, s := range f.has.Less(extents) {
 			all = all.Having(s)
 		}
-		extents = append(extents, extent)
+		extents = extents.With(extent, 0)
 	}
 	return all
+}
+
+// A selector is answered from what is kept of a wider one where that is certain
+// to be what the upstream would answer: where every series that the narrow one
+// matches is matched by the wide one, too. Then its series are those of the wide
+// one whose labels it matches.
+
+// maxSubsumed is the most series of a wide selection that are looked through for
+// a narrow one: beyond that fetching may be faster.
+const maxSubsumed = 500_000
+
+// maxWider is the most entries that are looked at for a wider selector. Each takes about 0.5 µs
+// with the cache's mutex held. One that is not found costs a fetch, never a wrong answer.
+const maxWider = 512
+
+// Answerer is what an Upstream may also be: one that matches selectors with the
+// labels that series have, but for external labels that it adds to all of them as
+// a Prometheus does. Only its selectors are answered from wider ones. What joins
+// the series of several sources, each with external labels of its own, is none.
+type Answerer interface {
+	// Answers reports whether the selector is answered at all; for others there
+	// is nothing, whatever the upstream has.
+	Answers(matchers []*labels.Matcher) bool
+}
+
+// supersets are what is kept of selectors that match all that e does. The cache's mutex must be held.
+func (c *Cache) supersets(e *entry, m tile.Moment) (found []superset) {
+	up, ok := c.up.(Answerer)
+	if !ok || !up.Answers(e.matchers) {
+		return nil
+	}
+	for _, w := range c.index.Wider(e.matchers, maxWider) {
+		if w != e && w.sel != nil && w.sel.NumSeries() <= maxSubsumed && matching.ImpliesAll(e.matchers, w.matchers) && up.Answers(w.matchers) {
+			found = append(found, superset{w, w.sel, w.covered.Usable(m).Old()})
+		}
+	}
+	return found
+}
+
+// maxLacking is the most entries that lacks looks at. Each takes about 0.5 µs with the cache's
+// mutex held.
+const maxLacking = 1024
+
+// lacks reports whether some kept series is known to lack a label. It looks at
+// two series of each of some entries. One that is not found costs a fetch, never a wrong answer.
+func (c *Cache) lacks(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := range c.sample(maxLacking) {
+		if e.sel.NumSeries() == 0 {
+			continue
+		}
+		if !e.sel.Labels(0).Has(name) || !e.sel.Labels(e.sel.NumSeries()-1).Has(name) {
+			return true
+		}
+	}
+	return false
 }

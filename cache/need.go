@@ -2,10 +2,8 @@ package cache
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
@@ -48,10 +46,10 @@ func (q *question) settled() tile.Span {
 
 // state is what there is of the selector at that moment.
 type state struct {
-	usable  tile.Spans // what is kept and may answer
-	flights []*flight  // under way
-	disk    tile.Spans // what files have
-	wider   []superset // what is kept of wider selectors
+	usable  tile.Coverage // what is kept and may answer
+	flights []*flight     // under way
+	disk    tile.Coverage // what files have
+	wider   []superset    // what is kept of wider selectors
 }
 
 // superset is what is kept of a selector that matches all that another does.
@@ -67,43 +65,6 @@ type part struct {
 	from   source
 	flight *flight  // which brings it already; nil for none
 	wider  superset // of which selector, if it comes from a wider one
-}
-
-// flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
-// selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
-// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
-type flight struct {
-	part              // what it brings; from where may change under the cache's mutex
-	entry   *entry    // of the selector
-	asked   *question // which it was started for
-	drops   uint64    // of the entry when it started: if there are more, what it brings is not to be kept
-	expects selection.Expectation
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when it has landed
-	waiters atomic.Int32  // none once it is cancelled: no query joins it then
-
-	// The result, to be read when it has landed.
-	sel *selection.Selection
-	ws  annotations.Annotations
-	err error
-	has tile.Coverage // what of it is to be kept
-}
-
-// settled is the stretch of f that is old enough to be kept by tiles.
-func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
-
-// kept is what of f is kept. There must be something.
-func (f *flight) kept() tile.Span {
-	return tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
-}
-
-// fetch is for a fetch of what f brings.
-func (f *flight) fetch() selection.Fetch {
-	fetch := f.asked.fetch
-	fetch.Expected = f.expects
-	return fetch
 }
 
 // mostStretches is how many stretches of tiles are fetched apart. If there are more, one fetch brings
@@ -130,7 +91,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 	// What is kept: tiles, and what is young without a gap behind them.
 	missing := s.usable.Missing(settled)
 	for _, t := range missing.Missing(settled) {
-		parts = append(parts, part{Span: t, from: fromKept})
+		parts = append(parts, part{Span: t.Span, from: fromKept})
 	}
 	if !tail.Empty() {
 		young := tail
@@ -166,7 +127,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 
 	for _, m := range missing {
 		for _, d := range s.disk {
-			if both := m.And(d); !both.Empty() {
+			if both := m.And(d.Span); !both.Empty() {
 				parts = append(parts, part{Span: both, from: fromDisk})
 				missing = missing.Without(both)
 			}
@@ -174,33 +135,33 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 	}
 	if w := widest(s.wider, missing, q.at.Tile); w.entry != nil {
 		for _, d := range w.has.All() {
-			parts = append(parts, part{Span: d, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d)}})
-			missing = missing.Without(d)
+			parts = append(parts, part{Span: d.Span, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d.Span)}})
+			missing = missing.Without(d.Span)
 		}
 	}
 	// So many flights at most are for one question.
 	if n := len(missing); n > mostStretches {
-		missing = tile.Spans{{From: missing[0].From, To: missing[n-1].To}}
+		missing = tile.Coverage(nil).With(tile.Span{From: missing[0].From, To: missing[n-1].To}, 0)
 	}
 	// What is not kept is fetched together with the tiles beside it.
 	if q.at.Young() && !tail.Empty() {
 		tail.To = max(tail.To, q.at.Now+1) // what is young then answers queries that end later, too
 	}
-	for _, m := range missing.With(ancient).With(tail) {
-		parts = append(parts, part{Span: m, from: fromUpstream})
+	for _, m := range missing.With(ancient, 0).With(tail, 0) {
+		parts = append(parts, part{Span: m.Span, from: fromUpstream})
 	}
 	return parts, keeps
 }
 
 // widest is the one of several that has most of what is missing, and that; none where they have nothing.
-func widest(several []superset, missing tile.Spans, length int64) (best superset) {
+func widest(several []superset, missing tile.Coverage, length int64) (best superset) {
 	most := int64(0)
 	for _, w := range several {
 		var both tile.Coverage
 		for _, m := range missing {
-			both = append(both, w.has.Within(m)...)
+			both = append(both, w.has.Within(m.Span)...)
 		}
-		if n := both.All().Tiles(length); n > most {
+		if n := both.Tiles(length); n > most {
 			best, most = superset{w.entry, w.sel, both}, n
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/saving"
 )
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
@@ -128,10 +127,7 @@ func New(up Upstream, o Options) *Cache {
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk = o.Disk
-		c.saver = saving.New(saving.Options{
-			Write: c.write, Drop: c.disk.Drop, Retry: o.saveRetry, Grace: o.saveGrace,
-			Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
-		})
+		c.saver = disk.NewSaver(c.disk, c.write, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
 	c.stop = func() {}

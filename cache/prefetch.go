@@ -5,10 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -20,9 +17,8 @@ import (
 
 // Budget bounds fetching ahead. It comes on top of what queries fetch.
 type Budget struct {
-	Requests    float64 // a second; 0 means no prefetching
-	Bytes       int64   // of chunks and labels, a second; 0 means no bound
-	Concurrency int     // requests at one time; 0 means one
+	Requests float64 // a second, one at a time; 0 means no prefetching
+	Bytes    int64   // of chunks and labels, a second; 0 means no bound
 }
 
 // longestPrefetch is the longest stretch that is prefetched, in ms: what lacks
@@ -36,8 +32,6 @@ const afterFailure = time.Minute
 type prefetcher struct {
 	c *Cache
 	Budget
-
-	mu   sync.Mutex
 	next time.Time // when the budget has room for the next request
 }
 
@@ -71,29 +65,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // round fetches what there is to be until a request fails or ctx ends.
 func (p *prefetcher) round(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(p.Concurrency, 1))
 	for _, e := range p.c.wanted() {
-		g.Go(func() error {
-			return parallel.Rescue(func() error {
-				if !sleep(ctx, p.spend(float64(time.Second)/p.Requests)) {
-					return ctx.Err()
-				}
-				bytes, err := p.c.fetchAhead(ctx, e)
-				if p.Bytes > 0 {
-					p.spend(float64(bytes) / float64(p.Bytes) * float64(time.Second))
-				}
-				return err
-			})
+		err := parallel.Rescue(func() error {
+			if !sleep(ctx, p.spend(float64(time.Second)/p.Requests)) {
+				return ctx.Err()
+			}
+			bytes, err := p.c.fetchAhead(ctx, e)
+			if p.Bytes > 0 {
+				p.spend(float64(bytes) / float64(p.Bytes) * float64(time.Second))
+			}
+			return err
 		})
+		if err != nil {
+			return err
+		}
 	}
-	return g.Wait()
+	return nil
 }
 
 // spend spends so many ns of the budget, and returns how long to wait until it had room for them.
 func (p *prefetcher) spend(ns float64) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := time.Now()
 	if p.next.Before(now) {
 		p.next = now

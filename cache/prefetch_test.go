@@ -109,8 +109,7 @@ func TestPrefetchBudget(t *testing.T) {
 		seconds float64
 		asked   int
 	}{
-		{"requests", Budget{Requests: 2, Concurrency: 10}, 0, false, 1, 9.5, 20},
-		{"concurrency", Budget{Requests: 1000, Concurrency: 3}, time.Second, false, 3, 7, 20},
+		{"requests", Budget{Requests: 2}, 0, false, 1, 9.5, 20},
 		{"one", Budget{Requests: 1000}, time.Second, false, 1, 20, 20},
 		{"bytes", Budget{Requests: 1000, Bytes: 10}, 0, false, 1, 100, 20},
 		{"failing", Budget{Requests: 1000}, 0, true, 1, 0, 1},
@@ -169,7 +168,7 @@ func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
 	}
 	*clock += 2 * hour
 	require.Len(t, c.wanted(), 1)
-	p := &prefetcher{c: c, Budget: Budget{Requests: 1e9, Concurrency: 1}}
+	p := &prefetcher{c: c, Budget: Budget{Requests: 1e9}}
 	_ = p.round(t.Context())
 	require.Empty(t, c.wanted())
 	up.asked()

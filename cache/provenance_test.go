@@ -72,10 +72,10 @@ func TestRevisions(t *testing.T) {
 			require.NoError(t, err)
 		}, want: "same new same"},
 		"evict one": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.Positive(t, c.evict(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 82 * hour}}))
+			require.Positive(t, c.evict(c.entries[matching.Key(m)], tile.Coverage(nil).With(tile.Span{From: 80 * hour, To: 82 * hour}, 0)))
 		}, want: "new same same"},
 		"evict all": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.Positive(t, c.evict(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 90 * hour}}))
+			require.Positive(t, c.evict(c.entries[matching.Key(m)], tile.Coverage(nil).With(tile.Span{From: 80 * hour, To: 90 * hour}, 0)))
 		}, want: "new new new"},
 		"age": {options: Options{MaxAge: 6 * time.Hour}, change: func(_ *testing.T, _ *Cache, clock *int64) { *clock += 7 * hour }, want: "new new new"},
 		"age of some": {options: Options{MaxAge: 6 * time.Hour}, change: func(t *testing.T, c *Cache, clock *int64) {

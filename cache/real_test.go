@@ -350,7 +350,7 @@ func TestSoak(t *testing.T) {
 	store, err := disk.Open(disk.Options{Path: t.TempDir(), Limit: 32 << 20})
 	require.NoError(t, err)
 	c := New(up, Options{
-		HostBytes: limit, Disk: store, MaxAge: 12 * time.Hour, Recheck: DefaultRecheck, Prefetch: Budget{Requests: 100, Concurrency: 2},
+		HostBytes: limit, Disk: store, MaxAge: 12 * time.Hour, Recheck: DefaultRecheck, Prefetch: Budget{Requests: 100},
 		Now: func() time.Time { return time.UnixMilli(clock.Load()) },
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), long)

@@ -37,7 +37,7 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 	for e := range c.all() {
 		if e.sel != nil {
 			selections[e] = e.sel
-			byKey[e.key] = &Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.All().Pairs()}
+			byKey[e.key] = &Selector{Looked: e.looked, Bytes: e.bytes(), Memory: e.covered.Pairs()}
 		}
 	}
 	for e, sel := range selections { // without the mutex
@@ -55,10 +55,24 @@ func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) 
 				ms, _ := matching.Parse(key) // without an error, since Key has made it
 				byKey[key] = &Selector{Text: matching.Text(ms)}
 			}
-			byKey[key].addFiles(c.disk.Files(key))
+			var all tile.Coverage
+			for _, f := range c.disk.Files(key) {
+				byKey[key].DiskBytes += f.Size()
+				for _, covered := range f.Covered {
+					all = all.With(covered.Span, 0)
+				}
+			}
+			byKey[key].Disk = all.Pairs()
 		}
 	}
-	out.list(byKey, most)
+	out.Count, out.Selectors = len(byKey), []Selector{}
+	for _, s := range byKey {
+		out.Selectors = append(out.Selectors, *s)
+	}
+	slices.SortFunc(out.Selectors, func(a, b Selector) int {
+		return cmp.Or(cmp.Compare(b.Bytes+b.DiskBytes, a.Bytes+a.DiskBytes), cmp.Compare(a.Text, b.Text))
+	})
+	out.Selectors = out.Selectors[:min(most, out.Count)]
 	return out
 }
 
@@ -87,30 +101,6 @@ type Selector struct {
 	Looked      int64      `json:"looked_ms"`    // when it was last asked for with the newest samples; 0 for never
 	Memory      [][2]int64 `json:"in_memory_ms"` // stretches of time: from, and to, which is not included
 	Disk        [][2]int64 `json:"on_disk_ms"`   // the same of files
-}
-
-// addFiles adds what is in files.
-func (s *Selector) addFiles(files []*disk.File) {
-	var all tile.Spans
-	for _, f := range files {
-		s.DiskBytes += f.Size()
-		for _, covered := range f.Covered {
-			all = all.With(covered.Span)
-		}
-	}
-	s.Disk = all.Pairs()
-}
-
-// list lists selectors, at most so many, those that take most first.
-func (c *Contents) list(byKey map[string]*Selector, most int) {
-	c.Count, c.Selectors = len(byKey), []Selector{}
-	for _, s := range byKey {
-		c.Selectors = append(c.Selectors, *s)
-	}
-	slices.SortFunc(c.Selectors, func(a, b Selector) int {
-		return cmp.Or(cmp.Compare(b.Bytes+b.DiskBytes, a.Bytes+a.DiskBytes), cmp.Compare(a.Text, b.Text))
-	})
-	c.Selectors = c.Selectors[:min(most, c.Count)]
 }
 
 // metrics are the cache's counters.

@@ -49,7 +49,7 @@ func (c *Cache) keepYoung(f *flight) {
 		c.mu.Lock()
 		sel, usable := f.entry.sel, f.entry.covered.Usable(f.asked.at)
 		c.mu.Unlock()
-		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.From})) > 0 {
+		if sel == nil || len(usable.Missing(tile.Span{From: alive, To: f.From})) > 0 {
 			return // it is not known which series there are
 		}
 		// A series that was behind by then and has got no sample since is not behind but
@@ -66,13 +66,29 @@ func (c *Cache) keepYoung(f *flight) {
 	f.has = f.has.Having(tile.Stretch{Span: young, At: at, Young: true})
 }
 
+// fewest is how many series tell how far apart samples are.
+const fewest = 8
+
 // expected is what a fetch of s is likely to bring of e's series. The cache's mutex
 // must be held.
-func (c *Cache) expected(e *entry, s tile.Span) selection.Expectation {
+func (c *Cache) expected(e *entry, s tile.Span) (x selection.Expectation) {
 	if e.sel == nil {
-		return selection.Expectation{}
+		return x
 	}
-	return expectation(e.sel, min(s.To, c.now().UnixMilli())-s.From)
+	x.Series = e.sel.Series()
+	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
+		return x // samples alone would lack something
+	}
+	x.Signed = signed(e.sel)
+	n, length := len(x.Series), min(s.To, c.now().UnixMilli())-s.From
+	for i := range min(fewest, n) {
+		cs := e.sel.Chunks(i * n / min(fewest, n))
+		if k := cs[len(cs)-1]; k.Samples > 1 {
+			between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
+			x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
+		}
+	}
+	return x
 }
 
 // mostEmpty is how many stretches are noted as empty beside a new one at most.
@@ -92,8 +108,8 @@ func (e *emptiness) found(s tile.Span, empty bool, now int64) (lasted int64) {
 	if len(e.since) > mostEmpty {
 		e.since = nil
 	}
-	for _, rest := range known.All().Missing(s) {
-		known = known.With(rest, now)
+	for _, rest := range known.Missing(s) {
+		known = known.With(rest.Span, now)
 	}
 	since := int64(math.MinInt64)
 	for _, one := range known {
@@ -195,25 +211,4 @@ func floats(sel *selection.Selection, k selection.Chunk, f func(float64)) (last 
 		f(last)
 	}
 	return last, it.Err()
-}
-
-// fewest is how many series tell how far apart samples are.
-const fewest = 8
-
-// expectation is what a fetch of a stretch of so many ms is likely to bring of the series of sel.
-func expectation(sel *selection.Selection, length int64) (x selection.Expectation) {
-	x.Series = sel.Series()
-	if sel.Has(chunkenc.EncXOR2) || !sel.OnlyFloats() {
-		return x // samples alone would lack something
-	}
-	x.Signed = signed(sel)
-	n := len(x.Series)
-	for i := range min(fewest, n) {
-		cs := sel.Chunks(i * n / min(fewest, n))
-		if k := cs[len(cs)-1]; k.Samples > 1 {
-			between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
-			x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
-		}
-	}
-	return x
 }

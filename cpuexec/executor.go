@@ -30,7 +30,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
@@ -91,7 +90,7 @@ type Job struct {
 	Ahead *Ahead
 
 	// Progress is told of samples whose windows were evaluated; nil tells nobody.
-	Progress *progress.Request
+	Progress *selection.Progress
 
 	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none

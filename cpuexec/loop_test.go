@@ -19,7 +19,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -109,7 +108,7 @@ func TestTold(t *testing.T) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	var told progress.Request
+	var told selection.Progress
 	_, err = New(Options{Workers: 2}).Run(t.Context(), Job{
 		Progress: &told,
 		Node:     &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("sum_over_time")},

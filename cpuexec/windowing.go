@@ -112,6 +112,9 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		}
 		return err
 	}
+	if r.job.Grid.Steps == 1 {
+		e.loop.Finish = func(k int) { e.scratch[k].Finish() }
+	}
 	if err := e.loop.Run(); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestAddingAFunction(t *testing.T) {
 	}
 	test("docs", "-test.run", "TestFunctions|TestSides", "-update")
 	require.Contains(t, read(t, dir, "docs/functions.md"), "`"+name+"`")
-	for _, room := range []string{"resample", "gpuexec/resampling"} {
+	for _, room := range []string{"resample", "gpuexec"} {
 		said := test(room, "-test.run", "TestEveryAggregate/"+name+"$|TestDocument")
 		require.Contains(t, said, "--- PASS: TestEveryAggregate/"+name+" ", room)
 	}

@@ -47,7 +47,7 @@ func TestMixinMetrics(t *testing.T) {
 	addr := mustFreeAddr(t)
 	// All that has metrics: a disk, a GPU, an upstream that is down.
 	pw := runServer(t, "promwarp", addr, promwarpBin, "serve", "--web.listen-address="+addr,
-		"--cache.path="+t.TempDir(), "--gpu.mode=require", "--gpu.library="+cudatest.Library(t), "--gpu.constants=",
+		"--cache.path="+t.TempDir(), "--gpu.mode=require", "--gpu.library="+cudatest.Library(t),
 		"--config.file="+writeConfig(t, fmt.Sprintf("remote_read:\n- {name: up, url: %s/api/v1/read}\n- {name: down, url: http://127.0.0.1:1/api/v1/read, on_failure: warn}\n", up.url)))
 	for _, q := range []struct{ text, executor string }{
 		{dashboard[0], "auto"}, {dashboard[0], "gpu"}, {"timestamp(up @ 2000 offset 3m)", "auto"}, // which is left to Prometheus's engine

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,13 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang/snappy"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/e2e/programs"
 	"github.com/promwarp/promwarp/internal/dataset"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -205,11 +201,10 @@ func startLive(t *testing.T, series int) *live {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	head := now.Add(-time.Hour).Truncate(2 * time.Hour)
-	_, err = l.data.WriteBlocks(ctx, dir, head.UnixMilli(), nil)
-	require.NoError(t, err)
+	require.NoError(t, l.data.WriteBlocks(ctx, dir, head.UnixMilli(), func(float64) {}))
 	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), nil, tsdb.DefaultOptions(), nil)
 	require.NoError(t, err)
-	_, err = l.data.Write(ctx, db, time.Now().UnixMilli())
+	err = l.data.Write(ctx, db, time.Now().UnixMilli())
 	require.NoError(t, db.Close())
 	require.NoError(t, err)
 
@@ -240,7 +235,7 @@ func startLive(t *testing.T, series int) *live {
 func (l *live) arrive(t *testing.T) {
 	l.arriving.Lock()
 	defer l.arriving.Unlock()
-	if _, err := l.data.Write(context.Background(), sender(l.url), time.Now().UnixMilli()); err != nil {
+	if err := l.data.Write(context.Background(), programs.RemoteWrite(l.url), time.Now().UnixMilli()); err != nil {
 		t.Errorf("send samples: %s", err)
 	}
 }
@@ -250,53 +245,6 @@ func (l *live) still(f func()) {
 	l.arriving.Lock()
 	defer l.arriving.Unlock()
 	f()
-}
-
-// sender is the address of a server that takes samples by remote write.
-type sender string
-
-// Appender implements storage.Appendable.
-func (s sender) Appender(ctx context.Context) storage.Appender { return &sending{to: s, ctx: ctx} }
-
-// sending sends what is appended when it is committed.
-type sending struct {
-	storage.Appender // has no more than the methods below
-	to               sender
-	ctx              context.Context
-	request          prompb.WriteRequest
-}
-
-func (s *sending) Append(_ storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
-	s.request.Timeseries = append(s.request.Timeseries, prompb.TimeSeries{
-		Labels: prompb.FromLabels(l, nil), Samples: []prompb.Sample{{Timestamp: t, Value: v}},
-	})
-	return 0, nil
-}
-
-func (s *sending) Rollback() error { return nil }
-
-func (s *sending) Commit() error {
-	b, err := s.request.Marshal()
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, string(s.to)+"/api/v1/write", bytes.NewReader(snappy.Encode(nil, b)))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/x-protobuf")
-	r.Header.Set("Content-Encoding", "snappy")
-	r.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		return fmt.Errorf("%s: %s", resp.Status, said)
-	}
-	return nil
 }
 
 // While Prometheus scrapes, promwarp's answers keep up with it.

@@ -283,7 +283,7 @@ func smallData(t *testing.T, end time.Time, hours int) string {
 	t.Helper()
 	dir := t.TempDir()
 	o := dataset.Options{Start: end.Add(-time.Duration(hours) * time.Hour).UnixMilli(), End: end.UnixMilli(), Series: 500, Seed: 2}
-	_, err := dataset.WriteBlocks(context.Background(), dir, o, nil)
+	_, err := dataset.WriteBlocks(context.Background(), dir, o)
 	require.NoError(t, err)
 	return dir
 }

@@ -114,18 +114,3 @@ func (a *accelerator) OnCores(l offload.Leaf, took time.Duration) {
 		c.Took = took.Microseconds()
 	}
 }
-
-// foreseeDevices says of the leaves of a query that is not run who may evaluate them.
-func (q *query) foreseeDevices() {
-	a := q.accelerator()
-	if a == nil || q.plan.Node == nil {
-		return
-	}
-	a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
-		reason := a.suits(l)
-		if reason == "" && a.mode == Auto {
-			reason = reasonForesee
-		}
-		a.decline(l.Node(), reason)
-	})
-}

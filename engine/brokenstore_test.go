@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
+	"github.com/promwarp/promwarp/remoteread/answer/answertest"
 )
 
 // A brokenStore is a remote-read server of a small data set that is broken in one of many ways, which
@@ -183,10 +183,10 @@ func (x *exchange) floatsOf(i int, times ...int64) *prompb.TimeSeries {
 func (x *exchange) first() *prompb.Chunk { return &x.series[0].Chunks[0] }
 
 // Those of wiretest that nearly every kind uses.
-var marshal, frames = wiretest.Marshal, wiretest.Frames
+var marshal, frames = answertest.Marshal, answertest.Frames
 
 // frame is data as a frame.
-func frame(data []byte) []byte { return wiretest.RawFrame(data, true) }
+func frame(data []byte) []byte { return answertest.RawFrame(data, true) }
 
 // brokenKind is one way of being broken.
 type brokenKind struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cpuexec"
@@ -39,29 +40,22 @@ func (q *query) printed() {
 // choose plans the query and has everything fetched that the plan reads. A query of which executors
 // cannot evaluate a selector is left to Prometheus's engine at once.
 func (q *query) choose() error {
-	err := q.makePlan(q.ctx)
-	if err == nil && q.plan.Node != nil {
-		err = q.fetch()
-	}
-	if err != nil {
+	if err := q.makePlan(q.ctx); err != nil {
 		return err
 	}
-	q.printed()
-	return nil
-}
-
-// fetch has everything fetched that the plan reads, and looks at what came.
-func (q *query) fetch() error {
+	defer q.printed()
+	if q.plan.Node == nil {
+		return nil
+	}
 	if err := q.openFetches(promql.FindMinMaxTime(q.stmt)); err != nil {
 		return err
 	}
 	q.fetches.ahead = q.ahead()
 	all := readings(q.plan.Node, q.plan.Grid, nil)
 	q.fetches.start(all, q.plan.Grid)
-	turn := func(samples int64) (done func(), err error) { return q.e.Turn(q.ctx, samples) }
-	q.refuse(all, func(r reading) string {
+	q.refuseAny(all, func(r reading) string {
 		f := q.fetches.started(r.window)
-		q.fetches.wait(f, turn)
+		q.fetches.wait(f, q.e.Turn)
 		if f.err != nil {
 			return "" // for the evaluation to say
 		}
@@ -98,7 +92,7 @@ func (q *query) foresee(ctx context.Context) error {
 		kept, _ = querier.(selection.Keeper)
 	}
 	if kept != nil && q.plan.Node != nil {
-		q.refuse(readings(q.plan.Node, q.plan.Grid, nil), func(r reading) string {
+		q.refuseAny(readings(q.plan.Node, q.plan.Grid, nil), func(r reading) string {
 			for _, sel := range kept.Kept(r.window.Scan.Matchers...) {
 				if reason := cpuexec.Refuses(r.window, r.grid, sel); reason != "" {
 					return reason
@@ -107,28 +101,34 @@ func (q *query) foresee(ctx context.Context) error {
 			return ""
 		})
 	}
-	q.foreseeDevices()
+	if a := q.accelerator(); a != nil && q.plan.Node != nil {
+		a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
+			reason := a.suits(l)
+			if reason == "" && a.mode == Auto {
+				reason = reasonForesee
+			}
+			a.decline(l.Node(), reason)
+		})
+	}
 	q.printed()
 	return nil
 }
 
-// refuse leaves the query to Prometheus's engine if there is a reason to refuse one of the selectors.
-func (q *query) refuse(all []reading, reason func(reading) string) {
+// refuseAny leaves the query to Prometheus's engine if there is a reason to refuse one of the
+// selectors.
+func (q *query) refuseAny(all []reading, reason func(reading) string) {
 	for _, r := range all {
 		if why := reason(r); why != "" {
-			q.plan.Leave(r.window.Scan.Pos, why)
-			q.e.metrics.declined.WithLabelValues(why).Inc()
+			q.refuse(r.window.Scan.Pos, why)
 			return
 		}
 	}
 }
 
-// decline leaves the query to Prometheus's engine after all.
-func (q *query) decline(d *plan.Declined) {
-	q.plan.Leave(d.At.Range(), d.Reason)
-	q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
-	q.e.metrics.lost.Add(float64(d.Lost))
-	q.printed()
+// refuse leaves the query to Prometheus's engine because of the expression at a position.
+func (q *query) refuse(at posrange.PositionRange, reason string) {
+	q.plan.Leave(at, reason)
+	q.e.metrics.declined.WithLabelValues(reason).Inc()
 }
 
 // Plan implements Query.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ func New(o Options) *Engine {
 	if o.Prometheus.Parser == nil {
 		o.Prometheus.Parser = parser.NewParser(parser.Options{})
 	}
+	if o.Prometheus.Timeout <= 0 {
+		o.Prometheus.Timeout = math.MaxInt64
+	}
 	o.Prometheus.Parser = o.Limits.Parser(o.Prometheus.Parser)
 	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
 	stock := o.Prometheus
@@ -90,7 +94,7 @@ func New(o Options) *Engine {
 	return &Engine{
 		stock: promql.NewEngine(stock), opts: o,
 		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
-		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: newTurns(),
+		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2))),
 	}
 }
 
@@ -114,14 +118,6 @@ func (e *Engine) ResultsBytes() int64 {
 
 // Close releases what the Prometheus engine inside holds.
 func (e *Engine) Close() error { return e.stock.Close() }
-
-// timeout bounds a query.
-func (e *Engine) timeout() time.Duration {
-	if t := e.opts.Prometheus.Timeout; t > 0 {
-		return t
-	}
-	return math.MaxInt64
-}
 
 // NewInstantQuery implements promql.QueryEngine.
 func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {

@@ -39,7 +39,7 @@ type fetches struct {
 
 	mint, maxt int64 // of the querier, in ms, both included
 	of         map[posrange.PositionRange]*fetched
-	waited     time.Duration // for selections, since waitedFor was asked
+	waited     time.Duration // for selections
 }
 
 // fetched is what a selector matched.
@@ -72,26 +72,22 @@ func (q *query) openFetches(mint, maxt int64) error {
 	return nil
 }
 
-// closeFetches gives up what was fetched. The query has ended, and the result is in memory of its own.
+// closeFetches gives up what was fetched: selections must not be read after it. The query has ended,
+// and the result is in memory of its own.
 func (q *query) closeFetches() {
 	if q.fetches != nil {
 		q.took = q.fetches.took
-		q.fetches.close()
+		q.fetches.cancel()
+		q.fetches.running.Wait()
+		q.fetches.querier.Close()
 		q.fetches = nil
 	}
-}
-
-// close ends what nobody waits for any more. Selections must not be read after it.
-func (f *fetches) close() {
-	f.cancel()
-	f.running.Wait()
-	f.querier.Close()
 }
 
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// start fetches what a plan on a grid reads.
+// start fetches what a plan on a grid reads, for all selectors at the same time.
 func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
 	var asks []selection.Ask
@@ -110,11 +106,6 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		}
 		asks, wanted = append(asks, ask), append(wanted, got)
 	}
-	f.fetch(q, asks, wanted)
-}
-
-// fetch fetches what selectors match, all at the same time.
-func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fetched) {
 	spans := make([]trace.Span, len(asks))
 	for i := range asks {
 		a := &asks[i]
@@ -192,7 +183,7 @@ func (f *fetches) arrive(one arrival) {
 
 // wait waits for a selection, and notes for how long. Meanwhile what has come is evaluated. What
 // still waits once all has come is evaluated with the rest.
-func (f *fetches) wait(got *fetched, turn func(samples int64) (done func(), err error)) {
+func (f *fetches) wait(got *fetched, turn func(ctx context.Context, samples int64) (done func(), err error)) {
 	start := time.Now()
 	defer func() { f.waited += time.Since(start) }()
 	for {
@@ -211,8 +202,8 @@ func (f *fetches) wait(got *fetched, turn func(samples int64) (done func(), err 
 }
 
 // evaluate evaluates what reads nothing but a part that has come.
-func (f *fetches) evaluate(one arrival, turn func(samples int64) (done func(), err error)) {
-	done, err := turn(one.part.Sel.NumSamples())
+func (f *fetches) evaluate(one arrival, turn func(ctx context.Context, samples int64) (done func(), err error)) {
+	done, err := turn(f.ctx, one.part.Sel.NumSamples())
 	if err != nil {
 		return
 	}
@@ -223,11 +214,14 @@ func (f *fetches) evaluate(one arrival, turn func(samples int64) (done func(), e
 	}
 }
 
-// waitedFor is how long was waited for selections since it was asked last.
-func (f *fetches) waitedFor() time.Duration {
-	d := f.waited
-	f.waited = 0
-	return d
+// samples is how many samples were fetched.
+func (f *fetches) samples() (n int64) {
+	for _, got := range f.of {
+		if sel, _, err := got.get(); err == nil {
+			n += sel.NumSamples()
+		}
+	}
+	return n
 }
 
 // bySelector is what was fetched for the selectors of a query's tree, by their matchers.

@@ -21,8 +21,8 @@ import (
 
 // someConstants are not measured, so that tests start at once.
 var someConstants = placement.Constants{
-	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Cores:  placement.Costs{Sample: 10},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1},
 	Link:   10e9,
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,15 +88,4 @@ func (l *life) list(ctx context.Context, query string) (unlist func(), err error
 	}
 	slot, err := l.tracker.Insert(ctx, query)
 	return func() { l.tracker.Delete(slot) }, err
-}
-
-// ended is Prometheus's error for what has ended with a context's error there.
-func ended(err error, where string) error {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return promql.ErrQueryCanceled(where)
-	case errors.Is(err, context.DeadlineExceeded):
-		return promql.ErrQueryTimeout(where)
-	}
-	return err
 }

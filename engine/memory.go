@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -13,7 +14,42 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
+
+// samples is the queryable that Prometheus's engine evaluates a query over: what was fetched for
+// executors that then declined, and the storage for all else. The memory of samples is charged to the
+// query.
+type samples struct{ q *query }
+
+// Querier implements storage.Queryable.
+func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
+	if err := s.q.openFetches(mint, maxt); err != nil {
+		return nil, err
+	}
+	f := s.q.fetches
+	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: s.q.meter()}, nil
+}
+
+// querier answers for selectors that were fetched, and passes every other selector on. What it
+// answered stays readable until the query's fetches are closed.
+type querier struct {
+	storage.Querier
+	f       *fetches
+	fetched func([]*labels.Matcher) *fetched
+	meter   *meter
+}
+
+// Close implements storage.Querier.
+func (*querier) Close() error { return nil }
+
+func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	if f := qr.fetched(ms); f != nil {
+		mint, maxt := selection.Bounds(hints, qr.f.mint, qr.f.maxt)
+		return qr.meter.over(selection.LazySeriesSet(mint, maxt, f.get), hints)
+	}
+	return qr.meter.over(qr.Querier.Select(ctx, sortSeries, hints, ms...), hints)
+}
 
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
 // 800 MB. So what it holds is charged to the query's budget while it works: each time it
@@ -127,31 +163,19 @@ func (q *query) meter() *meter {
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
-	if err := q.lease.Grow(ctx, textBytes(q.stmt.Expr)); err != nil {
+	text, samples := q.unread()
+	if err := q.lease.Grow(ctx, text); err != nil {
 		return err
 	}
-	return q.budget.Charge(heldBytes * q.unread())
+	return q.budget.Charge(heldBytes * samples)
 }
 
 // nodeBytes is about the memory of a node of a query's tree and of its plan.
 const nodeBytes = 1 << 10
 
-// textBytes is about the memory that a query takes for its text, whatever it reads.
-func textBytes(e parser.Expr) (n int64) {
-	parser.Inspect(e, func(node parser.Node, _ []parser.Node) error {
-		n += nodeBytes
-		if s, ok := node.(*parser.VectorSelector); ok {
-			n += operator.SelectorBytes(len(s.LabelMatchers))
-		}
-		return nil
-	})
-	return n
-}
-
-// unread is how many samples Prometheus's engine makes of subqueries that read none, such
-// as time()[1y:1s], at most.
-func (q *query) unread() int64 {
-	var samples int64
+// unread is what a query takes whatever it reads: about the memory in bytes for its text, and how many
+// samples Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most.
+func (q *query) unread() (text, samples int64) {
 	// walk returns whether there is a selector in e, which is evaluated over a range.
 	var walk func(e parser.Node, over time.Duration) bool
 	walk = func(e parser.Node, over time.Duration) (selects bool) {
@@ -159,7 +183,11 @@ func (q *query) unread() int64 {
 		if ok {
 			over += sub.Range
 		}
-		_, selects = e.(*parser.VectorSelector)
+		text += nodeBytes
+		if v, ok := e.(*parser.VectorSelector); ok {
+			text += operator.SelectorBytes(len(v.LabelMatchers))
+			selects = true
+		}
 		for child := range parser.ChildrenIter(e) {
 			selects = walk(child, over) || selects
 		}
@@ -177,13 +205,14 @@ func (q *query) unread() int64 {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 {
 		samples = min(samples, int64(most)) // more is an error of its own
 	}
-	return samples
+	return text, samples
 }
 
-// resultBytes is the memory of a result, and of what
-// histograms take as JSON, which is made of them at once. Labels are shared with the series
+// keepResult gives back what the query took but for its result, which stays until it is closed, and for
+// what histograms take as JSON, which is made of them at once. Labels are shared with the series
 // that were read.
-func resultBytes(v parser.Value) (n int64) {
+func (q *query) keepResult(v parser.Value) error {
+	var n int64
 	const (
 		point, series = 16, 64
 		asJSON        = 8 // bytes for each byte of a histogram, about
@@ -206,13 +235,6 @@ func resultBytes(v parser.Value) (n int64) {
 	case *plan.Matrix:
 		n = operator.RowsBytes(v.Rows)
 	}
-	return n
-}
-
-// keepResult gives back what the query took but for its result, which stays until it is
-// closed.
-func (q *query) keepResult(v parser.Value) error {
-	n := resultBytes(v)
 	if err := q.budget.AtLeast(n); err != nil {
 		return err
 	}

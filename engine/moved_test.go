@@ -135,7 +135,7 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	if onGPUs {
 		gpus, metrics := testGPUs(t, func(o *placement.Options) {
 			o.Constants = &placement.Constants{ // of cores that are never worth it
-				Cores: placement.Costs{Sample: 1e6, Window: 1e6, Slow: 1}, Device: placement.Costs{Sample: 0.1, Window: 0.1, Slow: 1}, Link: 10e9,
+				Cores: placement.Costs{Sample: 1e6}, Device: placement.Costs{Sample: 0.1}, Link: 10e9,
 			}
 		})
 		remembers.opts.GPUs = gpus

@@ -111,7 +111,7 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 // ExecMatrix implements Query. Where the storage asks for that (see selection.Again), the query is
 // made anew.
 func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
-	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
+	ctx, cancel := context.WithTimeout(ctx, q.e.opts.Prometheus.Timeout)
 	defer cancel()
 	q.mu.Lock()
 	q.cancel = cancel
@@ -152,7 +152,9 @@ func (q *query) run(ctx context.Context) *promql.Result {
 	var d *plan.Declined
 	switch {
 	case errors.As(err, &d):
-		q.decline(d)
+		q.refuse(d.At.Range(), d.Reason)
+		q.e.metrics.lost.Add(float64(d.Lost))
+		q.printed()
 		err = q.beginBudget(ctx)
 	case res != nil:
 		return res
@@ -172,7 +174,7 @@ func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
 	defer total.Finish()
 	evaluating, ctx := timers.GetSpanTimer(ctx, stats.EvalTotalTime)
 	defer evaluating.Finish()
-	if err := ended(ctx.Err(), "query execution"); err != nil {
+	if err := plan.EndedIn(ctx, "query execution"); err != nil {
 		return nil, err
 	}
 	preparing, _ := timers.GetSpanTimer(ctx, stats.QueryPreparationTime)
@@ -187,7 +189,13 @@ func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.count(m)
+	s, g := q.Stats().Samples, m.Grid
+	s.UpdatePeak(max(m.Peak, int(m.Points())))
+	s.InitStepTracking(g.Start, g.End(), g.Interval)
+	for k := range g.Steps {
+		s.IncrementSamplesAtStep(k, m.SamplesAtStep[k])
+		s.IncrementSamplesReadAtStep(k, m.NewSamplesAtStep[k])
+	}
 	value, err := q.value(m)
 	if err != nil {
 		return nil, err
@@ -223,7 +231,14 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 			p.Of[n].Remembered = &steps
 		}
 	}
-	if m, err = q.inTurn(ctx, job); err != nil {
+	if q.e.opts.GPUs == nil { // which have a queue of their own
+		done, err := q.e.Turn(ctx, q.fetches.samples())
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	if m, err = q.e.cpu.Run(ctx, job); err != nil {
 		var sel *cpuexec.SelectError
 		switch {
 		case !errors.As(err, &sel):
@@ -235,10 +250,28 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		return nil, err
 	}
 	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
-	m.Work.FetchMicros += q.fetches.waitedFor().Microseconds()
+	m.Work.FetchMicros += q.fetches.waited.Microseconds()
 	p.Root.Work = &m.Work
 	q.matrix = m
 	return m, nil
+}
+
+// manySamples is from how many samples on an evaluation takes turns: some milliseconds of a
+// core.
+const manySamples = 1 << 20
+
+// Turn waits until an evaluation of so many samples may have the cores; done ends that. It fails
+// with Prometheus's error when ctx ends before. Evaluations of many samples take turns,
+// since each of them uses all cores: more at once would end no sooner, hold more memory, and keep
+// small queries waiting for a core.
+func (e *Engine) Turn(ctx context.Context, samples int64) (done func(), err error) {
+	if samples < manySamples {
+		return func() {}, nil
+	}
+	if e.turns.Acquire(ctx, 1) != nil {
+		return nil, plan.Ended(ctx)
+	}
+	return func() { e.turns.Release(1) }, nil
 }
 
 // job is the evaluation of the plan, but for what it reads, where it may do so and how it is told.
@@ -250,13 +283,11 @@ func (q *query) job() cpuexec.Job {
 	}
 }
 
-// isRange reports whether the query is asked for over a range, though of one step perhaps.
-func (q *query) isRange() bool { return q.stmt.Interval > 0 }
-
-// mayReorder reports whether the order of rows means nothing: those of a range query are sorted in
-// the end. Where names go only then, rows may become the same, and are told by their order.
+// mayReorder reports whether the order of rows means nothing: those of a range query, though of one
+// step perhaps, are sorted in the end. Where names go only then, rows may become the same, and are
+// told by their order.
 func (q *query) mayReorder() bool {
-	return q.isRange() && !q.e.opts.Prometheus.EnableDelayedNameRemoval
+	return q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
 }
 
 // remembers reports whether results of aggregations may come from earlier queries, and
@@ -266,17 +297,6 @@ func (q *query) remembers() bool {
 	return q.e.results != nil && q.request.Mode == Auto && !q.request.Statistics && q.mayReorder()
 }
 
-// count adds what executors read to the query's statistics.
-func (q *query) count(m *plan.Matrix) {
-	s, g := q.Stats().Samples, m.Grid
-	s.UpdatePeak(max(m.Peak, int(m.Points())))
-	s.InitStepTracking(g.Start, g.End(), g.Interval)
-	for k := range g.Steps {
-		s.IncrementSamplesAtStep(k, m.SamplesAtStep[k])
-		s.IncrementSamplesReadAtStep(k, m.NewSamplesAtStep[k])
-	}
-}
-
 // value is what executors computed, as the value of the result: of a range query a matrix with its
 // rows in order, else what Prometheus's engine has.
 func (q *query) value(m *plan.Matrix) (parser.Value, error) {
@@ -284,7 +304,7 @@ func (q *query) value(m *plan.Matrix) (parser.Value, error) {
 		return nil, promql.ErrTooManySamples("query execution")
 	}
 	switch {
-	case q.isRange():
+	case q.stmt.Interval > 0:
 		sorting, _ := q.Stats().Timers.GetSpanTimer(q.ctx, stats.ResultSortTime)
 		defer sorting.Finish()
 		return m, q.sort(m.Rows)

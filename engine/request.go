@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Request is a query, and how it is to be evaluated.
@@ -31,7 +31,7 @@ type Request struct {
 	// once is not known.
 	Statistics bool
 	// Progress is told how far the evaluation has come; nil tells nobody.
-	Progress *progress.Request
+	Progress *selection.Progress
 	// Plan says that the query's plan is to be shown when it has ended.
 	Plan bool
 }

@@ -2,8 +2,8 @@
 //
 // In goes a leaf, as it is offered to an accelerator; out come rows and an Outcome with the same bits
 // as the cores', but for what docs/gpu.md lists. A leaf goes through the device in batches of series,
-// as package pipeline has it: decoded, windowed and reduced. What is made of a query's leaf is here,
-// of a resample request's in package resampling. Start reading at Evaluate, then job.
+// as package pipeline has it: decoded, windowed and reduced. Start reading at Evaluate, then queryJob
+// for what is made of a query's leaf, requestJob of a resample request's.
 package gpuexec
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -26,9 +26,9 @@ func Suits(l offload.Leaf) string {
 	}
 	switch l := l.(type) {
 	case *cpuexec.Leaf:
-		return suitsData(l)
+		return suitsQuery(l)
 	case *resample.Task:
-		return resampling.SuitsData(l)
+		return suitsRequest(l)
 	}
 	return fmt.Sprintf("a %T is not on the GPU", l)
 }
@@ -39,24 +39,47 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, l offload.Leaf, consume 
 	if reason := Suits(l); reason != "" {
 		return o, &pipeline.Unsuited{Reason: reason}
 	}
-	switch l := l.(type) {
-	case *cpuexec.Leaf:
+	if l, ok := l.(*cpuexec.Leaf); ok {
 		if len(l.GroupOf) > 0 && l.Windows > 0 {
-			err = m.Evaluate(ctx, l.In(), consume, func(j *pipeline.Job) pipeline.Product { return productOf(j, l) }, &o)
+			err = m.Evaluate(ctx, l.In(), consume, func(j *pipeline.Job) pipeline.Product { return queryProduct(j, l) }, &o)
 		}
-	case *resample.Task:
-		err = resampling.Evaluate(ctx, m, l, consume, &o)
+		return o, err
 	}
-	return o, err
+	t := l.(*resample.Task)
+	start, custom := time.Now(), programsOf(t)
+	if err := custom.hold(m); err != nil {
+		return o, err
+	}
+	if len(custom) > 0 {
+		took := time.Since(start)
+		o.Stages.Compiled, o.Stages.Waited, o.Stages.Total = took, took, took
+	}
+	err = m.Evaluate(ctx, t.In(), consume, func(j *pipeline.Job) pipeline.Product { return requestProduct(j, t, custom) }, &o)
+	return o, errors.Join(err, custom.release(m))
 }
 
 // Compiles is about how long a driver takes to compile the kernels that a leaf needs and a machine
 // lacks, which compile does for the leaves to come; 0 if it lacks none.
 func Compiles(m *pipeline.Machine, l offload.Leaf) (wait time.Duration, compile func() error) {
-	if t, ok := l.(*resample.Task); ok {
-		return resampling.Compiles(m, t)
+	t, ok := l.(*resample.Task)
+	if !ok {
+		return 0, nil
 	}
-	return 0, nil
+	all := programsOf(t)
+	for _, of := range all {
+		if !m.Programs.Loaded(&of.launched) {
+			wait = 300 * time.Millisecond
+		}
+	}
+	if !m.Kernels.Loaded(launch.Resample...) {
+		wait = 10 * time.Second
+	}
+	return wait, func() error {
+		if err := all.hold(m); err != nil {
+			return err
+		}
+		return all.release(m)
+	}
 }
 
 // Alone is an accelerator that has one machine compute every leaf: what that cannot compute is an

@@ -16,7 +16,7 @@ import (
 
 // states are the product of the operators that add value to value.
 type states struct {
-	*job
+	*queryJob
 	op     uint32
 	all    layout.Section // a abi.State a group and step
 	values layout.Section
@@ -30,7 +30,7 @@ func (p *states) Place() error {
 }
 
 func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
-	return errors.Join(p.job.Begin(c, s), p.Clear(c, s, p.all, 0))
+	return errors.Join(p.queryJob.Begin(c, s), p.Clear(c, s, p.all, 0))
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
@@ -55,7 +55,7 @@ func (p *states) Results(fetched []byte, o *offload.Outcome) error {
 // heaps are the product of topk and bottomk: Prometheus's heap for every group and
 // step.
 type heaps struct {
-	*job
+	*queryJob
 	bottom       bool
 	slots        layout.Section // uint32: group g has places for slots[g+1]-slots[g] elements at every step
 	keys, places layout.Section // float64 and uint32, steps a slot
@@ -86,7 +86,7 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 	if err := pipeline.Upload(p.Job, c, s, p.slots, slots); err != nil {
 		return err
 	}
-	return errors.Join(p.job.Begin(c, s), p.Clear(c, s, p.filled, 0))
+	return errors.Join(p.queryJob.Begin(c, s), p.Clear(c, s, p.filled, 0))
 }
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
@@ -126,7 +126,7 @@ func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
 // quantiles are the product of the operator of that name. The values of all windows
 // stay on the device until all are there.
 type quantiles struct {
-	*job
+	*queryJob
 	members pipeline.Members
 	answers layout.Section
 }
@@ -151,86 +151,4 @@ func (p *quantiles) Results(fetched []byte, o *offload.Outcome) error {
 	p.note(fetched, &o.Results)
 	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
 	return nil
-}
-
-// rows are the product of a window that is not aggregated here: its values, which
-// are copied back batch by batch.
-type rows struct{ *job }
-
-// words is the number of words of a series' bitmap.
-func (p *rows) words() int { return (p.l.Grid.Steps + 63) / 64 }
-
-// tileBytes is what a tile takes besides its windows on the device, rows, bitmaps and the counts of
-// each step, which a batch has once, and what of it is copied back besides the rows, with the counts of
-// each series.
-func (p *rows) tileBytes() (rest, back int) {
-	bitmaps := 8 * layout.Lanes * p.words()
-	return bitmaps + (8*layout.Lanes+16)*p.l.Grid.Steps, bitmaps + layout.Lanes*int(unsafe.Sizeof(abi.SeriesCounts{}))
-}
-
-// Place implements pipeline.Product. Nothing is fetched at the end.
-func (p *rows) Place() error {
-	p.takeNotes()
-	p.FetchRest()
-	r, err := p.divide()
-	if err != nil {
-		return err
-	}
-	if err := pipeline.Fit(p.l.Grid.Steps); err != nil {
-		return err
-	}
-	r.Rest, r.Back = p.tileBytes()
-	return p.Lay(r)
-}
-
-// Results implements pipeline.Product.
-func (p *rows) Results([]byte, *offload.Outcome) error { return nil }
-
-// rest is where the rows of a batch are, its bitmaps, and the counts of each step.
-func (p *rows) rest(b *pipeline.Batch) (rows, present, reads cuda.Pointer) {
-	rows = b.At(b.Output.Rest)
-	present = rows + cuda.Pointer(8*layout.Lanes*p.l.Grid.Steps*len(b.Sizes))
-	return rows, present, present + cuda.Pointer(8*layout.Lanes*p.words()*len(b.Sizes))
-}
-
-// Compute implements pipeline.Program. What each step reads is counted batch by batch.
-func (p *rows) Compute(q launch.Queue, b *pipeline.Batch) error {
-	_, _, reads := p.rest(b)
-	if p.reads.Size > 0 {
-		if err := q.Context.Set(reads, 0, uint64(p.reads.Size), q.Stream); err != nil {
-			return err
-		}
-	}
-	return p.windows(q, b, reads)
-}
-
-// Reduce implements pipeline.Program.
-func (p *rows) Reduce(q launch.Queue, b *pipeline.Batch) error {
-	rows, present, _ := p.rest(b)
-	n := p.steps.Count
-	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), rows, present)
-}
-
-// Back implements pipeline.Program.
-func (p *rows) Back(b *pipeline.Batch) pipeline.Back {
-	counts := int(unsafe.Sizeof(abi.SeriesCounts{}))
-	rows, present, reads := p.rest(b)
-	return pipeline.Back{
-		Rows: []cuda.Pointer{rows}, Width: p.l.Grid.Steps,
-		Rest: []pipeline.Memory{
-			{At: present, Size: 8 * p.words() * len(b.Series)},
-			{At: p.At(p.counts) + cuda.Pointer(b.Base*counts), Size: counts * len(b.Series)},
-			{At: reads, Size: p.reads.Size},
-		},
-	}
-}
-
-// Consume implements pipeline.Program: the cores get the rows.
-func (p *rows) Consume(_ *pipeline.Batch, r *pipeline.Returned) error {
-	reads := layout.Of[int64](r.Rest[2])
-	return p.Hand(&offload.Rows{
-		Values: r.Values, Each: r.Each, Release: r.Release,
-		Present: [][]uint64{layout.Of[uint64](r.Rest[0])}, Counts: layout.Of[offload.SeriesCounts](r.Rest[1]),
-		All: reads[:len(reads)/2], Fresh: reads[len(reads)/2:],
-	})
 }

@@ -39,7 +39,7 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 }
 
 // window puts the window function over a batch on a stream.
-func (j *job) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
+func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
 	if j.fuses {
 		k, more := j.f.kernel("fused_", j.l)
 		return q.Fused(k, &d.Batch, steps, more...)
@@ -103,7 +103,7 @@ func mapOf(m *plan.Map) deviceMap {
 }
 
 // apply puts the maps of a batch's values on a stream.
-func (j *job) apply(q launch.Queue, d *pipeline.Batch) error {
+func (j *queryJob) apply(q launch.Queue, d *pipeline.Batch) error {
 	const length = uint32(64) // steps of a thread
 	each, n := j.Places()*int(unsafe.Sizeof(uint32(0))), j.steps.Count
 	for i, m := range j.maps {

@@ -266,13 +266,16 @@ func (d *Declined) Error() string {
 
 // Ended returns Prometheus's error for a query whose context has ended: an ErrQueryTimeout at
 // its deadline, an ErrQueryCanceled else, and nil while it has not.
-func Ended(ctx context.Context) error {
+func Ended(ctx context.Context) error { return EndedIn(ctx, "expression evaluation") }
+
+// EndedIn is Ended, with the name that Prometheus's engine gives what the query was doing.
+func EndedIn(ctx context.Context, where string) error {
 	switch err := ctx.Err(); {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return promql.ErrQueryTimeout("expression evaluation")
+		return promql.ErrQueryTimeout(where)
 	default:
-		return promql.ErrQueryCanceled("expression evaluation")
+		return promql.ErrQueryCanceled(where)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
@@ -54,8 +57,10 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	defer func() { tracing.End(span, err) }()
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	dog := newWatchdog(c.timeout, func() { cancel(errStalled) })
-	defer dog.rest()
+	// What ends a request that waits for the store longer than a limit at a stretch. It watches progress, not
+	// total time, so that a large answer that keeps arriving is let finish, and one that stalls is ended.
+	stall := time.AfterFunc(c.timeout, func() { cancel(errStalled) })
+	defer stall.Stop()
 
 	// stopped is the error when the context ended, from outside or because the
 	// store made no progress: then whatever else went wrong follows from that.
@@ -82,9 +87,9 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	req.Header.Set("Content-Type", typeSamples)
 	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
 
-	dog.wake()
+	stall.Reset(c.timeout)
 	resp, err := c.http.Do(req)
-	dog.rest()
+	stall.Stop()
 	if err != nil {
 		if e := stopped("answer"); e != nil {
 			return e
@@ -92,7 +97,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		return c.connection(err)
 	}
 	defer resp.Body.Close()
-	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
+	in := &progressReader{from: resp.Body, stall: stall, limit: c.timeout, most: 2*c.answers.MaxBytes + wireSlack}
 	defer func() {
 		for _, r := range rides {
 			r.sh.wire, r.sh.firstByte = in.bytes, in.first
@@ -100,10 +105,14 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		c.metrics.bytes.Add(float64(in.bytes))
 	}()
 
-	typ, message := mediaType(resp.Header)
+	typ, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		typ = ""
+	}
+	message := params["proto"]
 	streamed := typ == typeStreamed && (message == "" || message == messageStreamed)
 	if resp.StatusCode != http.StatusOK || !streamed && typ != typeSamples {
-		dog.limit = min(dog.limit, errorBodyTimeout)
+		in.limit = min(in.limit, errorBodyTimeout)
 		// An error of the body only shortens the message.
 		text, _ := io.ReadAll(io.LimitReader(in, maxErrorBody))
 		if parent.Err() != nil {
@@ -116,9 +125,9 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	}
 
 	view := rides[0].q.view // the same labels and witness for all
-	var labelled <-chan confirmed
+	var labelled <-chan error
 	if view != nil && view.Witness == nil {
-		labelled = c.confirm(ctx)
+		labelled = c.confirm(ctx, view)
 	}
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
@@ -128,9 +137,15 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
 		gone := labelled == nil
 		if gone {
-			labelled = c.confirm(ctx)
+			labelled = c.confirm(ctx, view)
 		}
-		if unlike := check(ctx, view, labelled); unlike != nil {
+		var unlike error
+		select {
+		case unlike = <-labelled:
+		case <-ctx.Done():
+			unlike = ctx.Err()
+		}
+		if unlike != nil {
 			parts, err = nil, unlike // what came may have been stripped of the wrong labels
 		} else if gone {
 			c.witness.series.Store(nil) // it is no more
@@ -151,6 +166,30 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	return nil
 }
 
+// encode encodes a request, compressed. Of the queries of a question the first alone is to have an
+// answer: which series belong to which query would otherwise have to be sorted out again. The
+// witness that all questions have in common comes last.
+func encode(rides []*ride) ([]byte, error) {
+	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES}
+	if rides[0].q.samples {
+		types[0], types[1] = types[1], types[0]
+	}
+	req := &prompb.ReadRequest{AcceptedResponseTypes: types}
+	for _, r := range rides {
+		for _, ms := range r.q.view.Queries(r.q.ms) {
+			req.Queries = append(req.Queries, &prompb.Query{StartTimestampMs: r.q.mint, EndTimestampMs: r.q.maxt, Matchers: ms})
+		}
+	}
+	if v := rides[0].q.view; v.WitnessIndex() > 0 {
+		req.Queries = append(req.Queries, v.WitnessQuery())
+	}
+	data, err := proto.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("remote read: encoding the request: %w", err)
+	}
+	return snappy.Encode(nil, data), nil
+}
+
 // Content types of answers.
 const (
 	typeSamples     = "application/x-protobuf"
@@ -160,28 +199,11 @@ const (
 
 var errStalled = errors.New("no progress")
 
-// watchdog ends a request that waits for the store longer than a limit at a
-// stretch. It watches progress, not total time, so that a large answer that
-// keeps arriving is let finish, and one that stalls is ended.
-type watchdog struct {
-	limit time.Duration
-	timer *time.Timer
-}
-
-func newWatchdog(limit time.Duration, bark func()) *watchdog {
-	d := &watchdog{limit: limit, timer: time.AfterFunc(limit, bark)}
-	d.rest()
-	return d
-}
-
-// wake starts a wait, rest ends it.
-func (d *watchdog) wake() { d.timer.Reset(d.limit) }
-func (d *watchdog) rest() { d.timer.Stop() }
-
-// progressReader reads a body under a watchdog and counts its bytes.
+// progressReader reads a body and counts its bytes. No read may take longer than a limit.
 type progressReader struct {
 	from  io.Reader
-	dog   *watchdog
+	stall *time.Timer // runs while a read waits
+	limit time.Duration
 	first time.Time // when the first byte came; zero before
 	bytes int64
 	most  int64 // bytes, after which reading fails
@@ -195,9 +217,9 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	if r.bytes > r.most {
 		return 0, fmt.Errorf("%w: %d bytes have come", selection.ErrTooLarge, r.bytes)
 	}
-	r.dog.wake()
+	r.stall.Reset(r.limit)
 	n, err := r.from.Read(p)
-	r.dog.rest()
+	r.stall.Stop()
 	if r.bytes == 0 && n > 0 {
 		r.first = time.Now()
 	}
@@ -208,7 +230,7 @@ func (r *progressReader) Read(p []byte) (int, error) {
 // ride is a question on its way in a request.
 type ride struct {
 	ctx context.Context // of who asks
-	q   question
+	q   piece
 	sh  *share
 
 	sel *selection.Selection // what came; nil with an error
@@ -216,7 +238,7 @@ type ride struct {
 }
 
 // attempt has a question answered by a request of its own.
-func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
+func (c *Client) attempt(ctx context.Context, q piece, sh *share) (*selection.Selection, error) {
 	r := &ride{ctx: ctx, q: q, sh: sh}
 	if !c.inTurn(ctx, []*ride{r}) {
 		return nil, c.canceled(ctx)
@@ -253,10 +275,15 @@ func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 				r.err = c.canceled(r.ctx)
 			}
 		}
-		r.q.fetch.Stats.Add(r.sh.exchange(r.q, start, r.sel, r.err))
+		one := selection.Exchange{
+			MinT: r.q.mint, MaxT: r.q.maxt, Sent: start, FirstByte: r.sh.firstByte, Ended: time.Now(), Bytes: r.sh.wire,
+			Outcome: string(outcomeOf(r.err)),
+		}
 		if r.err == nil {
+			one.Series, one.Samples = r.sel.NumSeries(), r.sel.NumSamples()
 			c.metrics.series.Add(float64(r.sh.series))
 		}
+		r.q.fetch.Stats.Add(one)
 	}
 	return true
 }
@@ -275,7 +302,7 @@ const (
 // there was no answer, a status of 5xx or 429, or an answer cut off or damaged.
 // A store that made no progress within the timeout is not asked again, as that
 // would double the work of one that is overloaded.
-func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selection.Selection, error) {
+func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selection.Selection, error) {
 	corrupt := 0
 	for n := 1; ; n++ {
 		sh := &share{of: all}
@@ -283,7 +310,7 @@ func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selec
 		if err == nil {
 			return sel, nil
 		}
-		sh.takeBack()
+		_ = sh.set(0, 0)
 		var e *Error
 		if !errors.As(err, &e) {
 			return nil, err
@@ -342,16 +369,6 @@ func retryAfter(h http.Header) time.Duration {
 		return 0
 	}
 	return time.Duration(n) * time.Second
-}
-
-// mediaType is the content type without parameters, and the message it holds
-// where it says so.
-func mediaType(h http.Header) (typ, message string) {
-	typ, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		return "", ""
-	}
-	return typ, params["proto"]
 }
 
 // lanes bound the requests in flight. Small ones have places of their own besides those that

@@ -26,7 +26,6 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/answer"
-	"github.com/promwarp/promwarp/remoteread/secrets"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -139,7 +138,7 @@ type Client struct {
 	upstream string // without, for messages
 	http     *http.Client
 	reach    reach
-	secrets  *secrets.Secrets
+	secrets  *secrets
 	required model.LabelSet
 
 	timeout       time.Duration
@@ -204,7 +203,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		url:           u.String(),
 		upstream:      urltext.Of(u),
 		http:          h,
-		secrets:       secrets.Of(cfg),
+		secrets:       secretsOf(cfg),
 		required:      cfg.RequiredMatchers,
 		timeout:       time.Duration(cfg.RemoteTimeout),
 		piece:         o.Piece.Milliseconds(),

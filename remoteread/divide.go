@@ -2,7 +2,6 @@ package remoteread
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"math/rand/v2"
 	"regexp"
@@ -11,10 +10,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -61,9 +58,9 @@ func (d division) matchers(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 	}
 	var out [][]*prompb.LabelMatcher
 	for _, v := range d.values {
-		out = append(out, external.With(ms, prompb.LabelMatcher_RE, d.label, v))
+		out = append(out, answer.With(ms, prompb.LabelMatcher_RE, d.label, v))
 	}
-	return append(out, external.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
+	return append(out, answer.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
 }
 
 // divide returns how to divide a fetch that is likely to bring the given series.
@@ -163,30 +160,4 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 		c.divisions.add(key, d)
 	}
 	return d
-}
-
-// fetchParts fetches a range of one piece, in several requests at once where many series
-// are expected.
-func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection, error) {
-	parts := c.division(p.fetch.Expected, p.ms).matchers(p.ms)
-	all := c.tally(ctx, p.fetch.Progress)
-	if len(parts) == 1 {
-		return c.fetchOnly(ctx, p, all)
-	}
-	sels := make([]*selection.Selection, len(parts))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, ms := range parts {
-		p.ms = ms
-		p := p
-		g.Go(func() error {
-			return parallel.Rescue(func() (err error) {
-				sels[i], err = c.fetchOnly(gctx, p, all)
-				return err
-			})
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return c.join(ctx, sels...)
 }

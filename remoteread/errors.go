@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/remoteread/answer"
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/urltext"
-	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -71,7 +69,10 @@ const (
 	outcomeClash       outcome = "clash"        // series have an external label of their own and must be asked for apart
 )
 
-const checkURL = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+const (
+	checkURL       = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+	adviceUnusable = "the store's answer is unusable; check the store and what lies between"
+)
 
 func (c *Client) fail(o outcome, retryable bool, err error, advice string) *Error {
 	return &Error{Upstream: c.upstream, Retryable: retryable, Err: err, advice: advice, outcome: o}
@@ -98,16 +99,7 @@ func (c *Client) malformed(err error) *Error {
 	if text := err.Error(); len(text) > most {
 		err = &cleaned{text: strings.ToValidUTF8(text[:most], "") + "…", err: err}
 	}
-	return c.fail(outcomeMalformed, false, err, "the store's answer is unusable; check the store and what lies between")
-}
-
-// unasked is for an answer with a series that was not asked for.
-func (c *Client) unasked(err *answer.UnaskedError) *Error {
-	advice := "the store's answer is unusable; check the store and what lies between"
-	if err.External {
-		advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
-	}
-	return c.fail(outcomeMalformed, false, err, advice)
+	return c.fail(outcomeMalformed, false, err, adviceUnusable)
 }
 
 // connection is for a request that got no HTTP answer.
@@ -136,7 +128,7 @@ func (c *Client) connection(err error) *Error {
 // body.
 func (c *Client) status(resp *http.Response, body []byte) *Error {
 	code := resp.StatusCode
-	text := c.secrets.Line(body)
+	text := c.secrets.line(body)
 	if text == "" {
 		text = "no message"
 	}
@@ -172,12 +164,12 @@ func (c *Client) status(resp *http.Response, body []byte) *Error {
 
 // contentType is for an answer that is none of remote read.
 func (c *Client) contentType(resp *http.Response, body []byte) *Error {
-	ct := c.secrets.Line([]byte(resp.Header.Get("Content-Type")))
+	ct := c.secrets.line([]byte(resp.Header.Get("Content-Type")))
 	if ct == "" {
 		ct = "none"
 	}
 	err := fmt.Errorf("the answer is not one of remote read: its content type is %s", ct)
-	if text := c.secrets.Line(body); text != "" {
+	if text := c.secrets.line(body); text != "" {
 		err = fmt.Errorf("%w and it starts with %s", err, text)
 	}
 	e := c.fail(outcomeContentType, false, err, checkURL)
@@ -191,10 +183,10 @@ func (c *Client) content(err error) *Error {
 	var (
 		own      *Error
 		answered *answer.TooLargeError
-		large    *wire.FrameTooLargeError
-		text     *wire.StoreError
-		corrupt  *wire.CorruptError
-		cut      *wire.CutOffError
+		large    *answer.FrameTooLargeError
+		text     *answer.StoreError
+		corrupt  *answer.CorruptError
+		cut      *answer.CutOffError
 		unasked  *answer.UnaskedError
 	)
 	e := func() *Error {
@@ -209,19 +201,23 @@ func (c *Client) content(err error) *Error {
 				"raise --"+FlagMaxFrameBytes+", or narrow the selector or the time range")
 		case errors.As(err, new(*unconfirmedError)):
 			return c.fail(outcomeConnection, true, err, adviceExternal)
-		case errors.Is(err, external.ErrRelabelled):
+		case errors.Is(err, answer.ErrRelabelled):
 			return c.fail(outcomeRelabelled, false, err, "")
-		case errors.As(err, new(*external.ClashError)):
+		case errors.As(err, new(*answer.ClashError)):
 			return c.fail(outcomeClash, false, err, "")
 		case errors.As(err, &unasked):
-			return c.unasked(unasked)
+			advice := adviceUnusable
+			if unasked.External {
+				advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
+			}
+			return c.fail(outcomeMalformed, false, unasked, advice)
 		case errors.Is(err, answer.ErrUnfit):
 			return c.fail(outcomeUnfit, false, err, "")
 		case errors.Is(err, selection.ErrTooLarge):
 			return c.fail(outcomeTooLarge, false, fmt.Errorf("the answer: %w", err),
 				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")
 		case errors.As(err, &text):
-			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.Line(text.Text)), "see the store's log")
+			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.Text)), "see the store's log")
 		case errors.As(err, &corrupt):
 			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
 		case errors.As(err, &cut):
@@ -237,7 +233,7 @@ func (c *Client) content(err error) *Error {
 // clean bounds an error's text and takes secrets out of it. The error itself
 // stays reachable through errors.Is and errors.As.
 func (c *Client) clean(what string, err error) error {
-	return &cleaned{text: what + ": " + c.secrets.Line([]byte(err.Error())), err: err}
+	return &cleaned{text: what + ": " + c.secrets.line([]byte(err.Error())), err: err}
 }
 
 type cleaned struct {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/remoteread/answer"
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -54,7 +53,7 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 		}
 		var unasked *answer.UnaskedError
 		foreign := errors.As(err, &unasked) && unasked.External
-		if !foreign && !errors.Is(err, external.ErrRelabelled) {
+		if !foreign && !errors.Is(err, answer.ErrRelabelled) {
 			return sel, err
 		}
 		now, confirmErr := c.external.Confirm(ctx)
@@ -76,13 +75,13 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 			return nil, c.canceled(ctx)
 		}
 	}
-	return nil, c.fail(outcomeRelabelled, false, external.ErrRelabelled,
+	return nil, c.fail(outcomeRelabelled, false, answer.ErrRelabelled,
 		"check that the store's /api/v1/status/config is that of the server that answers remote read, or set --"+FlagExternalLabels)
 }
 
 // view is how what matchers select is to be seen under the external labels as they are known, which
 // it returns, too.
-func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*external.View, labels.Labels, error) {
+func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.View, labels.Labels, error) {
 	ext, err := c.external.Labels(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -90,24 +89,24 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*externa
 		}
 		return nil, ext, c.content(&unconfirmedError{err})
 	}
-	v, err := external.New(ext, c.keepExternal, matchers)
+	v, err := answer.NewView(ext, c.keepExternal, matchers)
 	if err != nil {
 		return nil, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
 	}
-	if c.external.MayChange() {
-		v.Witness = c.witness.of(ext)
+	if c.external.MayChange() && answer.HasWitness(ext) {
+		v.Witness = c.witness.series.Load()
 	}
 	return v, ext, nil
 }
 
 // fetchView fetches the series of a view, apart where some have an external label of
 // their own.
-func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *external.View, f selection.Fetch) (*selection.Selection, error) {
+func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View, f selection.Fetch) (*selection.Selection, error) {
 	key := selectorKey(v.Matchers)
 	name, known := c.clashes.get(key)
 	if !known || !slices.Contains(v.Open, name) {
 		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v, fetch: f})
-		var clash *external.ClashError
+		var clash *answer.ClashError
 		if !errors.As(err, &clash) {
 			return sel, err
 		}
@@ -147,41 +146,25 @@ const (
 	adviceExternal = "check that its HTTP API can be reached, or set --" + FlagExternalLabels
 )
 
-// confirmed is what the external labels turn out to be.
-type confirmed struct {
-	labels labels.Labels
-	err    error
-}
-
-// confirm begins to find out what the external labels are now. It is to be called when the
-// store has begun to answer; with a witness when the answer has come.
-func (c *Client) confirm(ctx context.Context) <-chan confirmed {
-	out := make(chan confirmed, 1)
+// confirm begins to find out what the external labels are now, and fails if they are others than those of
+// v. It is to be called when the store has begun to answer; with a witness when the answer has come.
+func (c *Client) confirm(ctx context.Context, v *answer.View) <-chan error {
+	out := make(chan error, 1)
 	go func() {
-		var got confirmed
-		got.err = parallel.Rescue(func() (err error) {
-			got.labels, err = c.external.Confirm(ctx)
+		var now labels.Labels
+		err := parallel.Rescue(func() (err error) {
+			now, err = c.external.Confirm(ctx)
 			return err
 		})
-		out <- got
+		switch {
+		case err != nil:
+			err = &unconfirmedError{err}
+		case !v.Added(now):
+			err = answer.ErrRelabelled
+		}
+		out <- err
 	}()
 	return out
-}
-
-// check waits for what confirm began and fails if the labels are others by now.
-func check(ctx context.Context, v *external.View, of <-chan confirmed) error {
-	select {
-	case got := <-of:
-		switch {
-		case got.err != nil:
-			return &unconfirmedError{got.err}
-		case !v.Added(got.labels):
-			return external.ErrRelabelled
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 const (
@@ -195,14 +178,6 @@ const (
 type witness struct {
 	series atomic.Pointer[labels.Labels]
 	sought atomic.Int64 // when one was looked for last, ms since the epoch
-}
-
-// of returns the witness for fetches under external labels ext, or nil.
-func (w *witness) of(ext labels.Labels) *labels.Labels {
-	if !external.HasWitness(ext) {
-		return nil
-	}
-	return w.series.Load()
 }
 
 // seekWitness looks for a witness if there is none, unless it has done so a moment ago.
@@ -228,17 +203,17 @@ func (c *Client) findWitness(now int64) {
 		return
 	}
 	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
-	v, err := external.New(ext, false, up)
+	v, err := answer.NewView(ext, false, up)
 	if err != nil {
 		return
 	}
 	// Without a witness the labels are confirmed.
-	sel, err := c.fetchView(ctx, now-external.WitnessRange/2, now, v, selection.Fetch{})
+	sel, err := c.fetchView(ctx, now-answer.WitnessRange/2, now, v, selection.Fetch{})
 	if err != nil {
 		return
 	}
 	for _, l := range sel.Series() {
-		if external.FitsWitness(l) {
+		if answer.FitsWitness(l) {
 			l = l.Copy()
 			c.witness.series.Store(&l)
 			return

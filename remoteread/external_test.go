@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -294,7 +294,7 @@ func TestExternalLabelsChange(t *testing.T) {
 		ms := randomMatchers(r)
 		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms, selection.Fetch{})
 		if err != nil {
-			require.ErrorIs(t, err, external.ErrRelabelled)
+			require.ErrorIs(t, err, answer.ErrRelabelled)
 			busy++
 			continue
 		}
@@ -360,7 +360,7 @@ func TestExternalLabelsAreNotThere(t *testing.T) {
 	wrong := &givenExternal{labels.FromStrings("cluster", "us")}
 	c := newClient(t, readConfig(t, s.url), Options{External: wrong})
 	_, _, err := c.Fetch(context.Background(), 0, maxt, anything, selection.Fetch{})
-	require.ErrorIs(t, err, external.ErrRelabelled)
+	require.ErrorIs(t, err, answer.ErrRelabelled)
 	require.ErrorContains(t, err, "--"+FlagExternalLabels)
 }
 

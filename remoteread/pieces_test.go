@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -387,7 +386,7 @@ func TestDividedFetch(t *testing.T) {
 	for _, samples := range []int{0, 4} {
 		f := selection.Fetch{Expected: selection.Expectation{Series: known, Samples: samples}}
 		for range 3 {
-			var told progress.Request
+			var told selection.Progress
 			f.Progress = &told
 			requests.Store(0)
 			got, _, err := c.Fetch(t.Context(), last-minute, last, anything, f)

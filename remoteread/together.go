@@ -26,7 +26,7 @@ const (
 type companion struct {
 	selection.Ask
 	number int // among those asked for
-	q      question
+	q      piece
 	all    *tally
 }
 
@@ -84,8 +84,8 @@ func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion,
 			return one, false
 		}
 	}
-	q := question{samples: pieces == 1 && c.prefersSamples(a.Expected, p.ms), piece: p}
-	return companion{Ask: a, q: q, all: c.tally(a.Ctx, a.Progress)}, true
+	p.samples = pieces == 1 && c.prefersSamples(a.Expected, p.ms)
+	return companion{Ask: a, q: p, all: c.tally(a.Ctx, a.Progress)}, true
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
@@ -106,7 +106,7 @@ func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel 
 	rides := make([][]*ride, len(spans)) // by span and selector
 	var g errgroup.Group
 	g.SetLimit(c.concurrency)
-	for _, k := range longestFirst(spans) {
+	for k := range spans {
 		for _, one := range of {
 			one.q.span = spans[k]
 			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, sh: &share{of: one.all}})
@@ -152,7 +152,7 @@ func (c *Client) shared(ctx context.Context, rides [][]*ride, i int) *selection.
 	}
 	if sel == nil {
 		for k := range rides {
-			rides[k][i].sh.takeBack()
+			_ = rides[k][i].sh.set(0, 0)
 		}
 	}
 	return sel

@@ -32,7 +32,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
+	"github.com/promwarp/promwarp/remoteread/answer/answertest"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -323,9 +323,9 @@ func body(data []byte) closer { return closer{bytes.NewReader(snappy.Encode(nil,
 
 // Those of wiretest that nearly every test uses.
 var (
-	marshal, frames, wireSeries = wiretest.Marshal, wiretest.Frames, wiretest.Series
-	rawFrame, floats            = wiretest.RawFrame, wiretest.Floats
-	chunksOf                    = wiretest.Chunks
+	marshal, frames, wireSeries = answertest.Marshal, answertest.Frames, answertest.Series
+	rawFrame, floats            = answertest.RawFrame, answertest.Floats
+	chunksOf                    = answertest.Chunks
 )
 
 func streamed(w http.ResponseWriter, b []byte) {

@@ -136,7 +136,7 @@ func (r *run) offer(a offload.Accelerator, gs *groups) (done bool, err error) {
 		if r.Executor != ChooseGPU {
 			r.result.Work.Reason = o.Reason
 		}
-		r.work.add(&o)
+		r.work.addOutcome(&o)
 		return true, nil
 	}
 	r.result.Work.Reason = o.Declined
@@ -171,13 +171,13 @@ func (r *run) task(gs *groups) *Task {
 	}}
 }
 
-// add adds what an accelerator did.
-func (w *counters) add(o *offload.Outcome) {
-	w.series.Add(int64(o.Work.Series))
-	w.chunks.Add(int64(o.Work.Chunks))
-	w.samples.Add(o.Work.Samples)
-	w.bytes.Add(o.Work.Bytes)
-	w.runs.Add(o.Runs)
+// addOutcome adds what an accelerator did.
+func (w *counters) addOutcome(o *offload.Outcome) {
+	w.series += int64(o.Work.Series)
+	w.Chunks += o.Work.Chunks
+	w.Samples += o.Work.Samples
+	w.Bytes += o.Work.Bytes
+	w.runs += o.Runs
 	if o.Choice != nil {
 		w.stages = stages(o.Choice.Stages)
 	}
@@ -222,7 +222,7 @@ func (c *accepting) take(x *offload.Rows) error {
 	if err := c.hold(int(values)); err != nil {
 		return err
 	}
-	if err := c.budget.Charge(bytes); err != nil {
+	if err := c.chargeRows(bytes); err != nil {
 		return err
 	}
 	if c.holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); c.holds {
@@ -326,5 +326,5 @@ func (c *accepting) undo() {
 	clear(c.result.Series)
 	c.result.giveBack()
 	c.held.Add(-c.values)
-	_ = c.budget.Charge(-c.bytes) // if it has failed before, it shows later
+	_ = c.chargeRows(-c.bytes) // if it has failed before, it shows later
 }

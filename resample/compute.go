@@ -7,7 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
-	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -26,7 +27,7 @@ const (
 
 // compute has the accelerator make the rows of all groups, or the cores.
 func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
-	if err := r.budget.Charge(r.Plan.bytes()); err != nil {
+	if err := r.chargeRows(r.Plan.bytes()); err != nil {
 		return err
 	}
 	r.result.whole = make([]int32, r.Grid.N())
@@ -78,6 +79,7 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 // in the order of series, on a core for each range of buckets.
 func (r *run) onCores(gs *groups) error {
 	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
+	c.reads = column.Request{Set: r.columns, Tick: r.columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
 		if more := bytes - c.charged; more > 0 {
@@ -97,6 +99,9 @@ func (r *run) onCores(gs *groups) error {
 			break
 		}
 	}
+	for i := range c.workers {
+		r.work.add(&c.workers[i].work, &c.workers[i].reader.Stats)
+	}
 	return r.failed()
 }
 
@@ -105,9 +110,9 @@ type computing struct {
 	*run
 	groups  *groups
 	workers []worker
+	reads   column.Request
 	items   []item // of the batch
-	tasks   []task
-	at      int // the group that the next series is of
+	at      int    // the group that the next series is of
 	open    map[int]*openGroup
 	ended   []int // groups whose last series was in the batch
 	charged int64 // bytes for the states of a batch
@@ -121,6 +126,7 @@ type item struct {
 	series, group int
 	chunks        []selection.Chunk // that have samples of the plan's time
 	columns       []columnStates    // by slot, where the group has other series, too
+	err           error
 }
 
 // columnStates are what a slot of the group is merged from: the states of a series' runs, or the
@@ -153,25 +159,15 @@ func (r *run) slots() int {
 	return len(r.Sources)
 }
 
-// runBytes is the memory that a run takes until it is merged.
-func (r *run) runBytes() int64 {
+// itemBytes is the memory that the states of a series with so many samples take until they are merged.
+func (r *run) itemBytes(samples int64) (n int64) {
+	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {
-		return 12 * int64(r.slots())
+		return 12 * runs * int64(r.slots()) // a bucket and a value each
 	}
-	n := stateBytes * int64(r.slots())
 	for s := range r.Sources {
-		n += 8 * int64(r.Sources[s].Contents.OwnSize())
-	}
-	return n
-}
-
-// heldBytes is the memory that a sample takes until its run is merged.
-func (r *run) heldBytes() (n int64) {
-	if r.Reaggregate != nil {
-		return 0
-	}
-	for s := range r.slots() {
-		n += valueBytes(r.contentsOf(s))
+		contents := r.contentsOf(s)
+		n += runs*(stateBytes+8*int64(contents.OwnSize())) + samples*valueBytes(contents)
 	}
 	return n
 }
@@ -216,11 +212,7 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 		it.series, it.group = int(c.groups.members[at]), c.at
 		it.chunks = c.sel.Overlapping(it.series, c.from, c.to-1)
 		if !c.alone(c.at) {
-			samples := int64(0)
-			for _, ch := range it.chunks {
-				samples += int64(ch.Samples)
-			}
-			bytes += min(samples, int64(c.Grid.N()))*c.runBytes() + c.heldBytes()*samples
+			bytes += c.itemBytes(column.CountSamples(it.chunks))
 		}
 		n++
 	}
@@ -250,6 +242,12 @@ func (r *run) hold(n int) error {
 	return nil
 }
 
+// chargeRows counts memory of the result.
+func (r *run) chargeRows(bytes int64) error {
+	r.result.bytes.Add(bytes)
+	return r.budget.Charge(bytes)
+}
+
 // found is the number of groups with a value so far.
 func (c *computing) found() int {
 	for ; c.looked < c.at; c.looked++ {
@@ -262,55 +260,23 @@ func (c *computing) found() int {
 
 // series decodes and aggregates the series of the batch.
 func (c *computing) series() error {
-	samples, chunks := 0, 0
+	samples := int64(0)
 	for i := range c.items {
-		for _, ch := range c.items[i].chunks {
-			samples += int(ch.Samples)
-		}
-		chunks += len(c.items[i].chunks)
+		samples += column.CountSamples(c.items[i].chunks)
 	}
 	workers := c.run.workers
-	if samples < 20_000 {
+	if samples < operator.InlineSamples {
 		workers = 1
 	}
-	c.divide(chunks / (tasksEach * workers))
-	parallel.While(workers, len(c.tasks), func(w, i int) bool {
-		t := &c.tasks[i]
-		t.err = c.workers[w].do(c, c.items[t.first:t.end])
-		return t.err == nil && c.ctx.Err() == nil
+	parallel.While(workers, len(c.items), func(w, i int) bool {
+		it := &c.items[i]
+		it.err = c.workers[w].do(c, it)
+		return it.err == nil && c.ctx.Err() == nil
 	})
-	for i := range c.tasks {
-		if err := c.tasks[i].err; err != nil {
+	for i := range c.items {
+		if err := c.items[i].err; err != nil {
 			return err
 		}
 	}
 	return c.failed()
-}
-
-const (
-	// taskChunks is the number of chunks from which on a task has no more series: few of them are
-	// left over from those that are decoded at once, and the samples stay in a core's caches.
-	taskChunks = 48
-	// tasksEach is how many tasks a worker has, so that all end at about the same time, unless
-	// their chunks would be fewer than are decoded at once.
-	tasksEach = 8
-)
-
-// task is some items of a batch, which a worker decodes together.
-type task struct {
-	first, end int
-	err        error
-}
-
-// divide makes tasks of the items of the batch: of about so many chunks each, within bounds.
-func (c *computing) divide(each int) {
-	each = min(max(each, decode.AtOnce), taskChunks)
-	c.tasks = c.tasks[:0]
-	for i, chunks := 0, each; i < len(c.items); i++ {
-		if chunks >= each {
-			c.tasks, chunks = append(c.tasks, task{first: i}), 0
-		}
-		chunks += max(1, len(c.items[i].chunks))
-		c.tasks[len(c.tasks)-1].end = i + 1
-	}
 }

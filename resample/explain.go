@@ -2,9 +2,9 @@ package resample
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
@@ -103,32 +103,41 @@ type Stage struct {
 	Micros int64  `json:"micros"`
 }
 
-// counters gather the Work of several goroutines.
+// counters gather the Work of a goroutine, or of all.
 type counters struct {
-	series, chunks, samples, bytes, runs atomic.Int64
-	decode, aggregate, merge             atomic.Int64 // ns
-	histograms                           atomic.Bool  // some were left out
-	stages                               []Stage      // of an accelerator
+	decode.Stats
+	series, runs             int64
+	decode, aggregate, merge time.Duration
+	histograms               bool    // some were left out
+	stages                   []Stage // of an accelerator
+}
+
+// add adds what a goroutine did, and what it read.
+func (w *counters) add(o *counters, read *decode.Stats) {
+	w.Stats.Add(*read)
+	w.series += o.series
+	w.runs += o.runs
+	w.decode += o.decode
+	w.aggregate += o.aggregate
+	w.histograms = w.histograms || o.histograms
 }
 
 var errHistograms = errors.New("native histograms have no aggregates here; their samples are left out")
 
 // explain notes what the request took.
 func (r *run) explain(fetch, wait, compute time.Duration) {
-	if r.work.histograms.Load() {
+	if r.work.histograms {
 		r.result.Warnings.Add(errHistograms)
 	}
-	stage := func(name string, ns int64) Stage { return Stage{name, ns / 1000} }
+	stage := func(name string, took time.Duration) Stage { return Stage{name, took.Microseconds()} }
 	r.result.Work = Work{
 		Executor: r.result.Work.Executor, Reason: r.result.Work.Reason,
 		Buckets: r.Grid.N(), Groups: len(r.result.Series), Values: r.result.Values(),
-		Series: r.work.series.Load(), Chunks: r.work.chunks.Load(), Samples: r.work.samples.Load(), Bytes: r.work.bytes.Load(), Runs: r.work.runs.Load(),
-		Stages: []Stage{
-			stage("fetch", int64(fetch)), stage("wait", int64(wait)), stage("compute", int64(compute)),
-		},
+		Series: r.work.series, Chunks: int64(r.work.Chunks), Samples: r.work.Samples + r.work.Retained, Bytes: r.work.Bytes, Runs: r.work.runs,
+		Stages: []Stage{stage("fetch", fetch), stage("wait", wait), stage("compute", compute)},
 	}
 	if r.work.stages == nil {
-		r.work.stages = []Stage{stage("decode", r.work.decode.Load()), stage("aggregate", r.work.aggregate.Load()), stage("merge", r.work.merge.Load())}
+		r.work.stages = []Stage{stage("decode", r.work.decode), stage("aggregate", r.work.aggregate), stage("merge", r.work.merge)}
 	}
 	r.result.Work.Stages = append(r.result.Work.Stages, r.work.stages...)
 	ran := *r.Plan // as it was computed, for Explain

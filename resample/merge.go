@@ -1,13 +1,12 @@
 package resample
 
 import (
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 // openGroup is a group of which not all series are merged.
@@ -49,14 +48,14 @@ func (c *computing) merge(from, to int) error {
 		return nil
 	}
 	each := max(mergeBuckets, (c.Grid.N()+4*c.run.workers-1)/(4*c.run.workers))
-	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(_, k int) bool {
-		lo, hi, one := int32(k*each), int32(min((k+1)*each, c.Grid.N())), newOneValue()
+	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
+		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(it, lo, hi, one)
+			c.mergeRange(&c.workers[w], it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
-	c.work.merge.Add(int64(time.Since(began)))
+	c.work.merge += time.Since(began)
 	return c.failed()
 }
 
@@ -103,44 +102,26 @@ func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) er
 	return c.budget.Charge(bytes)
 }
 
-// oneValue makes the state of a run of one value, which is aggregated again.
-type oneValue struct {
-	runs   aggregate.Runs
-	states []aggregate.State
-	memory aggregate.Memory
-}
-
-func newOneValue() *oneValue {
-	return &oneValue{runs: aggregate.Runs{Times: []int64{0}, Runs: []bucket.Run{{End: 1}}, Grid: &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}}}
-}
-
-// state is the state of a list of one value, until the next call.
-func (o *oneValue) state(contents *aggregate.Contents, value []float64) *aggregate.State {
-	o.runs.Values = value
-	o.states = contents.Make(o.states, &o.runs, &o.memory)
-	return &o.states[0]
-}
-
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
-func (c *computing) mergeRange(it *item, lo, hi int32, one *oneValue) {
+func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 	g := c.open[it.group]
 	for s := range it.columns {
 		col, contents := &it.columns[s], c.contentsOf(s)
 		size := contents.OwnSize()
-		k := sort.Search(len(col.buckets), func(k int) bool { return col.buckets[k] >= lo })
-		for ; k < len(col.buckets) && col.buckets[k] < hi; k++ {
-			at := int(col.buckets[k])
-			to := &g.states[s][at]
-			var from *aggregate.State
-			if c.Reaggregate != nil {
-				from = one.state(&contents, col.memory.Values[k:k+1])
+		first, _ := slices.BinarySearch(col.buckets, lo)
+		end, _ := slices.BinarySearch(col.buckets, hi)
+		var states []aggregate.State
+		if c.Reaggregate == nil {
+			states = col.states[first:end]
+		} else {
+			states = w.again(&contents, col.memory.Values[first:end])
+		}
+		for k := range states {
+			at := int(col.buckets[first+k])
+			if to := &g.states[s][at]; to.N == 0 {
+				contents.Keep(to, &states[k], g.own[s][at*size:(at+1)*size])
 			} else {
-				from = &col.states[k]
-			}
-			if to.N == 0 {
-				contents.Keep(to, from, g.own[s][at*size:(at+1)*size])
-			} else {
-				contents.Merge(to, from)
+				contents.Merge(to, &states[k])
 			}
 		}
 	}
@@ -196,27 +177,23 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		if c.Reaggregate == nil {
 			outputs = c.Sources[s].Outputs
 		}
-		n := 0
-		for k := range states {
+		var buckets []int32
+		for k := range states { // those with samples move to the front
 			if states[k].N > 0 {
-				n++
+				states[len(buckets)] = states[k]
+				buckets = append(buckets, int32(k))
 			}
 		}
+		n := len(buckets)
 		if n == 0 {
 			continue
 		}
-		any = true
-		if c.make(&c.slab, rows, outputs, n) != nil {
-			return nil // what failed shows in failed
+		if n == len(states) {
+			buckets = c.result.whole
 		}
-		if n < len(states) {
-			n = 0 // states move over those without samples
-			for k := range states {
-				if states[k].N > 0 {
-					rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
-					n++
-				}
-			}
+		any = true
+		if c.make(&c.slab, rows, outputs, buckets) != nil {
+			return nil // what failed shows in failed
 		}
 		for at := 0; at < n; at += finishBuckets {
 			parts = append(parts, finishing{states[at:min(at+finishBuckets, n)], outputs, rows, at})
@@ -241,11 +218,7 @@ func (r *run) fillAll() error {
 			if n == 0 {
 				continue
 			}
-			bytes := 8 * int64(n)
-			if cap(rows[k].Values) < end-first {
-				bytes = rowBytes(end - first)
-			}
-			if r.hold(n) != nil || r.budget.Charge(bytes) != nil {
+			if r.hold(n) != nil || r.chargeRows(8*int64(end-first)) != nil {
 				return false // what failed shows below
 			}
 			rows[k] = r.fill(rows[k], r.result.whole[first:end])
@@ -269,36 +242,28 @@ func (r *run) filled(has []int32) (first, end int) {
 	return int(has[0]), n
 }
 
-// fill returns a row of the given buckets, which follow one another, from one that has some: in its
-// memory if there is room. It goes backwards, so that no value is overwritten before it was moved.
+// fill returns a row of the given buckets, which follow one another, from one that has some.
 func (r *run) fill(row Row, buckets []int32) Row {
-	out := Row{buckets, row.Values}
-	if cap(row.Values) < len(buckets) {
-		out.Values = make([]float64, len(buckets))
-	}
-	out.Values = out.Values[:len(buckets)]
-	left := len(row.Buckets) // values that were not moved
-	behind := 0.0            // the one that was moved last
-	for i := len(buckets) - 1; i >= 0; i-- {
-		k := buckets[i]
-		if left > 0 && row.Buckets[left-1] == k {
-			left--
-			behind = row.Values[left]
-			out.Values[i] = behind
+	out := make([]float64, len(buckets))
+	next := 0 // value of the row
+	for i, k := range buckets {
+		if next < len(row.Buckets) && row.Buckets[next] == k {
+			out[i] = row.Values[next]
+			next++
 			continue
 		}
 		switch r.Fill.Filling {
 		case FillNull:
-			out.Values[i] = Null
+			out[i] = Null
 		case FillNumber:
-			out.Values[i] = r.Fill.Number
+			out[i] = r.Fill.Number
 		case FillPrev:
-			out.Values[i] = row.Values[left-1]
+			out[i] = row.Values[next-1]
 		case FillLinear:
-			out.Values[i] = r.between(row.Buckets[left-1:left+1], row.Values[left-1], behind, k)
+			out[i] = r.between(row.Buckets[next-1:next+1], row.Values[next-1], row.Values[next], k)
 		}
 	}
-	return out
+	return Row{buckets, out}
 }
 
 // between is the value at bucket k on the line between two others, which have the values a and b.

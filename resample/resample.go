@@ -27,6 +27,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -46,6 +47,8 @@ type Options struct {
 	MaxMemory int64
 	// Memory is the process's memory, of which requests take leases; nil has no limit.
 	Memory *memory.Pool
+	// Columns are decoded columns of series that are retained; nil retains none.
+	Columns *column.Set
 	// Accelerator is offered requests before cores compute them; nil is none.
 	Accelerator offload.Accelerator
 	// Turn waits until a request over so many samples may have the cores; nil does not wait.
@@ -60,6 +63,9 @@ func New(o Options) *Executor {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
+	if o.Columns == nil {
+		o.Columns = column.NewSet(0)
+	}
 	return &Executor{o}
 }
 
@@ -70,6 +76,7 @@ type run struct {
 	workers  int
 	most     int64 // values of the result and samples held, at most; 0 is no bound
 	budget   *operator.Budget
+	columns  *column.Set
 	sel      *selection.Selection
 	held     atomic.Int64 // values of the result and samples held
 	exceeded atomic.Bool  // held was above most
@@ -90,14 +97,14 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
-			Plan: p, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			Plan: p, ctx: ctx, workers: e.o.Workers, columns: e.o.Columns, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
 		err := parallel.Rescue(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
 		var again *selection.Again
 		switch {
 		case err == nil:
-			lease.Shrink(r.result.bytes())
+			lease.Shrink(r.result.bytes.Load() + seriesBytes*int64(len(r.result.Series)))
 			return r.result, nil
 		case errors.As(err, &again):
 			q = again.Queryable

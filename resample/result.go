@@ -2,6 +2,7 @@ package resample
 
 import (
 	"math"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -9,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -21,8 +21,9 @@ type Result struct {
 	Warnings  annotations.Annotations
 	Work      Work
 
-	whole []int32  // the Buckets of rows that have all
-	lent  []func() // give memory of values back that is somebody else's
+	whole []int32      // the Buckets of rows that have all
+	lent  []func()     // give memory of values back that is somebody else's
+	bytes atomic.Int64 // of the plan and of rows
 	lease *memory.Lease
 }
 
@@ -59,33 +60,6 @@ func (r *Result) giveBack() {
 		f()
 	}
 	r.lent = nil
-}
-
-// bytes is the memory of the result.
-func (r *Result) bytes() int64 {
-	const together = 1024
-	parts := make([]int64, (len(r.Series)+together-1)/together)
-	parallel.For(len(parts), func(k int) { parts[k] = r.rowsBytes(k*together, min((k+1)*together, len(r.Series))) })
-	n := r.Plan.bytes() + seriesBytes*int64(len(r.Series))
-	for _, of := range parts {
-		n += of
-	}
-	return n
-}
-
-// rowsBytes is the memory of the rows of the series from one to another.
-func (r *Result) rowsBytes(from, to int) (n int64) {
-	for i := from; i < to; i++ {
-		var last []int32
-		for _, row := range r.Series[i].Rows {
-			n += rowBytes(len(row.Values))
-			if b := row.Buckets; len(b) > 0 && &b[0] != &r.whole[b[0]] && (len(last) == 0 || &b[0] != &last[0]) {
-				n += 4 * int64(len(b))
-			}
-			last = row.Buckets
-		}
-	}
-	return n
 }
 
 // bytes is the memory of the plan, and of the buckets that rows share.

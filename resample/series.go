@@ -6,109 +6,142 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// worker is scratch memory of a goroutine.
+// worker is scratch memory of a goroutine, and what it has done.
 type worker struct {
-	samples decode.Buffer
-	parts   []decode.Part // of samples: a series each
-	times   []int64       // of a series, those of the plan's time
-	values  []float64
-	floats  []selection.Chunk // of series that have others, too
-	diffs   []float64
-	runs    aggregate.Runs // that were cut last
-	block   aggregate.Runs // some of them
-	states  []aggregate.State
-	memory  aggregate.Memory // of states
-	slab    slab             // that rows of the result are cut from
+	reader column.Reader
+	floats decode.Buffer     // of a series that has histograms, too
+	chunks []selection.Chunk // that floats was read from
+	cuts   map[sharedTimes]*cut
+	own    cut       // of times that no other series has, as far as is known
+	cut    *cut      // of the series
+	values []float64 // of the series, those of the plan's time
+	diffs  []float64
+	runs   aggregate.Runs // of the series and a source
+	block  aggregate.Runs // some of them
+	ones   aggregate.Runs // of one value each
+	states []aggregate.State
+	memory aggregate.Memory // of states
+	slab   slab             // that rows of the result are cut from
+	work   counters
 }
 
-// do decodes and aggregates the series of some items: the values of each become rows of the result
-// if its group has no other, or else states of the item.
-func (w *worker) do(c *computing, items []item) error {
+// cut is which samples of a series are of the plan's time, and the runs of these and of the differences
+// between them: what depends on times alone.
+type cut struct {
+	times  []int64
+	first  int // number of the first of these samples
+	runs   [2][]bucket.Run
+	isDone [2]bool
+	joined []int64 // memory of times
+}
+
+// sharedTimes are times that retained columns share.
+type sharedTimes struct {
+	list  *column.SharedTimes
+	at, n int
+}
+
+// mostCuts is the most cuts that a worker keeps of times that series share.
+const mostCuts = 16
+
+// cutOf returns the cut of times, which series that are scraped together share.
+func (w *worker) cutOf(c *computing, t column.Times) *cut {
+	to, key := &w.own, sharedTimes{n: t.Known}
+	key.list, key.at = t.Place()
+	if t.Known > 0 && len(t.Own) == 0 {
+		if known := w.cuts[key]; known != nil {
+			return known
+		}
+		if len(w.cuts) < mostCuts {
+			if w.cuts == nil {
+				w.cuts = map[sharedTimes]*cut{}
+			}
+			to = &cut{}
+			w.cuts[key] = to
+		}
+	}
+	ts := t.Join(t.Own, &to.joined)
+	lo, _ := slices.BinarySearch(ts, c.from)
+	hi, _ := slices.BinarySearch(ts, c.to)
+	to.times, to.first, to.isDone = ts[lo:hi], lo, [2]bool{}
+	return to
+}
+
+// do decodes and aggregates the series of an item: its values become rows of the result if its group
+// has no other, or else states of the item.
+func (w *worker) do(c *computing, it *item) error {
 	began := time.Now()
-	if err := w.read(c, items); err != nil {
+	if err := w.read(c, it); err != nil {
 		return err
 	}
 	decoded := time.Now()
-	runs := 0
-	for i := range items {
-		w.choose(c, &w.parts[i])
-		n := 0
-		var err error
-		if c.alone(items[i].group) {
-			n, err = w.rows(c, &items[i])
-		} else {
-			n, err = w.columns(c, &items[i])
-		}
-		if err != nil {
-			return err
-		}
-		runs += n
+	aggregated := w.columns
+	if c.alone(it.group) {
+		aggregated = w.rows
 	}
-	c.work.decode.Add(int64(decoded.Sub(began)))
-	c.work.aggregate.Add(int64(time.Since(decoded)))
-	c.work.series.Add(int64(len(items)))
-	c.work.runs.Add(int64(runs))
-	return nil
-}
-
-// read decodes the samples of some items' series.
-func (w *worker) read(c *computing, items []item) error {
-	w.parts, w.floats = w.parts[:0], w.floats[:0]
-	for i := range items {
-		chunks := items[i].chunks
-		if !c.sel.OnlyFloats() {
-			first := len(w.floats)
-			for _, ch := range chunks {
-				if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
-					w.floats = append(w.floats, ch)
-				} else {
-					c.work.histograms.Store(true)
-				}
-			}
-			chunks = w.floats[first:]
-		}
-		w.parts = append(w.parts, decode.Part{Series: items[i].series, Chunks: chunks})
-	}
-	w.samples.Reset()
-	stats, err := w.samples.ReadAll(c.sel, w.parts, true)
-	c.work.chunks.Add(int64(stats.Chunks))
-	c.work.samples.Add(stats.Samples)
-	c.work.bytes.Add(stats.Bytes)
+	n, err := aggregated(c, it)
+	w.work.decode += decoded.Sub(began)
+	w.work.aggregate += time.Since(decoded)
+	w.work.series++
+	w.work.runs += int64(n)
 	return err
 }
 
-// choose makes the samples of a part that are of the plan's time those that are aggregated next.
-func (w *worker) choose(c *computing, p *decode.Part) {
-	ts, vs := w.samples.Times[p.First:p.End], w.samples.Values[p.First:p.End]
-	lo, _ := slices.BinarySearch(ts, c.from)
-	hi, _ := slices.BinarySearch(ts, c.to)
-	w.times, w.values = ts[lo:hi], vs[lo:hi]
-}
-
-// of returns the times and values that a source has of the series.
-func (w *worker) of(s *Source) (ts []int64, vs []float64) {
-	ts, vs = w.times, w.values
-	if !s.Differences {
-		return ts, vs
+// read has the samples of an item's series that are of the plan's time be those that are aggregated next.
+func (w *worker) read(c *computing, it *item) (err error) {
+	var in column.Samples
+	if c.sel.OnlyFloats() {
+		in, err = w.reader.Load(&c.reads, it.series)
+	} else {
+		in, err = w.readFloats(c, it)
 	}
-	w.diffs = slices.Grow(w.diffs[:0], len(vs))
-	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
+	if err != nil {
+		return err
+	}
+	w.cut = w.cutOf(c, in.Times)
+	w.values = in.Values[w.cut.first : w.cut.first+len(w.cut.times)]
+	return nil
 }
 
-// cut finds the runs of the series in source i. Those of the source before it may be the same.
-func (w *worker) cut(c *computing, i int) {
+// readFloats reads the floats of a series that may have histograms, too.
+func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
+	w.chunks = w.chunks[:0]
+	for _, ch := range it.chunks {
+		if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
+			w.chunks = append(w.chunks, ch)
+		} else {
+			w.work.histograms = true
+		}
+	}
+	w.floats.Reset()
+	stats, err := w.floats.Read(c.sel, it.series, w.chunks, true)
+	w.reader.Stats.Add(stats)
+	return column.NewSamples(w.floats.Times, w.floats.Values), err
+}
+
+// take has the runs of the series in source i be those that are aggregated next. Those of the source
+// before it may be the same.
+func (w *worker) take(c *computing, i int) {
 	s := &c.Sources[i]
 	if i > 0 && c.Sources[i-1].Differences == s.Differences {
 		return
 	}
-	w.runs.Times, w.runs.Values = w.of(s)
-	w.runs.Runs, w.runs.Grid = c.Grid.CountUniqs(w.runs.Times, w.runs.Runs[:0]), c.Grid
+	ts, vs, kind := w.cut.times, w.values, 0
+	if s.Differences {
+		w.diffs = slices.Grow(w.diffs[:0], len(vs))
+		ts, vs, kind = ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs), 1
+	}
+	if !w.cut.isDone[kind] {
+		w.cut.runs[kind], w.cut.isDone[kind] = c.Grid.CountUniqs(ts, w.cut.runs[kind][:0]), true
+	}
+	w.runs = aggregate.Runs{Times: ts, Values: vs, Runs: w.cut.runs[kind], Grid: c.Grid}
 }
 
 // runBlock is the number of runs whose states stay in a core's first cache until the results are
@@ -120,20 +153,14 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	rows := make([]Row, len(c.Aggregates))
 	for i := range c.Sources {
 		s := &c.Sources[i]
-		w.cut(c, i)
+		w.take(c, i)
 		runs := w.runs.Runs
 		if len(runs) == 0 {
 			continue
 		}
 		n += len(runs)
-		if err := c.make(&w.slab, rows, s.Outputs, len(runs)); err != nil {
+		if err := c.make(&w.slab, rows, s.Outputs, c.bucketsOf(runs)); err != nil {
 			return n, err
-		}
-		if len(runs) < c.Grid.N() {
-			buckets := rows[s.Outputs[0]].Buckets
-			for k, run := range runs {
-				buckets[k] = run.Bucket
-			}
 		}
 		block := &w.block
 		*block = w.runs
@@ -176,21 +203,18 @@ func (s *slab) cut(n int) []float64 {
 	return out
 }
 
-// make makes room for n values in some of the rows, which share their buckets. Those of all buckets
-// are there already.
-func (r *run) make(s *slab, rows []Row, which []int, n int) error {
+// make makes room for the values of buckets in some of the rows, which share these.
+func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
+	n := len(buckets)
 	if err := r.hold(n * len(which)); err != nil {
 		return err
 	}
-	bytes, buckets := rowBytes(n)*int64(len(which)), r.result.whole
-	if n < r.Grid.N() {
+	bytes := rowBytes(n) * int64(len(which))
+	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
-	if err := r.budget.Charge(bytes); err != nil {
+	if err := r.chargeRows(bytes); err != nil {
 		return err
-	}
-	if n < r.Grid.N() {
-		buckets = make([]int32, n)
 	}
 	values := s.cut(n * len(which))
 	for i, a := range which {
@@ -204,33 +228,46 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
 	for i := range c.Sources {
 		s := &c.Sources[i]
-		w.cut(c, i)
-		runs := w.runs.Runs
-		n += len(runs)
+		w.take(c, i)
+		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
 			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
-			col.setBuckets(runs)
+			col.buckets = c.bucketsOf(w.runs.Runs)
 			continue
 		}
 		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
 		for _, a := range s.Outputs {
-			it.columns[a].again(c, a, runs, w.states)
+			of, col := &c.Aggregates[a], &it.columns[a]
+			col.memory.Values = slices.Grow(col.memory.Values[:0], len(w.states))[:len(w.states)]
+			of.Results(w.states, of.Q, col.memory.Values)
+			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}
 	return n, nil
 }
 
-func (col *columnStates) setBuckets(runs []bucket.Run) {
-	col.buckets = col.buckets[:0]
-	for _, run := range runs {
-		col.buckets = append(col.buckets, run.Bucket)
+// bucketsOf returns the buckets of runs, which rows share where they are all.
+func (r *run) bucketsOf(runs []bucket.Run) []int32 {
+	if len(runs) == r.Grid.N() {
+		return r.result.whole
 	}
+	buckets := make([]int32, len(runs))
+	for k, run := range runs {
+		buckets[k] = run.Bucket
+	}
+	return buckets
 }
 
-// again puts the values of aggregate a, one a run, into the column, to be aggregated again.
-func (col *columnStates) again(c *computing, a int, runs []bucket.Run, of []aggregate.State) {
-	col.setBuckets(runs)
-	col.memory.Values = slices.Grow(col.memory.Values[:0], len(runs))[:len(runs)]
-	c.Aggregates[a].Results(of, c.Aggregates[a].Q, col.memory.Values)
+// again makes states of values that are aggregated again: each is a run at time 0 of a bucket of its own.
+func (w *worker) again(contents *aggregate.Contents, values []float64) []aggregate.State {
+	n := len(values)
+	for k := len(w.ones.Runs); k < n; k++ {
+		w.ones.Times = append(w.ones.Times, 0)
+		w.ones.Runs = append(w.ones.Runs, bucket.Run{First: int32(k), End: int32(k + 1)})
+	}
+	w.states = contents.Make(w.states, &aggregate.Runs{Times: w.ones.Times, Values: values, Runs: w.ones.Runs[:n], Grid: oneBucket}, &w.memory)
+	return w.states
 }
+
+var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}

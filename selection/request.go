@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
-
-	"github.com/promwarp/promwarp/internal/progress"
 )
 
 // Request is what samples are read for. The zero value is told of nothing.
 type Request struct {
-	Stats    *Stats            // of what is read
-	Progress *progress.Request // of the same, while it is read
+	Stats    *Stats    // of what is read
+	Progress *Progress // of the same, while it is read
 	// Whole says that no source may be left out where it fails, since the answer cannot carry a
 	// warning.
 	Whole bool
@@ -138,3 +136,77 @@ func (s *Stats) Err() error {
 	defer s.mu.Unlock()
 	return s.err
 }
+
+// Stage is what a request is doing.
+type Stage string
+
+// The stages of a request that has its turn.
+const (
+	Fetching   Stage = "fetching" // it waits for samples
+	Evaluating Stage = "evaluating"
+	Writing    Stage = "writing" // its answer
+)
+
+// Progress is how far a request has come, for those who look at it meanwhile. What fetches,
+// evaluates and answers tells it, and nothing depends on what it says. It is safe for concurrent
+// use, and all methods that tell it something may be called on nil.
+type Progress struct {
+	fetches   atomic.Int64 // that it waits for
+	arrived   atomic.Int64
+	most      atomic.Int64 // that arrived ever was
+	evaluated atomic.Int64
+	ended     atomic.Bool
+}
+
+// Fetch says that the request waits for a fetch, until done is called.
+func (r *Progress) Fetch() (done func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.fetches.Add(1)
+	return func() { r.fetches.Add(-1) }
+}
+
+// Arrive says that so many bytes have arrived; fewer than none take back what is thrown away.
+func (r *Progress) Arrive(bytes int64) {
+	if r == nil {
+		return
+	}
+	now := r.arrived.Add(bytes)
+	for most := r.most.Load(); now > most && !r.most.CompareAndSwap(most, now); most = r.most.Load() {
+	}
+}
+
+// Evaluate says that windows of so many samples of a series were evaluated.
+func (r *Progress) Evaluate(samples int) {
+	if r != nil {
+		r.evaluated.Add(int64(samples))
+	}
+}
+
+// End says that all is evaluated.
+func (r *Progress) End() {
+	if r != nil {
+		r.ended.Store(true)
+	}
+}
+
+// Stage is what the request is doing.
+func (r *Progress) Stage() Stage {
+	switch {
+	case r.ended.Load():
+		return Writing
+	case r.fetches.Load() > 0:
+		return Fetching
+	}
+	return Evaluating
+}
+
+// Arrived is the number of bytes of chunks and labels that have arrived.
+func (r *Progress) Arrived() int64 { return r.arrived.Load() }
+
+// MostArrived is the most that Arrived ever was: what a fetch brought that failed is among it.
+func (r *Progress) MostArrived() int64 { return r.most.Load() }
+
+// Evaluated is the number of samples whose windows executors have evaluated on cores.
+func (r *Progress) Evaluated() int64 { return r.evaluated.Load() }

@@ -1,6 +1,11 @@
 // Package admit has requests wait for their turn, so that no more are evaluated at once than
 // the machine is good for, and refuses those that would wait too long. A Gate has a queue of
 // queries and one of lists, both fair between clients.
+//
+// A Turn is a request under way, from when its form was read until it is answered. The gate lists
+// turns, with what is fetched for them, and cancels those that an operator names.
+//
+// Start with Gate.Query.
 package admit
 
 import (
@@ -9,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/promwarp/promwarp/api/params"
@@ -32,6 +38,10 @@ type Gate struct {
 	// are none. Memory is that of the process; nil has no limit.
 	TooLarge *memory.TooLarge
 	Memory   *memory.Pool
+
+	mu    sync.Mutex
+	last  uint64
+	turns map[uint64]*Turn // that are listed, by their numbers
 }
 
 // admission is a queue and what its requests are called in errors.
@@ -42,12 +52,13 @@ type admission struct {
 	large     *memory.TooLarge
 }
 
-// Query calls answer when there is a slot for the request's query, which Turn.Evaluated gives back.
+// Query calls answer when there is a slot for the request's query, which Turn.Evaluated gives back, and
+// lists it as one of a door's until it is answered; one of no door is not listed.
 // The time in the queue counts toward the query's timeout, which ends the context that answer gets.
 // The request's form, if it has one, must have been read, so that whoever sends one slowly holds no
 // slot. An error says why there is no slot; the header says when to come again.
-func (g *Gate) Query(w http.ResponseWriter, r *http.Request, answer func(*http.Request, *Turn)) error {
-	return g.admit(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, answer)
+func (g *Gate) Query(w http.ResponseWriter, r *http.Request, door string, answer func(*http.Request, *Turn)) error {
+	return g.admit(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, door, answer)
 }
 
 // List has h answer requests for labels, series and metadata when it is their turn, which ends as the
@@ -55,7 +66,7 @@ func (g *Gate) Query(w http.ResponseWriter, r *http.Request, answer func(*http.R
 func (g *Gate) List(h http.Handler, refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	q := admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.admit(q, w, r, func(r *http.Request, t *Turn) { h.ServeHTTP(&listed{w, t}, r) }); err != nil {
+		if err := g.admit(q, w, r, "", func(r *http.Request, t *Turn) { h.ServeHTTP(&listed{w, t}, r) }); err != nil {
 			refuse(w, r, err)
 		}
 	})
@@ -83,10 +94,14 @@ func Leave(w http.ResponseWriter) {
 	}
 }
 
-func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, answer func(*http.Request, *Turn)) error {
+func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, door string, answer func(*http.Request, *Turn)) error {
 	ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
 	defer cancel()
-	t := keyed(q.large, r)
+	t := &Turn{Door: door, gate: g, cancel: cancel}
+	if door != "" {
+		defer t.list(r.Form)()
+	}
+	t.identify(q.large, r)
 	if err := t.large.Refuses(t.key, t.start, g.Memory.Limit()); err != nil {
 		return err
 	}
@@ -99,6 +114,7 @@ func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, answer
 		return q.refusal(err)
 	}
 	defer t.slot.Leave()
+	t.admitted.Store(true)
 	answer(r.WithContext(ctx), t)
 	return nil
 }

@@ -64,15 +64,22 @@ func badJSON(err error, text string) error {
 // valuesOf reads the values of a field. An empty list is one empty value: the field is there. A list
 // is read to its limit, whatever follows.
 func valuesOf(d *json.Decoder, name string, most int) ([]string, error) {
+	if name == "define" { // an object stays JSON
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, badJSON(err, "")
+		}
+		if raw[0] == '{' {
+			return []string{string(raw)}, nil
+		}
+		d = json.NewDecoder(bytes.NewReader(raw))
+	}
 	t, err := d.Token()
 	switch {
 	case err != nil:
 		return nil, badJSON(err, "")
 	case t == nil:
 		return nil, nil
-	case t == json.Delim('{') && name == "define":
-		text, err := objectOf(d)
-		return []string{text}, err
 	case t != json.Delim('['):
 		text, err := textOf(name, t)
 		return []string{text}, err
@@ -87,7 +94,7 @@ func valuesOf(d *json.Decoder, name string, most int) ([]string, error) {
 			return nil, badJSON(err, "")
 		}
 		if name == "define" && raw[0] == '{' {
-			values = append(values, string(raw)) // it stays JSON
+			values = append(values, string(raw))
 			continue
 		}
 		item := json.NewDecoder(bytes.NewReader(raw))
@@ -119,35 +126,6 @@ func textOf(name string, t json.Token) (string, error) {
 		return fmt.Sprint(x), nil
 	}
 	return "", &resample.Error{Code: resample.CodeInvalidValue, Field: clipped(name), Text: "it is neither a text, a number, true, false nor a list of these"}
-}
-
-// objectOf is the text of the object whose opening brace was read.
-func objectOf(d *json.Decoder) (string, error) {
-	text := []byte{'{'}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return "", badJSON(err, "")
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return "", badJSON(err, "")
-		}
-		if len(text) > 1 {
-			text = append(text, ',')
-		}
-		quoted, err := json.Marshal(key)
-		if err != nil {
-			return "", err
-		}
-		text = append(append(text, quoted...), ':')
-		text = append(text, value...)
-	}
-	_, err := d.Token() // the closing brace
-	if err != nil {
-		return "", badJSON(err, "")
-	}
-	return string(append(text, '}')), nil
 }
 
 // clipped is the beginning of a name that may be very long.

@@ -36,9 +36,9 @@ func TestFormOf(t *testing.T) {
 		"truth values":             {`{"a": true, "b": [false, true]}`, url.Values{"a": {"true"}, "b": {"false", "true"}}},
 		"texts, escaped":           {`{"a": "\u00e4\"\n", "\u0062": ["{}", "[]"]}`, url.Values{"a": {"ä\"\n"}, "b": {"{}", "[]"}}},
 		"a list at the limit":      {`{"a": ["1", "2", "3"], "b": ["1", "2", "3"]}`, url.Values{"a": {"1", "2", "3"}, "b": {"1", "2", "3"}}},
-		"one definition":           {`{"define": { "name" : "x", "state": {"a": [1, {}]} }}`, url.Values{"define": {`{"name":"x","state":{"a": [1, {}]}}`}}},
+		"one definition":           {`{"define": { "name" : "x", "state": {"a": [1, {}]} }}`, url.Values{"define": {`{ "name" : "x", "state": {"a": [1, {}]} }`}}},
 		"an empty definition":      {`{"define": {}}`, url.Values{"define": {`{}`}}},
-		"a definition with quotes": {`{"define": {"a\"b": "c\"d"}}`, url.Values{"define": {`{"a\"b":"c\"d"}`}}},
+		"a definition with quotes": {`{"define": {"a\"b": "c\"d"}}`, url.Values{"define": {`{"a\"b": "c\"d"}`}}},
 		"definitions":              {`{"define": [{"a": 1}, { "b" : 2 }, "text"]}`, url.Values{"define": {`{"a": 1}`, `{ "b" : 2 }`, "text"}}},
 		"space around":             {" \n{ \"a\" : 1 } \n", url.Values{"a": {"1"}}},
 	} {

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
-	"github.com/promwarp/promwarp/api/encode"
+	"github.com/prometheus/prometheus/model/value"
 )
 
 // TimeColumn is the column of times in Arrow and Parquet.
@@ -22,82 +20,71 @@ var labelType = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, Val
 
 var timeField = arrow.Field{Name: TimeColumn, Type: arrow.FixedWidthTypes.Timestamp_ms}
 
-// prepareArrow returns what writes a table as an Arrow stream: a schema, the dictionaries of
-// labels, and record batches.
-func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	if isWide {
-		w, err := newWide(t, maxWideArrow)
-		if err != nil {
-			return nil, 0, err
-		}
-		fields := []arrow.Field{timeField}
-		for k := range w.columns {
-			c := &w.columns[k]
-			fields = append(fields, arrow.Field{
-				Name: c.name, Type: arrow.PrimitiveTypes.Float64, Nullable: true,
-				Metadata: arrow.NewMetadata([]string{"labels", "column"}, []string{string(encode.AppendLabels(nil, c.labels)), c.of}),
-			})
-		}
-		return arrowTo(t, fields, nil, w.write), w.bytes() + outBytes, nil
-	}
-	d, err := t.longColumns()
-	if err != nil {
-		return nil, 0, err
-	}
-	fields := []arrow.Field{timeField}
-	for _, name := range d.names {
-		fields = append(fields, arrow.Field{Name: name, Type: labelType, Nullable: true})
-	}
-	for _, name := range t.Columns {
-		fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64, Nullable: true})
-	}
-	l := &long{t: t, dict: d}
-	return arrowTo(t, fields, d, l.write), t.longBytes(d) + outBytes, nil
-}
-
 // outBytes is how many bytes of an Arrow stream are collected before they are written: many columns
 // are a few KiB, and each write is a call of the system. Longer pieces are not copied.
 const outBytes = 64 << 10
 
-// arrowTo returns what writes an Arrow stream of the batches that write makes.
-func arrowTo(t *Table, fields []arrow.Field, d *dictionaries, write func(batchWriter) error) func(io.Writer) error {
-	return func(to io.Writer) error {
-		out := bufio.NewWriterSize(to, outBytes)
-		if err := write(newArrow(out, t, fields, d)); err != nil {
+// layout is how a table is divided into record batches.
+type layout struct {
+	fields []arrow.Field // of the labels and values
+	labels [][]string    // the values of each label; none in the wide layout
+	all    int           // rows, at most
+	rows   int           // of a batch, at most
+	bytes  int64         // about its memory, with that of a batch
+	write  func(*batches) error
+}
+
+// recordWriter writes record batches.
+type recordWriter interface {
+	Write(arrow.RecordBatch) error
+	Close() error
+}
+
+// recordFormat is a format of record batches.
+type recordFormat struct {
+	mostWide int // columns of the wide layout
+	held     int // cells that the writer holds, at most
+	// open opens a writer of batches of so many rows.
+	open func(to io.Writer, schema *arrow.Schema, rows int) recordWriter
+}
+
+// prepareArrow returns what writes a table as an Arrow stream: a schema, the dictionaries of
+// labels, and record batches.
+func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
+	return t.prepare(isWide, recordFormat{mostWide: 10_000, open: func(to io.Writer, schema *arrow.Schema, _ int) recordWriter {
+		return ipc.NewWriter(to, ipc.WithSchema(schema))
+	}})
+}
+
+// prepare returns what writes a table as record batches. Errors are a *resample.Error.
+func (t *Table) prepare(isWide bool, f recordFormat) (func(io.Writer) error, int64, error) {
+	err := t.checkNumbers()
+	if err != nil {
+		return nil, 0, err
+	}
+	var l *layout
+	if isWide {
+		l, err = t.wide(f.mostWide)
+	} else {
+		l, err = t.long()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	metadata := t.metadata()
+	schema := arrow.NewSchema(append([]arrow.Field{timeField}, l.fields...), &metadata)
+	bytes := l.bytes + outBytes + cellBytes*int64(min(f.held, l.all*schema.NumFields()))
+	return func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, outBytes)
+		to := f.open(out, schema, l.rows)
+		if err := l.write(newBatches(to, schema, l)); err != nil {
+			return err
+		}
+		if err := to.Close(); err != nil {
 			return err
 		}
 		return out.Flush()
-	}
-}
-
-// longColumns are the columns of labels of the long layout. Errors are a *resample.Error.
-func (t *Table) longColumns() (*dictionaries, error) {
-	if err := t.checkNumbers(); err != nil {
-		return nil, err
-	}
-	d := t.dictionaries()
-	return d, checkColumns(slices.Concat([]string{TimeColumn}, d.names, t.Columns))
-}
-
-// arrowWriter writes batches as record batches of an Arrow stream.
-type arrowWriter struct {
-	schema *arrow.Schema
-	dict   []*array.String
-	w      *ipc.Writer
-}
-
-func newArrow(to io.Writer, t *Table, fields []arrow.Field, d *dictionaries) *arrowWriter {
-	metadata := t.metadata()
-	a := &arrowWriter{schema: arrow.NewSchema(fields, &metadata)}
-	if d != nil {
-		for _, values := range d.values {
-			b := array.NewStringBuilder(memory.DefaultAllocator)
-			b.AppendValues(values, nil)
-			a.dict = append(a.dict, b.NewStringArray())
-		}
-	}
-	a.w = ipc.NewWriter(to, ipc.WithSchema(a.schema))
-	return a
+	}, bytes, nil
 }
 
 // metadata are the table's warnings, as a JSON list, if it has any.
@@ -109,32 +96,136 @@ func (t *Table) metadata() arrow.Metadata {
 	return arrow.NewMetadata([]string{"warnings"}, []string{string(text)})
 }
 
-// buffer is memory that stays the batch's: nothing is copied.
-func buffer(bytes []byte) *memory.Buffer { return memory.NewBufferBytes(bytes) }
+// valueField is a column of values.
+func valueField(name string, metadata arrow.Metadata) arrow.Field {
+	return arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64, Nullable: true, Metadata: metadata}
+}
 
-// arrow is which rows are null in Arrow's form: no buffer where none is.
-func (b *nulls) arrow() *memory.Buffer {
-	if b.n == 0 {
+// batches writes record batches that are filled column by column.
+type batches struct {
+	to     recordWriter
+	schema *arrow.Schema
+	rows   int // of a batch, at most
+	times  *array.TimestampBuilder
+	labels []*array.Int32Builder // codes, by which the dictionaries have the values
+	dict   []arrow.Array         // the values of labels
+	values []*array.Float64Builder
+	codes  []int32 // scratch memory for rows
+	null   []bool  // rows that are
+}
+
+func newBatches(to recordWriter, schema *arrow.Schema, l *layout) *batches {
+	reused := recycler{}
+	b := &batches{to: to, schema: schema, rows: l.rows, codes: make([]int32, l.rows), null: make([]bool, l.rows)}
+	b.times = array.NewTimestampBuilder(reused, timeField.Type.(*arrow.TimestampType))
+	for _, values := range l.labels {
+		d := array.NewStringBuilder(memory.DefaultAllocator)
+		d.AppendValues(values, nil)
+		b.dict = append(b.dict, d.NewArray())
+		b.labels = append(b.labels, array.NewInt32Builder(reused))
+	}
+	for range len(l.fields) - len(l.labels) {
+		b.values = append(b.values, array.NewFloat64Builder(reused))
+	}
+	return b
+}
+
+// room is how many rows fit into the batch. Memory for all of them is taken with the first.
+func (b *batches) room() int {
+	n := b.times.Len()
+	if n == 0 {
+		b.times.Reserve(b.rows)
+		for _, l := range b.labels {
+			l.Reserve(b.rows)
+		}
+		for _, v := range b.values {
+			v.Reserve(b.rows)
+		}
+	}
+	return b.rows - n
+}
+
+// appendTimes appends times in ms.
+func (b *batches) appendTimes(times []int64) {
+	b.times.AppendValues(arrow.TimestampTraits.CastFromBytes(arrow.Int64Traits.CastToBytes(times)), nil)
+}
+
+// appendLabel appends n rows of one code of a label, -1 for null.
+func (b *batches) appendLabel(label int, code int32, n int) {
+	if code < 0 {
+		b.labels[label].AppendValues(b.codes[:n], b.null[:n])
+		return
+	}
+	codes := b.codes[:n]
+	for i := range codes {
+		codes[i] = code
+	}
+	b.labels[label].AppendValues(codes, nil)
+}
+
+// appendValues appends cells of a column, of which stale markers may be null.
+func (b *batches) appendValues(column int, values []float64, nullable bool) {
+	to := b.values[column]
+	if !nullable {
+		to.AppendValues(values, nil)
+		return
+	}
+	for _, v := range values {
+		if value.IsStaleNaN(v) {
+			to.AppendNull()
+		} else {
+			to.Append(v)
+		}
+	}
+}
+
+// flush writes the batch, if it has rows, and begins another.
+func (b *batches) flush() error {
+	n := b.times.Len()
+	if n == 0 {
 		return nil
 	}
-	return buffer(b.bits)
+	columns := []arrow.Array{b.times.NewArray()}
+	for k, l := range b.labels {
+		codes := l.NewArray()
+		columns = append(columns, array.NewDictionaryArray(labelType, codes, b.dict[k]))
+		codes.Release()
+	}
+	for _, v := range b.values {
+		columns = append(columns, v.NewArray())
+	}
+	batch := array.NewRecordBatch(b.schema, columns, int64(n))
+	defer batch.Release()
+	for _, c := range columns {
+		c.Release()
+	}
+	return b.to.Write(batch)
 }
 
-func (a *arrowWriter) write(b *batch) error {
-	n := len(b.times)
-	columns := make([]arrow.Array, 0, 1+len(b.labels)+len(b.columns))
-	add := func(data *array.Data) { columns = append(columns, array.MakeFromData(data)) }
-	add(array.NewData(timeField.Type, n, []*memory.Buffer{nil, buffer(arrow.Int64Traits.CastToBytes(b.times))}, nil, 0, 0))
-	for k := range b.labels {
-		c := &b.labels[k]
-		index := []*memory.Buffer{c.arrow(), buffer(arrow.Int32Traits.CastToBytes(c.index))}
-		add(array.NewDataWithDictionary(labelType, n, index, c.n, 0, a.dict[k].Data().(*array.Data)))
+// recycler is an allocator of which each batch gets the memory of the one before, by its size in bytes:
+// fresh memory takes twice as long to write an answer.
+type recycler map[int][][]byte
+
+// Allocate implements memory.Allocator.
+func (r recycler) Allocate(size int) []byte {
+	if n := len(r[size]); n > 0 {
+		b := r[size][n-1]
+		r[size] = r[size][:n-1]
+		return b
 	}
-	for k := range b.columns {
-		f := &b.columns[k]
-		add(array.NewData(arrow.PrimitiveTypes.Float64, n, []*memory.Buffer{f.arrow(), buffer(arrow.Float64Traits.CastToBytes(f.values))}, nil, f.n, 0))
-	}
-	return a.w.Write(array.NewRecordBatch(a.schema, columns, int64(n)))
+	return make([]byte, size)
 }
 
-func (a *arrowWriter) close() error { return a.w.Close() }
+// Reallocate implements memory.Allocator.
+func (r recycler) Reallocate(size int, b []byte) []byte {
+	if size <= cap(b) {
+		return b[:size]
+	}
+	larger := r.Allocate(size)
+	copy(larger, b)
+	r.Free(b)
+	return larger
+}
+
+// Free implements memory.Allocator.
+func (r recycler) Free(b []byte) { r[cap(b)] = append(r[cap(b)], b[:cap(b)]) }

@@ -1,116 +1,125 @@
 package table
 
-// long makes batches of a table's long layout: a row for each time of a series.
-type long struct {
-	t    *Table
-	dict *dictionaries
-	rows int // of a batch, at most
-	b    batch
-}
+import (
+	"slices"
 
-// longRows is how many rows there are in the long layout, and a batch has, at most.
-func (t *Table) longRows(labels int) (all, batch int) {
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// longCells is how many cells a batch of the long layout has at most, 8 bytes each, unless one row has
+// more: few enough to stay in a core's cache until they are written. Tests lower it.
+var longCells = 1 << 17
+
+// long is the long layout: a row for each time of a series.
+func (t *Table) long() (*layout, error) {
+	d := t.dictionaries()
+	if err := checkColumns(slices.Concat([]string{TimeColumn}, d.names, t.Columns)); err != nil {
+		return nil, err
+	}
+	l := &layout{labels: d.values}
+	for _, name := range d.names {
+		l.fields = append(l.fields, arrow.Field{Name: name, Type: labelType, Nullable: true})
+	}
+	for _, name := range t.Columns {
+		l.fields = append(l.fields, valueField(name, arrow.Metadata{}))
+	}
 	for i := range t.Series {
 		for k := range t.Series[i].Cells {
-			all += len(t.Series[i].Cells[k].Values)
+			l.all += len(t.Series[i].Cells[k].Values)
 		}
 	}
-	return all, max(1, min(all, longCells/(1+labels+len(t.Columns))))
-}
-
-// longBytes is about the memory of the batches of the long layout.
-func (t *Table) longBytes(d *dictionaries) int64 {
-	_, batch := t.longRows(len(d.names))
-	return d.bytes() + int64(batch)*int64(8+5*len(d.names)+9*len(t.Columns))
-}
-
-// write writes all rows.
-func (l *long) write(to batchWriter) error {
-	_, l.rows = l.t.longRows(len(l.dict.names))
-	l.b.times = make([]int64, 0, l.rows)
-	l.b.labels, l.b.columns = make([]codes, len(l.dict.names)), make([]floats, len(l.t.Columns))
-	for k := range l.b.labels {
-		l.b.labels[k].index = make([]int32, 0, l.rows)
-	}
-	for k := range l.b.columns {
-		l.b.columns[k].values = make([]float64, 0, l.rows)
-	}
-	for i := range l.t.Series {
-		write := l.runs
-		if !l.t.Series[i].aligned() {
-			write = l.cells
-		}
-		if err := write(to, i); err != nil {
-			return err
-		}
-	}
-	if len(l.b.times) > 0 {
-		if err := l.flush(to); err != nil {
-			return err
-		}
-	}
-	return to.close()
-}
-
-// runs writes a series whose columns all have cells at the same times.
-func (l *long) runs(to batchWriter, series int) error {
-	cells, at := l.t.Series[series].Cells, 0
-	for _, run := range cells[0].Runs {
-		for times := l.t.Times[run.First : run.First+run.Len]; len(times) > 0; {
-			n := min(len(times), l.rows-len(l.b.times))
-			for c := range cells {
-				l.b.columns[c].append(cells[c].Values[at:at+n], l.t.Nullable)
-			}
-			if err := l.add(to, series, times[:n]); err != nil {
+	l.rows = max(1, min(l.all, longCells/(1+len(l.fields))))
+	l.bytes = d.bytes() + int64(l.rows)*int64(8+5*len(d.names)+9*len(t.Columns))
+	l.write = func(to *batches) error {
+		for i := range t.Series {
+			if err := t.Series[i].long(t, d.of(i), to); err != nil {
 				return err
 			}
-			times, at = times[n:], at+n
 		}
+		return to.flush()
 	}
-	return nil
+	return l, nil
 }
 
-// cells writes any other series.
-func (l *long) cells(to batchWriter, series int) error {
-	s := &l.t.Series[series]
-	return s.rows(func(time int32, at []int) error {
-		row := len(l.b.times)
-		for c, place := range at {
-			v := 0.0
-			if place >= 0 {
-				v = s.Cells[c].Values[place]
+// long writes the rows of a series, whose labels have the given codes.
+func (s *Series) long(t *Table, codes []int32, to *batches) error {
+	return s.spans(func(time, n int32, at []int) error {
+		for times := t.Times[time : time+n]; len(times) > 0; {
+			n := min(len(times), to.room())
+			to.appendTimes(times[:n])
+			for k, code := range codes {
+				to.appendLabel(k, code, n)
 			}
-			f := &l.b.columns[c]
-			f.values = append(f.values, v)
-			f.set(row, row+1, place < 0 || l.t.isNull(v))
+			for k, place := range at {
+				if place < 0 {
+					to.values[k].AppendNulls(n)
+					continue
+				}
+				to.appendValues(k, s.Cells[k].Values[place:place+n], t.Nullable)
+				at[k] += n
+			}
+			if times = times[n:]; to.room() == 0 {
+				if err := to.flush(); err != nil {
+					return err
+				}
+			}
 		}
-		return l.add(to, series, l.t.Times[time:time+1])
+		return nil
 	})
 }
 
-// add adds the times and labels of rows of a series, and writes the batch if that is full.
-func (l *long) add(to batchWriter, series int, times []int64) error {
-	l.b.times = append(l.b.times, times...)
-	for k, code := range l.dict.of(series) {
-		l.b.labels[k].append(code, len(times))
-	}
-	if len(l.b.times) < l.rows {
-		return nil
-	}
-	return l.flush(to)
+// dictionaries are the values of labels, and which of them each series has.
+type dictionaries struct {
+	names  []string
+	values [][]string // of each label, in the order of their first series
+	codes  []int32    // of each label of each series, by series; -1 where it lacks the label
 }
 
-// flush writes the batch and empties it; its memory is used again.
-func (l *long) flush(to batchWriter) error {
-	err := to.write(&l.b)
-	l.b.times = l.b.times[:0]
-	for k := range l.b.labels {
-		c := &l.b.labels[k]
-		c.index, c.n = c.index[:0], 0
+func (t *Table) dictionaries() *dictionaries {
+	d := &dictionaries{names: t.names()}
+	n := len(d.names)
+	d.values, d.codes = make([][]string, n), make([]int32, n*len(t.Series))
+	known := make([]map[string]int32, n)
+	for l := range known {
+		known[l] = map[string]int32{}
 	}
-	for k := range l.b.columns {
-		f := &l.b.columns[k]
-		f.values, f.n = f.values[:0], 0
+	for i := range t.Series {
+		if t.Watch.Err() != nil {
+			break
+		}
+		codes := d.of(i)
+		for l := range codes {
+			codes[l] = -1
+		}
+		at := 0
+		t.Series[i].Labels.Range(func(l labels.Label) { // in the order of names
+			for d.names[at] != l.Name {
+				at++
+			}
+			code, ok := known[at][l.Value]
+			if !ok {
+				code = int32(len(d.values[at]))
+				known[at][l.Value] = code
+				d.values[at] = append(d.values[at], l.Value)
+			}
+			codes[at] = code
+		})
 	}
-	return err
+	return d
+}
+
+// of are the codes of a series.
+func (d *dictionaries) of(series int) []int32 {
+	n := len(d.names)
+	return d.codes[series*n : (series+1)*n]
+}
+
+// bytes is about the memory of the dictionaries.
+func (d *dictionaries) bytes() (n int64) {
+	n = 4 * int64(len(d.codes))
+	for _, values := range d.values {
+		n += 100 * int64(len(values))
+	}
+	return n
 }

@@ -3,7 +3,10 @@ package table
 import (
 	"io"
 	"reflect"
+	"unsafe"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
@@ -11,37 +14,13 @@ import (
 // parquetCells is how many cells a row group has at most, unless one batch has more. Tests lower it.
 var parquetCells = 1 << 20
 
-// rowGroupBytes is about the memory of a row group of a file with so many cells: pages that wait for
-// its end, and what they are made from.
-func rowGroupBytes(cells int) int64 { return 16 * int64(min(cells, parquetCells)) }
+// cellBytes is about the memory that a cell of a row group takes: pages that wait for its end, and what
+// they are made from.
+const cellBytes = 16
 
 // prepareParquet returns what writes a table as a Parquet file: a row group for some batches.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	columns := []parquetColumn{{TimeColumn, parquet.Timestamp(parquet.Millisecond)}}
-	value := parquet.Compressed(parquet.Optional(parquet.Leaf(parquet.DoubleType)), &zstd.Codec{Level: zstd.SpeedFastest})
-	if isWide {
-		w, err := newWide(t, maxWideParquet)
-		if err != nil {
-			return nil, 0, err
-		}
-		for k := range w.columns {
-			columns = append(columns, parquetColumn{w.columns[k].name, value})
-		}
-		return func(to io.Writer) error { return w.write(newParquet(to, t, columns, nil, w.rows())) }, w.bytes() + rowGroupBytes(len(columns)*len(w.times)), nil
-	}
-	d, err := t.longColumns()
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, name := range d.names {
-		columns = append(columns, parquetColumn{name, parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))})
-	}
-	for _, name := range t.Columns {
-		columns = append(columns, parquetColumn{name, value})
-	}
-	l := &long{t: t, dict: d}
-	all, rows := t.longRows(len(d.names))
-	return func(to io.Writer) error { return l.write(newParquet(to, t, columns, d, rows)) }, t.longBytes(d) + rowGroupBytes(len(columns)*all), nil
+	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, open: newParquet})
 }
 
 // parquetRoot are the columns of a file in the order of the table; a parquet.Group sorts them.
@@ -66,81 +45,68 @@ func (c parquetColumn) Name() string { return c.name }
 // Value implements parquet.Field. Rows are never written as Go values.
 func (c parquetColumn) Value(reflect.Value) reflect.Value { return reflect.Value{} }
 
-// parquetWriter writes batches as row groups of a Parquet file.
+// parquetWriter writes record batches to row groups of a Parquet file.
 type parquetWriter struct {
-	w       *parquet.GenericWriter[any]
-	dict    [][]parquet.Value // of labels
-	scratch []parquet.Value   // of a column
-	rows    int               // of the row group
+	*parquet.GenericWriter[any]
+	scratch []parquet.Value // of a column
+	cells   int             // of the row group
 }
 
-func newParquet(to io.Writer, t *Table, columns []parquetColumn, d *dictionaries, rows int) *parquetWriter {
+func newParquet(to io.Writer, schema *arrow.Schema, rows int) recordWriter {
 	root := parquetRoot{Group: parquet.Group{}}
-	for _, c := range columns {
-		root.Group[c.name] = c.Node
-		root.fields = append(root.fields, c)
+	// One codec for all columns: each has tables of its own.
+	value := parquet.Compressed(parquet.Optional(parquet.Leaf(parquet.DoubleType)), &zstd.Codec{Level: zstd.SpeedFastest})
+	for _, f := range schema.Fields() {
+		column := parquetColumn{f.Name, value}
+		switch f.Type.ID() {
+		case arrow.TIMESTAMP:
+			column.Node = parquet.Timestamp(parquet.Millisecond)
+		case arrow.DICTIONARY:
+			column.Node = parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))
+		}
+		root.Group[f.Name] = column.Node
+		root.fields = append(root.fields, column)
 	}
 	options := []parquet.WriterOption{parquet.NewSchema("answer", root), parquet.PageBufferSize(8 * rows)}
-	if m := t.metadata(); m.Len() > 0 {
-		options = append(options, parquet.KeyValueMetadata(m.Keys()[0], m.Values()[0]))
+	for name, text := range schema.Metadata().ToMap() {
+		options = append(options, parquet.KeyValueMetadata(name, text))
 	}
-	p := &parquetWriter{w: parquet.NewGenericWriter[any](to, options...), scratch: make([]parquet.Value, 0, rows)}
-	if d == nil {
-		return p
-	}
-	for k, values := range d.values {
-		of := make([]parquet.Value, len(values))
-		for i, text := range values {
-			of[i] = parquet.ByteArrayValue([]byte(text)).Level(0, 1, 1+k)
-		}
-		p.dict = append(p.dict, of)
-	}
-	return p
+	return &parquetWriter{GenericWriter: parquet.NewGenericWriter[any](to, options...)}
 }
 
-func (p *parquetWriter) write(b *batch) error {
-	columns := p.w.ColumnWriters()
-	values := p.scratch[:0]
-	for _, ms := range b.times {
-		values = append(values, parquet.Int64Value(ms).Level(0, 0, 0))
-	}
-	if _, err := columns[0].WriteRowValues(values); err != nil {
-		return err
-	}
-	for k := range b.labels {
-		c, at := &b.labels[k], 1+k
-		values = values[:0]
-		for i, code := range c.index {
-			if c.isNull(i) {
-				values = append(values, parquet.NullValue().Level(0, 0, at))
-				continue
+// Write implements recordWriter.
+func (p *parquetWriter) Write(b arrow.RecordBatch) error {
+	for k, column := range p.ColumnWriters() {
+		p.scratch = p.scratch[:0]
+		for i := range int(b.NumRows()) {
+			value, level := parquetValue(b.Column(k), i), 1
+			if k == 0 || value.IsNull() {
+				level = 0
 			}
-			values = append(values, p.dict[k][code])
+			p.scratch = append(p.scratch, value.Level(0, level, k))
 		}
-		if _, err := columns[at].WriteRowValues(values); err != nil {
+		if _, err := column.WriteRowValues(p.scratch); err != nil {
 			return err
 		}
 	}
-	for k := range b.columns {
-		f, at := &b.columns[k], 1+len(b.labels)+k
-		values = values[:0]
-		for i, v := range f.values {
-			if f.isNull(i) {
-				values = append(values, parquet.NullValue().Level(0, 0, at))
-				continue
-			}
-			values = append(values, parquet.DoubleValue(v).Level(0, 1, at))
-		}
-		if _, err := columns[at].WriteRowValues(values); err != nil {
-			return err
-		}
-	}
-	p.scratch = values
-	if p.rows += len(b.times); p.rows*len(columns) < parquetCells {
+	if p.cells += int(b.NumRows() * b.NumCols()); p.cells < parquetCells {
 		return nil
 	}
-	p.rows = 0
-	return p.w.Flush() // the row group
+	p.cells = 0
+	return p.Flush() // the row group
 }
 
-func (p *parquetWriter) close() error { return p.w.Close() }
+// parquetValue is the value of a column in a row, which refers to the column.
+func parquetValue(column arrow.Array, row int) parquet.Value {
+	if column.IsNull(row) {
+		return parquet.NullValue()
+	}
+	switch c := column.(type) {
+	case *array.Timestamp:
+		return parquet.Int64Value(int64(c.Value(row)))
+	case *array.Dictionary:
+		text := c.Dictionary().(*array.String).Value(c.GetValueIndex(row))
+		return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text)))
+	}
+	return parquet.DoubleValue(column.(*array.Float64).Value(row))
+}

@@ -13,13 +13,14 @@
 //	      10:05  a    2.5   3              10:05  2.5             3
 //	      10:15  a    4.5   5              10:15  4.5             5
 //
-// Text is written row by row. Arrow and Parquet are written batch by batch: batches have a bounded
-// number of cells, and refer to the values of the matrix where those lie as the batch needs them.
+// Text is written row by row. Arrow and Parquet are written by record batches of a bounded number of
+// cells.
 //
 // Start with Format.Answer.
 package table
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -83,58 +84,57 @@ func (t *Table) names() (names []string) {
 	return names
 }
 
-// aligned reports whether all columns have cells at the same times.
-func (s *Series) aligned() bool {
-	for k := 1; k < len(s.Cells); k++ {
-		a, b := s.Cells[0].Runs, s.Cells[k].Runs
-		if len(a) != len(b) || len(a) > 0 && &a[0] != &b[0] && !slices.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// rows calls f for each time at which some column has a cell, in order, until f fails. at[k] is
-// the place of the cell among the values of column k, or -1.
-func (s *Series) rows(f func(time int32, at []int) error) error {
-	at := make([]int, len(s.Cells))
-	if s.aligned() {
-		n := 0
-		for _, run := range s.Cells[0].Runs {
-			for time := run.First; time < run.First+run.Len; time++ {
-				for k := range at {
-					at[k] = n
-				}
-				n++
-				if err := f(time, at); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	next := make([]cursor, len(s.Cells))
+// spans calls f for stretches of n times, in order, until f fails: those during which the same columns
+// have cells, and some has. at[k] is the place of the first among the values of column k, or -1; f may
+// change it.
+func (s *Series) spans(f func(time, n int32, at []int) error) error {
+	at, next := make([]int, len(s.Cells)), make([]cursor, len(s.Cells))
 	for {
-		time, more := int32(0), false
+		time, end := int32(math.MaxInt32), int32(math.MaxInt32)
 		for k := range next {
-			if first, ok := next[k].time(&s.Cells[k]); ok && (!more || first < time) {
-				time, more = first, true
+			if first, _, ok := next[k].rest(&s.Cells[k]); ok {
+				time = min(time, first)
 			}
 		}
-		if !more {
+		if time == math.MaxInt32 {
 			return nil
 		}
 		for k := range next {
 			at[k] = -1
-			if first, ok := next[k].time(&s.Cells[k]); ok && first == time {
-				at[k] = next[k].value
-				next[k].skip(&s.Cells[k], 1)
+			first, past, ok := next[k].rest(&s.Cells[k])
+			switch {
+			case ok && first == time:
+				at[k], end = next[k].value, min(end, past)
+			case ok:
+				end = min(end, first)
 			}
 		}
-		if err := f(time, at); err != nil {
+		for k := range next {
+			if at[k] >= 0 {
+				next[k].skip(&s.Cells[k], end-time)
+			}
+		}
+		if err := f(time, end-time, at); err != nil {
 			return err
 		}
 	}
+}
+
+// rows calls f for each time at which some column has a cell, as spans does.
+func (s *Series) rows(f func(time int32, at []int) error) error {
+	return s.spans(func(time, n int32, at []int) error {
+		for i := range n {
+			if err := f(time+i, at); err != nil {
+				return err
+			}
+			for k := range at {
+				if at[k] >= 0 {
+					at[k]++
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // cursor is a place in cells: before a value.
@@ -144,12 +144,13 @@ type cursor struct {
 	value int
 }
 
-// time is which of the table's times the next cell has.
-func (c *cursor) time(of *Cells) (time int32, ok bool) {
+// rest is what is left of the run: the time of the next cell, and that past the last one.
+func (c *cursor) rest(of *Cells) (first, past int32, ok bool) {
 	if c.run == len(of.Runs) {
-		return 0, false
+		return 0, 0, false
 	}
-	return of.Runs[c.run].First + c.in, true
+	run := of.Runs[c.run]
+	return run.First + c.in, run.First + run.Len, true
 }
 
 // skip goes over n cells, which are of one run.

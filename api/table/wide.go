@@ -2,19 +2,18 @@ package table
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/resample"
 )
 
-// maxWide is the most columns of the wide layout, by format.
-const (
-	maxWideArrow   = 10_000
-	maxWideParquet = 1_000
-)
+// wideCells is how many cells a batch of the wide layout has at most, 8 bytes each, unless one row has
+// more. Tests lower it.
+var wideCells = 1 << 20
 
 // wide makes batches of a table's wide layout: a row for each time at which a series has a cell,
 // and a column for each series and column that has one.
@@ -30,9 +29,8 @@ type wideColumn struct {
 	*Cells
 	labels labels.Labels
 	of     string // the column of the table, nothing if it has only one
-	name   string
-	run    int // the first that is not wholly written
-	value  int // of it the first
+	run    int    // the first that is not wholly written
+	value  int    // of it the first
 }
 
 // title is the name of the column: the column of the table and the series, as PromQL writes it.
@@ -53,12 +51,9 @@ func (c *wideColumn) title() string {
 	return c.of + " " + name
 }
 
-// newWide lays out a table. The error of one with more columns than most is a *resample.Error.
-func newWide(t *Table, most int) (*wide, error) {
-	if err := t.checkNumbers(); err != nil {
-		return nil, err
-	}
-	w := &wide{t: t}
+// wide is the wide layout. The error of a table with more columns than most is a *resample.Error.
+func (t *Table) wide(most int) (*layout, error) {
+	l, w := &layout{}, &wide{t: t}
 	used := make([]bool, len(t.Times))
 	n := 0
 	for i := range t.Series {
@@ -93,8 +88,10 @@ func newWide(t *Table, most int) (*wide, error) {
 	}
 	names := []string{TimeColumn}
 	for k := range w.columns {
-		w.columns[k].name = w.columns[k].title()
-		names = append(names, w.columns[k].name)
+		c := &w.columns[k]
+		names = append(names, c.title())
+		metadata := arrow.NewMetadata([]string{"labels", "column"}, []string{string(encode.AppendLabels(nil, c.labels)), c.of})
+		l.fields = append(l.fields, valueField(c.title(), metadata))
 	}
 	if err := checkColumns(names); err != nil {
 		return nil, err
@@ -110,40 +107,25 @@ func newWide(t *Table, most int) (*wide, error) {
 			}
 		}
 	}
-	return w, nil
-}
-
-// rows is how many rows a batch has.
-func (w *wide) rows() int { return max(1, min(len(w.times), wideCells/(1+len(w.columns)))) }
-
-// bytes is about the memory of the batches.
-func (w *wide) bytes() int64 {
-	return 9*int64(w.rows())*int64(1+len(w.columns)) + 300*int64(len(w.columns)) + 12*int64(len(w.times))
+	columns := 1 + len(w.columns)
+	l.all, l.rows, l.write = len(w.times), max(1, min(len(w.times), wideCells/columns)), w.write
+	l.bytes = 9*int64(l.rows)*int64(columns) + 300*int64(columns) + 12*int64(len(w.times))
+	return l, nil
 }
 
 // write writes all rows.
-func (w *wide) write(to batchWriter) error {
-	b := batch{columns: make([]floats, len(w.columns))}
-	buffers := make([][]float64, len(w.columns))
-	for first := 0; first < len(w.times); first += w.rows() {
-		end := min(first+w.rows(), len(w.times))
-		b.times = w.times[first:end]
+func (w *wide) write(to *batches) error {
+	for first := 0; first < len(w.times); first += to.rows {
+		end := first + min(len(w.times)-first, to.room())
+		to.appendTimes(w.times[first:end])
 		for k := range w.columns {
-			f := &b.columns[k]
-			f.n = 0
-			if f.values = w.columns[k].direct(w, first, end); f.values == nil {
-				buffers[k] = slices.Grow(buffers[k][:0], end-first)[:end-first]
-				f.values = buffers[k]
-				w.columns[k].fill(w, f, first, end)
-			} else if w.t.Nullable {
-				f.setStale(0, f.values)
-			}
+			w.append(to, k, first, end)
 		}
-		if err := to.write(&b); err != nil {
+		if err := to.flush(); err != nil {
 			return err
 		}
 	}
-	return to.close()
+	return nil
 }
 
 // row is which row has a time of the table.
@@ -154,47 +136,22 @@ func (w *wide) row(time int32) int {
 	return int(w.rank[time])
 }
 
-// direct are the values of rows from first to before end where they lie in the table as they are in the
-// column, or nil.
-func (c *wideColumn) direct(w *wide, first, end int) []float64 {
-	for c.run < len(c.Runs) && w.row(c.Runs[c.run].First)+int(c.Runs[c.run].Len) <= first {
-		c.value += int(c.Runs[c.run].Len)
-		c.run++
-	}
-	if c.run == len(c.Runs) {
-		return nil
-	}
-	row := w.row(c.Runs[c.run].First)
-	if row > first || row+int(c.Runs[c.run].Len) < end {
-		return nil
-	}
-	return c.Values[c.value+first-row : c.value+end-row]
-}
-
-// fill puts the values of rows from first to before end where they belong. The times of a run are those
-// of rows one after the other.
-func (c *wideColumn) fill(w *wide, f *floats, first, end int) {
-	clear(f.values)
-	done := first
+// append appends the rows from first to before end of a column. The times of a run are those of rows one
+// after the other.
+func (w *wide) append(to *batches, column, first, end int) {
+	c, done := &w.columns[column], first
 	for ; c.run < len(c.Runs); c.run++ {
 		length := int(c.Runs[c.run].Len)
 		row := w.row(c.Runs[c.run].First)
-		from, to := max(row, first), min(row+length, end)
-		if from < to {
-			f.set(done-first, from-first, true)
-			values := c.Values[c.value+from-row : c.value+to-row]
-			copy(f.values[from-first:], values)
-			if w.t.Nullable {
-				f.setStale(from-first, values)
-			} else {
-				f.set(from-first, to-first, false)
-			}
-			done = to
+		if from, past := max(row, first), min(row+length, end); from < past {
+			to.values[column].AppendNulls(from - done)
+			to.appendValues(column, c.Values[c.value+from-row:c.value+past-row], w.t.Nullable)
+			done = past
 		}
 		if row+length > end {
 			break // the next batch goes on with it
 		}
 		c.value += length
 	}
-	f.set(done-first, end-first, true)
+	to.values[column].AppendNulls(end - done)
 }

@@ -25,8 +25,8 @@ import (
 )
 
 var constants = placement.Constants{
-	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Cores:  placement.Costs{Sample: 10},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1},
 	Link:   10e9,
 }
 

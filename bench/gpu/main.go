@@ -104,7 +104,7 @@ type results struct {
 
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
 	r := &results{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: placement.Processor(),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: report.Processor(),
 		Machine: device.TakeInventory(o.library),
 	}
 	if !r.Machine.Usable() {

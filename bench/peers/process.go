@@ -4,7 +4,7 @@
 package peers
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
-
-	"github.com/golang/snappy"
-	"github.com/prometheus/prometheus/prompb"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/e2e/programs"
 	"github.com/promwarp/promwarp/internal/dataset"
@@ -108,13 +103,13 @@ const settleLimit = 5 * time.Minute
 // were as many samples as given, and merges its parts into one, so that it is
 // measured at its best and does nothing else meanwhile.
 func Settle(ctx context.Context, p *Process, samples int64) error {
-	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
+	if err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
 		return err
 	}
 	if n, err := p.Metric(`vm_rows_inserted_total{type="promremotewrite"}`); err != nil || int64(n) != samples {
 		return errors.Join(err, fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples))
 	}
-	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
+	if err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -135,31 +130,22 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 	}
 }
 
-// get returns the page at url.
-func get(ctx context.Context, url string) (string, error) {
+// get has a server do what its page at url does.
+func get(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = errors.New(resp.Status + ": " + string(body[:min(len(body), 200)]))
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode/100 != 2 {
+		return fmt.Errorf("get %s: %w", url, cmp.Or(err, fmt.Errorf("%s: %.200s", resp.Status, body)))
 	}
-	if err != nil {
-		return "", fmt.Errorf("get %s: %w", url, err)
-	}
-	return string(body), nil
+	return nil
 }
-
-const (
-	feedStep  = 30 * time.Minute // how far all series advance before any goes on
-	feedBatch = 20_000           // about how many samples go into one request
-)
 
 // Feed sends the data set to the server p over Prometheus's remote write,
 // which, unlike a text format, carries stale markers as they are.
@@ -168,94 +154,8 @@ func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, er
 	if err != nil {
 		return dataset.Stats{}, err
 	}
-	senders, ctx := errgroup.WithContext(ctx)
-	senders.SetLimit(max(2, runtime.GOMAXPROCS(0)/2))
-	err = generate(g, o, func(body []byte) error {
-		senders.Go(func() error { return remoteWrite(ctx, p.URL+"/api/v1/write", body) })
-		return context.Cause(ctx)
-	})
-	// What a sender says comes first: it may be the cause.
-	if err := errors.Join(senders.Wait(), err); err != nil {
+	if err := g.Write(ctx, programs.RemoteWrite(p.URL), o.End); err != nil {
 		return g.Stats(), fmt.Errorf("feed %s: %w", p.Name, err)
 	}
 	return g.Stats(), nil
-}
-
-// generate hands the data set over as bodies of remote-write requests.
-func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error) error {
-	var batch batch
-	for from := o.Start; from < o.End; {
-		to := min(from+feedStep.Milliseconds(), o.End)
-		err := g.Next(to, func(s *dataset.Series, t []int64, v []float64) error {
-			batch.add(s, t, v)
-			if batch.samples < feedBatch {
-				return nil
-			}
-			return batch.flush(send)
-		})
-		if err == nil {
-			err = batch.flush(send)
-		}
-		if err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
-}
-
-// batch collects the series of one request.
-type batch struct {
-	req     prompb.WriteRequest
-	samples int
-}
-
-func (b *batch) add(s *dataset.Series, t []int64, v []float64) {
-	n := len(b.req.Timeseries)
-	if n < cap(b.req.Timeseries) {
-		b.req.Timeseries = b.req.Timeseries[:n+1] // with the memory of the batch before
-	} else {
-		b.req.Timeseries = append(b.req.Timeseries, prompb.TimeSeries{})
-	}
-	to := &b.req.Timeseries[n]
-	to.Labels = prompb.FromLabels(s.Labels, to.Labels[:0])
-	to.Samples = to.Samples[:0]
-	for i := range t {
-		to.Samples = append(to.Samples, prompb.Sample{Timestamp: t[i], Value: v[i]})
-	}
-	b.samples += len(t)
-}
-
-// flush hands the batch over, if there is something in it, and empties it.
-func (b *batch) flush(send func([]byte) error) error {
-	if b.samples == 0 {
-		return nil
-	}
-	raw, err := b.req.Marshal()
-	if err != nil {
-		return err
-	}
-	b.req.Timeseries, b.samples = b.req.Timeseries[:0], 0
-	return send(snappy.Encode(nil, raw))
-}
-
-// remoteWrite sends the body of a remote-write request.
-func remoteWrite(ctx context.Context, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
-	req.Header.Set("Content-Encoding", "snappy")
-	req.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("remote write: %s: %s", resp.Status, said[:min(len(said), 200)])
-	}
-	return err
 }

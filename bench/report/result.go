@@ -5,11 +5,13 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -306,4 +308,12 @@ func (t *Table) Markdown() string {
 		}
 	}
 	return b.String()
+}
+
+// Processor is the machine's, as it calls itself.
+func Processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo") // there is none elsewhere
+	_, name, _ := strings.Cut(string(info), "model name")
+	name, _, _ = strings.Cut(name, "\n")
+	return cmp.Or(strings.TrimLeft(name, "\t :"), runtime.GOARCH)
 }

@@ -160,21 +160,24 @@ func end(r *encoding.Decbuf) error {
 // writeFile writes sel as a file to w. Of h the slabs are filled in, of f the
 // sizes and checksums. It ends with ctx, between slabs.
 func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *head, f *footer) error {
-	out := &counter{w: w}
+	size := 0 // of the slabs
 	buf := make([]byte, 0, slabSize)
 	flush := func() error {
 		if err := ctx.Err(); err != nil || len(buf) == 0 {
 			return err
 		}
 		h.slabs = append(h.slabs, slabHead{uint64(len(buf)), checksum(buf)})
-		_, err := out.Write(buf)
+		size += len(buf)
+		_, err := w.Write(buf)
 		buf = buf[:0]
 		return err
 	}
 	series := binary.AppendUvarint(nil, uint64(sel.NumSeries()))
 	series = binary.AppendUvarint(series, uint64(sel.NumChunks()))
 	for i := range sel.NumSeries() {
-		series = appendLabels(series, sel.Labels(i))
+		ls := sel.Labels(i)
+		series = binary.AppendUvarint(series, uint64(ls.Len()))
+		ls.Range(func(l labels.Label) { series = appendString(appendString(series, l.Name), l.Value) })
 		cs := sel.Chunks(i)
 		series = binary.AppendUvarint(series, uint64(len(cs)))
 		last := int64(0)
@@ -203,28 +206,10 @@ func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *he
 	index := h.append(nil)
 	f.SeriesLen, f.SeriesSum = uint64(len(series)), checksum(series)
 	f.HeadLen, f.HeadSum = uint32(len(index)), checksum(index)
-	f.Size = uint64(out.n + len(series) + len(index) + footerSize)
-	if _, err := out.Write(series); err != nil {
+	f.Size = uint64(size + len(series) + len(index) + footerSize)
+	if _, err := w.Write(series); err != nil {
 		return err
 	}
-	_, err := out.Write(append(index, f.seal()...))
+	_, err := w.Write(append(index, f.seal()...))
 	return err
-}
-
-// counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n int
-}
-
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += n
-	return n, err
-}
-
-func appendLabels(b []byte, ls labels.Labels) []byte {
-	b = binary.AppendUvarint(b, uint64(ls.Len()))
-	ls.Range(func(l labels.Label) { b = appendString(appendString(b, l.Name), l.Value) })
-	return b
 }

@@ -22,14 +22,13 @@ import (
 
 // readHead reads the end of a file, whatever it is needed for.
 func readHead(d Directory, name string) (f footer, h head, err error) {
-	const guess = 4 << 10 // bytes that mostly have the footer and the head
 	r, size, err := d.Open(name)
 	if err != nil {
 		return f, h, err
 	}
 	defer r.Close()
 	tail := func(n int64) ([]byte, error) { return readAt(r, size-n, nil, uint64(n)) }
-	b, err := tail(min(guess, size))
+	b, err := tail(min(footerSize, size))
 	if err != nil {
 		return f, h, err
 	}
@@ -43,12 +42,10 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 	if need > size {
 		return f, h, errors.New("its head is longer than the file")
 	}
-	if need > int64(len(b)) {
-		if b, err = tail(need); err != nil {
-			return f, h, err
-		}
+	if b, err = tail(need); err != nil {
+		return f, h, err
 	}
-	index := b[len(b)-int(need) : len(b)-footerSize]
+	index := b[:f.HeadLen]
 	if checksum(index) != f.HeadSum {
 		return f, h, errors.New("its head does not match its checksum")
 	}

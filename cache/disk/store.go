@@ -7,6 +7,9 @@
 // a file is covered by checksums: its end is checked when the directory is
 // opened, the rest before any of it is used. A file that does not match is
 // removed.
+//
+// A Saver has files written and removed behind the queries' backs. Plan says what a new file is to
+// have, and which it replaces.
 package disk
 
 import (

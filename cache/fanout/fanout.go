@@ -16,7 +16,6 @@ package fanout
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
@@ -66,13 +65,6 @@ func New(r prometheus.Registerer, ups ...Upstream) *Fanout {
 		f.partial.WithLabelValues(u.Name)
 	}
 	return f
-}
-
-// leave returns f without the upstreams that there is a reason for.
-func (f *Fanout) leave(reasons []error) *Fanout {
-	out := *f
-	out.without = slices.Clone(reasons)
-	return &out
 }
 
 // Drop has all caches forget samples; see cache.Cache.Drop.

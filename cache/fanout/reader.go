@@ -6,10 +6,20 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
+)
+
+var (
+	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
+	_ selection.Source                = (*Fanout)(nil)
+	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
 )
 
 // reader reads for a request, all of whose selectors are answered without an upstream or none is.
@@ -52,7 +62,10 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []ans
 	answers := make([]answer, len(r.in))
 	var wg sync.WaitGroup
 	for u, gets := range begun {
-		if gets == nil || r.leftOut(u) {
+		r.mu.Lock()
+		leftOut := r.without[u] != nil
+		r.mu.Unlock()
+		if gets == nil || leftOut {
 			continue
 		}
 		a := &answers[u]
@@ -70,13 +83,6 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []ans
 	return answers
 }
 
-// leftOut reports whether answers are without upstream u.
-func (r *reader) leftOut(u int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.without[u] != nil
-}
-
 // optional reports whether there may be an answer without upstream i.
 func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request.Whole }
 
@@ -86,8 +92,16 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := r.failure(answers); err != nil {
-		return nil, nil, err
+	// Of several upstreams without which there is no answer, the first that did not fail because of another
+	// says why.
+	var failed error
+	for i, a := range answers {
+		if a.err != nil && !r.optional(i) && (failed == nil || errors.Is(failed, context.Canceled) && !errors.Is(a.err, context.Canceled)) {
+			failed = a.err
+		}
+	}
+	if failed != nil {
+		return nil, nil, failed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,25 +126,100 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 		r.used[i] = r.used[i] || a.sel.NumSeries() > 0
 	}
 	if changed != nil {
-		return nil, ws, &selection.Again{Queryable: selection.Storage{Source: r.f.leave(r.without), Request: r.request}, Err: changed}
+		rest := *r.f
+		rest.without = slices.Clone(r.without)
+		return nil, ws, &selection.Again{Queryable: selection.Storage{Source: &rest, Request: r.request}, Err: changed}
 	}
 	return kept, ws, nil
 }
 
-// failure is the error of an upstream without which there is no answer; of
-// several, that of the first that did not fail because of another.
-func (r *reader) failure(answers []answer) error {
-	var first error
-	for i, a := range answers {
-		if a.err == nil || r.optional(i) {
+// Querier implements storage.Queryable, for nobody's request.
+func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
+	return selection.Storage{Source: f}.Querier(mint, maxt)
+}
+
+// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
+}
+
+// Kept implements selection.Keeper.
+func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
+	for _, q := range r.in {
+		kept = append(kept, q.Kept(matchers...)...)
+	}
+	return kept
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	r.mu.Lock()
+	without := slices.Clone(r.without)
+	r.mu.Unlock()
+	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of those that are left out
+	for u, q := range r.in {
+		if without[u] != nil {
 			continue
 		}
-		if !errors.Is(a.err, context.Canceled) {
-			return a.err
+		own := slices.Clone(asks)
+		for i := range own {
+			own[i].Came = nil // a part of one upstream's is none of what all have
 		}
-		if first == nil {
-			first = a.err
+		begun[u] = selection.Begin(q, own)
+	}
+	gets := make([]selection.Get, len(asks))
+	for i := range asks {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			return r.merged(ctx, r.wait(ctx, begun, i))
 		}
 	}
-	return first
+	return gets
+}
+
+// merged is what the answers of all upstreams come to.
+func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
+	parts, ws, err := r.accept(ctx, answers)
+	if err != nil {
+		return nil, ws, err
+	}
+	discard := func() {
+		for _, p := range parts {
+			p.Discard()
+		}
+	}
+	sel, err := selection.Merge(ctx, parts...)
+	if err != nil {
+		if ctx.Err() == nil {
+			discard()
+		}
+		return nil, ws, err
+	}
+	if !slices.Contains(parts, sel) {
+		sel.SetDiscard(discard)
+	}
+	return sel, ws, nil
+}
+
+// LabelValues implements storage.LabelQuerier. Several upstreams are asked for lists over HTTP.
+func (r *reader) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
+}
+
+// LabelNames implements storage.LabelQuerier, as LabelValues.
+func (r *reader) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, cache.ErrNoLabels
+}
+
+// Close implements storage.LabelQuerier.
+func (r *reader) Close() error {
+	var errs []error
+	for _, q := range r.in {
+		errs = append(errs, q.Close())
+	}
+	return errors.Join(errs...)
 }

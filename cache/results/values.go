@@ -174,19 +174,14 @@ func (v *Values) size() int64 {
 	n := int64(unsafe.Sizeof(*v)) + 8*int64(cap(v.All)+cap(v.Fresh)) + int64(cap(v.Rows))*int64(unsafe.Sizeof(plan.Row{}))
 	for i := range v.Rows {
 		row := &v.Rows[i]
-		n += 8*int64(cap(row.Values)) + int64(cap(row.Runs))*int64(unsafe.Sizeof(plan.Run{})) + labelBytes(row.Labels)
+		n += 8*int64(cap(row.Values)) + int64(cap(row.Runs))*int64(unsafe.Sizeof(plan.Run{})) + int64(row.Labels.ByteSize())
 	}
 	for _, first := range v.First {
 		n += 4*int64(cap(first)) + int64(unsafe.Sizeof(first))
 	}
 	for _, l := range v.Series {
-		n += labelBytes(l) + int64(unsafe.Sizeof(l))
+		n += int64(l.ByteSize()) + int64(unsafe.Sizeof(l))
 	}
-	return n
-}
-
-func labelBytes(l labels.Labels) (n int64) {
-	l.Range(func(l labels.Label) { n += int64(len(l.Name)+len(l.Value)) + 2 })
 	return n
 }
 

@@ -1,3 +1,16 @@
+// Package tile says what a cache holds of a selector, in stretches of time: which are covered,
+// since when, which of them answer at a moment, and what they are worth. A tile is the unit in
+// which a cache keeps.
+//
+//	time         08:00     08:30     09:00     09:30   09:35
+//	tiles        |---------|---------|---------|-------
+//	Coverage     [fetched at 09:20   )[at 09:41        )[young)
+//	Moment       ....settled.........................)   what is younger may still change
+//
+// The values are immutable: each method returns another. Times are in ms since the epoch; what ends
+// at a time does not include it.
+//
+// Start with Coverage and Coverage.Usable.
 package tile
 
 import (
@@ -5,9 +18,63 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/promwarp/promwarp/selection"
 )
+
+// Times are clamped to these (ms), so that sums of them do not overflow.
+const (
+	MinTime = -1 << 61
+	MaxTime = 1<<61 - 1
+)
+
+// Span is a stretch of time in ms, from included, to not.
+type Span struct{ From, To int64 }
+
+// Empty reports whether there is nothing in s.
+func (s Span) Empty() bool { return s.From >= s.To }
+
+// Split cuts s in two at t; either part may be empty.
+func (s Span) Split(t int64) (before, after Span) {
+	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
+}
+
+// And returns what is in both s and o.
+func (s Span) And(o Span) Span { return Span{max(s.From, o.From), min(s.To, o.To)} }
+
+// Widen moves the ends of s outward to multiples of tile.
+func (s Span) Widen(tile int64) Span {
+	if s.Empty() {
+		return Span{}
+	}
+	return Span{Floor(s.From, tile), Floor(s.To+tile-1, tile)}
+}
+
+// Floor is the greatest multiple of tile that is not above t.
+func Floor(t, tile int64) int64 {
+	m := t % tile
+	if m < 0 {
+		m += tile
+	}
+	return t - m
+}
+
+// Tiles is the number of tiles in s, of which one may be a part. A span without an end in sight
+// counts as at most a million, so that one such query does not bury all others in a counter.
+func (s Span) Tiles(tile int64) int64 { return min(max(0, (s.To-s.From+tile-1)/tile), 1e6) }
+
+// Moment is what answers at one moment of what is kept.
+type Moment struct {
+	Now     int64 // ms
+	Tile    int64 // length of a tile, ms
+	Settled Span  // the stretch of time whose tiles are kept
+	Oldest  int64 // the earliest time of fetching (ms) of what still answers
+	Recent  int64 // the same of what was not old enough to be settled then
+}
+
+// Young reports whether something is kept that is not old enough to be settled.
+func (m Moment) Young() bool { return m.Recent < math.MaxInt64 }
 
 // Stretch is a span of tiles, the newest of which may still grow, that were fetched
 // at one time (ms).
@@ -64,31 +131,53 @@ func (cs Coverage) append(s Stretch) Coverage {
 	return append(cs, s)
 }
 
-// Without returns what is in cs but in none of the spans.
-func (cs Coverage) Without(gone ...Span) Coverage {
+// Without returns what is in cs but not in s.
+func (cs Coverage) Without(s Span) Coverage {
+	if s.Empty() {
+		return cs
+	}
+	var out Coverage
+	for _, c := range cs {
+		before, _ := c.Split(s.From)
+		_, after := c.Split(s.To)
+		out = out.append(c.on(before)).append(c.on(after))
+	}
+	return out
+}
+
+// Less returns what is in cs but not in gone.
+func (cs Coverage) Less(gone Coverage) Coverage {
 	for _, s := range gone {
-		var out Coverage
-		for _, c := range cs {
-			for _, rest := range c.Span.Without(s) {
-				out = append(out, c.on(rest))
-			}
-		}
-		cs = out
+		cs = cs.Without(s.Span)
 	}
 	return cs
 }
 
-// All returns all that is covered.
-func (cs Coverage) All() Spans {
-	var out Coverage
+// Missing returns what is in s but not in cs.
+func (cs Coverage) Missing(s Span) Coverage { return Coverage(nil).With(s, 0).Less(cs) }
+
+// All returns all that is covered, without when and how it was fetched.
+func (cs Coverage) All() (out Coverage) {
 	for _, c := range cs {
 		out = out.append(Stretch{Span: c.Span})
 	}
-	all := make(Spans, len(out))
-	for i, c := range out {
-		all[i] = c.Span
+	return out
+}
+
+// Tiles is the number of tiles in cs; see Span.Tiles.
+func (cs Coverage) Tiles(tile int64) (n int64) {
+	for _, c := range cs.All() {
+		n += c.Span.Tiles(tile)
 	}
-	return all
+	return n
+}
+
+// Pairs are the spans of cs as pairs: from, and to, which is not included.
+func (cs Coverage) Pairs() (out [][2]int64) {
+	for _, c := range cs.All() {
+		out = append(out, [2]int64{c.From, c.To})
+	}
+	return out
 }
 
 // Within returns what is in cs and in s.
@@ -175,8 +264,9 @@ func Extent(sel *selection.Selection) Span {
 
 // Restrict returns of sel, which covers have, what it has in keep, a part of
 // that.
-func Restrict(ctx context.Context, sel *selection.Selection, have, keep Spans) (*selection.Selection, error) {
-	if slices.Equal(have, keep) {
+func Restrict(ctx context.Context, sel *selection.Selection, have, keep Coverage) (*selection.Selection, error) {
+	keep = keep.All()
+	if slices.Equal(have.All(), keep) {
 		return sel, nil
 	}
 	inputs := make([]Input, 0, len(keep))
@@ -204,4 +294,73 @@ func Join(ctx context.Context, inputs []Input) (*selection.Selection, error) {
 		sels[i] = p.Sel
 	}
 	return selection.Join(ctx, sels...)
+}
+
+// What a tile is worth is a time: that of the one use that would be worth as
+// much. It is computed as by LRFU (Lee et al., IEEE Transactions on Computers
+// 50(12), 2001): each use counts, half as much after each HalfLife. A tile that
+// was asked for once is worth the time of that, one that a dashboard asks for
+// every minute some hours more. So one number orders what was used lately and
+// what is used often.
+
+const (
+	// HalfLife is after how long a use counts half as much.
+	HalfLife = int64(time.Hour / time.Millisecond) // ms
+	// worthStep is what worths are rounded down to, so that there are few
+	// different ones. What is asked for all the time gains no more once another
+	// use adds less: at 4.5 half-lives ahead.
+	worthStep = HalfLife / 16
+	// forgotten is for how long uses are remembered.
+	forgotten = 7 * 24 * HalfLife
+)
+
+// UsedAgain is the worth of what was worth that much and is used now (ms).
+func UsedAgain(worth, now int64) int64 {
+	most, least := max(worth, now), min(worth, now)
+	apart := float64(most) - float64(least)
+	gain := math.Log2(1 + math.Exp2(-apart/float64(HalfLife)))
+	return Floor(most+int64(gain*float64(HalfLife)), worthStep)
+}
+
+// Used returns the worths of stretches after s has been used now (ms). The time
+// of a stretch in cs is its worth.
+func (cs Coverage) Used(s Span, now int64) Coverage {
+	cs = cs.Since(now - forgotten)
+	out := cs.With(s, Floor(now, worthStep))
+	for _, c := range cs.Within(s) {
+		out = out.With(c.Span, UsedAgain(c.At, now))
+	}
+	return out
+}
+
+// WorthIn cuts all, which is covered, by what it is worth.
+func (cs Coverage) WorthIn(all Coverage) (out Coverage) {
+	for _, s := range all.All() {
+		for _, c := range cs.Within(s.Span) {
+			out = out.append(Stretch{Span: Span{s.From, c.From}, At: math.MinInt64}).append(c)
+			s.From = c.To
+		}
+		out = out.append(Stretch{Span: s.Span, At: math.MinInt64})
+	}
+	return out
+}
+
+// WorthOf is the worth of the best of s.
+func (cs Coverage) WorthOf(s Span) int64 {
+	worth := int64(math.MinInt64)
+	for _, c := range cs.Within(s) {
+		worth = max(worth, c.At)
+	}
+	return worth
+}
+
+// Gives reports whether something of a worth makes room for a newcomer. Of what
+// was used once the latest stays. What is used again and again stays until
+// something is clearly worth more: when more of it is asked for than fits, a part
+// stays instead of all being fetched in turn.
+func Gives(worth, newcomer, now int64) bool {
+	if newcomer <= now {
+		return worth <= newcomer
+	}
+	return worth < newcomer-HalfLife/2
 }

@@ -59,10 +59,10 @@ func TestCoverage(t *testing.T) {
 			check(cs, any)
 			w := in()
 			check(cs.Within(w).Since(at), func(i, a int64) bool { return a >= at && i >= w.From && i < w.To })
-			var since Spans
+			var since Coverage
 			for i, a := range model {
 				if a >= at {
-					since = since.With(Span{int64(i), int64(i) + 1})
+					since = since.With(Span{int64(i), int64(i) + 1}, 0)
 				}
 			}
 			if got := cs.Since(at).All(); fmt.Sprint(got) != fmt.Sprint(since) {
@@ -85,24 +85,24 @@ func TestFloor(t *testing.T) {
 	require.Less(t, s.From, s.To)
 }
 
-// TestSpans compares spans with a set of integers.
+// TestSpans compares what is covered with a set of integers.
 func TestSpans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 40
 	for range 2000 {
-		var ss Spans
+		var ss Coverage
 		var set [n]bool
 		for range r.IntN(12) {
 			s := Span{r.Int64N(n), r.Int64N(n)}
-			before := append(Spans(nil), ss...)
-			var got Spans
+			before := append(Coverage(nil), ss...)
+			var got Coverage
 			add := r.IntN(3) > 0
 			if add {
-				got = ss.With(s)
+				got = ss.With(s, 0)
 			} else {
 				got = ss.Without(s)
 			}
-			require.Equal(t, before, append(Spans(nil), ss...), "changed in place")
+			require.Equal(t, before, append(Coverage(nil), ss...), "changed in place")
 			ss = got
 			for i := s.From; i < s.To; i++ {
 				set[i] = add
@@ -123,8 +123,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-func (ss Spans) has(t int64) bool {
-	for _, s := range ss {
+func (cs Coverage) has(t int64) bool {
+	for _, s := range cs {
 		if s.From <= t && t < s.To {
 			return true
 		}
@@ -195,7 +195,7 @@ func TestWorthsOfMoments(t *testing.T) {
 					plain[i] = UsedAgain(plain[i], now)
 				}
 			}
-			in := cs.WorthIn(Spans{{0, 25}, {30, 60}})
+			in := cs.WorthIn(Coverage(nil).With(Span{0, 25}, 0).With(Span{30, 60}, 0))
 			for k := range cs {
 				require.False(t, cs[k].Empty() || k > 0 && (cs[k].From < cs[k-1].To || cs[k].From == cs[k-1].To && cs[k].At == cs[k-1].At), "%v", cs)
 			}

@@ -27,8 +27,6 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-func init() { commands = append(commands, compareCommand) }
-
 // compareOptions are the flags of promwarp compare.
 type compareOptions struct {
 	server     client.Flags
@@ -228,10 +226,7 @@ func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries
 		err = e.Encode(rows)
 	} else {
 		fmt.Fprintln(stdout, "Times in ms: Prometheus's, and promwarp's at first and when asked again.")
-		style := terminal.StyleOf(stdout)
-		if err = reportComparison(stdout, rows, terminal.Width(stdout), style); err == nil {
-			summarizeComparison(stdout, rows, style)
-		}
+		err = reportComparison(stdout, rows, terminal.Width(stdout))
 	}
 	switch {
 	case err != nil:
@@ -247,7 +242,8 @@ func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries
 }
 
 // reportComparison prints rows as a table of so many columns, what differs, and a summary.
-func reportComparison(w io.Writer, rows []compare.Row, width int, style terminal.Style) error {
+func reportComparison(w io.Writer, rows []compare.Row, width int) error {
+	style := terminal.StyleOf(w)
 	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "SPEED-UP", "ANSWER", "QUERY"}}
 	for _, r := range rows {
 		again := times(r.Prometheus, r.Repeated)
@@ -273,6 +269,7 @@ func reportComparison(w io.Writer, rows []compare.Row, width int, style terminal
 			fmt.Fprintf(w, "\n%s: %s\n  %s\n", style.Note(string(r.Verdict)), r.Query, r.Detail)
 		}
 	}
+	summarizeComparison(w, rows, style)
 	return nil
 }
 

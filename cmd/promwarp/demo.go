@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -31,8 +32,6 @@ import (
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
-
-func init() { commands = append(commands, demoCommand) }
 
 // demoOptions are the flags of promwarp demo.
 type demoOptions struct {
@@ -83,16 +82,23 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 		return err
 	}
 
-	data, err := openDemoData(ctx, o, stderr)
+	dir := o.data
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "promwarp-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	data, err := openDemoData(ctx, o, dir, stderr)
 	if err != nil {
 		return interruption(ctx, err)
 	}
-	defer func() { err = errors.Join(err, data.Close()) }()
-	prom, err := startDemoPrometheus(upstream, data.db, logger)
+	defer func() { err = errors.Join(err, data.db.Close()) }()
+	_, stop, err := startDemoPrometheus(upstream, data.db, logger)
 	if err != nil {
 		return err
 	}
-	defer prom.Close()
+	defer stop()
 
 	same, err := compareDemo(ctx, data, set, stdout)
 	if err != nil {
@@ -108,7 +114,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	return serveDemo(ctx, srv, prom, data, stdout)
+	return serveDemo(ctx, srv, set.Upstream.URL, data, stdout)
 }
 
 // interruption is the error for err: a plain one if the user wanted to stop.
@@ -129,7 +135,7 @@ func demoSettings(listen, upstream string) config.Settings {
 }
 
 // serveDemo serves, and adds samples as time goes by, until ctx is done.
-func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
+func serveDemo(ctx context.Context, srv *server.Server, upstream string, data *demoData, stdout io.Writer) error {
 	fmt.Fprintf(stdout, `
 promwarp keeps serving this data until you press Ctrl-C.
 
@@ -139,7 +145,7 @@ promwarp keeps serving this data until you press Ctrl-C.
   curl        curl '%[1]s/api/v1/query?query=sum+by+(job)+(rate(http_requests_total[5m]))'
 
 The Prometheus that it reads from is at %[3]s
-`, srv.URL(), config.ReadPath, prom.url)
+`, srv.URL(), config.ReadPath, upstream)
 	if data.generator != nil {
 		fmt.Fprintln(stdout, "New samples arrive every 15 seconds.")
 	}
@@ -186,11 +192,7 @@ func compareDemo(ctx context.Context, data *demoData, set config.Settings, stdou
 		same = same && row.Verdict == compare.Same
 		rows = append(rows, row)
 	}
-	if err := reportComparison(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
-		return false, err
-	}
-	summarizeComparison(stdout, rows, terminal.StyleOf(stdout))
-	return same, nil
+	return same, reportComparison(stdout, rows, 0)
 }
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is
@@ -218,43 +220,30 @@ type demoData struct {
 	db         *tsdb.DB
 	start, end time.Time
 	generator  *dataset.Generator // what comes next; nil for data of an earlier time
-	temporary  string             // directory to remove at the end
 }
 
-// openDemoData generates the data set, or opens the one that is in o.data.
-func openDemoData(ctx context.Context, o demoOptions, stderr io.Writer) (d *demoData, err error) {
-	d = &demoData{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.Close())
-			d = nil
-		}
-	}()
-	dir, exists := o.data, false
-	if dir == "" {
-		if d.temporary, err = os.MkdirTemp("", "promwarp-demo-"); err != nil {
-			return d, err
-		}
-		dir = d.temporary
-	} else if exists, err = holdsBlocks(dir); err != nil {
-		return d, err
+// openDemoData generates the data set in dir, or opens the one that is there.
+func openDemoData(ctx context.Context, o demoOptions, dir string, stderr io.Writer) (*demoData, error) {
+	d := &demoData{}
+	exists, err := holdsBlocks(dir)
+	if err == nil && !exists {
+		err = d.generate(ctx, o, dir, stderr)
 	}
-	if !exists {
-		if err := d.generate(ctx, o, dir, stderr); err != nil {
-			return d, err
-		}
+	if err != nil {
+		return nil, err
 	}
-
 	opts := tsdb.DefaultOptions()
 	opts.RetentionDuration = 0 // keeps all
 	if d.db, err = tsdb.Open(dir, promslog.NewNopLogger(), nil, opts, nil); err != nil {
-		return d, fmt.Errorf("open data in %s: %w", dir, err)
+		return nil, fmt.Errorf("open data in %s: %w", dir, err)
 	}
 	d.db.DisableCompactions() // so that measurements are undisturbed
 	if exists {
-		err = d.timesFromBlocks(dir)
+		if err := d.timesFromBlocks(dir); err != nil {
+			return nil, errors.Join(err, d.db.Close())
+		}
 	}
-	return d, err
+	return d, nil
 }
 
 // generate fills dir with a data set that ends now.
@@ -268,13 +257,14 @@ func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stde
 	}
 	p := terminal.NewProgress(stderr, true)
 	begin := time.Now()
-	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
+	err = d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
 		p.Show("generating data: %.0f %%", 100*part)
 	})
 	p.Clear()
 	if err != nil {
 		return err
 	}
+	stats := d.generator.Stats()
 	fmt.Fprintf(stderr, "generated %d series with %.1f million samples in %.1f s\n", stats.Series, float64(stats.Samples)/1e6, time.Since(begin).Seconds())
 	return nil
 }
@@ -320,7 +310,7 @@ func (d *demoData) feed(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
-		_, err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
+		err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -333,27 +323,6 @@ func (d *demoData) feed(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// Close closes the data and removes it if it is temporary.
-func (d *demoData) Close() error {
-	var errs []error
-	if d.db != nil {
-		errs = append(errs, d.db.Close())
-	}
-	if d.temporary != "" {
-		errs = append(errs, os.RemoveAll(d.temporary))
-	}
-	return errors.Join(errs...)
-}
-
-// demoPrometheus is a Prometheus that does not scrape: its TSDB and its engine behind promwarp's
-// doors, remote read included.
-type demoPrometheus struct {
-	engine *promql.Engine
-	url    string
-	server *http.Server
-	done   chan struct{}
 }
 
 // plainEngine is Prometheus's engine, of whose plans nobody asks here.
@@ -369,46 +338,40 @@ func (plainEngine) Explain(context.Context, engine.Request, bool) (*plan.Explana
 	return nil, errors.New("the demo's Prometheus has no plans")
 }
 
-// startDemoPrometheus serves db on l until Close.
-func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (*demoPrometheus, error) {
+// startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not scrape, its TSDB and its
+// engine behind promwarp's doors, remote read included.
+func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func(), err error) {
 	limits := config.Default().Query
 	parse := parser.NewParser(upstream.Features(0).Parser())
-	p := &demoPrometheus{
-		engine: promql.NewEngine(promql.EngineOpts{
-			Logger:                   logger,
-			MaxSamples:               limits.MaxSamples,
-			Timeout:                  time.Duration(limits.Timeout),
-			LookbackDelta:            time.Duration(limits.LookbackDelta),
-			EnableAtModifier:         true,
-			EnableNegativeOffset:     true,
-			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
-			Parser:                   parse,
-		}),
-		url:  "http://" + l.Addr().String(),
-		done: make(chan struct{}),
-	}
-	doors, err := api.New(api.Options{Engine: plainEngine{p.engine}, Queryable: db, Parser: parse, Logger: logger})
+	stock := promql.NewEngine(promql.EngineOpts{
+		Logger:                   logger,
+		MaxSamples:               limits.MaxSamples,
+		Timeout:                  time.Duration(limits.Timeout),
+		LookbackDelta:            time.Duration(limits.LookbackDelta),
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		Parser:                   parse,
+	})
+	doors, err := api.New(api.Options{Engine: plainEngine{stock}, Queryable: db, Parser: parse, Logger: logger})
 	if err != nil {
-		return nil, errors.Join(err, p.engine.Close())
+		return nil, nil, errors.Join(err, stock.Close())
 	}
 	m := http.NewServeMux()
 	m.Handle("/api/v1/", doors)
 	for _, own := range []string{"admin/", "status/cache", "status/gpus", "status/queries"} { // which no Prometheus has
 		m.Handle("/api/v1/"+own, http.NotFoundHandler())
 	}
-	p.server = &http.Server{Handler: m, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
-	go func() {
-		defer close(p.done)
-		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	srv := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("the demo's Prometheus stopped", "err", err)
 		}
-	}()
-	return p, nil
-}
-
-// Close stops serving. The TSDB stays open.
-func (p *demoPrometheus) Close() {
-	_ = p.server.Close()
-	<-p.done
-	_ = p.engine.Close()
+	})
+	return m, func() {
+		_ = srv.Close()
+		serving.Wait()
+		_ = stock.Close()
+	}, nil
 }

@@ -30,12 +30,16 @@ const (
 	exitEmpty = 3 // promwarp compare had nothing to compare
 )
 
-// commands holds one function for each command of the program. An init
-// function in the command's file appends to it. The function declares the
+// commands holds one function for each command of the program. It declares the
 // command and its flags on app and returns the command's full name and what
 // runs it. The context of run is cancelled by the first SIGINT or SIGTERM; the
 // second ends the program at once.
-var commands []func(app *kingpin.Application) (name string, run func(ctx context.Context) error)
+var commands = []func(app *kingpin.Application) (name string, run func(ctx context.Context) error){
+	compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
+	probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."),
+	probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."),
+	devicesCommand,
+}
 
 // exitCode is the exit code for the error a command returned.
 func exitCode(err error) int {
@@ -177,8 +181,6 @@ usage: {{.App.Name}} <command> [<flags>] [<args> ...]
 {{ExitCodes}}
 {{end -}}
 `
-
-func init() { commands = append(commands, completionCommand) }
 
 // scripts have promwarp itself complete the line, as kingpin's do. Packages install them.
 //

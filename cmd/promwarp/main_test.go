@@ -145,8 +145,7 @@ func TestReport(t *testing.T) {
 		{Query: "o", Prometheus: 10, First: 5, Repeated: 0.1, Verdict: compare.Same, Remembered: true},
 	}
 	var b bytes.Buffer
-	require.NoError(t, reportComparison(&b, rows, 80, false))
-	summarizeComparison(&b, rows, false)
+	require.NoError(t, reportComparison(&b, rows, 80))
 	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP          ANSWER        QUERY
 40.0        10.0   1.0       4.0×, 40.0×       same          sum( m)
 10.0        10.0   1.0       1.0×, 10.0×       DIFFERENT     m
@@ -299,9 +298,10 @@ func TestScripts(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	prometheus, err := startDemoPrometheus(l, db, promslog.NewNopLogger())
+	prometheus, end, err := startDemoPrometheus(l, db, promslog.NewNopLogger())
 	require.NoError(t, err)
-	t.Cleanup(prometheus.Close)
+	t.Cleanup(end)
+	prometheusURL := "http://" + l.Addr().String()
 
 	serve := func(h http.HandlerFunc) string {
 		s := httptest.NewServer(h)
@@ -321,11 +321,11 @@ func TestScripts(t *testing.T) {
 			http.Error(w, "no", http.StatusUnauthorized)
 			return
 		}
-		prometheus.server.Handler.ServeHTTP(w, r)
+		prometheus.ServeHTTP(w, r)
 	})
 	wrong := serve(func(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
-		prometheus.server.Handler.ServeHTTP(answer, r)
+		prometheus.ServeHTTP(answer, r)
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte(`[60,"3"]`), []byte(`[60,"4"]`)))
 	})
@@ -334,7 +334,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/scripts", UpdateScripts: *update, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			set := demoSettings("127.0.0.1:0", prometheus.url)
+			set := demoSettings("127.0.0.1:0", prometheusURL)
 			set.Web.EnableAdminAPI = true
 			set.GPU.Mode = config.GPUOff
 			srv, err := server.New(server.Config{Settings: set})
@@ -349,7 +349,7 @@ func TestScripts(t *testing.T) {
 				require.NoError(t, <-ended)
 			})
 			for name, value := range map[string]string{
-				"DATA": data, "URL": srv.URL(), "PROMETHEUS": prometheus.url, "STALLED": stalled, "LOCKED": locked, "PAGE": page, "WRONG": wrong,
+				"DATA": data, "URL": srv.URL(), "PROMETHEUS": prometheusURL, "STALLED": stalled, "LOCKED": locked, "PAGE": page, "WRONG": wrong,
 				"PROMWARP_URL": srv.URL(), "TZ": "UTC",
 			} {
 				e.Setenv(name, value)

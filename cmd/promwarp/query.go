@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,8 +23,6 @@ import (
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
-
-func init() { commands = append(commands, queryCommand) }
 
 // queryOptions are the flags of promwarp query.
 type queryOptions struct {
@@ -108,7 +107,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if a.resampled() {
 		over = spread(matrix)
 	}
-	return render.Chart(stdout, matrix, over, render.Width(stdout, 100), terminal.StyleOf(stdout))
+	return render.Chart(stdout, matrix, over, cmp.Or(terminal.Width(stdout), 100), terminal.StyleOf(stdout))
 }
 
 // spread is the range of a resample request's answer, whose step is the shortest between two values.
@@ -128,8 +127,6 @@ func spread(m model.Matrix) (r render.Range) {
 	}
 	return render.Range{Start: first.Time(), End: last.Time(), Step: time.Duration(max(step, 1)) * time.Millisecond}
 }
-
-func init() { commands = append(commands, explainCommand) }
 
 // explainOptions are the flags of promwarp explain.
 type explainOptions struct {
@@ -271,8 +268,6 @@ func ask(ctx context.Context, c *client.Client, path string, form url.Values, st
 	return a, nil
 }
 
-func init() { commands = append(commands, cacheListCommand, cacheDropCommand) }
-
 // clause is the command that has those below it.
 func clause(app *kingpin.Application, name, help string) *kingpin.CmdClause {
 	if c := app.GetCommand(name); c != nil {
@@ -335,7 +330,7 @@ func cacheDropCommand(app *kingpin.Application) (string, func(context.Context) e
 			if err != nil {
 				return config.Usagef("--%s: %w", flag, err)
 			}
-			form.Set(flag, stamp(t))
+			form.Set(flag, client.Stamp(t))
 		}
 		switch given := len(*selectors) > 0 || len(form) > 1; {
 		case !given && !*all:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"strconv"
@@ -97,25 +98,13 @@ func (r *request) form(now time.Time) (a asked, err error) {
 		}
 		return a, nil
 	}
-	a.form.Set("query", r.expr)
 	if a.over, err = r.over(now); err != nil {
 		return a, config.Usage(err)
 	}
-	if a.over.Step == 0 {
-		a.path = client.Instant
-		a.form.Set("time", stamp(a.over.Start))
-		return a, nil
-	}
-	a.path = client.Ranged
-	a.form.Set("start", stamp(a.over.Start))
-	a.form.Set("end", stamp(a.over.End))
-	a.form.Set("step", strconv.FormatFloat(a.over.Step.Seconds(), 'f', -1, 64))
+	path, form := client.Form(r.expr, a.over.Start, a.over.End, a.over.Step)
+	a.path = path
+	maps.Copy(a.form, form)
 	return a, nil
-}
-
-// stamp writes a time as Prometheus's API takes it.
-func stamp(t time.Time) string {
-	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
 // over reads the flags that say when. An instant query has no step.

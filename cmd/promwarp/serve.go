@@ -21,8 +21,6 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/device"
 )
 
-func init() { commands = append(commands, serveCommand) }
-
 // serveCommand declares promwarp serve.
 func serveCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("serve", "Answer Prometheus's HTTP API, remote read included, from an upstream Prometheus or a data directory.").HelpLong(`Examples:
@@ -52,10 +50,6 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 		go footprint.PaceCollector(ctx)
 		return srv.Run(ctx)
 	}
-}
-
-func init() {
-	commands = append(commands, checkConfigCommand, probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."), probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."))
 }
 
 const checkHelp = "Check a configuration file, or a running promwarp."
@@ -116,8 +110,6 @@ func runCheck(file string) error {
 	return nil
 }
 
-func init() { commands = append(commands, devicesCommand) }
-
 // devicesCommand declares promwarp devices.
 func devicesCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable.")
@@ -152,7 +144,11 @@ func runDevices(library, output string, w io.Writer) error {
 func writeInventory(w io.Writer, inv *device.Inventory) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if inv.CUDA != "" {
-		fmt.Fprintf(t, "driver\t%s\n", driverText(inv))
+		release := ""
+		if inv.Driver != "" {
+			release = inv.Driver + ", "
+		}
+		fmt.Fprintf(t, "driver\t%sCUDA %s\n", release, inv.CUDA)
 	}
 	if inv.Reason != "" {
 		fmt.Fprintf(t, "devices\tnone: %s\n", inv.Reason)
@@ -173,15 +169,6 @@ func writeInventory(w io.Writer, inv *device.Inventory) error {
 		fmt.Fprintf(t, "usable\tyes; its sums are right\n")
 	}
 	return t.Flush()
-}
-
-// driverText is the driver's release, where it is known, and the CUDA version
-// that it supports.
-func driverText(inv *device.Inventory) string {
-	if inv.Driver == "" {
-		return "CUDA " + inv.CUDA
-	}
-	return fmt.Sprintf("%s, CUDA %s", inv.Driver, inv.CUDA)
 }
 
 func gib(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -53,7 +52,7 @@ type adding struct {
 	results func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing
 }
 
-var table definitions.Table[plan.AggregateFunc, Function]
+var table plan.Table[plan.AggregateFunc, Function]
 
 // define adds an operator to the table.
 func define(f *Function) *plan.AggregateFunc {

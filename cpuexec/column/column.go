@@ -93,32 +93,21 @@ func (t *SharedTimes) equal(ts []int64) bool {
 	if t.n != len(ts) {
 		return false
 	}
+	off, late := int64(0), t.runs.Late
 	for k := range t.runs.Even {
 		e := &t.runs.Even[k]
-		if t.runs.Late == nil {
-			if !isEven(ts[e.From:e.To], e.First, e.Every) {
-				return false
+		due, part := e.First, ts[e.From:e.To]
+		if late == nil {
+			for _, at := range part {
+				off |= at - due
+				due += e.Every
 			}
 			continue
 		}
-		for i, at := range ts[e.From:e.To] {
-			if at != e.First+int64(i)*e.Every+int64(t.runs.Late[int(e.From)+i]) {
-				return false
-			}
+		for i, ms := range late[e.From:e.To][:len(part)] {
+			off |= part[i] - due - int64(ms)
+			due += e.Every
 		}
-	}
-	return true
-}
-
-// isEven reports whether ts begin with first and are every ms apart.
-func isEven(ts []int64, first, every int64) bool {
-	off := int64(0)
-	for len(ts) >= 4 {
-		off |= ts[0] - first | ts[1] - first - every | ts[2] - first - 2*every | ts[3] - first - 3*every
-		first, ts = first+4*every, ts[4:]
-	}
-	for i, at := range ts {
-		off |= at - first - int64(i)*every
 	}
 	return off == 0
 }

@@ -25,7 +25,7 @@ func TestUnevenTimes(t *testing.T) {
 	}
 	even := EvenRuns{{0, 500, 0, 15_000, 0}, {500, 1000, 501 * 15_000, 15_000, 0}}
 	require.Equal(t, Runs{Even: even}, findRuns(ts))
-	require.Equal(t, even, EvenRuns(nil).Add(ts))
+	require.Equal(t, Runs{Even: even}, Runs{}.Add(ts))
 	late := make([]uint16, len(ts))
 	for i := range ts {
 		late[i] = uint16(i * 7 % 4)

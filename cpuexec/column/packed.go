@@ -17,63 +17,39 @@ type Packed struct {
 	Unit  float64 // a power of two
 }
 
-// packIfExact packs values, if they can be.
+// packIfExact packs values, if they are integers and, in units of the power of two that all of them
+// are a multiple of away from each other, no further apart than 32 bits hold.
 func packIfExact(vs []float64) (p Packed, ok bool) {
 	if len(vs) == 0 || !exact.IsInteger(vs[0]) || !exact.IsInteger(vs[len(vs)-1]) {
 		return Packed{}, false
 	}
-	units := make([]uint32, len(vs))
-	if packGrowing(units, vs) {
-		return Packed{Units: units, Base: vs[0], Unit: 1}, true
-	}
-	base, unit, ok := rangeOf(vs)
-	if !ok {
-		return Packed{}, false
-	}
-	return pack(units, vs, base, unit), true
-}
-
-// packGrowing fills units with how much larger than the first value, an integer, each is. It reports
-// whether all values are integers and that fits, as of most counters. It looks at each value once,
-// rangeOf and pack look twice.
-func packGrowing(units []uint32, vs []float64) bool {
-	base := int64(vs[0])
-	for i, v := range vs {
-		n := int64(v) - base
-		if uint64(n) > math.MaxUint32 || !exact.IsInteger(v) {
-			return false
-		}
-		units[i] = uint32(n)
-	}
-	return true
-}
-
-// pack packs values of which rangeOf says that they can be, into units.
-func pack(units []uint32, vs []float64, base int64, unit int) Packed {
-	for i, v := range vs {
-		units[i] = uint32((int64(v) - base) >> unit)
-	}
-	return Packed{Units: units, Base: float64(base), Unit: float64(int64(1) << unit)}
-}
-
-// rangeOf returns the least of the values and the power of two that all of them
-// are a multiple of away from it, if they are integers that can be packed so. There
-// is one value at least.
-func rangeOf(vs []float64) (base int64, unit int, ok bool) {
-	first := int64(vs[0])
+	units, first := make([]uint32, len(vs)), int64(vs[0])
 	low, high, differ := first, first, int64(0)
-	for _, v := range vs {
-		if !exact.IsInteger(v) {
-			return 0, 0, false
-		}
+	for i, v := range vs {
 		n := int64(v)
+		if math.Float64bits(float64(n)) != math.Float64bits(v) {
+			return Packed{}, false
+		}
 		low, high, differ = min(low, n), max(high, n), differ|(n-first)
+		units[i] = uint32(n - first)
 	}
-	if differ == 0 {
-		return first, 0, true
+	unit := 0
+	if uint64(high-low) > math.MaxUint32 {
+		unit = bits.TrailingZeros64(uint64(differ))
 	}
-	unit = bits.TrailingZeros64(uint64(differ))
-	return low, unit, uint64(high-low)>>unit <= math.MaxUint32
+	switch {
+	case low <= -exact.MaxInteger || high >= exact.MaxInteger || uint64(high-low)>>unit > math.MaxUint32:
+		return Packed{}, false
+	case unit > 0:
+		for i, v := range vs {
+			units[i] = uint32((int64(v) - low) >> unit)
+		}
+	case low < first:
+		for i := range units {
+			units[i] += uint32(first - low)
+		}
+	}
+	return Packed{Units: units, Base: float64(low), Unit: float64(int64(1) << unit)}, true
 }
 
 // append appends the values of units lo to hi, the end excluded, to out.

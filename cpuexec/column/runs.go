@@ -18,43 +18,53 @@ const far = 1 << 61
 
 // findRuns returns the runs of ts, which ascend, or none if they are too short.
 func findRuns(ts []int64) Runs {
-	var runs EvenRuns
-	for from := 0; from < len(ts); {
-		if len(runs) > len(ts)/minEven {
-			return findLate(ts)
-		}
-		runs = append(runs, firstRun(ts, from))
-		from = int(runs[len(runs)-1].To)
+	var r Runs
+	if rest := r.addRuns(ts, len(ts)/minEven); len(rest) == 0 {
+		return r
 	}
-	return Runs{Even: runs}
-}
-
-// findLate is findRuns for samples that come somewhat late.
-func findLate(ts []int64) Runs {
 	if ts[0] < -far || ts[len(ts)-1] > far {
 		return Runs{}
 	}
-	r := Runs{Late: make([]uint16, 0, len(ts))}
-	for len(r.Late) < len(ts) {
-		if len(r.Even) > len(ts)/minEven {
-			return Runs{}
-		}
-		r.addRun(ts[len(r.Late):])
+	r = Runs{Late: make([]uint16, 0, len(ts))}
+	if rest := r.addRuns(ts, len(ts)/minEven); len(rest) > 0 {
+		return Runs{}
 	}
 	return r
 }
 
-// addRun adds the first of the runs that ts, the times of further samples, are made of.
-func (r *Runs) addRun(ts []int64) {
-	e := lateRun(ts)
-	for i := range e.To {
-		late := ts[i] - e.at(i)
-		e.Late = max(e.Late, late)
-		r.Late = append(r.Late, uint16(late))
+// addRuns adds the runs that ts, the times of further samples, are made of, until they are more
+// than so many, and returns the times that are left.
+func (r *Runs) addRuns(ts []int64, most int) []int64 {
+	for len(ts) > 0 && len(r.Even) <= most {
+		var e EvenRun
+		if r.Late == nil {
+			e = evenRun(ts)
+		} else {
+			e = lateRun(ts)
+			for i := range e.To {
+				late := ts[i] - e.at(i)
+				e.Late = max(e.Late, late)
+				r.Late = append(r.Late, uint16(late))
+			}
+		}
+		ts = ts[e.To:]
+		e.From = int32(r.Len())
+		e.To += e.From
+		r.Even = append(r.Even, e)
 	}
-	from := int32(len(r.Late)) - e.To
-	e.From, e.To = from, from+e.To
-	r.Even = append(r.Even, e)
+	return ts
+}
+
+// evenRun returns the run that ts begins with.
+func evenRun(ts []int64) EvenRun {
+	if len(ts) == 1 {
+		return EvenRun{To: 1, First: ts[0], Every: 1}
+	}
+	to, every := 2, ts[1]-ts[0]
+	for to < len(ts) && ts[to]-ts[to-1] == every {
+		to++
+	}
+	return EvenRun{To: int32(to), First: ts[0], Every: every}
 }
 
 // lateRun returns the run that ts begins with, of samples that come late.
@@ -91,26 +101,24 @@ func lateRun(ts []int64) EvenRun {
 // Add returns r with the runs of ts, the times of the samples behind its own; r is not to be
 // used any more.
 func (r Runs) Add(ts []int64) Runs {
-	if r.Late == nil {
-		return Runs{Even: r.Even.Add(ts)}
-	}
 	if n := len(r.Even); n > 0 {
-		last := &r.Even[n-1]
+		last, most := &r.Even[n-1], int64(0)
+		if r.Late != nil {
+			most = min(last.Every-1, math.MaxUint16)
+		}
 		for len(ts) > 0 {
 			late := ts[0] - last.at(last.To)
-			if late < 0 || late > min(last.Every-1, math.MaxUint16) {
+			if late < 0 || late > most {
 				break
 			}
-			r.Late, ts = append(r.Late, uint16(late)), ts[1:]
-			last.Late = max(last.Late, late)
+			if r.Late != nil {
+				r.Late = append(r.Late, uint16(late))
+			}
+			ts, last.Late = ts[1:], max(last.Late, late)
 			last.To++
 		}
 	}
-	for len(ts) > 0 {
-		before := len(r.Late)
-		r.addRun(ts)
-		ts = ts[len(r.Late)-before:]
-	}
+	r.addRuns(ts, math.MaxInt)
 	return r
 }
 
@@ -277,33 +285,9 @@ func (r *EvenRun) at(i int32) int64 { return r.First + int64(i-r.From)*r.Every }
 // at the times, which would come from memory at several bytes a step.
 type EvenRuns []EvenRun
 
-// At is the time of sample i, ms. The first of the runs ends behind i.
-func (e EvenRuns) At(i int32) int64 {
-	k := 0
-	for e[k].To <= i {
-		k++
-	}
-	return e[k].at(i)
-}
-
 // minEven is the number of samples that a run must have on average for the runs
 // to be worth keeping.
 const minEven = 32
-
-// firstRun returns the run that starts with sample from of ts.
-func firstRun(ts []int64, from int) EvenRun {
-	r := EvenRun{From: int32(from), To: int32(from + 1), First: ts[from], Every: 1}
-	if from+1 == len(ts) {
-		return r
-	}
-	r.Every = ts[from+1] - ts[from]
-	to := from + 2
-	for to < len(ts) && ts[to]-ts[to-1] == r.Every {
-		to++
-	}
-	r.To = int32(to)
-	return r
-}
 
 // Cut appends the runs of samples from to to, the end excluded, to out, counted
 // from there.
@@ -315,26 +299,4 @@ func (e EvenRuns) Cut(from, to int32, out EvenRuns) EvenRuns {
 		}
 	}
 	return out
-}
-
-// Add appends the runs of ts, the times of the samples behind those of e.
-func (e EvenRuns) Add(ts []int64) EvenRuns {
-	base := 0
-	if n := len(e); n > 0 {
-		last := &e[n-1]
-		base = int(last.To)
-		took := 0
-		for took < len(ts) && ts[took] == last.at(last.To) {
-			last.To++
-			took++
-		}
-		base, ts = base+took, ts[took:]
-	}
-	for from := 0; from < len(ts); {
-		r := firstRun(ts, from)
-		from = int(r.To)
-		r.From, r.To = r.From+int32(base), r.To+int32(base)
-		e = append(e, r)
-	}
-	return e
 }

@@ -30,14 +30,8 @@ type Times struct {
 	at    int          // index in list of the first of the shared ones
 }
 
-// Place is where the shared ones of some times are.
-type Place struct {
-	list *SharedTimes
-	at   int
-}
-
-// Place is where the shared ones are.
-func (t Times) Place() Place { return Place{t.list, t.at} }
+// Place is where the shared ones are: index at of list, which is nil if there are none.
+func (t Times) Place() (list *SharedTimes, at int) { return t.list, t.at }
 
 // Len is the number of samples.
 func (t Times) Len() int { return t.Known + len(t.Own) }
@@ -101,14 +95,23 @@ func (in *Samples) append(tail Samples, scratch *[]float64) {
 	in.Values = *scratch
 }
 
-// Resets appends the samples that are less than the one before, as indices, to out;
-// the first may be, too, of which no window has the one before.
-func (in *Samples) Resets(out []int32) []int32 {
+// Resets appends the samples that are less than the one before, as indices, to out: all that have it
+// in one of the windows lo[k] to hi[k], the end excluded, which never fall, and maybe others.
+func (in *Samples) Resets(lo, hi, out []int32) []int32 {
 	known := in.Times.Known
 	if in.column != nil {
 		out = in.column.resets.between(in.lo, in.lo+known, out, in.column.findResets)
 	}
-	return findResets(in.Values, known, out)
+	for k := 0; k < len(hi); {
+		first, end := int(lo[k]), hi[k]
+		for k++; k < len(hi) && lo[k] <= end; k++ {
+			end = hi[k]
+		}
+		if int(end) > known {
+			out = findResets(in.Values[:end], max(first+1, known), out)
+		}
+	}
+	return out
 }
 
 // findResets appends the indices, at least from, of the samples that are less
@@ -160,6 +163,14 @@ func (in *Samples) UnpackFrom(from int, scratch *[]float64) {
 	*scratch = in.Values
 	widen(in.Values[from:known], in.Units[from:], in.Base, in.Unit)
 	copy(in.Values[known:], tail)
+}
+
+// UnpackRest puts the packed values into Values whose places UnpackFrom has left empty.
+func (in *Samples) UnpackRest() {
+	if in.Units != nil {
+		widen(in.Values[:len(in.Units)], in.Units, in.Base, in.Unit)
+		in.Packed = Packed{}
+	}
 }
 
 // Unpack puts all values into Values. The memory is scratch.

@@ -128,7 +128,7 @@ func TestStaleMarkers(t *testing.T) {
 		exacttest.RequireSame(t, c.values, got.Values, "samples")
 		require.EqualValues(t, c.decoded, r.Stats.Samples)
 		require.Equal(t, c.series == 0 && c.keepStale, len(got.Stale(nil)) == 1)
-		require.Equal(t, []int32{int32(len(c.values) - 1)}[:1-c.series], got.Resets([]int32{}))
+		require.Equal(t, []int32{int32(len(c.values) - 1)}[:1-c.series], got.Resets([]int32{0}, []int32{int32(len(c.values))}, []int32{}))
 	}
 }
 

@@ -1,10 +1,6 @@
 package exact
 
-import (
-	"math"
-
-	"github.com/prometheus/prometheus/util/kahansum"
-)
+import "github.com/prometheus/prometheus/util/kahansum"
 
 //go:generate go run ./build
 
@@ -24,6 +20,15 @@ func (s *Sums) Of(sum, w int) (float64, float64) {
 // AddAbreast adds up n samples of each of the windows that begin with the samples lo, as Accumulate
 // does, where these are finite.
 func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) { sumsAbreast(&vs[0], lo, n, s) }
+
+// ResetsAbreast adds to sums that there are, of n samples, two at least, of each of the windows that
+// begin with the samples lo, the ones before those that are less, one after the other.
+func (s *Sums) ResetsAbreast(vs []float64, lo *[Abreast]int32, n int) {
+	resetsAbreast(&vs[0], lo, n-1, s)
+}
+
+// Start begins the first sum of window w with a value.
+func (s *Sums) Start(w int, v float64) { s[w/4*2][w%4] = v }
 
 // VarianceAbreast makes sums that are Welford's of n samples of each of the windows that begin with the
 // samples lo.
@@ -99,100 +104,4 @@ func (p *Products) Line(s *Seconds, n float64) (slope, intercept float64) {
 	x, y, xy, x2 := s.X+s.CX, p.Y+p.CY, p.XY+p.CXY, s.X2+s.CX2
 	slope = (xy - float64(x*y)/n) / (x2 - float64(x*x)/n)
 	return slope, y/n - float64(slope*x)/n
-}
-
-// What follows adds up the samples of one long window in parts side by side. A compensated sum is the
-// true one of its n terms but for n³·u²·M, where u = 2^-53 and no term is beyond M, and so is one of
-// parts, put together. Where the true sum with three times as much added and taken away rounds to the
-// same float, both are that.
-
-// fewest samples are worth to be cut into parts.
-const fewest = 8 * Abreast
-
-// parts cuts n samples: where each part begins, and how many each has. Less than Abreast come then.
-func parts(n int) (lo [Abreast]int32, each int) {
-	each = n / Abreast
-	for i := range lo {
-		lo[i] = int32(i * each)
-	}
-	return lo, each
-}
-
-// together puts a sum of parts of n terms, none of which is beyond most, together with the rest of
-// them. It reports false where the bits are uncertain.
-func (s *Sums) together(sum, n int, most float64, rest ...float64) (float64, bool) {
-	total, lost := Accumulate(rest, 0, 0)
-	for part := range Abreast {
-		v, c := s.Of(sum, part)
-		total, lost = twoSum(total, v, lost+c)
-	}
-	count := float64(n)
-	off := float64(3 * count * count * count * Rounding * Rounding * most)
-	low, high := total+(lost-off), total+(lost+off)
-	return low, low == high && low != 0 && low-low == 0
-}
-
-// LongSum is Sum of many values. It reports false where there are few, or the bits are uncertain.
-func LongSum(vs []float64) (float64, bool) {
-	if len(vs) < fewest || !CanAbreast() {
-		return 0, false
-	}
-	var s Sums
-	lo, each := parts(len(vs))
-	s.AddAbreast(vs, &lo, each)
-	return s.together(0, len(vs), largestOf(vs), vs[Abreast*each:]...)
-}
-
-// largestOf is the largest magnitude, or above all floats where one is no number.
-func largestOf(vs []float64) float64 {
-	var most [4]uint64
-	for len(vs) >= len(most) {
-		for i := range most {
-			most[i] = max(most[i], math.Float64bits(vs[i])<<1)
-		}
-		vs = vs[len(most):]
-	}
-	for _, v := range vs {
-		most[0] = max(most[0], math.Float64bits(v)<<1)
-	}
-	return math.Float64frombits(max(most[0], most[1], most[2], most[3]) >> 1)
-}
-
-// LongLine is Line of many samples. It reports false where these are few, or the bits are uncertain.
-func LongLine(ts []int64, vs []float64, origin int64) (slope, intercept float64, ok bool) {
-	n := len(vs)
-	far := max(origin-ts[0], ts[n-1]-origin)
-	if n < fewest || far >= 1<<50 || !CanAbreast() {
-		return 0, 0, false
-	}
-	if slope, intercept, ok = FlatLine(vs); ok {
-		return slope, intercept, true
-	}
-	var seconds, products Sums
-	var origins [Abreast]int64
-	for i := range origins {
-		origins[i] = origin
-	}
-	lo, each := parts(n)
-	squaresAbreast(&ts[0], &lo, each, &seconds, &ts[0], &origins)
-	products.ProductsAbreast(ts, vs, &lo, each, &origins)
-	var rest [4][]float64 // of each sum
-	for k := Abreast * each; k < n; k++ {
-		x := float64(ts[k]-origin) / 1e3
-		rest[0], rest[1] = append(rest[0], x), append(rest[1], float64(x*x))
-		rest[2], rest[3] = append(rest[2], vs[k]), append(rest[3], float64(x*vs[k]))
-	}
-	x, y := float64(far)/1e3, largestOf(vs)
-	var all [4]float64
-	for i, most := range []float64{x, x * x, y, x * y} {
-		of := &seconds
-		if i > 1 {
-			of = &products
-		}
-		if all[i], ok = of.together(i%2, n, most, rest[i]...); !ok {
-			return 0, 0, false
-		}
-	}
-	slope, intercept = (&Products{Y: all[2], XY: all[3]}).Line(&Seconds{X: all[0], X2: all[1]}, float64(n))
-	return slope, intercept, true
 }

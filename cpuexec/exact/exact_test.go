@@ -149,7 +149,22 @@ func TestAbreast(t *testing.T) {
 		products.ProductsAbreast(ts, vs, &lo, n, &origins)
 		variances.VarianceAbreast(vs, &lo, n)
 		seconds := SecondsAbreast(ts, &lo, n, &origins)
+		var resets Sums
 		for i, from := range lo {
+			resets.Start(i, vs[from])
+		}
+		if n > 1 {
+			resets.ResetsAbreast(vs, &lo, n)
+		}
+		for i, from := range lo {
+			wantResets := vs[from]
+			for k := from + 1; k < from+int32(n); k++ {
+				if vs[k] < vs[k-1] {
+					wantResets += vs[k-1]
+				}
+			}
+			gotResets, _ := resets.Of(0, i)
+			require.Equal(t, wantResets, gotResets)
 			var wantSeconds Seconds
 			var wantProducts Products
 			var wantVariance Welford
@@ -166,39 +181,6 @@ func TestAbreast(t *testing.T) {
 			require.Equal(t, [2]float64{wantSum, wantLost}, [2]float64{sum, lost})
 		}
 	}
-}
-
-// TestLong: long windows that are added up in parts have the bits of those that are not, where these are
-// certain, which they mostly are.
-func TestLong(t *testing.T) {
-	r := rand.New(rand.NewPCG(8, 12))
-	sums, lines, rounds := 0, 0, 1000
-	for range rounds {
-		n := fewest + r.IntN(1000)
-		ts, vs := make([]int64, n), make([]float64, n)
-		at, level, wide := r.Int64N(1<<40), r.NormFloat64()*1e9, math.Pow(10, float64(r.IntN(12)))
-		for k := range ts {
-			at += 15_000
-			ts[k], vs[k] = at, level+r.NormFloat64()*wide
-			if r.IntN(n) == 0 {
-				ts[k]++
-			}
-			if r.IntN(20*n) == 0 {
-				vs[k] = exacttest.Odd(r)
-			}
-		}
-		if got, ok := LongSum(vs); ok {
-			sums++
-			exacttest.RequireSame(t, []float64{Sum(vs)}, []float64{got}, fmt.Sprint(vs))
-		}
-		origin := at - r.Int64N(2_000_000)
-		if slope, intercept, ok := LongLine(ts, vs, origin); ok {
-			lines++
-			wantSlope, want := Line(ts, vs, origin)
-			exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, intercept}, fmt.Sprint(vs))
-		}
-	}
-	require.True(t, !CanAbreast() || sums > rounds*9/10 && lines > rounds*9/10, "%d, %d", sums, lines)
 }
 
 // Lines through values of all kinds are those of sums made one by one, as Prometheus makes them.

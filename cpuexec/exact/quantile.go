@@ -9,7 +9,7 @@ import (
 func IsQuantile(q float64) bool { return q >= 0 && q <= 1 }
 
 // Quantile interpolates between the neighbours of rank q·(n-1) of the n values in order, NaN
-// first. For q below 0 it is -Inf, above 1 it is +Inf, for NaN it is NaN. It changes vs.
+// first. For q below 0 it is -Inf, above 1 it is +Inf, for NaN it is NaN. It changes the order of vs.
 func Quantile(q float64, vs []float64) float64 {
 	switch {
 	case q != q:
@@ -40,13 +40,10 @@ func innerQuantile(q float64, vs []float64) float64 {
 	}
 	var few [fewLargest]float64
 	if above <= below {
-		l := largest(vs, few[:above])
+		l := largest(vs, 1, few[:above])
 		return between(l[0], l[upper-lower], weight)
 	}
-	for k := range vs {
-		vs[k] = -vs[k]
-	}
-	l := largest(vs, few[:below])
+	l := largest(vs, -1, few[:below])
 	return between(-l[upper-lower], -l[0], weight)
 }
 
@@ -116,9 +113,11 @@ func MixedZeros(vs []float64) bool {
 	return zeros[0] && zeros[1]
 }
 
-// largest fills best with the largest values of vs, in order. There are that many.
-func largest(vs, best []float64) []float64 {
+// largest fills best with the largest values of vs times sign, which is 1 or -1, in order. There are
+// that many.
+func largest(vs []float64, sign float64, best []float64) []float64 {
 	for n, v := range vs {
+		v *= sign
 		k := n
 		if n >= len(best) {
 			if v <= best[0] {

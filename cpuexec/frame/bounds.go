@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Bounds are the windows of all steps: the samples Lo[k] to Hi[k], the end
@@ -18,7 +19,9 @@ type Bounds struct {
 	total    int   // samples in all of them
 	least    int32 // samples in one of them between From and To, at least
 	Most     int   // and at most
-	watch    watch
+
+	done  <-chan struct{} // of the query that the windows are watched for
+	since int             // samples since the last look at it
 }
 
 // find fills b with the windows of s over samples at the times t, and any with a bitmap of
@@ -29,7 +32,7 @@ func (b *Bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	if len(runs.Even) == 0 {
 		t.List()
 	}
-	b.From, b.To = s.stepsOf(t.at(0), t.at(t.n-1))
+	b.From, b.To = s.stepsOf(t.At(0), t.At(t.n-1))
 	b.search(t, runs, &s)
 	clear(b.Lo[:b.From])
 	clear(b.Hi[:b.From])
@@ -121,7 +124,7 @@ func (b *Bounds) alike(k int, e *column.EvenRuns, interval int64) int {
 		return 1
 	}
 	r := &(*e)[0]
-	if lo <= r.From || hi > r.To || interval%r.Every != 0 || r.Late > 0 {
+	if lo <= r.From || hi > r.To || interval%r.Every != 0 {
 		return 1 // windows begin before the run, or end behind it
 	}
 	stride := int32(interval / r.Every)
@@ -138,47 +141,37 @@ func (b *Bounds) First() int32 { return b.Lo[0] }
 
 func (b *Bounds) End() int32 { return b.Hi[len(b.Hi)-1] }
 
-// GiveUp reports whether the query has ended, so that the windows from step k on
-// need not be computed.
-func (b *Bounds) GiveUp(k int) bool { return b.watch.over(int(b.Hi[k] - b.Lo[k])) }
-
-// Overlap reports whether the windows hold more than times the samples and the
-// steps. Then what they share is worth keeping from one to the next.
-func (b *Bounds) Overlap(times int) bool {
-	return b.total > 0 && b.total > times*(int(b.End()-b.First())+len(b.Lo))
-}
-
 // Watched returns b with a watch of its own, which ends when done is closed.
 func (b *Bounds) Watched(done <-chan struct{}) Bounds {
 	own := *b
-	own.watch = watch{done: done}
+	own.done, own.since = done, 0
 	return own
-}
-
-// watch lets the loop over the windows of one series, which may hold billions of
-// samples together, notice that the query has ended: a loop that gives up leaves
-// a result that nobody reads, since the query's error comes before it.
-type watch struct {
-	done  <-chan struct{} // of the query's context
-	since int             // samples since the last look
 }
 
 // watchEvery is the number of samples between two looks, some milliseconds of
 // the slowest function.
 const watchEvery = 1 << 15
 
-// over counts n more samples and reports whether to give up.
-func (w *watch) over(n int) bool {
-	if w.since += n; w.since < watchEvery {
+// GiveUp reports whether the query has ended, so that the windows from step k on need not be
+// computed: those of one series may hold billions of samples together. What a loop that gives up
+// leaves is a result that nobody reads, since the query's error comes before it.
+func (b *Bounds) GiveUp(k int) bool {
+	if b.since += int(b.Hi[k] - b.Lo[k]); b.since < watchEvery {
 		return false
 	}
-	w.since = 0
+	b.since = 0
 	select {
-	case <-w.done:
+	case <-b.done:
 		return true
 	default:
 		return false
 	}
+}
+
+// Overlap reports whether the windows hold more than times the samples and the
+// steps. Then what they share is worth keeping from one to the next.
+func (b *Bounds) Overlap(times int) bool {
+	return b.total > 0 && b.total > times*(int(b.End()-b.First())+len(b.Lo))
 }
 
 // Each fills out with f of each step that has samples, lo to hi.
@@ -192,5 +185,99 @@ func (b *Bounds) Each(out dense.Row, f func(k int, lo, hi int32) float64) {
 		if hi := b.Hi[k]; lo < hi {
 			cur.Set(k, f(k, lo, hi))
 		}
+	}
+}
+
+// Group are windows whose samples are added up side by side.
+type Group struct {
+	Steps, Lo, Hi [exact.Abreast]int32
+	N             int // of the windows; others are like the last one
+	Common        int // samples that each has at least; 0 where side by side is not worth it
+	// Known is what Seconds returns, where the windows' frames know it already.
+	Known [exact.Abreast]*exact.Seconds
+}
+
+// Groups calls do with all windows that have so many samples or more, of the given steps, or of all
+// where these are nil, until it reports false.
+func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
+	var g Group
+	n := len(steps)
+	if steps == nil {
+		n = len(b.Lo)
+	}
+	for i := range n {
+		k := int32(i)
+		if steps != nil {
+			k = steps[i]
+		}
+		lo, hi := b.Lo[k], b.Hi[k]
+		if hi-lo < least {
+			continue
+		}
+		if b.GiveUp(int(k)) {
+			return
+		}
+		if g.Add(k, lo, hi) {
+			g.Finish(do)
+		}
+	}
+	g.Finish(do)
+}
+
+// Add adds a window to the group and reports whether that is full.
+func (g *Group) Add(step, lo, hi int32) (full bool) {
+	g.Steps[g.N], g.Lo[g.N], g.Hi[g.N] = step, lo, hi
+	g.N++
+	return g.N == exact.Abreast
+}
+
+// Finish calls do with the group, if it has a window, and empties it.
+func (g *Group) Finish(do func(g *Group)) {
+	if g.N == 0 {
+		return
+	}
+	for i := g.N; i < exact.Abreast; i++ {
+		g.Steps[i], g.Lo[i], g.Hi[i] = g.Steps[g.N-1], g.Lo[g.N-1], g.Hi[g.N-1]
+	}
+	g.Common = 0
+	if g.N > 1 && exact.CanAbreast() {
+		g.Common = int(g.Hi[0] - g.Lo[0])
+		for i, lo := range g.Lo[:g.N] {
+			g.Common = min(g.Common, int(g.Hi[i]-lo))
+		}
+	}
+	do(g)
+	g.N = 0
+}
+
+// StepCounts are the samples of the windows that one goroutine has evaluated, by step.
+type StepCounts struct {
+	All, Fresh []int64 // samples in the step's window; those no earlier step had
+}
+
+// NewStepCounts are those of so many steps, all 0.
+func NewStepCounts(steps int) *StepCounts {
+	return &StepCounts{make([]int64, steps), make([]int64, steps)}
+}
+
+// Add adds the samples of one series. No other step counts that of an instant selector.
+func (c *StepCounts) Add(b *Bounds, instant bool) {
+	seen := int32(0)
+	for k, hi := range b.Hi {
+		if lo := b.Lo[k]; lo < hi {
+			c.All[k] += int64(hi - lo)
+			c.Fresh[k] += int64(hi - max(lo, seen))
+		}
+		if !instant {
+			seen = hi
+		}
+	}
+}
+
+// None subtracts the sample that a step was said to have.
+func (c *StepCounts) None(step int) {
+	if c != nil {
+		c.All[step]--
+		c.Fresh[step]--
 	}
 }

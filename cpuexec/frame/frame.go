@@ -80,8 +80,8 @@ func (t *times) List() []int64 {
 	return t.ts
 }
 
-// at is the time of sample i in ms.
-func (t *times) at(i int) int64 {
+// At is the time of sample i in ms.
+func (t *times) At(i int) int64 {
 	if i >= t.of.Known {
 		return t.tail[i-t.of.Known]
 	}

@@ -23,9 +23,10 @@ type Frames struct {
 
 // timesKey tells times apart quickly, if not for certain.
 type timesKey struct {
-	place               column.Place // of those that are a shared list's
-	shared, own         int          // how many of these there are, and of others
-	first, middle, last int64        // of the others
+	list                *column.SharedTimes // of those that are shared
+	at                  int                 // where in that they begin
+	shared, own         int                 // how many of these there are, and of others
+	first, middle, last int64               // of the others
 }
 
 // maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
@@ -53,14 +54,19 @@ func (f *Frames) Over(t column.Times, single *Frame) *Frame {
 	return fr
 }
 
+// searchedPerStep is how many samples a step has at most where those of another series are compared
+// with them: of more it takes less to find the windows.
+const searchedPerStep = 16
+
 // known returns the frame that series with times t share, or nil if they have
 // none. It looks for another series that was decoded as long as that has been worth it.
 func (f *Frames) known(t column.Times) *Frame {
 	misses := f.misses.Load()
-	if !t.Several() || t.Known == 0 && misses > 64 && f.hits.Load() < misses {
+	if !t.Several() || t.Known == 0 && (misses > 64 && f.hits.Load() < misses || len(t.Own) > searchedPerStep*f.Span.Grid.Steps) {
 		return nil
 	}
-	key := timesKey{place: t.Place(), shared: t.Known, own: len(t.Own)}
+	key := timesKey{shared: t.Known, own: len(t.Own)}
+	key.list, key.at = t.Place()
 	if n := len(t.Own); n > 0 {
 		key.first, key.middle, key.last = t.Own[0], t.Own[n/2], t.Own[n-1]
 	}

@@ -58,6 +58,12 @@ func (f *Frame) Seconds(predict bool) []exact.Seconds {
 
 // Seconds are those of the group.
 func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.Abreast]exact.Seconds) {
+	if !slices.Contains(g.Known[:g.N], nil) {
+		for i, known := range g.Known[:g.N] {
+			all[i] = *known
+		}
+		return all
+	}
 	if g.Common > 0 {
 		all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
 	}
@@ -73,12 +79,11 @@ func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.A
 // samples. Where samples are too far from them, windows are not added up side by side.
 func (g *Group) Origins(ts []int64, steps plan.Grid, predict bool) (origins [exact.Abreast]int64) {
 	for i, lo := range g.Lo {
-		k := min(i, g.N-1)
 		origins[i] = ts[lo]
 		if predict {
-			origins[i] = steps.At(int(g.Steps[k]))
+			origins[i] = steps.At(int(g.Steps[i]))
 		}
-		if max(origins[i]-ts[lo], ts[g.Hi[k]-1]-origins[i]) >= 1<<50 {
+		if max(origins[i]-ts[lo], ts[g.Hi[i]-1]-origins[i]) >= 1<<50 {
 			g.Common = 0
 		}
 	}

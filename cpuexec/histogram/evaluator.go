@@ -19,7 +19,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -159,7 +158,7 @@ type Function struct {
 	quantiles bool
 }
 
-var table definitions.Table[plan.HistogramFunc, Function]
+var table plan.Table[plan.HistogramFunc, Function]
 
 var (
 	_ = define(&Function{

@@ -16,6 +16,9 @@ type Loop struct {
 	// Fill writes series i to a row without values and says in c how many points it has. It is
 	// called from several goroutines, of which each is a worker.
 	Fill func(worker, i int, out dense.Row, c *dense.Counts) error
+	// Finish, if it is not nil, fills what Fill has left of some rows, which the worker does not look
+	// at before.
+	Finish func(worker int)
 	// Count, if it is not nil, is told of each series in order, before the sink consumes it or, where
 	// there are groups, after that.
 	Count func(i int, c dense.Counts) error
@@ -99,12 +102,10 @@ func neighbours(workers, series int) int { return max(1, min(8, series/(8*worker
 func (l *Loop) fillAll(b *Batch, workers int) error {
 	each := neighbours(workers, b.N)
 	return l.each(workers, (b.N+each-1)/each, func(k, n int) bool {
-		for i := n * each; i < min((n+1)*each, b.N); i++ {
-			if !l.fill(k, b.Lo+i, b.Row(i), &b.Counts[i]) {
-				return false
-			}
-		}
-		return true
+		lo, hi := n*each, min((n+1)*each, b.N)
+		return l.fill(k, hi-lo, func(i int) (int, dense.Row, *dense.Counts) {
+			return b.Lo + lo + i, b.Row(lo + i), &b.Counts[lo+i]
+		})
 	})
 }
 
@@ -119,16 +120,29 @@ func (l *Loop) each(workers, n int, f func(worker, i int) bool) error {
 	return l.Query.Done()
 }
 
-// fill fills and maps a series and reports whether that was possible.
-func (l *Loop) fill(worker, i int, out dense.Row, c *dense.Counts) bool {
-	if l.Query.Context.Err() != nil {
-		return false
+// fill fills and maps n series, of which at tells the number, where it goes and its counts, and
+// reports whether that was possible.
+func (l *Loop) fill(worker, n int, at func(i int) (int, dense.Row, *dense.Counts)) bool {
+	for k := range n {
+		if l.Query.Context.Err() != nil {
+			return false
+		}
+		i, out, c := at(k)
+		*c = dense.Counts{}
+		if l.errs[worker] = l.Fill(worker, i, out, c); l.errs[worker] != nil {
+			return false
+		}
+		if l.Finish == nil {
+			l.apply(worker, out, c)
+		}
 	}
-	*c = dense.Counts{}
-	if l.errs[worker] = l.Fill(worker, i, out, c); l.errs[worker] != nil {
-		return false
+	if l.Finish != nil {
+		l.Finish(worker)
+		for k := range n {
+			_, out, c := at(k)
+			l.apply(worker, out, c)
+		}
 	}
-	l.apply(worker, out, c)
 	return true
 }
 

@@ -190,12 +190,12 @@ func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error 
 				fail()
 			}
 		}()
-		for n, series := range t.series[t.bundles[i].lo:t.bundles[i].hi] {
-			out := t.row(rowSets[k], n)
-			clear(out.Present)
-			if !l.fill(k, t.first+int(series), out, &all[series]) {
-				return false
-			}
+		bundle := t.series[t.bundles[i].lo:t.bundles[i].hi]
+		clear(t.b.Present[int(rowSets[k])*t.each*t.b.Words:][:len(bundle)*t.b.Words])
+		if !l.fill(k, len(bundle), func(n int) (int, dense.Row, *dense.Counts) {
+			return t.first + int(bundle[n]), t.row(rowSets[k], n), &all[bundle[n]]
+		}) {
+			return false
 		}
 		if !t.filled(k, i, rowSets[k]) { // who has no bundle waits, and nobody waits for whom
 			select {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -35,7 +34,7 @@ type Function struct {
 	Constants func(args []float64) (a, b float64) // what kernels are told; nil stands for the constants as they are
 }
 
-var table definitions.Table[plan.MapFunc, Function]
+var table plan.Table[plan.MapFunc, Function]
 
 // define adds a map to the table.
 func define(f *Function) *plan.MapFunc { return table.Add(f.Name, &f.MapFunc, f) }
@@ -67,7 +66,7 @@ type Call struct {
 	Pattern int
 }
 
-var calls definitions.Table[Call, Call]
+var calls plan.Table[Call, Call]
 
 var (
 	_ = defineCall(&Call{Name: "absent", Node: &plan.Absent{}})

@@ -125,6 +125,7 @@ func evaluateAlone(t *testing.T, sp frame.Span, f *plan.WindowFunc, in column.Sa
 	w, frames := &Evaluator{}, frame.NewFrames(sp)
 	defer frames.Release()
 	require.NoError(t, w.Evaluate(frames, &Call{Func: Of(f), Param: 0, Trend: 0}, in, out, c))
+	w.Finish()
 }
 
 // endsData is a counter or a gauge of whole numbers.

@@ -7,7 +7,8 @@
 // changes), sums.go (and means), variances.go, regression.go, quantiles.go, extremes.go, smoothing.go,
 // each.go (what has a plain form alone) and instant.go; extended.go is for windows that are extended,
 // starts.go for samples with start timestamps. Plain forms are called in plain.go; what slides from
-// one window to the next is decided in sliding.go.
+// one window to the next is decided in sliding.go; abreast.go has windows added up side by side, also
+// those of several series.
 //
 // Each function makes the floating-point operations of Prometheus's function of that name in its
 // order, or others of which it is shown that they yield the same bits; Compensated ones stay
@@ -49,6 +50,7 @@ type Evaluator struct {
 	keys    largest[int64]
 	units   largest[uint32]
 	side    exact.Sums // of windows side by side
+	waiting waiting    // windows of series before this one
 	joined  []float64  // packed values, unpacked
 	indices []int32    // of samples
 	began   []int32    // samples that start timestamps say something of
@@ -76,12 +78,13 @@ type series struct {
 
 // Reset begins an evaluation.
 func (s *Evaluator) Reset() {
-	s.noted, s.Overlaps, s.Counts = nil, 0, nil
+	s.noted, s.Overlaps, s.Counts, s.waiting.group.N = nil, 0, nil, 0
+	s.waiting.times, s.waiting.values = s.waiting.times[:0], s.waiting.values[:0]
 }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
-// and says in c what limits and statistics need of them. Its error is that of Prometheus's
-// function.
+// and says in c what limits and statistics need of them. On a grid of one step Finish must follow.
+// Its error is that of Prometheus's function.
 func (s *Evaluator) Evaluate(frames *frame.Frames, fn *Call, in column.Samples, out dense.Row, c *dense.Counts) error {
 	*c = dense.Counts{}
 	if in.Times.Len() == 0 {
@@ -136,10 +139,10 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 	return nil
 }
 
-// resets returns the samples that are less than the one before, as indices. The memory is
+// resets returns the samples in windows that are less than the one before, as indices. The memory is
 // the evaluator's.
 func (s *Evaluator) resets() []int32 {
-	s.indices = s.in.Resets(s.indices[:0])
+	s.indices = s.in.Resets(s.fr.Lo, s.fr.Hi, s.indices[:0])
 	return s.indices
 }
 

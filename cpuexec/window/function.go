@@ -2,7 +2,6 @@ package window
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/frame"
-	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -62,7 +61,7 @@ func TakesPacked(f *plan.WindowFunc) bool { return Of(f).Reads != Unpacked }
 // table has the definitions as Go makes them, by file and line. Kernels' numbers of them go by that,
 // so no definition may need a variable of this package that is made as the program starts: Go would
 // make those first that need none.
-var table definitions.Table[plan.WindowFunc, Function]
+var table plan.Table[plan.WindowFunc, Function]
 
 // define adds a function of range vectors to the table, and of a Compensated one the twin with
 // Prometheus's bits.

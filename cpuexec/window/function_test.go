@@ -54,11 +54,39 @@ func TestPlain(t *testing.T) {
 				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
 				e, frames := &Evaluator{}, frame.NewFrames(sp)
 				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
+				e.Finish()
 				frames.Release()
 				values += requirePlain(t, sp, call, ts, vs, got)
 			}
 			require.Greater(t, values, 3_000)
 		})
+	}
+}
+
+// TestWaiting: at one step each of several series has the value that it has by itself, however many
+// there are and however long.
+func TestWaiting(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 9))
+	for range 200 {
+		for _, f := range Functions() {
+			if f.Plain == nil {
+				continue
+			}
+			e, call := &Evaluator{}, &Call{Func: f, Param: 0.3, Trend: 0.6}
+			sp := frame.Span{Grid: plan.Grid{Start: 1_700_003_000_000, Interval: 1, Steps: 1}, Scan: &plan.Scan{}, Width: 1 + r.Int64N(3_600_000)}
+			frames, series := frame.NewFrames(sp), make([]func(), 1+r.IntN(20))
+			for i := range series {
+				ts, vs := plainData(r)
+				out, c := dense.New(1), dense.Counts{}
+				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(slices.Clone(ts), slices.Clone(vs)), out, &c))
+				series[i] = func() { require.Equal(t, c.Points, requirePlain(t, sp, call, ts, vs, out), f.Name) }
+			}
+			e.Finish()
+			for _, check := range series {
+				check()
+			}
+			frames.Release()
+		}
 	}
 }
 
@@ -182,6 +210,7 @@ func BenchmarkWindows(b *testing.B) {
 							var c dense.Counts
 							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, in, out, &c))
 						}
+						w.Finish()
 					}
 					b.ReportMetric(float64(userTime(b)-begun)/float64(b.N*series*len(ts)), "ns/sample")
 				})

@@ -52,16 +52,16 @@ var StartTimestamp = defineUnnamed(&Function{
 	NoGPU: "kernels do not decode start timestamps",
 })
 
-// newestTime is newest of the times of samples.
+// newestTime is newest of the times of samples, in seconds.
 func newestTime(s *Evaluator) (int, bool) {
-	points, fr, ts := s.newest(), s.fr, s.fr.List()
-	out := s.out.Values[fr.From:fr.To]
+	fr, ts := s.fr, s.fr.List()
+	vals := s.out.Values[fr.From:fr.To]
 	for k, hi := range fr.Hi[fr.From:fr.To] {
 		if hi > 0 {
-			out[k] = float64(ts[hi-1]) / 1000
+			vals[k] = float64(ts[hi-1]) / 1000
 		}
 	}
-	return points, true
+	return s.present(), true
 }
 
 // newest fills out with the newest sample within the lookback of each step. Where that
@@ -70,7 +70,6 @@ func newestTime(s *Evaluator) (int, bool) {
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 func (s *Evaluator) newest() (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
-	copy(out.Present, fr.Any)
 	for k := fr.From; k < split; {
 		k += packedLast(out.Values[k:split], &in.Packed, fr.Hi[k:split])
 		for end := min(k+exact.Lanes, split); k < end; k++ {
@@ -85,6 +84,14 @@ func (s *Evaluator) newest() (points int) {
 			vals[k] = vs[hi-1]
 		}
 	}
+	return s.present()
+}
+
+// present notes at which steps there is a newest sample that is no stale marker, and returns how many
+// they are.
+func (s *Evaluator) present() (points int) {
+	fr, out := s.fr, s.out
+	copy(out.Present, fr.Any)
 	points = fr.Counts.Points
 	k := fr.From
 	for _, i := range s.stale() {

@@ -109,6 +109,10 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
 	e := fr.Extrapolation(kind.seconds(fr.Span.Width))
 	copy(out.Present, e.Pairs)
+	if fr.Span.Grid.Steps >= exact.Abreast && len(in.Starts) == 0 && oftenReset*len(resets) > int(fr.End()-fr.First()) {
+		s.resetsAbreast(e)
+		return e.Points
+	}
 	vals, his := out.Values[:len(fr.Hi)], fr.Hi
 	for k, r := fr.From, 0; k < fr.To; { // resets[r:] come after the window's first sample
 		plain := fr.To
@@ -135,6 +139,34 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 		}
 	}
 	return e.Points
+}
+
+// A counter that is reset once in so many samples, as gauges are, costs less where all samples are
+// looked at, of several windows side by side.
+const oftenReset = 6
+
+// resetsAbreast is extrapolated for counters that are reset often, as values alone say.
+func (s *Evaluator) resetsAbreast(e *frame.Extrapolation) {
+	s.in.UnpackRest()
+	vs, side := s.in.Values, &s.side
+	s.bounds.Groups(2, nil, func(g *frame.Group) {
+		for i, lo := range g.Lo {
+			side.Start(i, vs[g.Hi[i]-1]-vs[lo])
+		}
+		if g.Common > 0 {
+			side.ResetsAbreast(vs, &g.Lo, g.Common)
+		}
+		for i, k := range g.Steps[:g.N] {
+			window := vs[g.Lo[i]:g.Hi[i]]
+			increase, _ := side.Of(0, i)
+			for j := max(g.Common, 1); j < len(window); j++ {
+				if window[j] < window[j-1] {
+					increase += window[j-1]
+				}
+			}
+			s.out.Values[k] = float64(increase * e.FactorOf(int(k), window[0], increase))
+		}
+	})
 }
 
 // differences fills out with what extrapolated does for steps from to to, the end

@@ -57,8 +57,13 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 // allLines computes the lines of all windows by Prometheus's operations.
 func (s *Evaluator) allLines(predict bool) (points int) {
 	var known []exact.Seconds
-	if s.fr.Counts.Points > 1 {
+	switch g := &s.waiting.group; {
+	case s.fr.Span.Grid.Steps > 1:
 		known = s.fr.Seconds(predict)
+	case s.fr == &s.single:
+		g.Known[g.N] = nil
+	default:
+		g.Known[g.N] = &s.fr.Seconds(predict)[0]
 	}
 	return s.lines(s.fr.List(), s.line(predict), known, nil)
 }
@@ -72,18 +77,9 @@ func (s *Evaluator) line(predict bool) line {
 // given steps or of all, by Prometheus's operations in its order. It returns how many have one. known
 // are what depends on times alone, by step, or nil.
 func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, steps []int32) (points int) {
-	vs := s.values()
-	s.bounds.Groups(2, steps, func(g *frame.Group) {
+	return s.abreast(2, ts, steps, func(ts []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		var seconds [exact.Abreast]exact.Seconds
 		origins := g.Origins(ts, l.grid, l.predict)
-		points += g.N
-		if k, lo, hi := int(g.Steps[0]), g.Lo[0], g.Hi[0]; g.N == 1 {
-			if slope, intercept, ok := exact.LongLine(ts[lo:hi], vs[lo:hi], origins[0]); ok {
-				l.at(k)
-				s.out.Set(k, l.value(slope, intercept))
-				return
-			}
-		}
 		if g.Common > 0 {
 			s.side.ProductsAbreast(ts, vs, &g.Lo, g.Common, &origins)
 		} else {
@@ -110,10 +106,9 @@ func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, steps []int
 				slope, intercept = products.Line(&seconds[i], float64(len(window)))
 			}
 			l.at(int(k))
-			s.out.Set(int(k), l.value(slope, intercept))
+			out[i] = l.value(slope, intercept)
 		}
 	})
-	return points
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through

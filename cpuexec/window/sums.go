@@ -47,25 +47,18 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 // sumsAbreast fills out with the sums of windows, or their means, by Prometheus's operations in its
 // order.
 func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
-	copy(s.out.Present, s.fr.Any)
-	vs, plain := s.values(), exact.Sum
+	plain := exact.Sum
 	if mean {
 		plain = exact.Mean
 	}
-	s.bounds.Groups(1, nil, func(g *frame.Group) {
+	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		if g.Common > 0 {
 			s.side.AddAbreast(vs, &g.Lo, g.Common)
 		} else {
 			s.side = exact.Sums{}
 		}
-		for i, k := range g.Steps[:g.N] {
+		for i := range g.N {
 			window, n := vs[g.Lo[i]:g.Hi[i]], float64(g.Hi[i]-g.Lo[i])
-			if g.N == 1 && !mean {
-				if sum, ok := exact.LongSum(window); ok {
-					s.out.Values[k] = sum
-					continue
-				}
-			}
 			sum, c := s.side.Of(0, i)
 			if g.Common < len(window) {
 				sum, c = exact.Accumulate(window[g.Common:], sum, c)
@@ -78,10 +71,9 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 			default:
 				sum += c
 			}
-			s.out.Values[k] = sum
+			out[i] = sum
 		}
-	})
-	return s.fr.Counts.Points, true
+	}), true
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What

@@ -44,15 +44,13 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
-	copy(s.out.Present, s.fr.Any)
-	vs := s.values()
-	s.bounds.Groups(1, nil, func(g *frame.Group) {
+	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		if g.Common > 0 {
 			s.side.VarianceAbreast(vs, &g.Lo, g.Common)
 		} else {
 			s.side = exact.Sums{}
 		}
-		for i, k := range g.Steps[:g.N] {
+		for i := range g.N {
 			window, w := vs[g.Lo[i]:g.Hi[i]], s.side.Welford(i, g.Common)
 			for _, v := range window[g.Common:] {
 				w.Add(v)
@@ -61,10 +59,9 @@ func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 			if v-v != 0 {
 				v = exact.Variance(window)
 			}
-			s.out.Values[k] = rootOf(v, root)
+			out[i] = rootOf(v, root)
 		}
-	})
-	return s.fr.Counts.Points, true
+	}), true
 }
 
 // slidingVariances fills out with the population variance of each window, or

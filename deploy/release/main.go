@@ -6,6 +6,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -227,11 +228,10 @@ func (r *Release) add(w *tar.Writer, folder string, f file) error {
 
 // debian writes the Debian package of a program, as debian/nfpm.yaml describes it.
 func (r *Release) debian(arch, program string) (err error) {
-	manual, err := r.compressed("deploy/man/promwarp.1")
-	if err != nil {
+	manual := program + ".1.gz"
+	if err := r.compressed("deploy/man/promwarp.1", manual); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(manual)) }()
 	values := map[string]string{"VERSION": r.Version, "ARCH": arch, "PROGRAM": program, "ROOT": r.Root, "MANUAL": manual}
 	config, err := nfpm.ParseFileWithEnvMapping(filepath.Join(r.Root, "deploy/debian/nfpm.yaml"), func(name string) string { return values[name] })
 	if err != nil {
@@ -260,22 +260,19 @@ func (r *Release) debian(arch, program string) (err error) {
 	return packager.Package(info, out)
 }
 
-// compressed writes a file of the sources, compressed, to a temporary file, as manuals are installed.
-func (r *Release) compressed(name string) (file string, err error) {
+// compressed writes a file of the sources, compressed, to another, as manuals are installed.
+func (r *Release) compressed(name, to string) error {
 	text, err := os.ReadFile(filepath.Join(r.Root, name))
 	if err != nil {
-		return "", err
+		return err
 	}
-	out, err := os.CreateTemp("", "promwarp-release-*.gz")
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression) // without a name and a time in its header
 	if err != nil {
-		return "", err
+		return err
 	}
-	z, err := gzip.NewWriterLevel(out, gzip.BestCompression) // without a name and a time in its header
-	if err == nil {
-		_, err = z.Write(text)
-		err = errors.Join(err, z.Close())
-	}
-	return out.Name(), errors.Join(err, out.Close())
+	_, err = z.Write(text)
+	return errors.Join(err, z.Close(), os.WriteFile(to, b.Bytes(), 0o600))
 }
 
 // components writes what a program is made of as a CycloneDX document: the modules whose packages

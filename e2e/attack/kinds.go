@@ -28,7 +28,9 @@ type kind struct {
 	cut bool
 	// limit is the time by which an answer must begin; 0 is none.
 	limit time.Duration
-	round func(ctx context.Context, a *attacker)
+	// A round asks for each of n, at most width at once.
+	width, n int
+	ask      func(ctx context.Context, a *attacker, i int)
 }
 
 // attacker makes the rounds of one kind.
@@ -79,81 +81,65 @@ var huge = []string{strings.Repeat("a&", 4_500_000), strings.Repeat("match[]=up&
 // kinds are all of them.
 func kinds() []kind {
 	all := []kind{
-		{name: "heavy queries", limit: timeout, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 2, len(heavy), func(ctx context.Context, i int) { a.note(a.query(ctx, a.hours, heavy[i])) })
+		{name: "heavy queries", limit: timeout, width: 2, n: len(heavy), ask: func(ctx context.Context, a *attacker, i int) {
+			a.note(a.query(ctx, a.hours, heavy[i]))
 		}},
-		{name: "100 cold selectors", limit: timeout, round: func(ctx context.Context, a *attacker) {
-			salt := rand.Uint64()
-			together(ctx, 100, 100, func(ctx context.Context, i int) {
-				a.note(a.query(ctx, a.hours, asks{fmt.Sprintf(`count({__name__=~".+",nothing!="%d-%d"})`, salt, i), "1m", ""}))
-			})
+		{name: "100 cold selectors", limit: timeout, width: 100, n: 100, ask: func(ctx context.Context, a *attacker, _ int) {
+			a.note(a.query(ctx, a.hours, asks{fmt.Sprintf(`count({__name__=~".+",nothing!="%d"})`, rand.Uint64()), "1m", ""}))
 		}},
-		{name: "huge forms", cut: true, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 2, len(huge), func(ctx context.Context, i int) {
-				a.note(a.send(ctx, http.MethodPost, "/api/v1/series", formType, strings.NewReader(huge[i])))
-			})
+		{name: "huge forms", cut: true, width: 2, n: len(huge), ask: func(ctx context.Context, a *attacker, i int) {
+			a.note(a.send(ctx, http.MethodPost, "/api/v1/series", formType, strings.NewReader(huge[i])))
 		}},
-		{name: "lists of everything", limit: 30 * time.Second, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 50, 300, func(ctx context.Context, i int) { a.note(a.get(ctx, a.list(i))) })
+		{name: "lists of everything", limit: 30 * time.Second, width: 50, n: 300, ask: func(ctx context.Context, a *attacker, i int) {
+			a.note(a.get(ctx, a.list(i)))
 		}},
-		{name: "stalled readers", round: func(ctx context.Context, a *attacker) {
+		{name: "stalled readers", width: 150, n: 150, ask: func(ctx context.Context, a *attacker, _ int) {
 			path, form := a.form(heavy[1])
-			text := fmt.Sprintf("GET %s?%s HTTP/1.1\r\nHost: x\r\n\r\n", path, form.Encode())
-			together(ctx, 150, 150, func(ctx context.Context, _ int) { a.hold(ctx, timeout+stay, text, "") })
+			a.hold(ctx, timeout+stay, fmt.Sprintf("GET %s?%s HTTP/1.1\r\nHost: x\r\n\r\n", path, form.Encode()), "")
 		}},
-		{name: "dripping bodies", apart: true, round: func(ctx context.Context, a *attacker) {
-			const text = "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: " + formType + "\r\nContent-Length: 100000\r\n\r\nquery="
-			together(ctx, 300, 300, func(ctx context.Context, _ int) { a.hold(ctx, stay, text, "u") })
+		{name: "dripping bodies", apart: true, width: 300, n: 300, ask: func(ctx context.Context, a *attacker, _ int) {
+			a.hold(ctx, stay, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: "+formType+"\r\nContent-Length: 100000\r\n\r\nquery=", "u")
 		}},
-		{name: "dripping headers", apart: true, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 300, 300, func(ctx context.Context, _ int) { a.hold(ctx, stay, "GET /metrics HTTP/1.1\r\nX-A: ", "u") })
+		{name: "dripping headers", apart: true, width: 300, n: 300, ask: func(ctx context.Context, a *attacker, _ int) {
+			a.hold(ctx, stay, "GET /metrics HTTP/1.1\r\nX-A: ", "u")
 		}},
 		// Some hundreds a second, or this machine runs out of ports.
-		{name: "silent connections", apart: true, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 2000, 2000, func(ctx context.Context, _ int) { a.hold(ctx, 5*time.Second, "", "") })
+		{name: "silent connections", apart: true, width: 2000, n: 2000, ask: func(ctx context.Context, a *attacker, _ int) {
+			a.hold(ctx, 5*time.Second, "", "")
 		}},
-		{name: "aborted requests", cut: true, round: func(ctx context.Context, a *attacker) {
-			body := readRequest(a.hours, 3)
-			together(ctx, 40, 2000, func(ctx context.Context, i int) {
-				ctx, cancel := context.WithTimeout(ctx, time.Duration(i%50)*time.Millisecond)
-				defer cancel()
-				switch i % 4 {
-				case 0:
-					a.note(a.query(ctx, a.hours, asks{fmt.Sprintf(`{__name__=~".+",x!="%d"}`, i%20), "1m", ""}))
-				case 1:
-					a.note(a.query(ctx, a.hours, large[0]))
-				case 2:
-					a.note(a.send(ctx, http.MethodPost, "/api/v1/read", "", bytes.NewReader(body)))
-				default:
-					a.note(a.get(ctx, a.list(i)))
-				}
-			})
+		{name: "aborted requests", cut: true, width: 40, n: 2000, ask: func(ctx context.Context, a *attacker, i int) {
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(i%50)*time.Millisecond)
+			defer cancel()
+			switch i % 4 {
+			case 0:
+				a.note(a.query(ctx, a.hours, asks{fmt.Sprintf(`{__name__=~".+",x!="%d"}`, i%20), "1m", ""}))
+			case 1:
+				a.note(a.query(ctx, a.hours, large[0]))
+			case 2:
+				a.note(a.read(ctx, "", 3))
+			default:
+				a.note(a.get(ctx, a.list(i)))
+			}
 		}},
-		{name: "refused reloads", round: func(ctx context.Context, a *attacker) {
-			together(ctx, 1, 100, func(ctx context.Context, _ int) { a.note(a.post(ctx, "/-/reload", nil)) })
-		}},
+		{name: "refused reloads", width: 1, n: 100, ask: func(ctx context.Context, a *attacker, _ int) { a.note(a.post(ctx, "/-/reload", nil)) }},
 	}
 	for _, paths := range [][]string{{"/api/v1/query", "/api/v1/query_range"}, {"/query", "/explain"}, {"/api/v1/format_query", "/api/v1/series"}} {
-		all = append(all, kind{name: "hostile texts at " + strings.Join(paths, ", "), cut: true, limit: timeout, round: func(ctx context.Context, a *attacker) {
-			together(ctx, 1, len(hostile)*len(paths), func(ctx context.Context, i int) {
-				text, path := hostile[i%len(hostile)], paths[i/len(hostile)]
-				_, form := a.form(asks{text, "1m", ""})
-				if path == "/api/v1/series" {
-					form = url.Values{"match[]": {text}}
-				}
-				a.note(a.post(ctx, path, form))
-			})
+		name := "hostile texts at " + strings.Join(paths, ", ")
+		all = append(all, kind{name: name, cut: true, limit: timeout, width: 1, n: len(hostile) * len(paths), ask: func(ctx context.Context, a *attacker, i int) {
+			text, path := hostile[i%len(hostile)], paths[i/len(hostile)]
+			_, form := a.form(asks{text, "1m", ""})
+			if path == "/api/v1/series" {
+				form = url.Values{"match[]": {text}}
+			}
+			a.note(a.post(ctx, path, form))
 		}})
 	}
 	for _, path := range []string{"", "/thin", "/aggregate"} {
 		for _, n := range []int{20, 1000} {
-			all = append(all, kind{name: fmt.Sprintf("remote reads%s of %d queries", path, n), cut: true, round: func(ctx context.Context, a *attacker) {
+			all = append(all, kind{name: fmt.Sprintf("remote reads%s of %d queries", path, n), cut: true, width: 3, n: 3, ask: func(ctx context.Context, a *attacker, _ int) {
 				ctx, cancel := context.WithTimeout(ctx, stay)
 				defer cancel()
-				body := readRequest(a.hours, n)
-				together(ctx, 3, 3, func(ctx context.Context, _ int) {
-					a.note(a.send(ctx, http.MethodPost, "/api/v1/read"+path, "", bytes.NewReader(body)))
-				})
+				a.note(a.read(ctx, path, n))
 			}})
 		}
 	}
@@ -177,11 +163,11 @@ func (a *attacker) list(i int) string {
 	return paths[i%len(paths)]
 }
 
-// readRequest is a remote read of all samples, as a Prometheus sends it that sums what it reads; half
-// of the queries take the largest of each hour instead.
-func readRequest(h hours, queries int) []byte {
+// read sends a remote read of all samples, as a Prometheus sends it that sums what it reads; half of
+// the queries take the largest of each hour instead.
+func (a *attacker) read(ctx context.Context, path string, queries int) answer {
 	r := &prompb.ReadRequest{AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}}
-	start, end := h.start.UnixMilli(), h.end.UnixMilli()
+	start, end := a.start.UnixMilli(), a.end.UnixMilli()
 	all := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "__name__", Value: ".+"}}
 	for i := range queries {
 		hints := &prompb.ReadHints{StartMs: start, EndMs: end, StepMs: 600_000, Func: "sum", Grouping: []string{"job"}, By: true}
@@ -191,5 +177,5 @@ func readRequest(h hours, queries int) []byte {
 		r.Queries = append(r.Queries, &prompb.Query{StartTimestampMs: start, EndTimestampMs: end, Hints: hints, Matchers: all})
 	}
 	b, _ := r.Marshal() // all of it can be written
-	return snappy.Encode(nil, b)
+	return a.send(ctx, http.MethodPost, "/api/v1/read"+path, "", bytes.NewReader(snappy.Encode(nil, b)))
 }

@@ -165,7 +165,7 @@ func (r *run) rounds(ctx context.Context, all []kind) []*tally {
 			a.client = newClient(r.URL, fmt.Sprintf("127.0.1.%d", i+1))
 		}
 		for ctx.Err() == nil {
-			all[i].round(ctx, a)
+			together(ctx, all[i].width, all[i].n, func(ctx context.Context, n int) { all[i].ask(ctx, a, n) })
 			time.Sleep(100 * time.Millisecond)
 		}
 	})

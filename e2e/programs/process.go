@@ -6,7 +6,6 @@
 package programs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +17,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/promwarp/promwarp/internal/dataset"
+	"github.com/promwarp/promwarp/internal/testlog"
 )
 
 // client asks servers. One that hangs fails a test soon.
@@ -37,23 +36,7 @@ type Process struct {
 }
 
 // Output collects what a process prints.
-type Output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
+type Output struct{ testlog.Log }
 
 // Tail is the end of the output, at most 30 lines.
 func (o *Output) Tail() string {
@@ -272,7 +255,7 @@ func PrometheusArgs(addr, dataDir, configFile string) []string {
 // StartFilled starts a Prometheus over generated data, which it writes into the folder data of dir.
 func StartFilled(ctx context.Context, bin, dir string, o dataset.Options) (*Process, dataset.Stats, error) {
 	data, config := filepath.Join(dir, "data"), filepath.Join(dir, "prometheus.yml")
-	stats, err := dataset.WriteBlocks(ctx, data, o, nil)
+	stats, err := dataset.WriteBlocks(ctx, data, o)
 	if err != nil {
 		return nil, stats, err
 	}

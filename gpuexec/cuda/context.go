@@ -10,7 +10,7 @@ import (
 
 // Context makes calls for a device. It is only valid inside Device.Do.
 type Context struct {
-	*api
+	api
 	values [maxParams]uint64
 	params [maxParams]unsafe.Pointer
 }
@@ -22,19 +22,19 @@ type Stream uintptr
 // NewStream makes a stream.
 func (c *Context) NewStream() (s Stream, err error) {
 	const nonBlocking = 1 // does not wait for the default stream
-	return s, c.call(callStreamCreate, uintptr(unsafe.Pointer(&s)), nonBlocking)
+	return s, c.call("cuStreamCreate", uintptr(unsafe.Pointer(&s)), nonBlocking)
 }
 
 // DestroyStream gives a stream back once its work is done.
-func (c *Context) DestroyStream(s Stream) error { return c.call(callStreamDestroy, uintptr(s)) }
+func (c *Context) DestroyStream(s Stream) error { return c.call("cuStreamDestroy_v2", uintptr(s)) }
 
 // Wait waits until the work on a stream is done and returns what went wrong
 // in it. The thread sleeps meanwhile.
-func (c *Context) Wait(s Stream) error { return c.call(callStreamSynchronize, uintptr(s)) }
+func (c *Context) Wait(s Stream) error { return c.call("cuStreamSynchronize", uintptr(s)) }
 
 // WaitEvent lets what comes next on a stream wait for an event on another.
 func (c *Context) WaitEvent(s Stream, e Event) error {
-	return c.call(callStreamWaitEvent, uintptr(s), uintptr(e), 0)
+	return c.call("cuStreamWaitEvent", uintptr(s), uintptr(e), 0)
 }
 
 // Event is a place in a stream.
@@ -46,25 +46,25 @@ func (c *Context) NewEvent(timed bool) (e Event, err error) {
 	if !timed {
 		flags |= eventNoTiming
 	}
-	return e, c.call(callEventCreate, uintptr(unsafe.Pointer(&e)), flags)
+	return e, c.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), flags)
 }
 
 // DestroyEvent gives an event back.
-func (c *Context) DestroyEvent(e Event) error { return c.call(callEventDestroy, uintptr(e)) }
+func (c *Context) DestroyEvent(e Event) error { return c.call("cuEventDestroy_v2", uintptr(e)) }
 
 // Record puts an event behind what is on the stream.
 func (c *Context) Record(e Event, s Stream) error {
-	return c.call(callEventRecord, uintptr(e), uintptr(s))
+	return c.call("cuEventRecord", uintptr(e), uintptr(s))
 }
 
 // WaitReached waits until the device has come to the event. The thread sleeps
 // meanwhile.
-func (c *Context) WaitReached(e Event) error { return c.call(callEventSynchronize, uintptr(e)) }
+func (c *Context) WaitReached(e Event) error { return c.call("cuEventSynchronize", uintptr(e)) }
 
 // Elapsed is the time between two events that were reached, in ms.
 func (c *Context) Elapsed(from, to Event) (float64, error) {
 	var ms float32
-	err := c.call(callEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to))
+	err := c.call("cuEventElapsedTime", uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to))
 	return float64(ms), err
 }
 
@@ -79,24 +79,24 @@ type Pointer uint64
 
 // MemoryInfo returns the free and the total memory of the device in bytes.
 func (c *Context) MemoryInfo() (free, total uint64, err error) {
-	err = c.call(callMemGetInfo, uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
+	err = c.call("cuMemGetInfo_v2", uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
 	return free, total, err
 }
 
 // Alloc takes memory on the device. n must not be 0.
 func (c *Context) Alloc(n uint64) (p Pointer, err error) {
-	return p, c.call(callMemAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n))
+	return p, c.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(&p)), uintptr(n))
 }
 
 // Free gives memory on the device back, once all work on it is done.
-func (c *Context) Free(p Pointer) error { return c.call(callMemFree, uintptr(p)) }
+func (c *Context) Free(p Pointer) error { return c.call("cuMemFree_v2", uintptr(p)) }
 
 // AllocHost takes page-locked memory on the host, which the garbage collector
 // does not know. n must not be 0.
 func (c *Context) AllocHost(n int) ([]byte, error) {
 	var p *byte
 	const portable = 1 // page-locked for all devices
-	if err := c.call(callMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n), portable); err != nil {
+	if err := c.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), portable); err != nil {
 		return nil, err
 	}
 	hostBytes.Add(int64(n))
@@ -107,36 +107,36 @@ func (c *Context) AllocHost(n int) ([]byte, error) {
 // back, so it counts as given back even on an error.
 func (c *Context) FreeHost(b []byte) error {
 	hostBytes.Add(-int64(cap(b)))
-	return c.call(callMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	return c.call("cuMemFreeHost", uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
 // RegisterHost page-locks memory of the host. It must stay where it is until
 // UnregisterHost.
 func (c *Context) RegisterHost(b []byte) error {
 	const portable = 1
-	return c.call(callMemHostRegister, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), portable)
+	return c.call("cuMemHostRegister_v2", uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), portable)
 }
 
 // UnregisterHost ends what RegisterHost began.
 func (c *Context) UnregisterHost(b []byte) error {
-	return c.call(callMemHostUnregister, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	return c.call("cuMemHostUnregister", uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
 // CopyIn copies from the host to the device. It returns before the copy is made
 // if the host's memory is page-locked, which must then be left alone until the
 // stream has come past the copy.
 func (c *Context) CopyIn(to Pointer, from []byte, s Stream) error {
-	return c.call(callMemcpyHtoD, uintptr(to), uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from)), uintptr(s))
+	return c.call("cuMemcpyHtoDAsync_v2", uintptr(to), uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from)), uintptr(s))
 }
 
 // CopyOut copies from the device to the host, with the same condition.
 func (c *Context) CopyOut(to []byte, from Pointer, s Stream) error {
-	return c.call(callMemcpyDtoH, uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from), uintptr(len(to)), uintptr(s))
+	return c.call("cuMemcpyDtoHAsync_v2", uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from), uintptr(len(to)), uintptr(s))
 }
 
 // Set sets n bytes of the device's memory to v.
 func (c *Context) Set(p Pointer, v byte, n uint64, s Stream) error {
-	return c.call(callMemset, uintptr(p), uintptr(v), uintptr(n), uintptr(s))
+	return c.call("cuMemsetD8Async", uintptr(p), uintptr(v), uintptr(n), uintptr(s))
 }
 
 // Module is code loaded on a device.
@@ -162,7 +162,7 @@ func (c *Context) Load(ptx []byte) (m Module, err error) {
 	pin.Pin(&log[0])
 	options := [...]int32{jitErrorLog, jitErrorLogSize}
 	values := [...]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log) - 1)}
-	err = c.call(callModuleLoad, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&source[0])),
+	err = c.call("cuModuleLoadDataEx", uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&source[0])),
 		uintptr(len(options)), uintptr(unsafe.Pointer(&options)), uintptr(unsafe.Pointer(&values)))
 	if err == nil {
 		return m, nil
@@ -174,12 +174,12 @@ func (c *Context) Load(ptx []byte) (m Module, err error) {
 }
 
 // Unload gives a module back.
-func (c *Context) Unload(m Module) error { return c.call(callModuleUnload, uintptr(m)) }
+func (c *Context) Unload(m Module) error { return c.call("cuModuleUnload", uintptr(m)) }
 
 // Function finds a kernel by its name.
 func (c *Context) Function(m Module, name string) (f Function, err error) {
 	s := append([]byte(name), 0)
-	err = c.call(callModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&s[0])))
+	err = c.call("cuModuleGetFunction", uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&s[0])))
 	if err != nil {
 		return 0, fmt.Errorf("kernel %s: %w", name, err)
 	}
@@ -203,6 +203,6 @@ func (c *Context) Launch(f Function, grid, block Size, s Stream, params ...uint6
 		c.values[i] = p
 		c.params[i] = unsafe.Pointer(&c.values[i])
 	}
-	return c.call(callLaunchKernel, uintptr(f), uintptr(grid.X), uintptr(max(grid.Y, 1)), 1,
+	return c.call("cuLaunchKernel", uintptr(f), uintptr(grid.X), uintptr(max(grid.Y, 1)), 1,
 		uintptr(block.X), uintptr(max(block.Y, 1)), 1, 0, uintptr(s), uintptr(unsafe.Pointer(&c.params)), 0)
 }

@@ -17,7 +17,7 @@ var ErrClosed = errors.New("the GPU is closed")
 type Device struct {
 	Info
 
-	api     *api
+	api     api
 	handle  int32
 	context uintptr
 
@@ -55,10 +55,10 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 
 // retain takes the device's primary context, which all of the process share.
 func (dev *Device) retain() error {
-	if err := dev.api.call(callPrimaryCtxSetFlags, uintptr(dev.handle), contextBlockingSync); err != nil {
+	if err := dev.api.call("cuDevicePrimaryCtxSetFlags_v2", uintptr(dev.handle), contextBlockingSync); err != nil {
 		return err
 	}
-	if err := dev.api.call(callPrimaryCtxRetain, uintptr(unsafe.Pointer(&dev.context)), uintptr(dev.handle)); err != nil {
+	if err := dev.api.call("cuDevicePrimaryCtxRetain", uintptr(unsafe.Pointer(&dev.context)), uintptr(dev.handle)); err != nil {
 		return err
 	}
 	if err := dev.Do(func(*Context) error { return nil }); err != nil {
@@ -78,12 +78,12 @@ func (dev *Device) Do(f func(*Context) error) (err error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := dev.api.call(callCtxSetCurrent, dev.context); err != nil {
+	if err := dev.api.call("cuCtxSetCurrent", dev.context); err != nil {
 		return err
 	}
 	// The thread goes on to do something else, also where f panics.
 	defer func() {
-		if ended := dev.api.call(callCtxSetCurrent, 0); ended != nil {
+		if ended := dev.api.call("cuCtxSetCurrent", 0); ended != nil {
 			err = errors.Join(err, ended)
 		}
 	}()
@@ -97,7 +97,7 @@ func (dev *Device) Close() error {
 	defer dev.mu.Unlock()
 	if !dev.closed {
 		dev.closed = true
-		dev.errs = dev.api.call(callPrimaryCtxRelease, uintptr(dev.handle))
+		dev.errs = dev.api.call("cuDevicePrimaryCtxRelease_v2", uintptr(dev.handle))
 	}
 	return dev.errs
 }
@@ -125,22 +125,22 @@ const (
 func (d *Driver) info(ordinal int) (Info, int32, error) {
 	i := Info{Ordinal: ordinal}
 	var dev int32
-	if err := d.api.call(callDeviceGet, uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)); err != nil {
+	if err := d.api.call("cuDeviceGet", uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)); err != nil {
 		return i, 0, err
 	}
 	var err error
-	if i.Name, err = d.text(callDeviceGetName, dev); err != nil {
+	if i.Name, err = d.text("cuDeviceGetName", dev); err != nil {
 		return i, 0, err
 	}
-	if i.PCIBusID, err = d.text(callDeviceGetPCIBusID, dev); err != nil {
+	if i.PCIBusID, err = d.text("cuDeviceGetPCIBusId", dev); err != nil {
 		return i, 0, err
 	}
-	if err = d.api.call(callDeviceTotalMem, uintptr(unsafe.Pointer(&i.MemoryBytes)), uintptr(dev)); err != nil {
+	if err = d.api.call("cuDeviceTotalMem_v2", uintptr(unsafe.Pointer(&i.MemoryBytes)), uintptr(dev)); err != nil {
 		return i, 0, err
 	}
 	for attr, to := range map[uintptr]*int{attrMultiprocessors: &i.Multiprocessors, attrMajor: &i.Major, attrMinor: &i.Minor} {
 		var v int32
-		if err = d.api.call(callDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)); err != nil {
+		if err = d.api.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)); err != nil {
 			return i, 0, err
 		}
 		*to = int(v)
@@ -152,13 +152,13 @@ func (d *Driver) info(ordinal int) (Info, int32, error) {
 // 0 where the driver does not say. Both edges of the clock transfer.
 func (d *Driver) MemoryRate(ordinal int) float64 {
 	var dev int32
-	if d.api.call(callDeviceGet, uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)) != nil {
+	if d.api.call("cuDeviceGet", uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)) != nil {
 		return 0
 	}
 	rate := 2.0 * 1000 / 8
 	for _, attr := range []uintptr{attrMemoryClock, attrMemoryWidth} {
 		var v int32
-		if d.api.call(callDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)) != nil {
+		if d.api.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)) != nil {
 			return 0
 		}
 		rate *= float64(v)
@@ -167,9 +167,9 @@ func (d *Driver) MemoryRate(ordinal int) float64 {
 }
 
 // text reads a string that the driver writes into a buffer.
-func (d *Driver) text(c call, dev int32) (string, error) {
+func (d *Driver) text(name string, dev int32) (string, error) {
 	buf := make([]byte, 256)
-	if err := d.api.call(c, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)-1), uintptr(dev)); err != nil {
+	if err := d.api.call(name, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)-1), uintptr(dev)); err != nil {
 		return "", err
 	}
 	return text(&buf[0]), nil

@@ -25,7 +25,7 @@ const (
 
 // Driver is an opened driver.
 type Driver struct {
-	api     *api
+	api     api
 	version int
 }
 
@@ -39,20 +39,20 @@ func Open(path string) (*Driver, error) {
 	case err != nil:
 		return nil, &Unavailable{NoDriver, err}
 	}
-	d := &Driver{api: &api{}}
+	d := &Driver{api: api{}}
 	var missing error
-	for c, name := range callNames {
+	for _, name := range callNames {
 		addr, err := lookup(lib, name)
 		if err != nil && missing == nil {
 			missing = err
 		}
-		d.api.addr[c] = addr
+		d.api[name] = addr
 	}
-	if d.api.addr[callInit] == 0 || d.api.addr[callDriverGetVersion] == 0 {
+	if d.api["cuInit"] == 0 || d.api["cuDriverGetVersion"] == 0 {
 		return nil, &Unavailable{NoDriver, fmt.Errorf("%s is not a CUDA driver: %w", path, missing)}
 	}
 	var v int32
-	if err := d.api.call(callDriverGetVersion, uintptr(unsafe.Pointer(&v))); err != nil {
+	if err := d.api.call("cuDriverGetVersion", uintptr(unsafe.Pointer(&v))); err != nil {
 		return nil, err
 	}
 	d.version = int(v)
@@ -62,7 +62,7 @@ func Open(path string) (*Driver, error) {
 	if missing != nil {
 		return nil, &Unavailable{OldDriver, missing}
 	}
-	if err := d.api.call(callInit, 0); err != nil {
+	if err := d.api.call("cuInit", 0); err != nil {
 		return nil, cannotStart(err, forbiddenFile("/dev/nvidia*", openDevice))
 	}
 	return d, nil
@@ -93,7 +93,7 @@ func releaseIn(b []byte) string {
 // is an *Unavailable.
 func (d *Driver) Devices() ([]Info, error) {
 	var n int32
-	if err := d.api.call(callDeviceGetCount, uintptr(unsafe.Pointer(&n))); err != nil {
+	if err := d.api.call("cuDeviceGetCount", uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
 	}
 	if n == 0 {
@@ -109,105 +109,59 @@ func (d *Driver) Devices() ([]Info, error) {
 	return infos, nil
 }
 
-// call is one function of the driver.
-type call int
-
-const (
-	callInit call = iota
-	callDriverGetVersion
-	callGetErrorName
-	callGetErrorString
-	callDeviceGetCount
-	callDeviceGet
-	callDeviceGetName
-	callDeviceGetPCIBusID
-	callDeviceTotalMem
-	callDeviceGetAttribute
-	callPrimaryCtxSetFlags
-	callPrimaryCtxRetain
-	callPrimaryCtxRelease
-	callCtxSetCurrent
-	callModuleLoad
-	callModuleUnload
-	callModuleGetFunction
-	callMemGetInfo
-	callMemAlloc
-	callMemFree
-	callMemHostAlloc
-	callMemFreeHost
-	callMemHostRegister
-	callMemHostUnregister
-	callMemcpyHtoD
-	callMemcpyDtoH
-	callMemset
-	callStreamCreate
-	callStreamDestroy
-	callStreamSynchronize
-	callStreamWaitEvent
-	callEventCreate
-	callEventDestroy
-	callEventRecord
-	callEventSynchronize
-	callEventElapsedTime
-	callLaunchKernel
-	numCalls
-)
-
-// callNames are the names that the driver's library exports. The suffix _v2 is
-// what the macros of CUDA's header append.
-var callNames = [numCalls]string{
-	callInit:               "cuInit",
-	callDriverGetVersion:   "cuDriverGetVersion",
-	callGetErrorName:       "cuGetErrorName",
-	callGetErrorString:     "cuGetErrorString",
-	callDeviceGetCount:     "cuDeviceGetCount",
-	callDeviceGet:          "cuDeviceGet",
-	callDeviceGetName:      "cuDeviceGetName",
-	callDeviceGetPCIBusID:  "cuDeviceGetPCIBusId",
-	callDeviceTotalMem:     "cuDeviceTotalMem_v2",
-	callDeviceGetAttribute: "cuDeviceGetAttribute",
-	callPrimaryCtxSetFlags: "cuDevicePrimaryCtxSetFlags_v2",
-	callPrimaryCtxRetain:   "cuDevicePrimaryCtxRetain",
-	callPrimaryCtxRelease:  "cuDevicePrimaryCtxRelease_v2",
-	callCtxSetCurrent:      "cuCtxSetCurrent",
-	callModuleLoad:         "cuModuleLoadDataEx",
-	callModuleUnload:       "cuModuleUnload",
-	callModuleGetFunction:  "cuModuleGetFunction",
-	callMemGetInfo:         "cuMemGetInfo_v2",
-	callMemAlloc:           "cuMemAlloc_v2",
-	callMemFree:            "cuMemFree_v2",
-	callMemHostAlloc:       "cuMemHostAlloc",
-	callMemFreeHost:        "cuMemFreeHost",
-	callMemHostRegister:    "cuMemHostRegister_v2",
-	callMemHostUnregister:  "cuMemHostUnregister",
-	callMemcpyHtoD:         "cuMemcpyHtoDAsync_v2",
-	callMemcpyDtoH:         "cuMemcpyDtoHAsync_v2",
-	callMemset:             "cuMemsetD8Async",
-	callStreamCreate:       "cuStreamCreate",
-	callStreamDestroy:      "cuStreamDestroy_v2",
-	callStreamSynchronize:  "cuStreamSynchronize",
-	callStreamWaitEvent:    "cuStreamWaitEvent",
-	callEventCreate:        "cuEventCreate",
-	callEventDestroy:       "cuEventDestroy_v2",
-	callEventRecord:        "cuEventRecord",
-	callEventSynchronize:   "cuEventSynchronize",
-	callEventElapsedTime:   "cuEventElapsedTime",
-	callLaunchKernel:       "cuLaunchKernel",
+// callNames are the functions of the driver that promwarp calls, as its library exports them. The suffix
+// _v2 is what the macros of CUDA's header append.
+var callNames = []string{
+	"cuInit",
+	"cuDriverGetVersion",
+	"cuGetErrorName",
+	"cuGetErrorString",
+	"cuDeviceGetCount",
+	"cuDeviceGet",
+	"cuDeviceGetName",
+	"cuDeviceGetPCIBusId",
+	"cuDeviceTotalMem_v2",
+	"cuDeviceGetAttribute",
+	"cuDevicePrimaryCtxSetFlags_v2",
+	"cuDevicePrimaryCtxRetain",
+	"cuDevicePrimaryCtxRelease_v2",
+	"cuCtxSetCurrent",
+	"cuModuleLoadDataEx",
+	"cuModuleUnload",
+	"cuModuleGetFunction",
+	"cuMemGetInfo_v2",
+	"cuMemAlloc_v2",
+	"cuMemFree_v2",
+	"cuMemHostAlloc",
+	"cuMemFreeHost",
+	"cuMemHostRegister_v2",
+	"cuMemHostUnregister",
+	"cuMemcpyHtoDAsync_v2",
+	"cuMemcpyDtoHAsync_v2",
+	"cuMemsetD8Async",
+	"cuStreamCreate",
+	"cuStreamDestroy_v2",
+	"cuStreamSynchronize",
+	"cuStreamWaitEvent",
+	"cuEventCreate",
+	"cuEventDestroy_v2",
+	"cuEventRecord",
+	"cuEventSynchronize",
+	"cuEventElapsedTime",
+	"cuLaunchKernel",
 }
 
-// api holds the addresses of the driver's functions.
-type api struct {
-	addr [numCalls]uintptr
-}
+// api holds the addresses of the driver's functions, by their names.
+type api map[string]uintptr
 
 // call calls a function of the driver. Pointers among its arguments are given
 // as uintptr(unsafe.Pointer(…)) in the call itself; what they point to is then
 // kept where it is until the function returns.
 //
 //go:uintptrescapes
-func (a *api) call(c call, args ...uintptr) error {
-	if r := Result(int32(invoke(a.addr[c], args...))); r != success {
-		return a.fail(c, r)
+func (a api) call(name string, args ...uintptr) error {
+	if r := Result(int32(invoke(a[name], args...))); r != success {
+		return a.fail(name, r)
 	}
 	return nil
 }

@@ -48,20 +48,20 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Code }
 
-func (a *api) fail(c call, r Result) error {
-	e := &Error{Call: callNames[c], Code: r, Name: "unknown CUDA error", Text: "the driver does not describe it"}
-	if s := a.describe(callGetErrorName, r); s != "" {
+func (a api) fail(name string, r Result) error {
+	e := &Error{Call: name, Code: r, Name: "unknown CUDA error", Text: "the driver does not describe it"}
+	if s := a.describe("cuGetErrorName", r); s != "" {
 		e.Name = s
 	}
-	if s := a.describe(callGetErrorString, r); s != "" {
+	if s := a.describe("cuGetErrorString", r); s != "" {
 		e.Text = s
 	}
 	return e
 }
 
-func (a *api) describe(c call, r Result) string {
+func (a api) describe(name string, r Result) string {
 	var s *byte
-	if a.addr[c] == 0 || Result(int32(invoke(a.addr[c], uintptr(r), uintptr(unsafe.Pointer(&s))))) != success {
+	if a[name] == 0 || Result(int32(invoke(a[name], uintptr(r), uintptr(unsafe.Pointer(&s))))) != success {
 		return ""
 	}
 	return text(s)

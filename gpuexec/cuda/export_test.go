@@ -7,4 +7,4 @@ var (
 )
 
 // CallNames are the functions of the driver that the binding knows.
-func CallNames() []string { return callNames[:] }
+func CallNames() []string { return callNames }

@@ -91,7 +91,7 @@ func (d *Device) open() (err error) {
 		return errors.Join(err, dev.Close())
 	}
 	if s.o.Opened != nil {
-		if err := s.o.Opened(s.ctx, d.describe(x)); err != nil {
+		if err := s.o.Opened(s.ctx, x); err != nil {
 			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 		}
 	}
@@ -126,10 +126,6 @@ func (d *Device) loadRest() {
 	} else if err == nil {
 		s.log.Info("a GPU has all kernels", "gpu", d.info.Ordinal, "took", time.Since(start).Round(time.Millisecond))
 	}
-}
-
-func (d *Device) describe(x *pipeline.Machine) Opened {
-	return Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Machine: x}
 }
 
 func freeMemory(dev *cuda.Device) (free uint64, err error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/kernels/ptx"
 	"github.com/promwarp/promwarp/plan"
@@ -153,9 +154,8 @@ func TestOpened(t *testing.T) {
 	h.Configure("devices=2")
 	o, _ := options(t)
 	seen := 0
-	o.Opened = func(_ context.Context, d Opened) error {
-		require.Equal(t, fmt.Sprintf("promwarp host device %d", seen), d.Name)
-		require.Positive(t, d.Machine.Link())
+	o.Opened = func(_ context.Context, x *pipeline.Machine) error {
+		require.Positive(t, x.Link())
 		seen++
 		return nil
 	}
@@ -164,7 +164,7 @@ func TestOpened(t *testing.T) {
 	require.Equal(t, 2, seen)
 	s.Close()
 	o.Registerer = nil
-	o.Opened = func(context.Context, Opened) error { return errors.New("too slow") }
+	o.Opened = func(context.Context, *pipeline.Machine) error { return errors.New("too slow") }
 	_, err = Open(o)
 	require.EqualError(t, err, "measuring GPU 0: too slow")
 	require.Zero(t, h.Held())
@@ -178,7 +178,7 @@ func TestFirstKernels(t *testing.T) {
 	const loads = "cuModuleLoadDataEx"
 	o.Require = false
 	begun, going := make(chan struct{}), make(chan struct{})
-	o.Opened = func(context.Context, Opened) error {
+	o.Opened = func(context.Context, *pipeline.Machine) error {
 		require.Equal(t, len(launch.First), h.Calls(loads))
 		close(begun)
 		<-going

@@ -50,18 +50,10 @@ type Options struct {
 	Retry time.Duration
 	// Opened, if it is set, is called with each device that was opened, before leaves go
 	// to it. An error means that the device cannot be used.
-	Opened func(context.Context, Opened) error
+	Opened func(context.Context, *pipeline.Machine) error
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-}
-
-// Opened is a device that was just opened.
-type Opened struct {
-	Name    string // of the device
-	Driver  string // release, such as 580.95.05
-	CUDA    string // version of the driver's API, such as 13.0
-	Machine *pipeline.Machine
 }
 
 // maxRetry is the longest time after which a device that failed is tried again.

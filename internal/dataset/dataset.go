@@ -74,9 +74,8 @@ type Options struct {
 
 // Stats say what was written.
 type Stats struct {
-	Series       int   // series, pods of the past included
-	Samples      int64 // samples, stale markers included
-	StaleMarkers int64
+	Series  int   // pods of the past included
+	Samples int64 // stale markers included
 }
 
 // seriesPerInstance is what one instance yields in a day.
@@ -116,7 +115,7 @@ func (o *Options) instances() int {
 	return max(1, (o.Series+each/2)/each)
 }
 
-// What the scrape found.
+// What a scrape found.
 const (
 	flagReset   uint8 = 1 << iota // the process restarted since the scrape before
 	flagDown                      // no answer: up is 0
@@ -125,17 +124,13 @@ const (
 	flagFirst                     // the first of several scrapes down or removed
 )
 
-// scrapes are the scrapes of one target in a window of time, in columns.
-type scrapes struct {
-	t     []int64
-	dt    []float64 // seconds over which counters grew since the scrape before
-	load  []float64 // how busy the time of day is, 0.4 to 1.6
-	flags []uint8
-	hot   []bool // an incident is on
-}
-
-func (s *scrapes) reset() {
-	s.t, s.dt, s.load, s.flags, s.hot = s.t[:0], s.dt[:0], s.load[:0], s.flags[:0], s.hot[:0]
+// scrape is one scrape of a target.
+type scrape struct {
+	t     int64
+	dt    float64 // seconds over which counters grew since the scrape before
+	load  float64 // how busy the time of day is, 0.4 to 1.6
+	flags uint8
+	hot   bool // an incident is on
 }
 
 // scraper decides when a target is scraped and what the scrape finds.
@@ -155,132 +150,117 @@ type scraper struct {
 	incidents incidents
 }
 
+// newScraper returns what scrapes a target of instance i; what is random about it comes from r.
+func newScraper(o Options, r *rng, i int, interval int64) scraper {
+	first, job := o.Start+int64(r.float()*float64(interval)), jobs[i%len(jobs)]
+	return scraper{
+		first:     first,
+		last:      first - interval,
+		interval:  interval,
+		seed:      r.next(),
+		phase:     float64(job) / 40,
+		outages:   newOutages(o.Seed, i, o.Start),
+		incidents: newIncidents(o.Seed, job, o.Start),
+	}
+}
+
 // time is when scrape k happens.
 func (s *scraper) time(k int64) int64 {
 	t := s.first + k*s.interval
 	if s.jitter > 0 {
 		h := mix(s.seed + uint64(k)*0x9e3779b97f4a7c15)
-		j := int64(h%uint64(2*s.jitter+1)) - s.jitter
+		t += int64(h%uint64(2*s.jitter+1)) - s.jitter
 		if h>>56 < 3 { // now and then a slow one
-			j += 2 * s.jitter
+			t += 2 * s.jitter
 		}
-		t += j
 	}
 	return t
 }
 
-// window fills w with the scrapes before until that were not yet returned.
-func (s *scraper) window(w *scrapes, until int64) {
-	w.reset()
-	for {
-		t := s.time(s.k)
-		if t >= until {
-			return
-		}
+// until returns the scrapes before a time that were not yet returned.
+func (s *scraper) until(end int64) (found []scrape) {
+	for t := s.time(s.k); t < end; t = s.time(s.k) {
 		s.k++
-		w.t = append(w.t, t)
-		w.load = append(w.load, 1+0.6*math.Sin(2*math.Pi*(float64(t%86_400_000)/86_400_000+s.phase)))
-		w.hot = append(w.hot, s.incidents.at(t))
-		flags := s.flagsAt(t)
-		dt := 0.0
-		if flags&^flagReset == 0 {
-			if flags == flagReset {
-				dt = float64(s.interval) / 2000
-			} else {
-				dt = float64(t-s.last) / 1000
-			}
+		load := 1 + 0.6*math.Sin(2*math.Pi*(float64(t%86_400_000)/86_400_000+s.phase))
+		f := scrape{t: t, load: load, hot: s.incidents.at(t), flags: s.flagsAt(t)}
+		switch f.flags {
+		case 0:
+			f.dt = float64(t-s.last) / 1000
+			s.last = t
+		case flagReset:
+			f.dt = float64(s.interval) / 2000
 			s.last = t
 		}
-		w.flags = append(w.flags, flags)
-		w.dt = append(w.dt, dt)
+		found = append(found, f)
 	}
+	return found
 }
 
 func (s *scraper) flagsAt(t int64) uint8 {
-	for t >= s.outages.cur.to {
+	for t >= s.outages.to {
 		// An event shorter than the interval can fall between two scrapes.
-		s.restarted = s.restarted || s.outages.cur.kind <= down
+		s.restarted = s.restarted || s.outages.restarts()
 		s.outages.advance()
 	}
-	e := s.outages.cur
-	var flags uint8
-	if t >= e.from {
-		switch e.kind {
-		case down:
-			flags = flagDown
-		case removed:
-			flags = flagRemoved
-		case lost:
-			return flagLost
+	if t >= s.outages.from && s.outages.found != 0 {
+		flags := s.outages.found
+		if flags != flagLost {
+			if !s.out {
+				flags |= flagFirst
+			}
+			s.out = true
 		}
-	}
-	if flags != 0 {
-		if !s.out {
-			flags |= flagFirst
-		}
-		s.out = true
 		return flags
 	}
 	s.out = false
-	if s.restarted {
-		s.restarted = false
-		if s.resets {
-			return flagReset
-		}
+	reset := s.restarted && s.resets
+	s.restarted = false
+	if reset {
+		return flagReset
 	}
 	return 0
 }
 
-// A kind of event that befalls an instance.
-type kind uint8
-
-const (
-	restart kind = iota // the process is restarted between two scrapes
-	down                // the target does not answer, then comes back restarted
-	removed             // discovery drops the target for a while
-	lost                // scrapes are missing, without a stale marker
-)
-
-// event is something that befalls an instance in [from, to), in ms.
-type event struct {
-	kind     kind
-	from, to int64
-}
-
-// outages yields an instance's events in time order, without end.
+// outages yields what befalls an instance, an event after another, without end. By what scrapes find
+// meanwhile it is
+//
+//	0            the process is restarted between two scrapes
+//	flagDown     the target does not answer, then comes back restarted
+//	flagRemoved  discovery drops the target for a while
+//	flagLost     scrapes are missing, without a stale marker
 type outages struct {
-	r   rng
-	cur event
+	r        rng
+	found    uint8
+	from, to int64 // of the event, in ms
 }
 
 const minute = 60_000
 
 func newOutages(seed uint64, instance int, start int64) outages {
-	o := outages{r: newRNG(seed, "outages", instance)}
-	o.cur.to = start
+	o := outages{r: newRNG(seed, "outages", instance), to: start}
 	o.advance()
 	return o
 }
 
 // advance moves to the next event.
 func (o *outages) advance() {
-	from := o.cur.to + int64(o.r.exponential(7*60*minute)) + 10*minute
-	e := event{from: from, to: from + 1}
+	o.from = o.to + int64(o.r.exponential(7*60*minute)) + 10*minute
+	lasts := 1.0
 	switch p := o.r.float(); {
 	case p < 0.5:
-		e.kind = restart
+		o.found = 0
 	case p < 0.75:
-		e.kind = down
-		e.to = from + int64(o.r.spread(0.5*minute, 20*minute))
+		o.found, lasts = flagDown, o.r.spread(0.5*minute, 20*minute)
 	case p < 0.85:
-		e.kind = removed
-		e.to = from + int64(o.r.spread(5*minute, 90*minute))
+		o.found, lasts = flagRemoved, o.r.spread(5*minute, 90*minute)
 	default:
-		e.kind = lost
-		e.to = from + int64(o.r.spread(0.5*minute, 15*minute))
+		o.found, lasts = flagLost, o.r.spread(0.5*minute, 15*minute)
 	}
-	o.cur = e
+	o.to = o.from + int64(lasts)
 }
+
+// restarts says whether the process is another one after the event.
+func (o *outages) restarts() bool { return o.found&^flagDown == 0 }
 
 // incidents yields the times at which a job's errors and latency are high.
 type incidents struct {

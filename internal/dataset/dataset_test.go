@@ -39,20 +39,41 @@ func options(hours, instances int) Options {
 
 func small(hours int) Options { return options(hours, 8) }
 
+// collector is an appender that hands samples on; ref is 0 where those of a series begin.
+type collector struct {
+	storage.Appender // has no more than the method below
+	sample           func(ref storage.SeriesRef, l labels.Labels, t int64, v float64)
+}
+
+func (c collector) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	c.sample(ref, l, t, v)
+	return 1, nil
+}
+
+// next hands on all samples before until that were not generated yet.
+func (g *Generator) next(until int64, sample func(ref storage.SeriesRef, l labels.Labels, t int64, v float64)) error {
+	for _, target := range g.targets {
+		if err := g.window(target, until, collector{sample: sample}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // generate collects what a generator emits in the given number of steps.
 func generate(t *testing.T, o Options, steps int64) (map[string][]sample, Stats) {
 	t.Helper()
 	g, err := New(o)
 	require.NoError(t, err)
 	got := map[string][]sample{}
+	key := ""
 	for i := int64(1); i <= steps; i++ {
 		until := o.Start + (o.End-o.Start)*i/steps
-		require.NoError(t, g.Next(until, func(s *Series, ts []int64, vs []float64) error {
-			key := s.Labels.String()
-			for j := range ts {
-				got[key] = append(got[key], sample{ts[j], math.Float64bits(vs[j])})
+		require.NoError(t, g.next(until, func(ref storage.SeriesRef, l labels.Labels, t int64, v float64) {
+			if ref == 0 {
+				key = l.String()
 			}
-			return nil
+			got[key] = append(got[key], sample{t, math.Float64bits(v)})
 		}))
 	}
 	return got, g.Stats()
@@ -64,13 +85,12 @@ func TestDigest(t *testing.T) {
 	g, err := New(o)
 	require.NoError(t, err)
 	h := fnv.New64a()
-	require.NoError(t, g.Next(o.End, func(s *Series, ts []int64, vs []float64) error {
-		text := []byte(s.Labels.String())
-		for i := range ts {
-			text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, uint64(ts[i])), math.Float64bits(vs[i]))
+	require.NoError(t, g.next(o.End, func(ref storage.SeriesRef, l labels.Labels, t int64, v float64) {
+		var text []byte
+		if ref == 0 {
+			text = []byte(l.String())
 		}
-		_, err := h.Write(text)
-		return err
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, uint64(t)), math.Float64bits(v)))
 	}))
 	require.Equal(t, "78f20cbe040cfe01", fmt.Sprintf("%x", h.Sum64()))
 }
@@ -182,7 +202,6 @@ func TestContent(t *testing.T) {
 	require.Greater(t, byName["kube_pod_memory_working_set_bytes"], 50)
 
 	require.Equal(t, samples, stats.Samples)
-	require.Equal(t, stale, stats.StaleMarkers)
 	require.GreaterOrEqual(t, minT, o.Start)
 	require.Less(t, maxT, o.End)
 	require.Greater(t, resets, int64(500))
@@ -195,21 +214,20 @@ func TestContent(t *testing.T) {
 }
 
 func TestHistogramBucketsAscend(t *testing.T) {
-	h := newHistogram(newRNG(1, "h", 1), 50, 0.05, 4)
-	var w scrapes
+	h := histogram(make([]*series, len(bounds)+2), newRNG(1, "h", 1), 50, 0.05)
 	s := scraper{first: start, last: start, interval: 15_000, resets: true, outages: newOutages(1, 1, start), incidents: newIncidents(1, 1, start)}
-	s.window(&w, start+24*3_600_000)
 	var below []float64
-	var b buffer
-	require.NoError(t, h.window(&w, &b, func(_ *Series, _ []int64, v []float64) error {
-		if len(below) == 0 {
+	emitted := 0
+	require.NoError(t, h.window(s.until(start+24*3_600_000), func(_ *series, _ []int64, v []float64) error {
+		if emitted == 0 {
 			below = append(below, v...)
-		} else if &h.cols[len(bounds)][0] != &v[0] { // not the sum
+		} else if emitted != len(bounds) { // not the sum
 			for i := range v {
 				require.False(t, v[i] < below[i])
 				below[i] = v[i]
 			}
 		}
+		emitted++
 		return nil
 	}))
 	require.NotEmpty(t, below)
@@ -221,12 +239,13 @@ func TestWriteBlocks(t *testing.T) {
 	want, wantStats := generate(t, o, 1)
 	dir := t.TempDir()
 	var parts []float64
-	stats, err := WriteBlocks(context.Background(), dir, o, func(part float64) { parts = append(parts, part) })
+	g, err := New(o)
 	require.NoError(t, err)
+	require.NoError(t, g.WriteBlocks(context.Background(), dir, o.End, func(part float64) { parts = append(parts, part) }))
 	require.Len(t, parts, 4)
 	require.IsIncreasing(t, parts)
 	require.Equal(t, 1.0, parts[3])
-	require.Equal(t, wantStats, stats)
+	require.Equal(t, wantStats, g.Stats())
 
 	blocks, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
 	require.NoError(t, err)
@@ -241,7 +260,7 @@ func TestWriteBlocks(t *testing.T) {
 
 	o.Block = 54 * time.Hour
 	dir = t.TempDir()
-	stats, err = WriteBlocks(context.Background(), dir, o, nil)
+	stats, err := WriteBlocks(context.Background(), dir, o)
 	require.NoError(t, err)
 	require.Equal(t, wantStats, stats)
 	blocks, err = filepath.Glob(filepath.Join(dir, "*", "meta.json"))
@@ -249,13 +268,10 @@ func TestWriteBlocks(t *testing.T) {
 	require.Len(t, blocks, int((o.End-1)/o.Block.Milliseconds()-o.Start/o.Block.Milliseconds())+1)
 
 	// A generator goes on where its blocks end.
-	g, err := New(o)
+	g, err = New(o)
 	require.NoError(t, err)
-	_, err = g.WriteBlocks(context.Background(), t.TempDir(), o.End-3_600_000, nil)
-	require.NoError(t, err)
-	head := openTSDB(t)
-	_, err = g.Write(context.Background(), head, o.End)
-	require.NoError(t, err)
+	require.NoError(t, g.WriteBlocks(context.Background(), t.TempDir(), o.End-3_600_000, func(float64) {}))
+	require.NoError(t, g.Write(context.Background(), openTSDB(t), o.End))
 	require.Equal(t, wantStats.Samples, g.Stats().Samples)
 }
 
@@ -266,9 +282,8 @@ func TestWrite(t *testing.T) {
 	db := openTSDB(t)
 	g, err := New(o)
 	require.NoError(t, err)
-	stats, err := g.Write(context.Background(), db, o.End)
-	require.NoError(t, err)
-	require.Equal(t, wantStats, stats)
+	require.NoError(t, g.Write(context.Background(), db, o.End))
+	require.Equal(t, wantStats, g.Stats())
 	requireHolds(t, db, want)
 }
 
@@ -321,16 +336,15 @@ func TestErrors(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := WriteBlocks(ctx, t.TempDir(), small(1), nil)
+	_, err := WriteBlocks(ctx, t.TempDir(), small(1))
 	require.ErrorIs(t, err, context.Canceled)
 	g, err := New(small(1))
 	require.NoError(t, err)
-	_, err = g.Write(ctx, openTSDB(t), g.opts.End)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, g.Write(ctx, openTSDB(t), g.opts.End), context.Canceled)
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = WriteBlocks(context.Background(), filepath.Join(file, "dir"), small(5), nil)
+	_, err = WriteBlocks(context.Background(), filepath.Join(file, "dir"), small(5))
 	require.Error(t, err)
 }
 
@@ -341,7 +355,6 @@ func TestGauges(t *testing.T) {
 	o.Gauges, o.Series = true, gaugesPerInstance()
 	all, stats := generate(t, o, 3)
 	require.Equal(t, o.Series, stats.Series)
-	require.Zero(t, stats.StaleMarkers)
 	for key, samples := range all {
 		require.Len(t, samples, 240, key)
 		changed, late := 0, false

@@ -5,25 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"golang.org/x/sync/errgroup"
 )
 
-// Generator yields the data set from its start on, in steps.
+// Generator writes the data set from its start on, in steps.
 type Generator struct {
-	opts    Options
-	targets []*target
-	stats   Stats
-	reached int64 // samples before this time were emitted
-	heads   int   // heads written to so far
+	opts            Options
+	targets         []*target
+	reached         int64 // samples before this time were generated
+	series, samples atomic.Int64
 }
 
 // New returns a generator at the start of the data set.
@@ -42,258 +40,59 @@ func New(o Options) (*Generator, error) {
 	return g, nil
 }
 
-// Next emits all samples before until, in ms since the epoch, that were not
-// emitted yet: one target after the other, and each series' samples in time
-// order. It may go past Options.End.
-func (g *Generator) Next(until int64, emit Emit) error {
-	w := newWorker(&g.opts, emit)
-	for _, t := range g.targets {
-		if err := w.window(t, until); err != nil {
-			return err
-		}
-	}
-	w.addTo(&g.stats)
-	g.reached = max(g.reached, until)
-	return nil
-}
-
-// Stats says what was emitted so far.
-func (g *Generator) Stats() Stats { return g.stats }
-
-// worker generates targets, one at a time.
-type worker struct {
-	scrapes scrapes
-	buffer  buffer
-	emit    Emit
-	stats   Stats
-	opts    *Options
-	late    []int64 // times
-}
-
-func newWorker(o *Options, emit Emit) *worker { return &worker{opts: o, emit: emit} }
-
-// window emits the samples of t before until.
-func (w *worker) window(t *target, until int64) error {
-	t.scraper.window(&w.scrapes, until)
-	for _, f := range t.families {
-		if err := f.window(&w.scrapes, &w.buffer, w.count); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// count counts what it hands on.
-func (w *worker) count(s *Series, t []int64, v []float64) error {
-	if !s.written {
-		s.written = true
-		w.stats.Series++
-	}
-	for _, x := range v {
-		if x != x {
-			w.stats.StaleMarkers++ // no other NaN is generated
-		}
-	}
-	t = w.delayed(s, t)
-	w.stats.Samples += int64(len(t))
-	return w.emit(s, t, v)
-}
-
-// lateBy is how late samples with jitter come, ms, not included.
-const lateBy = 4
-
-// delayed returns the times of samples of s with jitter, but not over the edge of a block. The
-// memory may be the worker's.
-func (w *worker) delayed(s *Series, ts []int64) []int64 {
-	seed := uint64(0)
-	switch w.opts.Jitter {
-	case "series":
-		seed = s.Labels.Hash()
-	case "scrape":
-	default:
-		return ts
-	}
-	w.late = append(w.late[:0], ts...)
-	for i, t := range ts {
-		late := t + int64(mix(seed+uint64(t))%lateBy)
-		if block := w.opts.Block.Milliseconds(); late < w.opts.End && late/block == t/block {
-			w.late[i] = late
-		}
-	}
-	return w.late
-}
-
-// addTo adds the worker's counts to s.
-func (w *worker) addTo(s *Stats) {
-	s.Series += w.stats.Series
-	s.Samples += w.stats.Samples
-	s.StaleMarkers += w.stats.StaleMarkers
-}
-
-// Series is one series of the data set.
-type Series struct {
-	Labels labels.Labels
-
-	written bool // has had a sample
-	// The writer's handle, good while its head is.
-	ref  storage.SeriesRef
-	head int
-}
-
-// Emit takes samples of a series, in time order. The slices may be used again
-// after it returns.
-type Emit func(s *Series, t []int64, v []float64) error
-
-// buffer holds the samples of one series in one window while they are made.
-type buffer struct {
-	t []int64
-	v []float64
-}
-
-func (b *buffer) clear() { b.t, b.v = b.t[:0], b.v[:0] }
-
-func (b *buffer) add(t int64, v float64) {
-	b.t = append(b.t, t)
-	b.v = append(b.v, v)
-}
-
-// flush hands the samples over and clears the buffer.
-func (b *buffer) flush(s *Series, emit Emit) error {
-	if len(b.t) == 0 {
-		return nil
-	}
-	err := emit(s, b.t, b.v)
-	b.clear()
-	return err
-}
-
-var staleMarker = math.Float64frombits(value.StaleNaN)
-
-// skip says whether scrape i yields no sample for a series other than up. It
-// adds the stale marker where the series ends.
-func (b *buffer) skip(w *scrapes, i int) bool {
-	f := w.flags[i]
-	if f&(flagDown|flagRemoved|flagLost) == 0 {
-		return false
-	}
-	if f&flagFirst != 0 {
-		b.add(w.t[i], staleMarker)
-	}
-	return true
+// Stats says what was generated so far.
+func (g *Generator) Stats() Stats {
+	return Stats{Series: int(g.series.Load()), Samples: g.samples.Load()}
 }
 
 // step is how far all series advance before any goes on. A TSDB head refuses
 // samples older than its newest by more than half a block, an hour.
 const step = 30 * minute
 
-// commitSize is about the number of samples in one commit.
-const commitSize = 20_000
-
-// Progress is told how far writing has come, 0 to 1. It may be nil.
-type Progress func(part float64)
-
-// Write appends all samples before until, in ms since the epoch, that were not generated yet. The samples
-// of all series advance together, so that a TSDB head accepts them.
-func (g *Generator) Write(ctx context.Context, app storage.Appendable, until int64) (Stats, error) {
-	g.heads++
-	a := appending{ctx: ctx, app: app, head: g.heads}
+// Write appends all samples before until, in ms since the epoch, that were not generated yet; it may go past
+// Options.End. The samples of all series advance together, so that a TSDB head accepts them.
+func (g *Generator) Write(ctx context.Context, to storage.Appendable, until int64) error {
 	for more := true; more; {
-		to := min(g.reached+step, until)
-		err := g.Next(to, a.append)
-		if err == nil {
-			err = a.commit()
+		next := min(g.reached+step, until)
+		if err := g.advance(ctx, to, next); err != nil {
+			return fmt.Errorf("write data set: %w", err)
 		}
-		if err != nil {
-			a.rollback()
-			return g.stats, fmt.Errorf("write data set: %w", err)
-		}
-		more = to < until
-	}
-	return g.stats, nil
-}
-
-// appending appends in commits of bounded size.
-type appending struct {
-	ctx  context.Context
-	app  storage.Appendable
-	head int // tells the handles of one head from those of another
-	cur  storage.Appender
-	n    int // samples in cur
-}
-
-// append is an Emit.
-func (a *appending) append(s *Series, t []int64, v []float64) error {
-	if a.cur == nil {
-		if err := a.ctx.Err(); err != nil {
-			return err
-		}
-		a.cur = a.app.Appender(a.ctx)
-	}
-	if s.head != a.head {
-		s.head, s.ref = a.head, 0
-	}
-	for i := range t {
-		ref, err := a.cur.Append(s.ref, s.Labels, t[i], v[i])
-		if err != nil {
-			return fmt.Errorf("append %s at %d ms: %w", s.Labels, t[i], err)
-		}
-		s.ref = ref
-	}
-	if a.n += len(t); a.n >= commitSize {
-		return a.commit()
+		more = next < until
 	}
 	return nil
 }
 
-func (a *appending) commit() error {
-	if a.cur == nil {
-		return nil
-	}
-	cur := a.cur
-	a.cur, a.n = nil, 0
-	return cur.Commit()
-}
-
-func (a *appending) rollback() {
-	if a.cur != nil {
-		_ = a.cur.Rollback()
-		a.cur = nil
-	}
-}
-
 // WriteBlocks writes the data set into dir as TSDB blocks, which makes dir a data
 // directory that Prometheus opens.
-func WriteBlocks(ctx context.Context, dir string, o Options, progress Progress) (Stats, error) {
+func WriteBlocks(ctx context.Context, dir string, o Options) (Stats, error) {
 	g, err := New(o)
 	if err != nil {
 		return Stats{}, err
 	}
-	return g.WriteBlocks(ctx, dir, g.opts.End, progress)
+	err = g.WriteBlocks(ctx, dir, g.opts.End, func(float64) {})
+	return g.Stats(), err
 }
 
-// WriteBlocks writes all samples before until, in ms since the epoch, that were
-// not generated yet, as TSDB blocks, aligned as Prometheus aligns them. It uses all
-// cores.
-func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, progress Progress) (stats Stats, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write data set as blocks: %w", err)
-		}
-	}()
+// WriteBlocks writes all samples before until, in ms since the epoch, that were not generated yet, as
+// TSDB blocks, aligned as Prometheus aligns them. It tells progress how far it has come, 0 to 1.
+func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, progress func(part float64)) error {
 	// While one block is flushed the next is filled.
 	flushes, ctx := errgroup.WithContext(ctx)
 	flushes.SetLimit(1)
 	block := g.opts.Block.Milliseconds()
-	for from := g.reached / block * block; from < until; from += block {
-		w, ferr := g.fillBlock(ctx, dir, min(from+block, until))
-		if ferr != nil {
-			// What a flush in progress says comes first: it may be the cause.
-			err = errors.Join(flushes.Wait(), ferr)
-			return g.stats, err
+	var err error
+	for from := g.reached / block * block; from < until && err == nil; from += block {
+		// A head takes samples up to half its range older than its newest one; with
+		// twice the block's length the whole block fits in any order.
+		var w *tsdb.BlockWriter
+		if w, err = tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*block); err != nil {
+			break
 		}
-		if progress != nil {
-			progress(float64(g.reached-g.opts.Start) / float64(until-g.opts.Start))
+		if err = g.advance(ctx, w, min(from+block, until)); err != nil {
+			err = errors.Join(err, w.Close())
+			break
 		}
+		progress(float64(g.reached-g.opts.Start) / float64(until-g.opts.Start))
 		flushes.Go(func() error {
 			_, err := w.Flush(ctx)
 			if errors.Is(err, tsdb.ErrNoSeriesAppended) {
@@ -302,60 +101,88 @@ func (g *Generator) WriteBlocks(ctx context.Context, dir string, until int64, pr
 			return errors.Join(err, w.Close())
 		})
 	}
-	err = flushes.Wait()
-	return g.stats, err
+	// What a flush says comes first: it may be the cause.
+	if err = errors.Join(flushes.Wait(), err); err != nil {
+		return fmt.Errorf("write data set as blocks: %w", err)
+	}
+	return nil
 }
 
-// fillBlock fills the head of a block writer with the samples before until. On
-// an error it has closed the writer.
-func (g *Generator) fillBlock(ctx context.Context, dir string, until int64) (*tsdb.BlockWriter, error) {
-	// A head takes samples up to half its range older than its newest one; with
-	// twice the block's length the whole block fits in any order.
-	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*g.opts.Block.Milliseconds())
-	if err != nil {
-		return nil, err
-	}
-	g.heads++
-	app := &lockedAppendable{app: w}
-	var next atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	workers := make([]*worker, runtime.GOMAXPROCS(0))
-	for i := range workers {
-		a := &appending{ctx: ctx, app: app, head: g.heads}
-		workers[i] = newWorker(&g.opts, a.append)
-		group.Go(func() error {
-			defer a.rollback()
-			for {
-				n := int(next.Add(1) - 1)
-				if n >= len(g.targets) {
-					return a.commit()
-				}
-				if err := workers[i].window(g.targets[n], until); err != nil {
-					return err
-				}
+// advance appends the samples before until, on all cores, and commits those of each target.
+func (g *Generator) advance(ctx context.Context, to storage.Appendable, until int64) error {
+	var opening sync.Mutex // a block writer opens one appender at a time
+	cores, ctx := errgroup.WithContext(ctx)
+	cores.SetLimit(runtime.GOMAXPROCS(0))
+	for _, t := range g.targets {
+		cores.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
+			opening.Lock()
+			app := to.Appender(ctx)
+			opening.Unlock()
+			if err := g.window(t, until, app); err != nil {
+				return errors.Join(err, app.Rollback())
+			}
+			return app.Commit()
 		})
 	}
-	err = group.Wait()
-	g.reached = until
-	for _, w := range workers {
-		w.addTo(&g.stats)
-	}
-	if err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
-	return w, nil
+	g.reached = max(g.reached, until)
+	return cores.Wait()
 }
 
-// lockedAppendable hands out appenders one at a time, as a block writer wants.
-type lockedAppendable struct {
-	mu  sync.Mutex
-	app storage.Appendable
+// series is one series of the data set.
+type series struct {
+	labels.Labels
+	written bool // has had a sample
 }
 
-// Appender implements storage.Appendable.
-func (l *lockedAppendable) Appender(ctx context.Context) storage.Appender {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.app.Appender(ctx)
+// emit takes samples of a series, in time order.
+type emit func(s *series, t []int64, v []float64) error
+
+// window appends the samples of a target before until that were not yet generated.
+func (g *Generator) window(t *target, until int64, app storage.Appender) error {
+	found := t.until(until)
+	for _, e := range t.exposes {
+		if err := e.window(found, func(s *series, times []int64, values []float64) (err error) {
+			if !s.written {
+				s.written = true
+				g.series.Add(1)
+			}
+			g.samples.Add(int64(len(times)))
+			var ref storage.SeriesRef
+			for i, t := range g.delayed(s, times) {
+				if ref, err = app.Append(ref, s.Labels, t, values[i]); err != nil {
+					return fmt.Errorf("append %s at %d ms: %w", s.Labels, t, err)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lateBy is how late samples with jitter come, ms, not included.
+const lateBy = 4
+
+// delayed returns the times of samples of s with jitter, but not over the edge of a block.
+func (g *Generator) delayed(s *series, ts []int64) []int64 {
+	seed := uint64(0)
+	switch g.opts.Jitter {
+	case "series":
+		seed = s.Labels.Hash()
+	case "scrape":
+	default:
+		return ts
+	}
+	ts = slices.Clone(ts)
+	for i, t := range ts {
+		late := t + int64(mix(seed+uint64(t))%lateBy)
+		if block := g.opts.Block.Milliseconds(); late < g.opts.End && late/block == t/block {
+			ts[i] = late
+		}
+	}
+	return ts
 }

@@ -7,163 +7,168 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 )
 
-// family generates the series of one metric, or of metrics that belong together, of one target.
-type family interface {
-	window(w *scrapes, b *buffer, emit Emit) error
+// family is the series of one metric, or of metrics that belong together, of one target.
+type family struct {
+	series  []*series
+	absent  uint8                         // flags of scrapes that find none of them
+	restart func()                        // of the process; nil where it changes nothing
+	value   func(s scrape, i int) float64 // of series i at a scrape, in the order of the series
 }
 
-// metric is a series with a value at each scrape that finds the target.
-type metric struct {
-	series  Series
-	restart func()                          // of the process; nil where it changes nothing
-	value   func(w *scrapes, i int) float64 // at scrape i
-}
+// noAnswer are the flags of scrapes that find no series but up.
+const noAnswer = flagDown | flagRemoved | flagLost
 
-// window implements family.
-func (m *metric) window(w *scrapes, b *buffer, emit Emit) error {
-	for i, t := range w.t {
-		if w.flags[i] != 0 {
-			if b.skip(w, i) {
-				continue
+var staleMarker = math.Float64frombits(value.StaleNaN)
+
+// window implements exposed.
+func (f *family) window(found []scrape, to emit) error {
+	var times []int64
+	values := make([][]float64, len(f.series))
+	for _, s := range found {
+		isThere := s.flags&f.absent == 0
+		if !isThere && s.flags&flagFirst == 0 {
+			continue
+		}
+		if s.flags == flagReset && f.restart != nil {
+			f.restart()
+		}
+		times = append(times, s.t)
+		for i := range values {
+			value := staleMarker
+			if isThere {
+				value = f.value(s, i)
 			}
-			if m.restart != nil {
-				m.restart()
+			values[i] = append(values[i], value)
+		}
+	}
+	for i, s := range f.series {
+		if len(times) > 0 {
+			if err := to(s, times, values[i]); err != nil {
+				return err
 			}
 		}
-		b.add(t, m.value(w, i))
 	}
-	return b.flush(&m.series, emit)
+	return nil
 }
 
-// constant is a gauge that never changes.
-func constant(l labels.Labels, value float64) *metric {
-	return &metric{series: Series{Labels: l}, value: func(*scrapes, int) float64 { return value }}
+// metric is a family of one series.
+func metric(l labels.Labels, restart func(), value func(s scrape) float64) *family {
+	return &family{series: []*series{{Labels: l}}, absent: noAnswer, restart: restart, value: func(s scrape, _ int) float64 { return value(s) }}
+}
+
+// upGauge is the up series of a target.
+func upGauge(l labels.Labels) *family {
+	up := metric(l, nil, func(s scrape) float64 {
+		if s.flags&flagDown != 0 {
+			return 0
+		}
+		return 1
+	})
+	up.absent = flagRemoved | flagLost
+	return up
 }
 
 // counter counts events, as whole numbers, at a rate a second that follows the load and grows by the
 // factor surge during incidents. It begins at n.
-func counter(l labels.Labels, r rng, rate, surge float64, n int64) *metric {
+func counter(l labels.Labels, r rng, rate, surge, n float64) *family {
 	carry := 0.0 // the part of an event that is still due
-	return &metric{
-		series:  Series{Labels: l},
-		restart: func() { n, carry = 0, 0 },
-		value: func(w *scrapes, i int) float64 {
-			due := rate * w.load[i] * w.dt[i]
-			if w.hot[i] {
-				due *= surge
-			}
-			due = due*(0.5+r.float()) + carry
-			whole := math.Floor(due)
-			carry = due - whole
-			n += int64(whole)
-			return float64(n)
-		},
-	}
+	restart := func() { n, carry = 0, 0 }
+	return metric(l, restart, func(s scrape) float64 {
+		due := rate * s.load * s.dt
+		if s.hot {
+			due *= surge
+		}
+		due = due*(0.5+r.float()) + carry
+		whole := math.Floor(due)
+		carry = due - whole
+		n += whole
+		return n
+	})
 }
 
 // cpuTime counts a CPU's time in one mode, of which it is a share on average, in hundredths of a second
 // from n on. The share grows with the load, or shrinks with it where that is not busy.
-func cpuTime(l labels.Labels, r rng, share float64, busy bool, n int64) *metric {
-	return &metric{
-		series:  Series{Labels: l},
-		restart: func() { n = 0 },
-		value: func(w *scrapes, i int) float64 {
-			load := w.load[i]
-			if !busy {
-				load = 1.3 - load*0.3
-			}
-			share := min(1, share*load*(0.9+0.2*r.float()))
-			n += int64(100*share*w.dt[i] + 0.5)
-			return float64(n) / 100
-		},
-	}
+func cpuTime(l labels.Labels, r rng, share float64, busy bool, n float64) *family {
+	return metric(l, func() { n = 0 }, func(s scrape) float64 {
+		load := s.load
+		if !busy {
+			load = 1.3 - load*0.3
+		}
+		share := min(1, share*load*(0.9+0.2*r.float()))
+		n += math.Floor(100*share*s.dt + 0.5)
+		return n / 100
+	})
 }
 
 const page = 4096
 
 // memory is a gauge of bytes that wanders around a level in pages, in whole pages, by steps of a share
 // of it at most.
-func memory(l labels.Labels, r rng, level, now, step float64) *metric {
-	return &metric{series: Series{Labels: l}, value: func(*scrapes, int) float64 {
+func memory(l labels.Labels, r rng, level, now, step float64) *family {
+	return metric(l, nil, func(scrape) float64 {
 		x := r.next()
 		if x&3 == 0 { // often nothing happened
 			u := float64(x>>11)/(1<<53) - 0.5
 			now += (level-now)*0.02 + 2*u*step*level
 		}
 		return page * math.Floor(max(now, 1))
-	}}
+	})
 }
 
 // leak is a process's memory, from base pages on: it grows, falls back now and then when garbage is
 // collected, and starts anew with the process.
-func leak(l labels.Labels, r rng, base float64) *metric {
+func leak(l labels.Labels, r rng, base float64) *family {
 	now := 0.0
-	return &metric{
-		series:  Series{Labels: l},
-		restart: func() { now = base },
-		value: func(w *scrapes, i int) float64 {
-			u := r.float()
-			now += u * w.load[i] * 40
-			if u < 0.02 {
-				now -= (now - base) * 0.7
-			}
-			return page * math.Floor(now)
-		},
-	}
-}
-
-// upGauge is the up series of a target.
-type upGauge struct{ series Series }
-
-// window implements family.
-func (u *upGauge) window(w *scrapes, b *buffer, emit Emit) error {
-	for i, t := range w.t {
-		switch f := w.flags[i]; {
-		case f&flagLost != 0:
-		case f&flagRemoved != 0:
-			if f&flagFirst != 0 {
-				b.add(t, staleMarker)
-			}
-		case f&flagDown != 0:
-			b.add(t, 0)
-		default:
-			b.add(t, 1)
+	return metric(l, func() { now = base }, func(s scrape) float64 {
+		u := r.float()
+		now += u * s.load * 40
+		if u < 0.02 {
+			now -= (now - base) * 0.7
 		}
-	}
-	return b.flush(&u.series, emit)
+		return page * math.Floor(now)
+	})
 }
 
 // bounds are the upper bounds of the latency histogram's buckets in seconds.
 var bounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, math.Inf(1)}
 
-// histogram is a classic histogram: a counter for each bucket and for count and
-// sum. Latencies are exponentially distributed with a floor.
-type histogram struct {
-	buckets    []Series
-	sum, count Series
-	r          rng
-	rate       float64 // observations a second on average
-	mean       float64 // latency in seconds
-	surge      float64 // the factor on latency during incidents
-
-	n       int64
-	total   float64
-	reached []float64 // expected observations by bucket
-
-	share, shareHot []float64 // of observations within the bucket's bound
-	cols            [][]float64
-	t               []int64
-}
-
-func newHistogram(r rng, rate, mean, surge float64) *histogram {
-	h := &histogram{r: r, rate: rate, mean: mean, surge: surge}
-	h.buckets = make([]Series, len(bounds))
-	h.reached = make([]float64, len(bounds))
-	h.cols = make([][]float64, len(bounds)+2)
-	h.share, h.shareHot = distribution(mean), distribution(mean*surge)
-	return h
+// histogram is a classic histogram: a counter for each bucket, for sum and for count. Latencies are
+// exponentially distributed with a floor, with that mean in seconds and four times that during
+// incidents; rate is how many are observed a second on average.
+func histogram(series []*series, r rng, rate, mean float64) *family {
+	const surge = 4
+	quiet, hot := distribution(mean), distribution(mean*surge)
+	expected := make([]float64, len(bounds)) // observations by bucket
+	values := make([]float64, len(bounds)+2) // of the series
+	sum, count := len(bounds), len(bounds)+1
+	return &family{
+		series: series, absent: noAnswer,
+		restart: func() {
+			clear(expected)
+			clear(values)
+		},
+		value: func(s scrape, i int) float64 {
+			if i > 0 {
+				return values[i]
+			}
+			shares, mean := quiet, mean
+			if s.hot {
+				shares, mean = hot, mean*surge
+			}
+			n := math.Floor(rate*s.load*s.dt*(0.5+r.float()) + 0.5)
+			for c, share := range shares {
+				expected[c] += n * share
+				values[c] = math.Floor(expected[c])
+			}
+			values[sum] += n * mean * (0.9 + 0.2*r.float())
+			values[count] += n
+			values[len(bounds)-1] = values[count]
+			return values[0]
+		},
+	}
 }
 
 // distribution returns the share of observations at or below each bound.
@@ -176,58 +181,6 @@ func distribution(mean float64) []float64 {
 	return d
 }
 
-// window implements family.
-func (h *histogram) window(w *scrapes, b *buffer, emit Emit) error {
-	nb := len(bounds)
-	h.t = h.t[:0]
-	for c := range h.cols {
-		h.cols[c] = h.cols[c][:0]
-	}
-	for i, t := range w.t {
-		if w.flags[i] != 0 {
-			if b.skip(w, i) {
-				if len(b.t) > 0 { // the stale marker is for every series
-					b.clear()
-					h.t = append(h.t, t)
-					for c := range h.cols {
-						h.cols[c] = append(h.cols[c], staleMarker)
-					}
-				}
-				continue
-			}
-			h.n, h.total = 0, 0
-			clear(h.reached)
-		}
-		share, mean := h.share, h.mean
-		if w.hot[i] {
-			share, mean = h.shareHot, h.mean*h.surge
-		}
-		n := math.Floor(h.rate*w.load[i]*w.dt[i]*(0.5+h.r.float()) + 0.5)
-		h.n += int64(n)
-		h.total += n * mean * (0.9 + 0.2*h.r.float())
-		h.t = append(h.t, t)
-		for c, s := range share {
-			h.reached[c] += n * s
-			h.cols[c] = append(h.cols[c], math.Floor(h.reached[c]))
-		}
-		h.cols[nb-1][len(h.t)-1] = float64(h.n)
-		h.cols[nb] = append(h.cols[nb], h.total)
-		h.cols[nb+1] = append(h.cols[nb+1], float64(h.n))
-	}
-	if len(h.t) == 0 {
-		return nil
-	}
-	for c := range h.buckets {
-		if err := emit(&h.buckets[c], h.t, h.cols[c]); err != nil {
-			return err
-		}
-	}
-	if err := emit(&h.sum, h.t, h.cols[nb]); err != nil {
-		return err
-	}
-	return emit(&h.count, h.t, h.cols[nb+1])
-}
-
 var namespaces = []string{"default", "ingest", "monitoring", "payments", "search"}
 
 // podSlot is a place on a node that one pod after another occupies.
@@ -235,7 +188,7 @@ type podSlot struct {
 	r    rng
 	node string
 
-	pod      *metric // nil between two pods
+	pod      *family // nil between two pods
 	from, to int64   // of the pod, or of the next one
 }
 
@@ -271,37 +224,43 @@ func (p *podSlot) start() {
 	), rng(p.r.next()), level, level*0.3, 0.03)
 }
 
-// window implements family.
-func (p *podSlot) window(w *scrapes, b *buffer, emit Emit) error {
-	for i, t := range w.t {
-		if p.pod != nil && t >= p.to {
-			b.add(t, staleMarker)
-			if err := b.flush(&p.pod.series, emit); err != nil {
+// window implements exposed. Pods live on while their kubelet does not answer.
+func (p *podSlot) window(found []scrape, to emit) error {
+	var times []int64
+	var values []float64
+	for _, s := range found {
+		if p.pod != nil && s.t >= p.to {
+			if err := to(p.pod.series[0], append(times, s.t), append(values, staleMarker)); err != nil {
 				return err
 			}
-			p.pod = nil
-			p.plan(t)
+			times, values, p.pod = nil, nil, nil
+			p.plan(s.t)
 		}
 		if p.pod == nil {
-			if t < p.from {
+			if s.t < p.from {
 				continue
 			}
 			p.start()
 		}
-		if w.flags[i]&flagLost == 0 {
-			b.add(t, p.pod.value(w, i))
+		if s.flags&flagLost == 0 {
+			times, values = append(times, s.t), append(values, p.pod.value(s, 0))
 		}
 	}
-	if p.pod == nil {
+	if len(times) == 0 {
 		return nil
 	}
-	return b.flush(&p.pod.series, emit)
+	return to(p.pod.series[0], times, values)
 }
 
-// target is one thing that is scraped and the families it exposes.
+// exposed is a part of what a target exposes.
+type exposed interface {
+	window(found []scrape, to emit) error
+}
+
+// target is one thing that is scraped, and what it exposes.
 type target struct {
 	scraper
-	families []family
+	exposes []exposed
 }
 
 // jobs gives the job of instance i as jobs[i%len(jobs)]: eight jobs of unequal
@@ -342,65 +301,99 @@ func newInstance(o Options, i int) []*target {
 	name := func(metric, instance string, kv ...string) labels.Labels {
 		return labels.FromStrings(append([]string{model.MetricNameLabel, metric, "instance", instance, "job", jobName}, kv...)...)
 	}
-	newScraper := func(interval int64) scraper {
-		first := o.Start + int64(r.float()*float64(interval))
-		return scraper{
-			first:     first,
-			last:      first - interval,
-			interval:  interval,
-			seed:      r.next(),
-			phase:     float64(job) / 40,
-			outages:   newOutages(o.Seed, i, o.Start),
-			incidents: newIncidents(o.Seed, job, o.Start),
-		}
-	}
 	interval := o.Interval.Milliseconds()
 
-	app := &target{scraper: newScraper(interval)}
+	app := &target{scraper: newScraper(o, &r, i, interval)}
 	app.resets = true
 	at := host + ":8080"
-	app.families = append(app.families,
-		&upGauge{Series{Labels: name("up", at)}},
-		constant(name("app_build_info", at, "version", fmt.Sprintf("1.%d.%d", job, r.intn(3))), 1),
+	app.exposes = append(app.exposes,
+		upGauge(name("up", at)),
+		metric(name("app_build_info", at, "version", fmt.Sprintf("1.%d.%d", job, r.intn(3))), nil, func(scrape) float64 { return 1 }),
 		leak(name("process_resident_memory_bytes", at), rng(r.next()), r.spread(8000, 60_000)))
 	rate := r.spread(3, 300)
 	for _, h := range handlers {
 		for _, m := range methods {
 			for _, c := range codes {
 				l := name("http_requests_total", at, "code", c.name, "handler", h.name, "method", m.name)
-				app.families = append(app.families, counter(l, rng(r.next()), rate*h.share*m.share*c.share, c.surge, int64(r.between(0, 20_000)*rate*h.share*m.share*c.share)))
+				each := rate * h.share * m.share * c.share
+				app.exposes = append(app.exposes, counter(l, rng(r.next()), each, c.surge, math.Floor(r.between(0, 20_000)*rate*h.share*m.share*c.share)))
 			}
 		}
 	}
-	hist := newHistogram(rng(r.next()), rate, r.spread(0.01, 0.2), 4)
-	for b, bound := range bounds {
-		hist.buckets[b].Labels = name("http_request_duration_seconds_bucket", at, "le", labels.FormatOpenMetricsFloat(bound))
+	var latencies []*series
+	for _, bound := range bounds {
+		latencies = append(latencies, &series{Labels: name("http_request_duration_seconds_bucket", at, "le", labels.FormatOpenMetricsFloat(bound))})
 	}
-	hist.sum.Labels = name("http_request_duration_seconds_sum", at)
-	hist.count.Labels = name("http_request_duration_seconds_count", at)
-	app.families = append(app.families, hist)
+	latencies = append(latencies, &series{Labels: name("http_request_duration_seconds_sum", at)}, &series{Labels: name("http_request_duration_seconds_count", at)})
+	app.exposes = append(app.exposes, histogram(latencies, rng(r.next()), rate, r.spread(0.01, 0.2)))
 
-	node := &target{scraper: newScraper(interval)}
+	node := &target{scraper: newScraper(o, &r, i, interval)}
 	if i%4 == 3 {
 		node.jitter = interval / 20
 	}
 	node.resets = i%3 == 0 // the machine is rebooted, not only the application
 	at = host + ":9100"
-	node.families = append(node.families, &upGauge{Series{Labels: name("up", at)}})
+	node.exposes = append(node.exposes, upGauge(name("up", at)))
 	for cpu := range 2 {
 		for _, m := range modes {
 			l := name("node_cpu_seconds_total", at, "cpu", strconv.Itoa(cpu), "mode", m.name)
-			node.families = append(node.families, cpuTime(l, rng(r.next()), m.share, m.busy, int64(m.share*r.between(0, 1e8))))
+			node.exposes = append(node.exposes, cpuTime(l, rng(r.next()), m.share, m.busy, math.Floor(m.share*r.between(0, 1e8))))
 		}
 	}
 	size := float64(int64(4)<<30<<r.intn(4)) / page
 	for _, m := range memoryTypes {
 		level := size * m.share * r.between(0.5, 1)
-		node.families = append(node.families, memory(name("node_memory_bytes", at, "type", m.name), rng(r.next()), level, level, 0.01))
+		node.exposes = append(node.exposes, memory(name("node_memory_bytes", at, "type", m.name), rng(r.next()), level, level, 0.01))
 	}
 
-	kubelet := &target{scraper: newScraper(2 * interval)}
+	kubelet := &target{scraper: newScraper(o, &r, i, 2*interval)}
 	kubelet.jitter = interval / 20
-	kubelet.families = []family{newPodSlot(o.Seed, i, host, o.Start)}
+	kubelet.exposes = []exposed{newPodSlot(o.Seed, i, host, o.Start)}
 	return []*target{app, node, kubelet}
+}
+
+// GaugeKinds are the kinds of values that Options.Gauges asks for: a random walk in all bits, multiples
+// of 4096, and numbers of two decimals.
+var GaugeKinds = []string{"bits", "whole", "cents"}
+
+var gaugeKinds = map[string]func(float64) float64{
+	"bits":  func(v float64) float64 { return v * 1e9 },
+	"whole": func(v float64) float64 { return math.Round(v*1e9/page) * page },
+	"cents": func(v float64) float64 { return math.Round(v*1e4) / 100 },
+}
+
+// gaugeBounds are the labels le of an instance's gauges, by level.
+var gaugeBounds = []string{"1", "2", "4", "+Inf"}
+
+// gaugesPerInstance is the number of series of an instance where Options.Gauges is set.
+func gaugesPerInstance() int { return 2 * len(GaugeKinds) * len(gaugeBounds) }
+
+// newGauges returns the two targets of an instance that has gauges alone, always.
+func newGauges(o Options, i int) (targets []*target) {
+	r := newRNG(o.Seed, "gauges", i)
+	for _, prefix := range []string{"gauge_", "late_gauge_"} {
+		t := &target{scraper: newScraper(o, &r, i, o.Interval.Milliseconds())}
+		t.outages = outages{to: math.MaxInt64}
+		if prefix == "late_gauge_" {
+			t.jitter = t.interval / 20
+		}
+		for _, kind := range GaugeKinds {
+			for level, le := range gaugeBounds {
+				l := labels.FromStrings(model.MetricNameLabel, prefix+kind, "instance", fmt.Sprintf("host-%03d", i),
+					"job", "job-"+strconv.Itoa(jobs[i%len(jobs)]), "le", le)
+				t.exposes = append(t.exposes, walk(l, rng(r.next()), float64(level+1), gaugeKinds[kind]))
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// walk is a gauge that wanders around a level at each scrape, and what of is made of that.
+func walk(l labels.Labels, r rng, level float64, of func(float64) float64) *family {
+	now := level
+	return metric(l, nil, func(scrape) float64 {
+		now += (level-now)*0.001 + (r.float()-0.5)*0.004*level
+		return of(now)
+	})
 }

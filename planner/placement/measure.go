@@ -2,7 +2,7 @@ package placement
 
 import (
 	"context"
-	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -19,15 +19,36 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// All leaves that are measured are sums of rates. Their sizes are:
-//
-//	series                    samples of each   mostly tells
-//	1, someSeries             someSamples       Fixed and Slow: hardly any work, little work
-//	someSeries to mostSeries  usualSamples      Sample and Ramp: a day, as dashboards have it
-//	the same, more steps      usualSamples      Window
-//	as many samples           shortSamples      Series: many series of a single chunk
+// calibrate makes the model when the first GPU is open: from the constants that were given, or by
+// measuring.
+func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
+	if p.model.Load() != nil {
+		return nil
+	}
+	if p.o.Constants != nil {
+		p.model.Store(newModel(*p.o.Constants))
+		return nil
+	}
+	start := time.Now()
+	c, err := measure(ctx, x, p.cpu)
+	if err != nil {
+		return err
+	}
+	workers := p.o.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
+		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
+		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", workers)
+	p.model.Store(newModel(c))
+	return nil
+}
+
+// All leaves that are measured are sums of rates: a small one, whose time is mostly Costs.Fixed, and
+// one large enough to keep the executor busy, from which Costs.Sample follows. That one has a day's
+// samples of each series, as dashboards have it.
 const (
-	shortSamples = synthetic.ChunkSamples
 	someSamples  = 8 * synthetic.ChunkSamples
 	usualSamples = 48 * synthetic.ChunkSamples
 
@@ -39,16 +60,12 @@ const (
 // busyTime is how long a leaf takes that surely keeps an executor busy.
 const busyTime = 15 * time.Millisecond
 
-// clearlyMore is how many times longer than another one a leaf must take so that its work,
-// and not noise, is the difference.
-const clearlyMore = 3
-
 // measure finds the constants by timing whole leaves on both executors. It takes under a second.
 func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
-	m := newMeasuring(ctx)
+	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	device := rates(cpu, &gpuexec.Alone{Machine: x})
 	c = Constants{Device: m.costs(device), Cores: m.costs(rates(cpu, nil)), Link: x.Link(), Copy: m.copying(x, device)}
-	return c, m.check(&c)
+	return c, m.err
 }
 
 // evaluator does what is measured over a selection, at the steps of a grid.
@@ -61,46 +78,16 @@ type measuring struct {
 	err  error
 }
 
-func newMeasuring(ctx context.Context) *measuring {
-	return &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-}
-
-// check says what is wrong with what was measured.
-func (m *measuring) check(c *Constants) error {
-	if m.err == nil && !c.sound() {
-		m.err = fmt.Errorf("the times cannot be: %+v", *c)
-	}
-	return m.err
-}
-
 // costs measures what an executor takes.
 func (m *measuring) costs(run evaluator) Costs {
-	usual := func(series int) timed { return m.leaf(run, series, usualSamples, usualStep) }
-	f := measurements{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
-	if f.Small.Took < clearlyMore*f.Least.Took {
-		f.Least = f.Small // it is more like the leaves of real queries
+	fixed, little := m.leaf(run, 1, someSamples)
+	var took time.Duration
+	var work float64
+	for n := someSeries; n <= mostSeries && m.err == nil && took < busyTime; n *= times {
+		took, work = m.leaf(run, n, usualSamples)
 	}
-	var medium, large, larger timed
-	for n := someSeries; n <= mostSeries && m.err == nil; n *= times {
-		medium, large, larger = large, larger, usual(n)
-		if f.Small.Took < clearlyMore*f.Least.Took {
-			f.Small = larger
-		}
-		if large.Took > 0 && larger.Took > busyTime {
-			break
-		}
-	}
-	busiest := larger
-	if larger.Took > busyTime {
-		busiest = large // larger, at more steps, would take too long
-	}
-	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
-	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
-	f.Busy = []timed{large, larger, more, short}
-	if medium.Took > 0 {
-		f.Busy = append(f.Busy, medium)
-	}
-	return f.fit()
+	sample := float64(max(1, took-fixed)) / (work - little)
+	return Costs{Fixed: max(0, fixed-time.Duration(sample*little)), Sample: sample}
 }
 
 // copying measures how much longer a leaf takes if no chunk of it is on the device, less
@@ -110,7 +97,7 @@ func (m *measuring) copying(x *pipeline.Machine, run evaluator) time.Duration {
 	if m.err != nil {
 		return 0
 	}
-	g := grid(someSamples, usualStep)
+	g := grid(someSamples)
 	there := m.median(func() error { return run(m.ctx, s, g) })
 	missing := m.median(func() error { x.Forget(s); return run(m.ctx, s, g) })
 	bytes := 0
@@ -122,14 +109,11 @@ func (m *measuring) copying(x *pipeline.Machine, run evaluator) time.Duration {
 	return max(0, missing-there-time.Duration(float64(bytes)/x.Link()*1e9))
 }
 
-// leaf times a leaf of so many series, with so many samples each, at a step in ms.
-func (m *measuring) leaf(run evaluator, series, samples int, step int64) timed {
-	s, g := m.selection(series, samples), grid(samples, step)
-	if m.err != nil {
-		return timed{}
-	}
-	took := m.median(func() error { return run(m.ctx, s, g) })
-	return timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
+// leaf times a leaf of so many series, with so many samples each, and returns its work.
+func (m *measuring) leaf(run evaluator, series, samples int) (took time.Duration, work float64) {
+	s, g := m.selection(series, samples), grid(samples)
+	took = m.median(func() error { return run(m.ctx, s, g) })
+	return took, workOf(&offload.Size{Series: int64(series), Samples: int64(series * samples), Windows: int64(series * g.Steps)}, 0)
 }
 
 // selection makes the series of a leaf, once.
@@ -164,13 +148,12 @@ func (m *measuring) median(f func() error) time.Duration {
 	return took[(len(took)-1)/2]
 }
 
-// usualStep is the step of most measured leaves, and width the width of their windows,
-// in ms.
-const usualStep, width = 60_000, 300_000
+// step is that of the measured leaves, and width the width of their windows, in ms.
+const step, width = 60_000, 300_000
 
 // grid is the steps of a query over series of so many samples.
-func grid(samples int, step int64) plan.Grid {
-	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / int(step)}
+func grid(samples int) plan.Grid {
+	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / step}
 }
 
 // rates evaluates sums of rates, whose leaves an accelerator computes if there is one.

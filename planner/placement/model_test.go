@@ -3,10 +3,8 @@ package placement
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -21,9 +19,9 @@ import (
 
 // h200 is one H200 with 16 cores.
 var h200 = Constants{
-	Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
-	Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
-	Copy:   360 * time.Microsecond, Link: 50e9,
+	Cores:  Costs{Fixed: 16 * time.Microsecond, Sample: 1.6},
+	Device: Costs{Fixed: 200 * time.Microsecond, Sample: 0.015},
+	Copy:   150 * time.Microsecond, Link: 54e9,
 }
 
 // TestCheaper: small leaves stay on the cores, large ones go to the device.
@@ -38,12 +36,12 @@ func TestCheaper(t *testing.T) {
 		"nothing":                      {h200, offload.Size{}, Cores},
 		"one series":                   {h200, offload.Size{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
 		"ten series":                   {h200, offload.Size{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
-		"just below the crossover":     {h200, offload.Size{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
-		"just above it":                {h200, offload.Size{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
-		"resident, a third of that":    {h200, offload.Size{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
+		"just below the crossover":     {h200, offload.Size{Series: 140, Samples: 140_000, Windows: 35_000, Missing: 280_000}, Cores},
+		"just above it":                {h200, offload.Size{Series: 160, Samples: 160_000, Windows: 40_000, Missing: 320_000}, Device},
+		"resident, half of that":       {h200, offload.Size{Series: 90, Samples: 90_000, Windows: 22_500}, Device},
 		"a billion samples":            {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
 		"the same decoded":             {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
-		"few, decoded":                 {h200, offload.Size{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
+		"few, decoded":                 {h200, offload.Size{Samples: 1_000_000, Missing: 2_000_000, Decoded: 1}, Cores},
 		"results as large as samples":  {slow, offload.Size{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
 		"many windows":                 {h200, offload.Size{Samples: 10_000, Windows: 1e6}, Device},
 		"many series":                  {h200, offload.Size{Series: 10_000, Samples: 10_000}, Device},
@@ -63,10 +61,7 @@ func TestMonotone(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		costs := func() Costs {
-			return Costs{
-				Fixed: time.Duration(r.Int64N(1e7)), Series: 1e4 * r.Float64(), Sample: 100 * r.Float64(), Window: 100 * r.Float64(),
-				Slow: 1 + 20*r.Float64(), Ramp: time.Duration(r.Int64N(1e7)),
-			}
+			return Costs{Fixed: time.Duration(r.Int64N(1e7)), Sample: 100 * r.Float64()}
 		}
 		c := Constants{Cores: costs(), Device: costs(), Copy: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11}
 		m := newModel(c)
@@ -90,7 +85,7 @@ func TestMonotone(t *testing.T) {
 // that it happened to, and what is not chosen is given another chance.
 func TestLearning(t *testing.T) {
 	m := newModel(h200)
-	l := offload.Size{Function: "rate", Samples: 10_000_000, Missing: 20_000_000, Windows: 1_000_000}
+	l := offload.Size{Function: "rate", Samples: 10_000_000, Missing: 60_000_000, Windows: 1_000_000}
 	first := m.estimate(l)
 	require.Equal(t, Device, first.cheaper())
 	for range 40 {
@@ -113,103 +108,23 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, Device, m.estimate(l).cheaper())
 }
 
-func TestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a", "constants.json")
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	_, err := read(path, "here", now)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, write(path, "here", now, h200))
-	got, err := read(path, "here", now.Add(time.Hour))
-	require.NoError(t, err)
-	require.Equal(t, h200, got)
-	_, err = read(path, "there", now)
-	require.ErrorContains(t, err, "is of another machine: here")
-	_, err = read(path, "here", now.Add(31*24*time.Hour))
-	require.ErrorContains(t, err, "was measured at 2026-11-21T12:00:00Z")
-	_, err = read(path, "here", now.Add(-2*time.Hour))
-	require.ErrorContains(t, err, "was measured at")
-	require.NoError(t, write(path, "here", now, Constants{Link: 1}))
-	_, err = read(path, "here", now)
-	require.ErrorContains(t, err, "times that cannot be")
-	for text, want := range map[string]string{
-		"{}":                "has version 0 of the format, not 4",
-		"{":                 "is no file of constants",
-		`{"version": "no"}`: "is no file of constants",
-	} {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err = read(path, "here", now)
-		require.ErrorContains(t, err, want)
-	}
-	files, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	require.Len(t, files, 1, "nothing else is left behind")
-	require.Error(t, write(filepath.Join(path, "below a file"), "here", now, h200))
-}
-
 // The time that the cores and a GPU are expected to take for a sum of rates over ever more
 // series, each of a day's 5760 samples at 1440 steps, whose chunks are not on the GPU.
 func ExampleConstants_Estimate() {
 	measured := Constants{
-		Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
-		Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
-		Copy:   360 * time.Microsecond, Link: 50e9,
+		Cores:  Costs{Fixed: 16 * time.Microsecond, Sample: 1.6},
+		Device: Costs{Fixed: 200 * time.Microsecond, Sample: 0.015},
+		Copy:   150 * time.Microsecond, Link: 54e9,
 	}
 	for _, series := range []int64{1, 10, 100, 1000} {
 		e := measured.Estimate(offload.Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
 		fmt.Printf("%4d series: cores %7v, GPU %7v\n", series, e[Cores].Round(time.Microsecond), e[Device].Round(time.Microsecond))
 	}
 	// Output:
-	//    1 series: cores    83µs, GPU   782µs
-	//   10 series: cores   651µs, GPU   796µs
-	//  100 series: cores 2.796ms, GPU   943µs
-	// 1000 series: cores 16.984ms, GPU 2.414ms
-}
-
-// measured are leaves like those that are measured, with what an executor of those
-// costs takes for them, but for a factor of noise.
-func measured(c Costs, noise func() float64) measurements {
-	leaf := func(series, samples, windows int64) timed {
-		took := c.estimate(float64(series), float64(samples), float64(windows)) * noise()
-		return timed{series, samples, windows, time.Duration(1e9 * took)}
-	}
-	return measurements{
-		Least: leaf(1, 2400, 600), Small: leaf(16, 16*2400, 16*600),
-		Busy: []timed{
-			leaf(1024, 1024*2400, 1024*600), leaf(4096, 4096*2400, 4096*600), leaf(1024, 1024*2400, 4*1024*600), leaf(20*1024, 1024*2400, 20*1024*30),
-		},
-	}
-}
-
-// TestFit: the costs of an executor come out of what it takes.
-func TestFit(t *testing.T) {
-	m := measured(h200.Cores, func() float64 { return 1 })
-	c := m.fit()
-	require.True(t, c.sound())
-	require.InEpsilon(t, h200.Cores.Fixed, c.Fixed, 0.01)
-	require.InEpsilon(t, h200.Cores.Series, c.Series, 0.01)
-	require.InEpsilon(t, h200.Cores.Sample, c.Sample, 0.01)
-	require.InEpsilon(t, h200.Cores.Window, c.Window, 0.01)
-	require.InEpsilon(t, h200.Cores.Slow, c.Slow, 0.01)
-	require.InEpsilon(t, h200.Cores.Ramp, c.Ramp, 0.01)
-}
-
-// TestFitNoise: whatever the noise, estimates can be made and are of the order of what
-// was measured.
-func TestFitNoise(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 50 {
-		m := measured(h200.Cores, func() float64 { return 0.5 + 1.5*r.Float64() })
-		c := m.fit()
-		require.True(t, c.sound(), "%+v", c)
-		for _, b := range m.Busy {
-			ratio := c.estimate(float64(b.Series), float64(b.Samples), float64(b.Windows)) / b.Took.Seconds()
-			require.Less(t, ratio, 3.0)
-			require.Greater(t, ratio, 1/3.0)
-		}
-	}
-	for _, m := range []measurements{{}, {Busy: []timed{{}, {1, 1, 1, 1}}}, measured(h200.Cores, func() float64 { return 0 })} {
-		require.NotPanics(t, func() { m.fit() })
-	}
+	//    1 series: cores    28µs, GPU   350µs
+	//   10 series: cores   134µs, GPU   353µs
+	//  100 series: cores   1.2ms, GPU   382µs
+	// 1000 series: cores 11.856ms, GPU   674µs
 }
 
 // crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the
@@ -219,15 +134,14 @@ const crossover = "../../bench/results/2026-11-21-gpu-crossover-h200.json"
 // bytesPerSample is how large the chunks of that are.
 const bytesPerSample = 2.26
 
-// TestCrossover: the constants tell who is done first at every size where that matters,
-// and how long it takes within a factor of 2.7, mostly of two.
+// TestCrossover: leaves of every size stay on the cores where these are clearly faster, and after
+// some of them most go to the GPU where that is.
 func TestCrossover(t *testing.T) {
 	b, err := os.ReadFile(crossover)
 	require.NoError(t, err)
 	var r struct {
 		Crossover struct {
-			Constants Constants
-			Points    []struct {
+			Points []struct {
 				Series, Samples, Windows int64
 				Cores                    float64 `json:"cores_ms"`
 				Missing                  float64 `json:"gpu_not_resident_ms"`
@@ -236,33 +150,29 @@ func TestCrossover(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &r))
-	require.True(t, r.Crossover.Constants.sound())
 	require.Len(t, r.Crossover.Points, 13)
-	m := newModel(r.Crossover.Constants)
-	worst, far := 1.0, map[int64]bool{}
 	for _, p := range r.Crossover.Points {
-		l := offload.Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
-		there := m.estimate(l)
-		l.Missing = int64(bytesPerSample * float64(p.Samples))
-		missing := m.estimate(l)
-		for gpu, e := range map[float64]Estimate{p.Resident: there, p.Missing: missing} {
-			if math.Abs(math.Log(p.Cores/gpu)) > math.Log(1.3) {
-				require.Equal(t, p.Cores < gpu, e.cheaper() == Cores, "%d samples, %g ms on the GPU", p.Samples, gpu)
+		for gpu, missing := range map[float64]int64{p.Resident: 0, p.Missing: int64(bytesPerSample * float64(p.Samples))} {
+			m := newModel(h200)
+			l := offload.Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows, Missing: missing}
+			takes := [executors]time.Duration{time.Duration(1e6 * p.Cores), time.Duration(1e6 * gpu)}
+			const early, leaves = 16, 100
+			onDevice := 0
+			for k := range leaves {
+				chosen := m.estimate(l).cheaper()
+				if 1.3*p.Cores < gpu {
+					require.Equal(t, Cores, chosen, "%d samples, %g ms on the GPU", p.Samples, gpu)
+				}
+				if k >= early && chosen == Device {
+					onDevice++
+				}
+				m.observe(chosen, l, takes[chosen])
 			}
-		}
-		for _, one := range []struct {
-			estimate time.Duration
-			ms       float64
-		}{{there[Cores], p.Cores}, {there[Device], p.Resident}, {missing[Device], p.Missing}} {
-			times := math.Exp(math.Abs(math.Log(one.estimate.Seconds() * 1000 / one.ms)))
-			worst = max(worst, times)
-			if times > 2 {
-				far[p.Samples] = true
+			if 1.3*gpu < p.Cores {
+				require.Greater(t, onDevice, (leaves-early)*4/5, "%d samples, %g ms on the GPU", p.Samples, gpu)
 			}
 		}
 	}
-	require.Less(t, worst, 2.7)
-	require.LessOrEqual(t, len(far), 2)
 }
 
 // work is a query of the simulation.
@@ -331,7 +241,7 @@ func (s *simulation) begin(c *client) {
 	k := c.asked % len(s.work)
 	c.work, c.began, c.done = s.work[k], s.now, s.p.Serve()
 	c.asked += 7
-	c.size = offload.Size{Function: fmt.Sprint(k), Samples: int64(c.work.cores), Windows: int64(c.work.host + c.work.gpu)}
+	c.size = offload.Size{Function: fmt.Sprint(k), Samples: int64(c.work.cores), Results: int64(c.work.host + c.work.gpu)}
 	chosen := s.mode
 	if e := s.p.estimate(&c.size, nil, s); chosen == "auto" && e.cheaper() == Cores {
 		chosen = "cpu"
@@ -421,50 +331,11 @@ func TestUnderLoad(t *testing.T) {
 			rate := map[string]float64{}
 			for _, mode := range []string{"gpu", "cpu", "auto"} {
 				p := &Placer{}
-				p.model.Store(newModel(Constants{Cores: Costs{Sample: 1, Slow: 1}, Device: Costs{Window: 1, Sample: 1e-9, Slow: 1}, Link: 1e12}))
+				p.model.Store(newModel(Constants{Cores: Costs{Sample: 1}, Device: Costs{Sample: 1e-9}, Link: 1e9}))
 				rate[mode] = (&simulation{p: p, mode: mode, work: work}).run(clients)
 			}
 			t.Logf("%s, %2d clients: %.0f queries/s on the GPU, %.0f on cores, auto %.0f", name, clients, rate["gpu"], rate["cpu"], rate["auto"])
 			assert.Greater(t, rate["auto"], 0.95*max(rate["gpu"], rate["cpu"]), "%s, %d clients", name, clients)
 		}
 	}
-}
-
-// FuzzRead reads any bytes as a file of constants: an error, or constants that estimates can
-// be made from.
-func FuzzRead(f *testing.F) {
-	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	good, err := json.Marshal(file{fileVersion, "m", now, h200})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add([]byte(`{"version": 2, "machine": "m", "measured": "2026-11-01T00:00:00Z"}`))
-	f.Add([]byte(`{"version": 2, "machine": "m", "measured": "2026-11-01T00:00:00Z", "cores": {"sample_ns": 1e-300, "slow": 64}, "device": {"sample_ns": 1, "slow": 1}, "link_bytes_per_second": 1e-300}`))
-	f.Add([]byte(`{"version": 2, "machine": "m", "measured": "9999-12-31T23:59:59Z"}`))
-	f.Add([]byte("[{}]"))
-	path := filepath.Join(f.TempDir(), "constants.json")
-	leaves := []offload.Size{{}, {Function: "rate", Series: 1000, Samples: 1e6, Decoded: 0.5, Missing: 1 << 30, Windows: 1e6, Results: 1 << 20}}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, err := read(path, "m", now)
-		if err != nil {
-			return
-		}
-		m := newModel(c)
-		for _, l := range leaves {
-			for x, s := range m.c.plain(l) {
-				if math.IsNaN(s) || s < 0 {
-					t.Errorf("%+v: executor %d is expected to take %g s for %+v", c, x, s, l)
-				}
-			}
-			if e := m.estimate(l); e[Cores] < 0 || e[Device] < 0 {
-				t.Errorf("%+v: %+v is expected to take %v", c, l, e)
-			}
-			m.observe(Cores, l, time.Second)
-			m.observe(Device, l, time.Nanosecond)
-		}
-	})
 }

@@ -33,9 +33,6 @@ type Options struct {
 	device.Options
 	// Workers is the number of cores that evaluate a query; 0 means all.
 	Workers int
-	// ConstantsFile stores what was measured for the next start; empty means nothing is
-	// stored.
-	ConstantsFile string
 	// Constants, where given, are used instead of what would be measured.
 	Constants *Constants
 }

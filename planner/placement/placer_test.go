@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -31,8 +30,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var constants = Constants{
-	Cores:  Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Cores:  Costs{Sample: 10},
+	Device: Costs{Fixed: time.Millisecond, Sample: 0.1},
 	Link:   10e9,
 }
 
@@ -58,7 +57,7 @@ func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.
 
 // counters is a selection of counters of one chunk each.
 func counters(t testing.TB, series int) *selection.Selection {
-	s, err := synthetic.Counters("m", series, shortSamples)
+	s, err := synthetic.Counters("m", series, synthetic.ChunkSamples)
 	require.NoError(t, err)
 	return s
 }
@@ -220,7 +219,7 @@ func TestSize(t *testing.T) {
 	for _, series := range []int{0, 1, 511, 512, 5000} {
 		l := leafOf(t, t.Context(), series, "m")
 		size := l.Size()
-		require.InDelta(t, series*shortSamples, size.Samples, 1)
+		require.InDelta(t, series*synthetic.ChunkSamples, size.Samples, 1)
 		require.EqualValues(t, series, size.Series)
 		require.EqualValues(t, series*8, size.Windows)
 		require.Equal(t, "rate", size.Function)
@@ -232,23 +231,14 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMeasure: what is measured can be estimated from, and is stored for the next start, in place
-// of what was stored there and is of no use.
+// TestMeasure: what is measured can be estimated from.
 func TestMeasure(t *testing.T) {
-	file := t.TempDir() + "/constants.json"
-	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
-	opened := func() (*Placer, *testlog.Log) {
-		p, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
-		return p, l
-	}
-	p, l := opened()
-	first := p.Constants()
-	require.True(t, first.sound(), "%+v", first)
-	require.Equal(t, 1, l.Count("is of no use and is measured again"))
+	p, _, l := open(t, 1, func(o *Options) { o.Constants, o.MemoryFraction = nil, 0.2 })
+	c := p.Constants()
+	require.Positive(t, c.Cores.Sample)
+	require.Positive(t, c.Device.Sample)
+	require.Positive(t, c.Link)
 	require.Equal(t, 1, l.Count("measured what the GPU and the cores do"))
-	p, l = opened()
-	require.Equal(t, first, p.Constants())
-	require.Zero(t, l.Count("measured what the GPU and the cores do"))
 }
 
 // TestReport: the devices are listed with their memory and what is on them, and the crossover comes

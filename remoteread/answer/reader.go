@@ -1,22 +1,30 @@
-// Package answer reads the answers that stores give to remote read into selections.
+// Package answer reads the answers that stores give to remote read into selections, by hand and where
+// they lie: frames, fields of protobuf messages, labels.
 //
 // In come the bytes of an answer, frames of chunks or compressed samples, and what was
 // asked for; out comes a selection for each question. Chunk bytes are copied once, from the frame to the
 // slab; samples are encoded on arrival. Series that are expected are recognised by their bytes and
 // share the labels that are there already. Every label, series and chunk header that came is
-// checked, and an answer that has anything wrong brings nothing.
+// checked, and an answer that has anything wrong brings nothing. What is wrong is an error of a type
+// by which a client decides what to do.
+//
+// A View undoes what a store does to the labels of series that it sends: it says how to ask for series,
+// and takes the labels off that the store has added. No series is taken for another: where it is not
+// certain that a label was added, there is an error, by which a client asks again.
 //
 // Start with Reader; stream.go goes through frames, samples.go through samples.
 package answer
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -31,7 +39,7 @@ type Reader struct {
 type Part struct {
 	Ctx   context.Context   // of who asks; once it has ended the others go on without
 	Asked []*labels.Matcher // what the series must match
-	View  *external.View    // or nil
+	View  *View             // or nil
 	// Exact says that chunks could have been had, so that samples must tell as much.
 	Exact bool
 	// Expected is what the fetch is expected to bring.
@@ -63,3 +71,106 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string { return fmt.Sprintf("an answer of %s bytes", e.Size) }
+
+// CutOffError is for a body that ended before its end.
+type CutOffError struct{ Err error }
+
+func (e *CutOffError) Error() string { return "cut off: " + e.Err.Error() }
+func (e *CutOffError) Unwrap() error { return e.Err }
+
+// CorruptError is for bytes that are not what was sent.
+type CorruptError struct{ Text string }
+
+func (e *CorruptError) Error() string { return e.Text }
+
+// FrameTooLargeError is for a frame over the limit.
+type FrameTooLargeError struct{ Size uint64 }
+
+func (e *FrameTooLargeError) Error() string { return fmt.Sprintf("frame of %d bytes", e.Size) }
+
+// StoreError is what a store wrote into its stream when it failed on the way.
+type StoreError struct{ Text []byte }
+
+func (e *StoreError) Error() string { return string(e.Text) }
+
+// Field is a field of a message.
+type Field struct {
+	Num   protowire.Number
+	Type  protowire.Type
+	Bytes []byte // of a field of bytes
+	Value uint64 // of a varint or a fixed 64 bits
+}
+
+// is returns an error unless the field, of a message in where, has a type.
+func (f *Field) is(typ protowire.Type, where string) error {
+	if f.Type == typ {
+		return nil
+	}
+	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", f.Num, where, f.Type)
+}
+
+// Fields goes through the fields of b, a message in where. It ends with what is wrong.
+func Fields(b []byte, where string) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		for len(b) > 0 {
+			f, n, err := firstField(b, where)
+			if !yield(f, err) || err != nil {
+				return
+			}
+			b = b[n:]
+		}
+	}
+}
+
+// messages goes through the fields up to number last, which are all of bytes, and leaves others out.
+func messages(b []byte, where string, last protowire.Number) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		for f, err := range Fields(b, where) {
+			if err == nil && f.Num > last {
+				continue
+			}
+			if err == nil {
+				err = f.is(protowire.BytesType, where)
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// firstField reads the field that b starts with, a message in where, n bytes long.
+func firstField(b []byte, where string) (f Field, n int, err error) {
+	// Most have a number of one byte, and a varint or a length of few bytes.
+	if b[0] >= 1<<3 && b[0] < 0x80 {
+		f.Num, f.Type = protowire.Number(b[0]>>3), protowire.Type(b[0]&7)
+		v, size := binary.Uvarint(b[1:])
+		switch {
+		case size <= 0:
+		case f.Type == protowire.VarintType:
+			f.Value = v
+			return f, 1 + size, nil
+		case f.Type == protowire.BytesType && v <= uint64(len(b)-1-size):
+			n = 1 + size + int(v)
+			f.Bytes = b[1+size : n]
+			return f, n, nil
+		}
+	}
+	var tag int
+	if f.Num, f.Type, tag = protowire.ConsumeTag(b); tag >= 0 {
+		switch b := b[tag:]; f.Type {
+		case protowire.BytesType:
+			f.Bytes, n = protowire.ConsumeBytes(b)
+		case protowire.VarintType:
+			f.Value, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed64Type:
+			f.Value, n = protowire.ConsumeFixed64(b)
+		default:
+			n = protowire.ConsumeFieldValue(f.Num, f.Type, b)
+		}
+	}
+	if failed := min(tag, n); failed < 0 {
+		return f, 0, fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(failed))
+	}
+	return f, tag + n, nil
+}

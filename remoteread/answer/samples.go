@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -49,7 +48,7 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
 	n := 0
-	for f, err := range wire.Messages(result, "a result", 1) {
+	for f, err := range messages(result, "a result", 1) {
 		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
 			return p.Ctx.Err()
 		}
@@ -94,7 +93,7 @@ const mostCompressed = 64/3 + 1
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
-var samplesReaders = sync.Pool{New: func() any { return &samplesReader{finder: finder{maker: wire.NewLabelMaker(), sorts: true}} }}
+var samplesReaders = sync.Pool{New: func() any { return &samplesReader{finder: newFinder(true)} }}
 
 // release hands the memory back. Nothing that was read may be used after.
 func (s *samplesReader) release() {
@@ -108,7 +107,7 @@ func (s *samplesReader) release() {
 // clear forgets the part that was read before.
 func (s *samplesReader) clear() {
 	s.labelBytes = 0
-	s.finder = finder{maker: s.maker, sorts: s.sorts, walked: s.walked}
+	s.finder = finder{scratch: s.scratch, sorts: s.sorts, walked: s.walked}
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes.
@@ -123,19 +122,19 @@ func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 	case damaged == nil && int64(n) > most:
 		return nil, &TooLargeError{fmt.Sprint(n)}
 	case err != nil:
-		return nil, &wire.CutOffError{Err: err}
+		return nil, &CutOffError{Err: err}
 	case int64(len(b)) > most:
 		return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
 	case damaged != nil:
-		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", damaged)}
+		return nil, &CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", damaged)}
 	}
 	if n > mostCompressed*len(b) {
-		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
+		return nil, &CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
 	}
 	s.data = slices.Grow(s.data[:0], n)[:n]
 	data, err := snappy.Decode(s.data, b)
 	if err != nil {
-		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %v", err)}
+		return nil, &CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %v", err)}
 	}
 	return data, nil
 }
@@ -153,7 +152,7 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	if last.WitnessIndex() > 0 {
 		queries++
 	}
-	for f, err := range wire.Messages(b, "an answer", 1) {
+	for f, err := range messages(b, "an answer", 1) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -219,7 +218,7 @@ func (s *samplesReader) maySign(i int) bool {
 func (s *samplesReader) samples(fields []byte) (floats bool, err error) {
 	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
 	floats = true
-	for f, err := range wire.Messages(fields, "a series", 4) { // up to exemplars
+	for f, err := range messages(fields, "a series", 4) { // up to exemplars
 		switch {
 		case err != nil:
 			return false, err
@@ -260,13 +259,13 @@ func plainSample(b []byte) (t int64, v float64, ok bool) {
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
 // certain of which sign.
 func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
-	for f, err := range wire.Fields(b, "a sample") {
+	for f, err := range Fields(b, "a sample") {
 		switch {
 		case err != nil || f.Num > 2:
 		case f.Num == 1:
-			v, certain, err = math.Float64frombits(f.Value), true, f.Is(protowire.Fixed64Type, "a sample")
+			v, certain, err = math.Float64frombits(f.Value), true, f.is(protowire.Fixed64Type, "a sample")
 		default:
-			t, err = int64(f.Value), f.Is(protowire.VarintType, "a sample")
+			t, err = int64(f.Value), f.is(protowire.VarintType, "a sample")
 		}
 		if err != nil {
 			return 0, 0, false, err

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -37,7 +36,7 @@ func byPrometheus(data []byte) (*selection.Selection, error) {
 	var all []storage.Series
 	for _, ts := range m.Results[0].Timeseries {
 		for _, l := range ts.Labels {
-			if err := wire.CheckLabel(l.Name, l.Value); err != nil {
+			if err := checkLabel(l.Name, l.Value); err != nil {
 				return nil, err
 			}
 		}

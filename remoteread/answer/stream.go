@@ -4,14 +4,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
+	"slices"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
 )
@@ -19,8 +23,8 @@ import (
 // stream reads a streamed answer: frames that hold series and their encoded chunks, those of a
 // query before those of the next.
 func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) {
-	f := wire.NewFrameReader(r, a.MaxFrame)
-	defer f.Release()
+	f := newFrameReader(r, a.MaxFrame)
+	defer f.release()
 	first := int64(0) // query of the current part
 	i, d := 0, a.begin(parts[0])
 	gone := func() bool { return parts[i].Ctx.Err() != nil } // no query waits for the current part
@@ -31,7 +35,7 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 		return err
 	}
 	for {
-		frame, err := f.Next()
+		frame, err := f.next()
 		ended := errors.Is(err, io.EOF)
 		if err != nil && !ended {
 			return false, err
@@ -88,7 +92,7 @@ type streamBuilder struct {
 }
 
 func newStreamBuilder(limit int64) *streamBuilder {
-	return &streamBuilder{b: selection.NewBuilder(limit), finder: finder{maker: wire.NewLabelMaker()}}
+	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(false)}
 }
 
 // parse returns the series in a prompb.ChunkedReadResponse, and the number of the query that it
@@ -96,13 +100,13 @@ func newStreamBuilder(limit int64) *streamBuilder {
 func (d *streamBuilder) parse(frame []byte) (series [][]byte, query int64, err error) {
 	const where = "a frame"
 	d.inFrame = d.inFrame[:0]
-	for f, err := range wire.Fields(frame, where) {
+	for f, err := range Fields(frame, where) {
 		switch {
 		case err != nil:
 		case f.Num == 1:
-			d.inFrame, err = append(d.inFrame, f.Bytes), f.Is(protowire.BytesType, where)
+			d.inFrame, err = append(d.inFrame, f.Bytes), f.is(protowire.BytesType, where)
 		case f.Num == 2:
-			query, err = int64(f.Value), f.Is(protowire.VarintType, where)
+			query, err = int64(f.Value), f.is(protowire.VarintType, where)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -151,7 +155,7 @@ func (d *streamBuilder) addSeries(b []byte) error {
 		d.series++
 		d.b.Series(l)
 	}
-	for f, err := range wire.Messages(rest, "a series", 2) {
+	for f, err := range messages(rest, "a series", 2) {
 		if err == nil && f.Num == 1 {
 			err = errLate
 		}
@@ -165,39 +169,21 @@ func (d *streamBuilder) addSeries(b []byte) error {
 	return nil
 }
 
-// plainChunk reads a prompb.Chunk that has all its fields in order, as nearly all have: the first three,
-// the length of the last and its bytes. It takes 15 ns; field by field it takes 80.
-func plainChunk(b []byte) (numbers [4]uint64, data []byte, ok bool) {
-	for i, tag := range [4]byte{0x08, 0x10, 0x18, 0x22} {
-		if len(b) == 0 || b[0] != tag {
-			return numbers, nil, false
-		}
-		v, n := binary.Uvarint(b[1:])
-		if n <= 0 {
-			return numbers, nil, false
-		}
-		numbers[i], b = v, b[1+n:]
-	}
-	return numbers, b, numbers[3] == uint64(len(b))
-}
-
 // chunk adds a prompb.Chunk to the current series.
 func (d *streamBuilder) chunk(b []byte) error {
-	numbers, data, ok := plainChunk(b) // the fields min_time_ms, max_time_ms and type
-	if !ok {
-		const where = "a chunk"
-		numbers, data = [4]uint64{}, nil
-		for f, err := range wire.Fields(b, where) {
-			switch {
-			case err != nil || f.Num > 4:
-			case f.Num == 4:
-				data, err = f.Bytes, f.Is(protowire.BytesType, where)
-			default:
-				numbers[f.Num-1], err = f.Value, f.Is(protowire.VarintType, where)
-			}
-			if err != nil {
-				return err
-			}
+	const where = "a chunk"
+	var numbers [3]uint64 // the fields min_time_ms, max_time_ms and type
+	var data []byte
+	for f, err := range Fields(b, where) {
+		switch {
+		case err != nil || f.Num > 4:
+		case f.Num == 4:
+			data, err = f.Bytes, f.is(protowire.BytesType, where)
+		default:
+			numbers[f.Num-1], err = f.Value, f.is(protowire.VarintType, where)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	// The numbers of prompb.Chunk_Encoding are those of chunkenc.Encoding,
@@ -212,4 +198,132 @@ func (d *streamBuilder) chunk(b []byte) error {
 		}
 	}
 	return d.b.Chunk(e, minT, maxT, data)
+}
+
+const (
+	// frameBuffer is how many bytes of an answer are read ahead. A larger frame makes the buffer grow.
+	frameBuffer = 256 << 10
+	// keepBuffer is the largest buffer that is kept for other requests.
+	keepBuffer = 4 << 20
+
+	crcSize   = 4
+	maxHeader = binary.MaxVarintLen64 + crcSize
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frameReader reads the frames of a streamed answer. A frame of 300 bytes lies so:
+//
+//	ac 02         its length, 300, as a varint
+//	xx xx xx xx   CRC-32C of its bytes, big-endian
+//	...           300 bytes, a prompb.ChunkedReadResponse
+//
+// It does what remote.ChunkedReader does and three things more. That one takes
+// an end just after the length or the checksum for the end of the stream. It
+// allocates what the length says before a byte has come. And it hides the text
+// that Prometheus appends to a stream when it fails on the way, which is the
+// one thing that says what is wrong.
+type frameReader struct {
+	r     io.Reader
+	limit uint64 // bytes of a frame
+	buf   []byte // what has come and was not used; used again
+	start int    // of that in buf
+}
+
+var frameReaders = sync.Pool{New: func() any { return &frameReader{buf: make([]byte, 0, frameBuffer)} }}
+
+// newFrameReader returns a reader of frames of at most limit bytes each, which must be released.
+func newFrameReader(r io.Reader, limit int64) *frameReader {
+	f := frameReaders.Get().(*frameReader)
+	f.r, f.limit, f.buf, f.start = r, min(uint64(limit), math.MaxInt64-maxHeader), f.buf[:0], 0
+	return f
+}
+
+// release hands the buffer back. Neither f nor its frames may be used after.
+func (f *frameReader) release() {
+	f.r = nil
+	if cap(f.buf) <= keepBuffer {
+		frameReaders.Put(f)
+	}
+}
+
+// peek returns the next n bytes, or what there is of them and why there are not more. The buffer
+// grows by as much as has come at most, so that a frame's length alone takes no memory.
+func (f *frameReader) peek(n int) ([]byte, error) {
+	for len(f.buf)-f.start < n {
+		if f.start > 0 && cap(f.buf)-f.start < n {
+			f.buf, f.start = append(f.buf[:0], f.buf[f.start:]...), 0
+		}
+		if len(f.buf) == cap(f.buf) {
+			f.buf = slices.Grow(f.buf, min(n-len(f.buf), len(f.buf)))
+		}
+		k, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
+		f.buf = f.buf[:len(f.buf)+k]
+		if err != nil && len(f.buf)-f.start < n {
+			return f.buf[f.start:], err
+		}
+	}
+	return f.buf[f.start:][:n], nil
+}
+
+// next returns the next frame, valid until the call after, or io.EOF.
+func (f *frameReader) next() ([]byte, error) {
+	head, err := f.peek(maxHeader)
+	if len(head) == 0 {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, &CutOffError{err}
+	}
+	size, n := binary.Uvarint(head)
+	switch {
+	case n < 0:
+		return nil, f.text(&CorruptError{"the length of a frame is not a number"})
+	case n == 0 || len(head) < n+crcSize:
+		return nil, f.cut(err)
+	case size > f.limit:
+		return nil, &FrameTooLargeError{size}
+	}
+	n += crcSize
+	all, err := f.peek(n + int(size))
+	if err != nil {
+		return nil, f.cut(err)
+	}
+	frame := all[n:]
+	if crc32.Checksum(frame, castagnoli) != binary.BigEndian.Uint32(all[n-crcSize:]) {
+		return nil, f.text(&CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)})
+	}
+	f.start += len(all)
+	return frame, nil
+}
+
+// cut is the error for a frame that ends early because of err.
+func (f *frameReader) cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		// The body itself ended properly, so it may have been meant to.
+		return f.text(&CutOffError{io.ErrUnexpectedEOF})
+	}
+	return &CutOffError{err}
+}
+
+// MaxLine is the most bytes of a store's own text that a message quotes.
+const MaxLine = 256
+
+// text returns an StoreError when what stands in place of a frame reads as text,
+// and otherwise err.
+func (f *frameReader) text(err error) error {
+	const least = 8 // bytes; a few may look like text by chance
+	// Wait for no more than is there: a real frame would be followed by others.
+	b := f.buf[f.start:min(len(f.buf), f.start+4*MaxLine)]
+	if len(b) < least {
+		return err
+	}
+	for s := b; len(s) > 0; {
+		c, n := utf8.DecodeRune(s)
+		if c == utf8.RuneError && len(s) >= utf8.UTFMax || !unicode.IsPrint(c) && c != '\n' && c != '\t' && c != '\r' {
+			return err
+		}
+		s = s[n:]
+	}
+	return &StoreError{Text: slices.Clone(b)}
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/remoteread/wire"
-	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
+	"github.com/promwarp/promwarp/remoteread/answer/answertest"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -282,9 +281,9 @@ func TestIndex(t *testing.T) {
 	require.Equal(t, -1, (&index{}).find(labels.EmptyLabels()))
 }
 
-func labelsOf(pairs ...string) (ls []wire.Label) {
+func labelsOf(pairs ...string) (ls []label) {
 	for i := 0; i < len(pairs); i += 2 {
-		ls = append(ls, wire.Label{Name: []byte(pairs[i]), Value: []byte(pairs[i+1])})
+		ls = append(ls, label{Name: []byte(pairs[i]), Value: []byte(pairs[i+1])})
 	}
 	return ls
 }
@@ -305,23 +304,23 @@ func TestSelectorChecks(t *testing.T) {
 		name   string
 		ms     []*labels.Matcher
 		added  bool
-		series [][]wire.Label
+		series [][]label
 		bad    int // the first series that is an error; -1 for none
 	}{
-		{"those asked for", matchersOf(t, "__name__", "=", "a", "job", "=~", "x|y"), false, [][]wire.Label{a, a, labelsOf("__name__", "a", "job", "y"), a}, -1},
-		{"another name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("__name__", "b")}, 1},
-		{"no name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("job", "x")}, 1},
-		{"another label", matchersOf(t, "job", "=~", "x|y"), false, [][]wire.Label{a, labelsOf("__name__", "a", "i", "1", "job", "y"), labelsOf("__name__", "a", "job", "z")}, 2},
-		{"labels elsewhere", matchersOf(t, "job", "=", "x"), false, [][]wire.Label{labelsOf("a", "1", "b", "2", "job", "x"), labelsOf("job", "x"), labelsOf("a", "1", "job", "y")}, 2},
-		{"a label that must not be", matchersOf(t, "job", "=", ""), false, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("job", ""), a}, 2},
-		{"a value that is not to be", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", "y"), a}, 1},
-		{"a long value", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", strings.Repeat("y", 300)), labelsOf("job", ""), a}, 2},
-		{"added by the store", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("job", "y"), a}, -1},
-		{"two values cannot be added", matchersOf(t, "job", "!~", "x|y"), true, [][]wire.Label{a, a, labelsOf("job", "y")}, 2},
-		{"what one lacks is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("__name__", "a")}, 1},
-		{"what one lacked is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("__name__", "b"), a}, 2},
-		{"a name is not added", matchersOf(t, "__name__", "!=", "a"), true, [][]wire.Label{a}, 0},
-		{"not what the store had to match", matchersOf(t, "job", "=~", "y"), true, [][]wire.Label{a}, 0},
+		{"those asked for", matchersOf(t, "__name__", "=", "a", "job", "=~", "x|y"), false, [][]label{a, a, labelsOf("__name__", "a", "job", "y"), a}, -1},
+		{"another name", matchersOf(t, "__name__", "=", "a"), false, [][]label{a, labelsOf("__name__", "b")}, 1},
+		{"no name", matchersOf(t, "__name__", "=", "a"), false, [][]label{a, labelsOf("job", "x")}, 1},
+		{"another label", matchersOf(t, "job", "=~", "x|y"), false, [][]label{a, labelsOf("__name__", "a", "i", "1", "job", "y"), labelsOf("__name__", "a", "job", "z")}, 2},
+		{"labels elsewhere", matchersOf(t, "job", "=", "x"), false, [][]label{labelsOf("a", "1", "b", "2", "job", "x"), labelsOf("job", "x"), labelsOf("a", "1", "job", "y")}, 2},
+		{"a label that must not be", matchersOf(t, "job", "=", ""), false, [][]label{labelsOf("__name__", "a"), labelsOf("job", ""), a}, 2},
+		{"a value that is not to be", matchersOf(t, "job", "!=", "x"), false, [][]label{labelsOf("job", "y"), a}, 1},
+		{"a long value", matchersOf(t, "job", "!=", "x"), false, [][]label{labelsOf("job", strings.Repeat("y", 300)), labelsOf("job", ""), a}, 2},
+		{"added by the store", matchersOf(t, "job", "!=", "x"), true, [][]label{a, labelsOf("job", "y"), a}, -1},
+		{"two values cannot be added", matchersOf(t, "job", "!~", "x|y"), true, [][]label{a, a, labelsOf("job", "y")}, 2},
+		{"what one lacks is not added", matchersOf(t, "job", "!=", "x"), true, [][]label{a, labelsOf("__name__", "a")}, 1},
+		{"what one lacked is not added", matchersOf(t, "job", "!=", "x"), true, [][]label{labelsOf("__name__", "a"), labelsOf("__name__", "b"), a}, 2},
+		{"a name is not added", matchersOf(t, "__name__", "!=", "a"), true, [][]label{a}, 0},
+		{"not what the store had to match", matchersOf(t, "job", "=~", "y"), true, [][]label{a}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSelector(c.ms, c.added)
@@ -331,7 +330,7 @@ func TestSelectorChecks(t *testing.T) {
 					require.NoError(t, err, i)
 					continue
 				}
-				require.ErrorContains(t, err, "series "+wire.Describe(ls)+" does not match {")
+				require.ErrorContains(t, err, "series "+describe(ls)+" does not match {")
 				break
 			}
 		})
@@ -355,9 +354,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Those of wiretest that nearly every test uses.
 var (
-	marshal, frames, wireSeries = wiretest.Marshal, wiretest.Frames, wiretest.Series
-	floats                      = wiretest.Floats
-	chunksOf                    = wiretest.Chunks
+	marshal, frames, wireSeries = answertest.Marshal, answertest.Frames, answertest.Series
+	floats                      = answertest.Floats
+	chunksOf                    = answertest.Chunks
 )
 
 // sameString reports whether a and b are the same in memory, not only equal.

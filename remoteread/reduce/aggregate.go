@@ -105,7 +105,7 @@ func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Se
 	expr := parsed.(*parser.AggregateExpr)
 	expr.Grouping, expr.Without, expr.Expr = q.Hints.Grouping, !q.Hints.By, &parser.VectorSelector{LabelMatchers: q.Matchers}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
-	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
+	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel: sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,25 +118,23 @@ func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Se
 }
 
 // only is a storage that has one selection, and the querier on it.
-type only struct{ sel *selection.Selection }
-
-func (o only) Querier(mint, maxt int64) (storage.Querier, error) {
-	return onlyQuerier{o, mint, maxt, storage.NoopQuerier()}, nil
+type only struct {
+	storage.LabelQuerier
+	sel        *selection.Selection
+	mint, maxt int64
 }
 
-type onlyQuerier struct {
-	only
-	mint, maxt int64
-	storage.LabelQuerier
+func (o only) Querier(mint, maxt int64) (storage.Querier, error) {
+	return only{storage.NoopQuerier(), o.sel, mint, maxt}, nil
 }
 
 // SelectChunks implements selection.Querier.
-func (o onlyQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (o only) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	return o.sel, nil, nil
 }
 
 // Select implements storage.Querier.
-func (o onlyQuerier) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+func (o only) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
 	mint, maxt := selection.Bounds(hints, o.mint, o.maxt)
 	return o.sel.SeriesSet(mint, maxt, nil)
 }
@@ -154,12 +152,7 @@ func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.S
 			sent = sentAll
 		}
 	}
-	if err != nil {
-		lease.Release()
-		return nil, nil, err
-	}
-	r.reduced.WithLabelValues("aggregate", sent, string(why)).Inc()
-	return out, lease.Release, nil
+	return r.reduction("aggregate", sent, why, out, lease, err)
 }
 
 // arrange puts groups into the order in which the reader has them: that of the first series of
@@ -209,20 +202,10 @@ func (t *thinner) visible(w *worker, i int) (seen, certain bool, err error) {
 	if t.steps() > 1 {
 		later.first += t.step
 	}
-	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
-	for n := 1; ; n *= 8 { // until the end of some of the chunks, which mostly is enough
-		part := *t
-		part.asked = later
-		if n < len(chunks) {
-			part.q.MaxT = chunks[n-1].MaxT
-			part.last = min(t.last, later.after(part.q.MaxT+1)-t.step)
-		}
-		if seen, err := part.anyValue(w, i); seen || err != nil || n >= len(chunks) && later == t.asked {
-			return seen, true, err
-		}
-		if n >= len(chunks) {
-			break
-		}
+	part := *t
+	part.asked = later
+	if seen, err := part.anyValue(w, i); seen || err != nil || later == t.asked {
+		return seen, true, err
 	}
 	seen, err = t.anyValue(w, i)
 	return seen, !seen, err

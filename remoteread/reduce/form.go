@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
 )
@@ -82,7 +83,7 @@ func (f *form) series(ctx context.Context, l labels.Labels, points []promql.FPoi
 	b.Set(f.number, fmt.Sprintf("n%08d", f.sent))
 	f.sent++
 	l = b.Labels()
-	got := become([]labels.Labels{l}, f.external)[0]
+	got := serve.WithExternal(b, l, f.external)
 	f.disordered = f.disordered || f.sent > 1 && labels.Compare(f.last, got) >= 0
 	f.last = got
 
@@ -166,13 +167,7 @@ func become(series []labels.Labels, external labels.Labels) []labels.Labels {
 	out := make([]labels.Labels, len(series))
 	b := labels.NewBuilder(labels.EmptyLabels())
 	for i, l := range series {
-		b.Reset(l)
-		external.Range(func(e labels.Label) {
-			if !l.Has(e.Name) {
-				b.Set(e.Name, e.Value)
-			}
-		})
-		out[i] = b.Labels()
+		out[i] = serve.WithExternal(b, l, external)
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Options are what a Reducer is made from.
@@ -59,9 +60,13 @@ const (
 	sentAggregated = "aggregated"
 )
 
-func (r *Reducer) count(path, sent string, why reason) {
-	if why != "" {
-		sent = sentAll
+// reduction is what a serve.Reduce returns: what is sent in place of a selection, which is counted, and what
+// gives its memory back.
+func (r *Reducer) reduction(path, sent string, why reason, out *selection.Selection, lease *memory.Lease, err error) (*selection.Selection, func(), error) {
+	if err != nil {
+		lease.Release()
+		return nil, nil, err
 	}
 	r.reduced.WithLabelValues(path, sent, string(why)).Inc()
+	return out, lease.Release, nil
 }

@@ -230,7 +230,7 @@ func TestDefinitions(t *testing.T) {
 				return res.String()
 			}
 			fewer := 0
-			require.Equal(t, answer(only{sel}), answer(reading{only{sel}, r, &fewer}), "seed %d: %s", seed, text)
+			require.Equal(t, answer(only{sel: sel}), answer(reading{only{sel: sel}, r, &fewer}), "seed %d: %s", seed, text)
 			require.Equal(t, less, fewer > 0, text)
 		}
 	}

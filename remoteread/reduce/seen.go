@@ -90,11 +90,6 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 		}
 		at = next
 	}
-	return m.collect(kept)
-}
-
-// collect appends to kept what several windows see.
-func (m *marker) collect(kept []int) []int {
 	for i, seen := range m.seen {
 		if seen {
 			kept = append(kept, i)

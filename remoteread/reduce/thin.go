@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sort"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -143,8 +142,15 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			return parts, nil
 		}
 	}
-	if t.columns != nil && t.sel.Memo(i) != nil {
-		return t.column(w, i, parts)
+	if t.columns != nil && t.sel.Memo(i) != nil { // decoded samples may be retained
+		in, err := w.reader.Load(&column.Request{
+			Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
+			KeepStale: t.q.Hints.Range == 0, TakePacked: !t.ByValue(),
+		}, i)
+		if err != nil {
+			return nil, err
+		}
+		return t.samples(w, in.Times.Join(in.Times.Own, &w.joined), &in, parts), nil
 	}
 	w.buf.Reset()
 	for k, c := range chunks {
@@ -159,18 +165,6 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	return t.samples(w, w.buf.Times, &in, parts), nil
 }
 
-// column is series where decoded samples may be retained.
-func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
-	in, err := w.reader.Load(&column.Request{
-		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
-		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.ByValue(),
-	}, i)
-	if err != nil {
-		return nil, err
-	}
-	return t.samples(w, in.Times.Join(in.Times.Own, &w.joined), &in, parts), nil
-}
-
 // seen reports whether an evaluation sees times of c at all.
 func (t *thinner) seen(c selection.Chunk) bool {
 	at := t.after(c.MinT)
@@ -179,9 +173,9 @@ func (t *thinner) seen(c selection.Chunk) bool {
 
 // samples appends to parts what is kept of samples, which have the times ts.
 func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []part) []part {
-	lo, hi := search(ts, t.q.MinT), search(ts, t.q.MaxT+1)
+	lo, hi := beyond(ts, 0, t.q.MinT-1), beyond(ts, 0, t.q.MaxT)
 	// A reader may drop what is behind the query's end, and then sees what is before it for longer.
-	cut := max(lo, min(hi, search(ts, t.q.End+1)))
+	cut := max(lo, min(hi, beyond(ts, 0, t.q.End)))
 	var before, behind []float64
 	if t.ByValue() {
 		before, behind = in.Values[lo:cut], in.Values[cut:hi]
@@ -215,21 +209,15 @@ func valueOf(in *column.Samples, k int) float64 {
 	return in.Values[k-len(in.Units)]
 }
 
-// search returns how many of ts are before t.
-func search(ts []int64, t int64) int {
-	return sort.Search(len(ts), func(i int) bool { return ts[i] >= t })
-}
-
 // Thin is a serve.Reduce that sends those samples that the reader can see.
 func (r *Reducer) Thin(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
 	lease := r.o.Memory.Lease(memory.Answers)
 	out, why, err := r.thin(ctx, q, sel, false, lease)
-	if err != nil {
-		lease.Release()
-		return nil, nil, err
+	sent := sentThinned
+	if why != "" {
+		sent = sentAll
 	}
-	r.count("thin", sentThinned, why)
-	return out, lease.Release, nil
+	return r.reduction("thin", sent, why, out, lease, err)
 }
 
 // add appends to w's times and values those of windows that are made of all of their samples.

@@ -53,13 +53,7 @@ func labelled(ctx context.Context, external labels.Labels, sel *selection.Select
 			return nil, err
 		}
 		if !external.IsEmpty() {
-			builder.Reset(l)
-			external.Range(func(x labels.Label) {
-				if !l.Has(x.Name) {
-					builder.Set(x.Name, x.Value)
-				}
-			})
-			l = builder.Labels()
+			l = WithExternal(builder, l, external)
 			inOrder = inOrder && (i == 0 || labels.Compare(all[i-1].labels, l) < 0)
 		}
 		all[i] = series{l, sel, i}
@@ -90,6 +84,17 @@ func labelled(ctx context.Context, external labels.Labels, sel *selection.Select
 	return out, nil
 }
 
+// WithExternal returns l and those of external that it lacks, by means of a builder.
+func WithExternal(b *labels.Builder, l, external labels.Labels) labels.Labels {
+	b.Reset(l)
+	external.Range(func(x labels.Label) {
+		if !l.Has(x.Name) {
+			b.Set(x.Name, x.Value)
+		}
+	})
+	return b.Labels()
+}
+
 // join returns the union of several series with the same labels.
 func join(several []series) (series, error) {
 	b := selection.NewBuilder(0)
@@ -105,11 +110,9 @@ func join(several []series) (series, error) {
 	return series{several[0].labels, sel, 0}, err
 }
 
-// floats decodes chunks without histograms.
-type floats struct{ decode.Buffer }
-
-// within returns the samples of chunks of one within the range of f, valid until the next call.
-func (b *floats) within(f found, one series, chunks []selection.Chunk) ([]int64, []float64, error) {
+// within decodes chunks without histograms of one. It returns the samples within the range of f, which lie
+// in b.
+func within(b *decode.Buffer, f found, one series, chunks []selection.Chunk) ([]int64, []float64, error) {
 	b.Reset()
 	if _, err := b.Read(one.sel, one.i, chunks, false); err != nil {
 		one.sel.Discard()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"os"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/answer"
 )
 
 const (
@@ -108,10 +108,14 @@ func (h *Handler) checkSize(body []byte) (matchers int, err error) {
 		*of++
 		return h.o.Limits.CheckItems(*of, "matchers or labels to group by")
 	}
-	for n, field := range fields(body) {
-		switch n {
+	for f, err := range answer.Fields(body, "a request") {
+		if err != nil {
+			break
+		}
+		switch f.Num {
 		case fieldTypes:
-			if types += len(field); types > maxTypes {
+			// A type that is no list takes two bytes at least.
+			if types += max(1, len(f.Bytes)); types > maxTypes {
 				return 0, refuse("the request has %d bytes of accepted response types or more; the limit is %d", types, maxTypes)
 			}
 		case fieldQueries:
@@ -119,13 +123,16 @@ func (h *Handler) checkSize(body []byte) (matchers int, err error) {
 				return 0, refuse("the request has %d queries or more; the limit is %d, which --storage.remote.read-max-queries sets", queries, h.o.MaxQueries)
 			}
 			asked, grouping := 0, 0
-			for n, field := range fields(field) {
-				switch n {
+			for f, err := range answer.Fields(f.Bytes, "a query") {
+				if err != nil {
+					break
+				}
+				switch f.Num {
 				case fieldMatchers:
 					err = item(&asked)
 				case fieldHints:
-					for n := range fields(field) {
-						if n == fieldGrouping && err == nil {
+					for hint, wrong := range answer.Fields(f.Bytes, "hints") {
+						if wrong == nil && hint.Num == fieldGrouping && err == nil {
 							err = item(&grouping)
 						}
 					}
@@ -137,31 +144,6 @@ func (h *Handler) checkSize(body []byte) (matchers int, err error) {
 		}
 	}
 	return matchers, nil
-}
-
-// fields are those of message b: of those that have a length, what is in them, of others their
-// bytes.
-func fields(b []byte) iter.Seq2[protowire.Number, []byte] {
-	return func(yield func(protowire.Number, []byte) bool) {
-		for len(b) > 0 {
-			n, typ, tag := protowire.ConsumeTag(b)
-			if tag < 0 {
-				return
-			}
-			size := protowire.ConsumeFieldValue(n, typ, b[tag:])
-			if size < 0 {
-				return
-			}
-			field := b[tag : tag+size]
-			if typ == protowire.BytesType {
-				field, _ = protowire.ConsumeBytes(field)
-			}
-			if !yield(n, field) {
-				return
-			}
-			b = b[tag+size:]
-		}
-	}
 }
 
 // checkRegexps refuses a request whose regular expressions compile to too much.

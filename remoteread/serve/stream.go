@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
@@ -35,7 +36,7 @@ type stream struct {
 	frame prompb.ChunkedSeries // chunks of the present series
 	point parallel.Watch
 
-	decoded floats            // memory to be used again
+	decoded decode.Buffer     // memory to be used again
 	decoder chunkenc.Iterator // the same
 }
 
@@ -158,7 +159,7 @@ func appendFrame(b []byte, m *prompb.ChunkedReadResponse) ([]byte, error) {
 func (s *stream) reencode(f found, one series, c selection.Chunk, enc chunkenc.Encoding) (p prompb.Chunk, err error) {
 	p.Type = prompb.Chunk_Encoding(enc)
 	if enc == chunkenc.EncXOR {
-		times, values, err := s.decoded.within(f, one, []selection.Chunk{c})
+		times, values, err := within(&s.decoded, f, one, []selection.Chunk{c})
 		if err == nil && len(times) > 0 {
 			p.MinTimeMs, p.MaxTimeMs, p.Data = times[0], times[len(times)-1], encoding.AppendXOR(nil, times, values)
 		}

@@ -1,8 +1,10 @@
 package aggregate
 
 import (
+	"math/bits"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -27,6 +29,9 @@ type Runs struct {
 	Grid   *bucket.Grid
 }
 
+// values are those of run k.
+func (in *Runs) values(k int) []float64 { return in.Values[in.Runs[k].First:in.Runs[k].End] }
+
 // Contents are what states are made of.
 type Contents struct {
 	Parts
@@ -46,56 +51,18 @@ type Memory struct {
 	Values []float64 // copied from the runs, since they may be sorted
 	times  []int64
 	own    []float64
-	run    Samples // that a state is made of
-	eight  eight
+	side   exact.Sums // of runs side by side
 }
 
 // Make returns the states of runs, in the memory of states. They refer to m.
 func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 	n, size := len(in.Runs), c.OwnSize()
 	states = slices.Grow(states[:0], n)[:n]
-	m.Values, m.times = m.Values[:0], m.times[:0]
-	if c.Parts&Values != 0 {
-		for _, run := range in.Runs {
-			m.Values = append(m.Values, in.Values[run.First:run.End]...)
-		}
+	for rest := c.Parts; rest != 0; rest &= rest - 1 {
+		formOf[bits.TrailingZeros16(uint16(rest))].of(states, in, m)
 	}
-	if c.Parts&Times != 0 {
-		for _, run := range in.Runs {
-			m.times = append(m.times, in.Times[run.First:run.End]...)
-		}
-	}
-	c.ofAll(states, in)
-	for k := 0; k < n; k += lanes {
-		end, made := min(k+lanes, n), uint8(0)
-		if c.Parts&visited != 0 {
-			made = m.eight.of(c.Parts, states[k:end], in.Values, in.Runs[k:end])
-		}
-		for i := k; i < end; i++ {
-			rest := c.Parts &^ (Count | Ends | Values | Times)
-			if made>>(i-k)&1 != 0 {
-				rest &^= visited | Mean
-			}
-			if rest != 0 {
-				run := in.Runs[i]
-				m.run = Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Closes(run.Bucket)}
-				rest.Of(&states[i], &m.run)
-			}
-		}
-	}
-	at := 0
 	for k := range states {
-		if c.Parts&(Values|Times) == 0 {
-			break
-		}
-		s, end := &states[k], at+int(in.Runs[k].End-in.Runs[k].First)
-		if s.sorted, s.grouped = false, false; c.Parts&Values != 0 {
-			s.Values = m.Values[at:end:end]
-		}
-		if c.Parts&Times != 0 {
-			s.Times = m.times[at:end:end]
-		}
-		at = end
+		states[k].grouped = false
 	}
 	if c.Own == nil {
 		return states
@@ -106,21 +73,6 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 	}
 	c.Own.Make(states, in)
 	return states
-}
-
-// ofAll makes the parts that take no loop over samples, of all runs without a call for each.
-func (c *Contents) ofAll(states []State, in *Runs) {
-	if c.Parts&Count != 0 {
-		for k, run := range in.Runs {
-			states[k].N = int64(run.End - run.First)
-		}
-	}
-	if c.Parts&Ends != 0 {
-		for k, run := range in.Runs {
-			s, first, last := &states[k], run.First, run.End-1
-			s.First, s.FirstAt, s.Last, s.LastAt = in.Values[first], in.Times[first], in.Values[last], in.Times[last]
-		}
-	}
 }
 
 // Merge merges o, the state of another run with the same contents, into s. Of runs that have

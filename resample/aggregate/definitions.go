@@ -1,9 +1,9 @@
 package aggregate
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -45,10 +45,17 @@ func each(result func(s *State) float64) func(in []State, _ float64, out []float
 	}
 }
 
-// quantiles is each of quantiles.
+// quantiles is each of quantiles. Zeros of both signs are where Prometheus's sort leaves them, which
+// depends on the order of the samples; in groups -0 is before 0.
 func quantiles(in []State, q float64, out []float64) {
 	for i := range in {
-		out[i] = exact.SortedQuantile(q, in[i].order())
+		s := &in[i]
+		if s.grouped && exact.MixedZeros(s.Values) {
+			slices.SortFunc(s.Values, func(a, b float64) int {
+				return cmp.Or(cmp.Compare(a, b), cmp.Compare(math.Copysign(1, a), math.Copysign(1, b)))
+			})
+		}
+		out[i] = exact.Quantile(q, s.Values)
 	}
 }
 
@@ -98,48 +105,10 @@ var Definitions = []*Definition{
 		Results: each((*State).distinct)},
 }
 
-// order is the values in order, NaN first. Zeros of both signs are where Prometheus's sort leaves
-// them, which depends on the order of the samples; in groups -0 is before 0.
-func (s *State) order() []float64 {
-	if s.sorted || len(s.Values) == 0 {
-		return s.Values
-	}
-	s.sorted = true
-	if !s.grouped && exact.MixedZeros(s.Values) {
-		slices.Sort(s.Values)
-		return s.Values
-	}
-	// As integers of the same order, which compare in a third of the time.
-	keys := unsafe.Slice((*uint64)(unsafe.Pointer(&s.Values[0])), len(s.Values))
-	for i, v := range s.Values {
-		bits := math.Float64bits(v)
-		switch {
-		case v != v:
-			keys[i] = 0
-		case bits>>63 != 0:
-			keys[i] = ^bits
-		default:
-			keys[i] = bits | 1<<63
-		}
-	}
-	slices.Sort(keys)
-	for i, key := range keys {
-		switch {
-		case key == 0:
-			s.Values[i] = math.NaN()
-		case key>>63 != 0:
-			s.Values[i] = math.Float64frombits(key &^ (1 << 63))
-		default:
-			s.Values[i] = math.Float64frombits(^key)
-		}
-	}
-	return s.Values
-}
-
 // distinct counts the values that differ; all NaN are one, and so are both zeros.
 func (s *State) distinct() float64 {
-	vs := s.order()
-	n := 1
+	vs, n := s.Values, 1
+	slices.Sort(vs)
 	for i := 1; i < len(vs); i++ {
 		if vs[i] != vs[i-1] && vs[i] == vs[i] {
 			n++
@@ -154,10 +123,11 @@ func (s *State) distinct() float64 {
 func Differences(vs, out []float64) []float64 {
 	out = out[:max(0, len(vs)-1)]
 	for i := range out {
-		out[i] = vs[i+1] - vs[i]
-		if vs[i+1] < vs[i] {
-			out[i] = vs[i+1]
+		before := math.Float64bits(vs[i])
+		if vs[i+1] < vs[i] { // of integers the compiler makes no branch, which may not be foreseen
+			before = 0
 		}
+		out[i] = vs[i+1] - math.Float64frombits(before)
 	}
 	return out
 }

@@ -24,27 +24,19 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 )
 
-// Samples are a run: samples in time order, at least one, none a stale marker.
-type Samples struct {
-	Times  []int64 // ms
-	Values []float64
-	End    int64 // of the bucket's window, ms: until when the last value holds
-}
-
 // State is what is known of the samples of a bucket. Only the fields of the parts that it was
 // made with mean something.
 type State struct {
-	N                int64   // Count
-	Sum, C           float64 // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
-	Mean             float64 // Mean
-	Min, Max         float64 // Extremes: NaN where all values are
-	First, Last      float64 // Ends
-	FirstAt, LastAt  int64   // Ends: ms
-	Squares          float64 // Squares: squared distances from the mean, added up
-	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms; see areaOf
-	Values           []float64
-	sorted           bool      // Values are in order, NaN first
+	N                int64     // Count
 	grouped          bool      // see Contents.Begin
+	Sum, C           float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
+	Mean             float64   // Mean
+	Min, Max         float64   // Extremes: NaN where all values are
+	First, Last      float64   // Ends
+	FirstAt, LastAt  int64     // Ends: ms
+	Squares          float64   // Squares: squared distances from the mean, added up
+	Area, AreaC, Lap float64   // Weighted: values times the ms that they held, and those ms; see areasOf
+	Values           []float64 // Values
 	Times            []int64   // Times: ms, of each of Values
 	Own              []float64 // see Own
 }
@@ -65,28 +57,28 @@ const (
 	Times // with the values, in the order of series: see State.InTime
 )
 
-// partForm is one part: what it reads besides, how it is made of a run, and how another one, o,
-// that comes later in the order of series, merges into s. When parts merge, s still has the old
-// values of parts behind it in the table.
+// partForm is one part: what it reads besides, how it is made of each of some runs, and how another
+// one, o, that comes later in the order of series, merges into s. When parts merge, s still has the
+// old values of parts behind it in the table.
 type partForm struct {
 	part  Parts
 	name  string
 	reads Parts
-	of    func(s *State, r *Samples)
+	of    func(states []State, in *Runs, m *Memory)
 	merge func(s, o *State)
 }
 
 // partForms are all parts.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
-	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
-	{Sum, "sum", Count, sumOf, mergeSums},
-	{Count, "count", 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
+	{Mean, "mean", Sum | Count, meansOf, mergeMeans},
+	{Sum, "sum", Count, sumsOf, mergeSums},
+	{Count, "count", 0, countsOf, func(s, o *State) { s.N += o.N }},
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
-	{Weighted, "weighted", 0, areaOf, mergeAreas},
-	{Times, "times", Values, func(s *State, r *Samples) { s.Times = r.Times }, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
-	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
+	{Weighted, "weighted", 0, areasOf, mergeAreas},
+	{Times, "times", Values, timesOf, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
+	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values = append(s.Values, o.Values...) }},
 }
 
 // formOf are the partForms by the number of their bit: parts come after those that they read, and
@@ -116,19 +108,6 @@ func PartNames(p Parts) (names []string) {
 		}
 	}
 	return names
-}
-
-// Of makes the state of a run in s. Of the part Values s refers to the run's values, and may sort
-// them.
-func (p Parts) Of(s *State, r *Samples) {
-	rest := p
-	if several(p&visited) && s.visit(r.Values) {
-		rest &^= visited
-	}
-	for ; rest != 0; rest &= rest - 1 {
-		formOf[bits.TrailingZeros16(uint16(rest))].of(s, r)
-	}
-	s.sorted = false
 }
 
 // Merge merges o, the state of another run with the same parts, into s. Of runs that have samples
@@ -198,8 +177,6 @@ func (s *State) total() float64 {
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
 
-func meanOf(s *State, _ *Samples) { s.Mean = s.mean() }
-
 // mergeMeans merges before the sums and counts do.
 func mergeMeans(s, o *State) {
 	all := State{N: s.N, Sum: s.Sum, C: s.C}
@@ -237,13 +214,6 @@ func mergeExtremes(s, o *State) {
 	}
 }
 
-func endsOf(s *State, r *Samples) { s.setEnds(r.Times, r.Values) }
-
-func (s *State) setEnds(ts []int64, vs []float64) {
-	n := len(vs) - 1
-	s.First, s.FirstAt, s.Last, s.LastAt = vs[0], ts[0], vs[n], ts[n]
-}
-
 func mergeEnds(s, o *State) {
 	if o.FirstAt < s.FirstAt {
 		s.First, s.FirstAt = o.First, o.FirstAt
@@ -252,5 +222,3 @@ func mergeEnds(s, o *State) {
 		s.Last, s.LastAt = o.Last, o.LastAt
 	}
 }
-
-func valuesOf(s *State, r *Samples) { s.Values = r.Values }

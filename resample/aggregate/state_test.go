@@ -13,14 +13,14 @@ import (
 
 func Example() {
 	mean, _ := Library{}.Parse("mean")
-	parts := mean.Reads.With()
-	var a, b State
-	parts.Of(&a, &Samples{Times: []int64{0, 10}, Values: []float64{1, 2}, End: 60})
-	parts.Of(&b, &Samples{Times: []int64{5}, Values: []float64{6}, End: 60})
-	parts.Merge(&a, &b)
+	contents := Contents{Parts: mean.Reads.With()}
+	states := contents.Make(nil, &Runs{
+		Times: []int64{0, 10, 25}, Values: []float64{1, 2, 6}, Runs: []bucket.Run{{Bucket: 0, First: 0, End: 2}, {Bucket: 1, First: 2, End: 3}},
+	}, &Memory{})
+	contents.Merge(&states[0], &states[1])
 	out := make([]float64, 1)
-	mean.Results([]State{a}, 0, out)
-	fmt.Println(PartNames(parts), out)
+	mean.Results(states[:1], 0, out)
+	fmt.Println(PartNames(contents.Parts), out)
 	// Output: [mean sum count] [3]
 }
 
@@ -55,10 +55,10 @@ func TestMake(t *testing.T) {
 		}
 		for _, c := range []Contents{{Parts: Sum}, {Parts: Sum | Mean | Count}, {Parts: Extremes | Ends}, {Parts: (Squares | Extremes | Ends | Weighted).With()}} {
 			for i, got := range c.Make(nil, &in, &Memory{}) {
-				var want State
-				run := in.Runs[i]
-				c.Of(&want, &Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], int64(n)})
-				require.Equal(t, numbers(&want, c.Parts), numbers(&got, c.Parts), "run %d of %d: %v", i, len(in.Runs), in.Values[run.First:run.End])
+				one := in
+				one.Runs = in.Runs[i : i+1]
+				want := c.Make(nil, &one, &Memory{})
+				require.Equal(t, numbers(&want[0], c.Parts), numbers(&got, c.Parts), "run %d of %d: %v", i, len(in.Runs), in.values(i))
 			}
 		}
 	}
@@ -86,42 +86,16 @@ func numbers(s *State, p Parts) (out []uint64) {
 	return out
 }
 
-// TestVisit: parts that are made at once have the bits of those that are made alone, whatever the
-// values are.
-func TestVisit(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	atOnce := 0
-	for range 3000 {
-		vs := randomValues(r, 1+r.IntN(100))
-		run := Samples{Times: make([]int64, len(vs)), Values: vs, End: 1}
-		var together, sum, extremes, squares, scratch State
-		(Squares | Extremes).With().Of(&together, &run)
-		Sum.Of(&sum, &run)
-		Extremes.Of(&extremes, &run)
-		(Count | Sum | Mean).Of(&squares, &run)
-		squaresOf(&squares, &run)
-		for name, pair := range map[string][2]float64{
-			"sum": {sum.total(), together.total()}, "min": {extremes.Min, together.Min}, "max": {extremes.Max, together.Max},
-			"squares": {squares.Squares, together.Squares}, "mean": {squares.Mean, together.Mean},
-		} {
-			same := math.Float64bits(pair[0]) == math.Float64bits(pair[1]) || math.IsNaN(pair[0]) && math.IsNaN(pair[1])
-			require.True(t, same, "%s of %v: %v is not %v", name, vs, pair[1], pair[0])
-		}
-		if scratch.visit(vs) {
-			atOnce++
-		}
-	}
-	require.Greater(t, atOnce, 1000)
-	require.Less(t, atOnce, 3000)
-}
-
-// TestOrder: values are sorted with NaN first and the zero below zero before the other.
+// TestOrder: NaN is the smallest, and in groups the zero below zero is before the other.
 func TestOrder(t *testing.T) {
 	s := State{grouped: true, Values: []float64{2, math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1), -3, math.Inf(1), -math.NaN(), 2}}
-	got := s.order()
-	require.True(t, math.IsNaN(got[0]) && math.IsNaN(got[1]))
-	require.Equal(t, []float64{math.Inf(-1), -3, 0, 0, 2, 2, math.Inf(1)}, got[2:])
-	require.True(t, math.Signbit(got[4]) && !math.Signbit(got[5]))
+	out := make([]float64, 9)
+	for k := range out {
+		quantiles([]State{s}, float64(k)/8, out[k:])
+	}
+	require.True(t, math.IsNaN(out[0]) && math.IsNaN(out[1]))
+	require.Equal(t, []float64{-3, 0, 0, 2}, out[3:7])
+	require.True(t, math.Signbit(s.Values[4]) && !math.Signbit(s.Values[5]))
 	require.Equal(t, 6.0, s.distinct())
 }
 

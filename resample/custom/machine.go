@@ -18,8 +18,8 @@ type machine struct {
 }
 
 func (p *program) newMachine() *machine {
-	m := &machine{add: newColumns(&p.add, p.plan.columns)}
-	for r, in := range p.add.Instrs {
+	m := &machine{add: newColumns(&p.Add, p.plan.columns)}
+	for r, in := range p.Add.Instrs {
 		switch {
 		case in.Op == Const:
 			m.regs[r] = in.number()
@@ -28,14 +28,14 @@ func (p *program) newMachine() *machine {
 		}
 	}
 	var all []uint8
-	for r, in := range p.result.Instrs {
+	for r, in := range p.Result.Instrs {
 		if in.Op != Const {
 			all = append(all, uint8(r))
 		}
 	}
-	m.result = newColumns(&p.result, all)
-	if p.merge != nil {
-		for r, in := range p.merge.Instrs {
+	m.result = newColumns(&p.Result, all)
+	if p.Portable.Merge != nil {
+		for r, in := range p.Portable.Merge.Instrs {
 			if in.Op == Const {
 				m.merge[r] = in.number()
 			}
@@ -54,7 +54,7 @@ func (p *program) Size() int {
 
 // Bytes implements aggregate.Own.
 func (p *program) Bytes() int64 {
-	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(len(p.add.Instrs)+len(p.result.Instrs))
+	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(len(p.Add.Instrs)+len(p.Result.Instrs))
 }
 
 // Make implements aggregate.Own. Runs that follow one another are computed together, up to a block.
@@ -69,7 +69,7 @@ func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
 		}
 		for at := k; at < end; at++ {
 			own := states[at].Own
-			copy(own, p.start)
+			copy(own, p.Start)
 			if p.window {
 				setWindow(own[len(p.fields):], in, &in.Runs[at])
 			}
@@ -185,7 +185,7 @@ func (p *program) Merge(s, o []float64) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
 	n := uint8(len(p.fields))
-	for r, in := range p.merge.Instrs {
+	for r, in := range p.Portable.Merge.Instrs {
 		switch {
 		case in.Op == Input && in.A < n:
 			m.merge[r] = s[in.A]
@@ -194,7 +194,7 @@ func (p *program) Merge(s, o []float64) {
 		}
 	}
 	p.mergeSteps.interpret(&m.merge, nil, 0, 1)
-	for f, out := range p.merge.Outputs {
+	for f, out := range p.Portable.Merge.Outputs {
 		s[f] = m.merge[out]
 	}
 }
@@ -205,7 +205,7 @@ func (p *program) results(in []aggregate.State, _ float64, out []float64) {
 	defer p.pool.Put(m)
 	for len(in) > 0 {
 		n := min(block, len(in))
-		for r, instr := range p.result.Instrs {
+		for r, instr := range p.Result.Instrs {
 			if instr.Op != Input {
 				continue
 			}
@@ -219,7 +219,7 @@ func (p *program) results(in []aggregate.State, _ float64, out []float64) {
 			}
 		}
 		m.result.compute(n)
-		copy(out, m.result.of[p.result.Outputs[0]][:n])
+		copy(out, m.result.of[p.Result.Outputs[0]][:n])
 		in, out = in[n:], out[n:]
 	}
 }
@@ -387,29 +387,7 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 		}
 		for k := range rec.instrs {
 			s := &rec.instrs[k]
-			a, b := regs[s.a], regs[s.b]
-			var d float64
-			switch s.op {
-			case Add:
-				d = a + b
-			case Sub:
-				d = a - b
-			case Mul:
-				d = a * b
-			case Div:
-				d = a / b
-			case Less:
-				d = truth(a < b)
-			case Select:
-				d = choose(a, b, regs[s.c])
-			case Min:
-				d = least(a, b)
-			case Max:
-				d = greatest(a, b)
-			default:
-				d = apply(s.op, a, b, 0)
-			}
-			regs[s.d] = d
+			regs[s.d] = apply(s.op, regs[s.a], regs[s.b], regs[s.c])
 		}
 		for _, f := range rec.fields {
 			regs[f.before] = regs[f.after]

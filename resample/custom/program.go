@@ -32,16 +32,13 @@ const (
 // program is a compiled Source. A state is its fields in the order of their names, then the start
 // and the end of the window in ms if result reads them.
 type program struct {
+	Portable
 	source *Source
 	fields []string
 	kinds  []Kind
-	start  []float64 // values of the fields
-	add    Code      // an output for each field
-	merge  *Code     // nil for none; inputs are the fields of a, then those of b
-	result Code      // one output
-	window bool      // result reads the window
-	times  bool      // add or result reads times
-	plan   plan      // of add
+	window bool // result reads the window
+	times  bool // add or result reads times
+	plan   plan // of add
 	// mergeSteps are the instructions of merge.
 	mergeSteps recurrence
 	pool       sync.Pool // of *machine
@@ -60,7 +57,7 @@ func (s *Source) program() (*program, error) {
 			return nil, err
 		}
 		p.kinds = append(p.kinds, v.kind)
-		p.start = append(p.start, l.code.Instrs[v.register].number())
+		p.Start = append(p.Start, l.code.Instrs[v.register].number())
 	}
 	adds := map[string]input{"v": {InputV, Number}, "t": {InputT, Number}, "prev_v": {InputPrevV, Number}, "prev_t": {InputPrevT, Number}, "first": {InputFirst, Truth}}
 	results := map[string]input{"start": {ResultStart, Number}, "end": {ResultEnd, Number}}
@@ -72,7 +69,7 @@ func (s *Source) program() (*program, error) {
 		merges["b."+name] = input{uint8(len(p.fields) + i), p.kinds[i]}
 	}
 	var err error
-	if p.add, err = p.compile("add", s.Add, adds); err != nil {
+	if p.Add, err = p.compile("add", s.Add, adds); err != nil {
 		return nil, err
 	}
 	if s.Merge != nil {
@@ -80,7 +77,7 @@ func (s *Source) program() (*program, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.merge = &c
+		p.Portable.Merge = &c
 		for r, in := range c.Instrs {
 			if in.Op.Operands() > 0 {
 				p.mergeSteps.instrs = append(p.mergeSteps.instrs, step{in.Op, uint8(r), in.A, in.B, in.C})
@@ -95,10 +92,10 @@ func (s *Source) program() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.result = l.finish([]uint8{v.register})
-	p.window = p.result.input(ResultStart) || p.result.input(ResultEnd)
-	p.times = p.window || p.add.input(InputT) || p.add.input(InputPrevT)
-	p.plan = newPlan(&p.add, len(p.fields))
+	p.Result = l.finish([]uint8{v.register})
+	p.window = p.Result.input(ResultStart) || p.Result.input(ResultEnd)
+	p.times = p.window || p.Add.input(InputT) || p.Add.input(InputPrevT)
+	p.plan = newPlan(&p.Add, len(p.fields))
 	p.pool.New = func() any { return p.newMachine() }
 	return p, nil
 }
@@ -128,7 +125,7 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 		outputs = append(outputs, v.register)
 	}
 	c := l.finish(outputs)
-	if c.cost() > maxCost {
+	if c.work(libraryCost) > maxCost {
 		l.part = part
 		return c, l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
 	}
@@ -142,12 +139,13 @@ const (
 	libraryCost = 16 // of exp, log and pow, in other instructions
 )
 
-// cost is the number of instructions that compute something, those of a library as several.
-func (c *Code) cost() (n int) {
+// work is the number of instructions that compute something, of which those of a library count as
+// so many.
+func (c *Code) work(library int) (n int) {
 	for _, in := range c.Instrs {
 		switch {
 		case in.Op.library():
-			n += libraryCost
+			n += library
 		case in.Op.Operands() > 0:
 			n++
 		}
@@ -166,7 +164,7 @@ func (p *program) definition() *aggregate.Definition {
 	d := &aggregate.Definition{
 		Name: p.source.Name, Aliases: p.source.Aliases, Own: p, Results: p.results, Note: p.note(), Reaggregates: !p.times,
 	}
-	if p.merge == nil {
+	if p.Portable.Merge == nil {
 		h := held{p}
 		d.Grouped = &aggregate.Definition{
 			Name: d.Name, Aliases: d.Aliases, Reads: aggregate.Times, Own: h, Results: h.results, Reaggregates: d.Reaggregates,
@@ -178,7 +176,7 @@ func (p *program) definition() *aggregate.Definition {
 
 // note says what the program takes.
 func (p *program) note() string {
-	text := fmt.Sprintf("custom: %d instructions a sample", p.add.work())
+	text := fmt.Sprintf("custom: %d instructions a sample", p.Add.work(1))
 	if library := p.library(); len(library) > 0 {
 		text += ", on cores alone: " + otherBits(library)
 	}
@@ -187,9 +185,9 @@ func (p *program) note() string {
 
 // library are the functions that the program calls whose last bits depend on who computes them.
 func (p *program) library() []string {
-	codes := []*Code{&p.add, &p.result}
-	if p.merge != nil {
-		codes = append(codes, p.merge)
+	codes := []*Code{&p.Add, &p.Result}
+	if p.Portable.Merge != nil {
+		codes = append(codes, p.Portable.Merge)
 	}
 	library := map[string]bool{}
 	for _, c := range codes {
@@ -200,16 +198,6 @@ func (p *program) library() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(library))
-}
-
-// work is the number of instructions that compute something.
-func (c *Code) work() (n int) {
-	for _, in := range c.Instrs {
-		if in.Op.Operands() > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // Portable is a custom aggregate for executors that translate it: its code, and nothing of how cores
@@ -229,7 +217,7 @@ func PortableOf(d *aggregate.Definition) (p *Portable, reason string) {
 		if library := own.library(); len(library) > 0 {
 			return nil, otherBits(library)
 		}
-		return &Portable{Start: own.start, Add: own.add, Merge: own.merge, Result: own.result}, ""
+		return &own.Portable, ""
 	case held:
 		return nil, "without merge, the samples of a group are put in the order of time, which the cores do"
 	}
@@ -251,4 +239,4 @@ func (p *Portable) Hash() [sha256.Size]byte {
 }
 
 // Work is the number of instructions that a sample takes.
-func (p *Portable) Work() int { return p.Add.work() }
+func (p *Portable) Work() int { return p.Add.work(1) }

@@ -71,7 +71,7 @@ export async function openWorld() {
     const base = `http://127.0.0.1:${port}/`;
     const ended = begin([
       'serve', `--upstream.url=${prometheus}`, `--web.listen-address=127.0.0.1:${port}`, '--web.enable-admin-api', `--cache.path=${dir}/cache`,
-      '--gpu.mode=require', `--gpu.library=${process.env.CUDA}`, `--gpu.constants=${dir}/constants.json`,
+      '--gpu.mode=require', `--gpu.library=${process.env.CUDA}`,
     ]);
     await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), ended]);
     ended.catch(() => {}); // at the end

@@ -44,6 +44,27 @@ func text() string {
 		a.op("VMULPD", value, second, second)
 		a.add(g.sums(1), second)
 	})
+	// A sample that is less than the one before adds that, and another one -0, which changes nothing.
+	before := [2]string{"Y4", "Y5"}
+	a.function("resetsAbreast", []string{"vs", "lo", "n", "out"}, 1, func() {
+		a.constant(minusZero, unit)
+		a.op("MOVQ", "out+24(FP)", "DX")
+		a.op("XORQ", "AX", "AX")
+		for g := range group(2) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(DX)", 64*g), g.sums(0)[0])
+			a.load(g, before[g], "AX*8")
+		}
+		for _, start := range starts {
+			a.op("ADDQ", "$8", start)
+		}
+	}, func(g group) {
+		sum := g.sums(0)[0]
+		a.load(g, value, "AX*8")
+		a.op("VCMPPD", "$0x11", before[g], value, free[0])
+		a.op("VBLENDVPD", free[0], before[g], unit, free[0])
+		a.op("VADDPD", free[0], sum, sum)
+		a.op("VMOVAPD", value, before[g])
+	})
 	// Welford's: delta is what a value is off the mean before it.
 	a.function("variancesAbreast", []string{"vs", "lo", "n", "out"}, 2, func() {
 		a.constant(one, unit)
@@ -68,12 +89,13 @@ func text() string {
 
 // Registers: Y0 to Y7 are sums.
 const (
-	value, second  = "Y8", "Y9" // of one sample of four windows: its value, its time, or what is made of both
-	number, unit   = "Y13", "Y14"
-	delta          = "Y15"
-	magic          = "Y15" // of what turns integers into floats
-	thousand       = "Y14"
-	one, ms, adder = 0, 1, 2
+	value, second = "Y8", "Y9" // of one sample of four windows: its value, its time, or what is made of both
+	number, unit  = "Y13", "Y14"
+	delta         = "Y15"
+	magic         = "Y15" // of what turns integers into floats
+	thousand      = "Y14"
+	// Indices of constants.
+	one, ms, adder, minusZero = 0, 1, 2, 3
 )
 
 var (
@@ -81,8 +103,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1, 1000, and what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000"}
+	// is so much more than itself; the zero below zero.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000"}
 )
 
 // group is four of the windows.

@@ -79,7 +79,8 @@ func storeKeys(s config.Settings, up Fetcher) (keys []StoreKey, optional []bool,
 				if err != nil {
 					return nil, nil, err
 				}
-				k.cache.Path = filepath.Join(k.cache.Path, fmt.Sprintf("upstream-%x", sha256.Sum256([]byte(id)))[:upstreamDirectory])
+				sum := sha256.Sum256([]byte(id))
+				k.cache.Path = filepath.Join(k.cache.Path, fmt.Sprintf("upstream-%x", sum[:8]))
 			}
 		}
 		extra := config.RemoteReadExtras{}
@@ -226,10 +227,8 @@ func shownHTTP(c commonconfig.HTTPClientConfig) commonconfig.HTTPClientConfig {
 	return c
 }
 
-// upstreamDirectory is the length of the names of directories in cache.path that
-// belong to one of several upstreams.
-const upstreamDirectory = len("upstream-") + 16
-
+// isUpstreamDirectory matches the names of directories in cache.path that belong to one of several
+// upstreams.
 var isUpstreamDirectory = regexp.MustCompile(`^upstream-[0-9a-f]{16}$`)
 
 // dropUnused removes from cache.path what upstreams left there that are read from
@@ -379,7 +378,6 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 			Require: s.Mode == config.GPURequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
 			Library: s.Library, Logger: logger.With("component", "gpu"), Registerer: reg,
 		},
-		ConstantsFile: s.Constants,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("no GPU, which --gpu.mode=require asks for: %w", err)

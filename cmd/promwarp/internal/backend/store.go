@@ -116,7 +116,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		MaxAge:     time.Duration(k.cache.MaxAge),
 		Retention:  time.Duration(k.fetch.Retention),
 		Prefetch: cache.Budget{
-			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes), Concurrency: 1,
+			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes),
 		},
 		Logger:     logger.With("component", "cache"),
 		Registerer: reg,

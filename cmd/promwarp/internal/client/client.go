@@ -42,11 +42,15 @@ const (
 
 // Form is the door and the form that ask for a query from start to end, or at its start if step is 0.
 func Form(query string, start, end time.Time, step time.Duration) (path string, form url.Values) {
-	from := Seconds(time.Duration(start.UnixNano()))
 	if step == 0 {
-		return Instant, url.Values{"query": {query}, "time": {from}}
+		return Instant, url.Values{"query": {query}, "time": {Stamp(start)}}
 	}
-	return Ranged, url.Values{"query": {query}, "start": {from}, "end": {Seconds(time.Duration(end.UnixNano()))}, "step": {Seconds(step)}}
+	return Ranged, url.Values{"query": {query}, "start": {Stamp(start)}, "end": {Stamp(end)}, "step": {Seconds(step)}}
+}
+
+// Stamp is a time as servers take it.
+func Stamp(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
 // Seconds is a duration as servers take it.
@@ -226,16 +230,6 @@ func mediaType(resp *http.Response) string {
 	return kind
 }
 
-// Parsed reads the answer to PromQL to compare it.
-func (a *Answer) Parsed() (*compare.Answer, error) {
-	parsed, err := compare.ParseData(a.Data)
-	if err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
-	return parsed, nil
-}
-
 // Side is how compare.Measure asks a form with extra parameters.
 func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 	form = maps.Clone(form)
@@ -245,7 +239,12 @@ func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 		if err != nil {
 			return nil, err
 		}
-		return a.Parsed()
+		parsed, err := compare.ParseData(a.Data)
+		if err != nil {
+			return nil, fmt.Errorf("the answer cannot be read: %w", err)
+		}
+		parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
+		return parsed, nil
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample/custom"
 )
@@ -124,7 +123,6 @@ type GPUSettings struct {
 	Devices        List     `yaml:"devices" as:"0,1" help:"The GPUs to use, by the numbers that promwarp devices shows; by default all."`
 	MemoryFraction float64  `yaml:"memory_fraction" default:"0.8" least:"0.001" most:"1" help:"How much of a GPU's free memory to take at start."`
 	MemoryBytes    ByteSize `yaml:"memory_bytes" hidden:"yes" default:"0" help:"Most memory to take of each GPU, in bytes or with a unit; 0 leaves it to gpu.memory-fraction."`
-	Constants      string   `yaml:"constants" hidden:"yes" as:"FILE" help:"File that keeps what the GPU and the cores were measured to do, for the next start; none if empty."`
 	Library        string   `yaml:"library" hidden:"yes" default:"libcuda.so.1" help:"The CUDA driver's library."`
 }
 
@@ -207,7 +205,6 @@ func Default() Settings {
 			_ = row.set(&s, text) // which a test has done before
 		}
 	}
-	s.GPU.Constants = placement.DefaultPath()
 	for _, size := range s.followLimit() {
 		*size = unset
 	}

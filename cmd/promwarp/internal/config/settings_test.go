@@ -159,15 +159,13 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "http://p:9090/api/v1/read", src.Remote.URL.String())
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
-	var o api.Options
-	s.Storage.Remote.Apply(&o)
-	require.Equal(t, api.Options{Read: serve.Options{SampleLimit: 1, FrameBytes: 1 << 20, MaxQueries: 1000}}, o)
+	remote := s.Storage.Remote
+	require.Equal(t, []int{1, 1 << 20, 1000}, []int{remote.ReadSampleLimit, int(remote.ReadMaxBytesInFrame), remote.ReadMaxQueries})
 
 	s = load(t, "--config.file="+file, "--web.listen-address=:3", "--web.listen-address=:4", "--no-web.enable-pprof", "--storage.remote.read-sample-limit=0", "--tsdb.path=d")
 	require.Equal(t, List{":3", ":4"}, s.Web.ListenAddress)
 	require.False(t, s.Web.EnablePprof)
-	s.Storage.Remote.Apply(&o)
-	require.Zero(t, o.Read.SampleLimit, "no limit")
+	require.Zero(t, s.Storage.Remote.ReadSampleLimit, "no limit")
 	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, Source{Dir: "d", Setting: "tsdb.path"}, src)

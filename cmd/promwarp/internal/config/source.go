@@ -14,7 +14,6 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
-	"go.yaml.in/yaml/v2"
 	"golang.org/x/crypto/scrypt"
 
 	"github.com/promwarp/promwarp/remoteread/urltext"
@@ -232,9 +231,6 @@ func (f *onFailure) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// extraKeys are the keys of remoteReadExtras.
-var extraKeys = []string{"on_failure", "api_url", "retention", "fresh", "recheck", "out_of_order_window", "max_age", "external_labels"}
-
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	type remoteRead promconfig.RemoteReadConfig // without its own UnmarshalYAML
@@ -246,21 +242,11 @@ func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&all); err != nil {
 		return urltext.Err(err) // it may quote a URL with its password
 	}
-	r.RemoteReadConfig, r.RemoteReadExtras = promconfig.RemoteReadConfig(all.remoteRead), all.RemoteReadExtras
-
+	r.RemoteReadExtras = all.RemoteReadExtras
 	// Prometheus checks what it reads while it reads it.
-	var keys yaml.MapSlice
-	if err := unmarshal(&keys); err != nil {
-		return err
-	}
-	keys = slices.DeleteFunc(keys, func(k yaml.MapItem) bool {
-		name, _ := k.Key.(string)
-		return slices.Contains(extraKeys, name)
+	return r.RemoteReadConfig.UnmarshalYAML(func(read any) error {
+		theirs := reflect.ValueOf(read).Elem()
+		theirs.Set(reflect.ValueOf(all.remoteRead).Convert(theirs.Type()))
+		return nil
 	})
-	theirs, err := yaml.Marshal(keys)
-	if err != nil {
-		return err
-	}
-	var check promconfig.RemoteReadConfig
-	return yaml.Unmarshal(theirs, &check)
 }

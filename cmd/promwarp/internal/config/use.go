@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/remoteread/upstream"
@@ -86,21 +85,6 @@ func (s *Settings) Library() (l aggregate.Library, err error) {
 		l = with
 	}
 	return l, errors.Join(all...)
-}
-
-// Apply gives the settings to the doors.
-func (s *remoteSettings) Apply(o *api.Options) {
-	o.Read.SampleLimit = s.ReadSampleLimit
-	o.Read.FrameBytes = int(s.ReadMaxBytesInFrame)
-	o.Read.MaxQueries = s.ReadMaxQueries
-}
-
-// Apply gives the settings to the doors.
-func (s *webSettings) Apply(o *api.Options) {
-	o.Pprof = s.EnablePprof
-	o.MaxBodyBytes = int64(s.MaxBodyBytes)
-	o.BodyTimeout = time.Duration(s.ReadTimeout)
-	o.WriteTimeout = time.Duration(s.WriteTimeout)
 }
 
 // OriginRegexp is the regular expression that a browser's origin must match.

@@ -2,6 +2,7 @@ package footprint
 
 import (
 	"context"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -30,9 +32,13 @@ func NewPool(limit int64) *memory.Pool {
 
 // Register registers metrics of a pool, if there is one.
 func Register(pool *memory.Pool, reg prometheus.Registerer) {
-	if pool != nil {
-		reg.MustRegister(memoryCollector{pool})
+	if pool == nil {
+		return
 	}
+	f := instrument.With(reg)
+	f.GaugeOf("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", func() float64 { return float64(pool.Limit()) })
+	f.CounterOf("promwarp_memory_reclaimed_bytes_total", "Bytes of the cache's memory that gave way to requests that lacked memory.", func() float64 { return float64(pool.Reclaimed()) })
+	reg.MustRegister(memoryCollector{pool})
 }
 
 // EndCounting ends the counting of what selections take in a pool, if there is one.
@@ -47,16 +53,12 @@ func EndCounting(pool *memory.Pool) {
 type memoryCollector struct{ pool *memory.Pool }
 
 var (
-	memoryLimit     = prometheus.NewDesc("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", nil, nil)
-	memoryParts     = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
-	memoryReclaimed = prometheus.NewDesc("promwarp_memory_reclaimed_bytes_total", "Bytes of the cache's memory that gave way to requests that lacked memory.", nil, nil)
-	memoryRefused   = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
+	memoryParts   = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
+	memoryRefused = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
 )
 
 func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- memoryLimit
 	ch <- memoryParts
-	ch <- memoryReclaimed
 	ch <- memoryRefused
 }
 
@@ -68,17 +70,13 @@ func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 		heap -= n
 	}
 	rest["heap_other"] = max(heap, 0)
-	for part, n := range rest {
-		parts[part] = n
-	}
+	maps.Copy(parts, rest)
 	for part, n := range parts {
 		ch <- prometheus.MustNewConstMetric(memoryParts, prometheus.GaugeValue, float64(n), part)
 	}
 	for part, n := range c.pool.Refused() {
 		ch <- prometheus.MustNewConstMetric(memoryRefused, prometheus.CounterValue, float64(n), part)
 	}
-	ch <- prometheus.MustNewConstMetric(memoryReclaimed, prometheus.CounterValue, float64(c.pool.Reclaimed()))
-	ch <- prometheus.MustNewConstMetric(memoryLimit, prometheus.GaugeValue, float64(c.pool.Limit()))
 }
 
 // runtimeMemory is what the Go runtime holds, in bytes: objects on the heap, dead ones that

@@ -220,14 +220,6 @@ func short(f float64) string {
 	return fmt.Sprintf("%.3g", f)
 }
 
-// Width is the width of charts and tables on w: that of the terminal, or where there is none so many.
-func Width(w io.Writer, otherwise int) int {
-	if columns := terminal.Width(w); columns > 0 {
-		return columns
-	}
-	return otherwise
-}
-
 // Resampling prints how a resample request is, or was, computed.
 func Resampling(w io.Writer, e *resample.Explanation, style terminal.Style) {
 	fmt.Fprintf(w, "%s %s\n", style.Good("["+e.Executor+"]"), e.Reason)
@@ -245,12 +237,10 @@ func Resampling(w io.Writer, e *resample.Explanation, style terminal.Style) {
 		fmt.Fprintf(w, "\n%s series, %s samples decoded from %d chunks (%s), %s runs; %s values in %d groups\n",
 			count(work.Series), count(work.Samples), work.Chunks, size(work.Bytes), count(work.Runs), count(work.Values), work.Groups)
 		for _, s := range work.Stages {
-			fmt.Fprintf(w, "%-12s %s\n", s.Name, micros(s.Micros))
+			fmt.Fprintf(w, "%-12s %s\n", s.Name, time.Duration(s.Micros)*time.Microsecond)
 		}
 	}
 }
-
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 

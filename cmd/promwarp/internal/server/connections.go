@@ -117,7 +117,7 @@ func addressOf(conn net.Conn) string {
 // limit returns l, of which connections count. It accepts until it is closed.
 func (c *connections) limit(l net.Listener) net.Listener {
 	ctx, closed := context.WithCancel(context.Background())
-	limited := &limitedListener{Listener: l, all: c, ready: make(chan accepted), ctx: ctx, closed: closed}
+	limited := &limitedListener{Listener: l, all: c, ready: make(chan net.Conn), failed: make(chan error), ctx: ctx, closed: closed}
 	go limited.accept()
 	return limited
 }
@@ -125,26 +125,24 @@ func (c *connections) limit(l net.Listener) net.Listener {
 type limitedListener struct {
 	net.Listener
 	all    *connections
-	ready  chan accepted
+	ready  chan net.Conn // Accept returns either
+	failed chan error
 	ctx    context.Context // ends when the listener is closed
 	closed context.CancelFunc
-}
-
-// accepted is what Accept returns.
-type accepted struct {
-	conn net.Conn
-	err  error
 }
 
 // accept accepts connections and has each of them wait for its turn.
 func (l *limitedListener) accept() {
 	for l.ctx.Err() == nil {
 		conn, err := l.Listener.Accept()
-		if err != nil {
-			l.hand(accepted{err: err})
+		if err == nil {
+			go l.admit(conn)
 			continue
 		}
-		go l.admit(conn)
+		select {
+		case l.failed <- err:
+		case <-l.ctx.Done():
+		}
 	}
 }
 
@@ -155,25 +153,21 @@ func (l *limitedListener) admit(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	l.hand(accepted{conn: &countedConn{Conn: conn, slot: slot}})
-}
-
-// hand waits until Accept returns a.
-func (l *limitedListener) hand(a accepted) {
+	conn = &countedConn{Conn: conn, slot: slot}
 	select {
-	case l.ready <- a:
+	case l.ready <- conn:
 	case <-l.ctx.Done():
-		if a.conn != nil {
-			a.conn.Close()
-		}
+		conn.Close()
 	}
 }
 
 // Accept implements net.Listener.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	select {
-	case a := <-l.ready:
-		return a.conn, a.err
+	case conn := <-l.ready:
+		return conn, nil
+	case err := <-l.failed:
+		return nil, err
 	case <-l.ctx.Done():
 		return nil, net.ErrClosed
 	}

@@ -178,10 +178,11 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if s.gpus != nil {
 		gpus = s.gpus
 	}
+	remote := set.Storage.Remote
 	o := api.Options{
 		Engine: g.eval.Engine,
 		Resample: resample.New(resample.Options{
-			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn, Accelerator: gpus,
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Columns: g.eval.Engine.Columns(), Turn: g.eval.Turn, Accelerator: gpus,
 		}),
 		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
 		Queryable: g.reads.All,
@@ -207,18 +208,24 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,
 		TooLarge:       s.queues.tooLarge,
-		Read:           serve.Options{Queue: s.queues.reads},
-		ListQueue:      s.queues.lists,
-		TenantHeader:   set.Query.TenantHeader,
-		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
-		Logger:         s.logger.With("component", "web"),
-		Answered:       s.canary.Answered,
-		LogQueries:     set.Log.Queries,
-		SlowQueries:    time.Duration(set.Log.SlowQueries),
-		Metrics:        s.httpMetrics,
-		Memory:         s.memory,
-		Registerer:     g.reg,
-		Gatherer:       prometheus.GathererFunc(s.gather),
+		Read: serve.Options{
+			Queue: s.queues.reads, SampleLimit: remote.ReadSampleLimit, FrameBytes: int(remote.ReadMaxBytesInFrame), MaxQueries: remote.ReadMaxQueries,
+		},
+		Pprof:        set.Web.EnablePprof,
+		MaxBodyBytes: int64(set.Web.MaxBodyBytes),
+		BodyTimeout:  time.Duration(set.Web.ReadTimeout),
+		WriteTimeout: time.Duration(set.Web.WriteTimeout),
+		ListQueue:    s.queues.lists,
+		TenantHeader: set.Query.TenantHeader,
+		MaxListBytes: min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
+		Logger:       s.logger.With("component", "web"),
+		Answered:     s.canary.Answered,
+		LogQueries:   set.Log.Queries,
+		SlowQueries:  time.Duration(set.Log.SlowQueries),
+		Metrics:      s.httpMetrics,
+		Memory:       s.memory,
+		Registerer:   g.reg,
+		Gatherer:     prometheus.GathererFunc(s.gather),
 	}
 	o.Ready = func() ([]string, error) {
 		if err := s.ready(); err != nil {
@@ -230,8 +237,6 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
 	})
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
-	set.Storage.Remote.Apply(&o)
-	set.Web.Apply(&o)
 	if set.Web.EnableAdminAPI {
 		o.Dropper, o.Cancel = g.reads.All, true
 	}

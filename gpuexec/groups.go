@@ -1,0 +1,362 @@
+package gpuexec
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan/offload"
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+// groups are the product of a request whose runs are merged into groups.
+type groups struct {
+	*requestJob
+	slots  []groupSlot
+	values []layout.Section // float64 a cell, by aggregate of the request; fetched
+}
+
+// groupSlot is a state for each group and bucket.
+type groupSlot struct {
+	source  int // that its runs are of
+	parts   uint32
+	custom  *program // that merges them, or nil
+	fields  layout.Section
+	n       layout.Section // fetched
+	found   layout.Section // float64 a cell for each ordered aggregate; fetched
+	outputs []int          // aggregates of the request
+}
+
+// cells is the number of groups times buckets.
+func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
+
+// Place implements pipeline.Product.
+func (p *groups) Place() error {
+	p.take()
+	p.FetchRest()
+	p.fetched()
+	r, err := p.divide()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.slots, groupSlot.squares) {
+		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
+	}
+	if err := p.Lay(r); err != nil || p.order == nil {
+		return err
+	}
+	return p.order.claim(p.requestJob)
+}
+
+// take takes device memory for the device alone, and fetched for what is fetched.
+func (p *groups) take() {
+	for s, outputs := range p.t.States() {
+		slot := groupSlot{source: s, outputs: outputs}
+		if r := p.t.Reaggregate; r != nil {
+			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), p.custom[r]
+			slot.source = slices.IndexFunc(p.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
+		} else {
+			slot.parts, slot.custom = uint32(p.sources[s].Contents.Parts), p.sources[s].custom
+		}
+		fields := abi.RunFields(slot.parts)
+		if slot.custom != nil {
+			fields = len(slot.custom.Start)
+		}
+		slot.fields = p.Take(8 * fields * p.cells())
+		p.slots = append(p.slots, slot)
+	}
+	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
+		p.order = &order{again: len(p.slots)}
+		p.order.take(p.requestJob)
+	}
+	if merges(p.t) && slices.ContainsFunc(p.sources, func(s source) bool { return len(s.ordered) > 0 }) {
+		p.order = &order{}
+		p.order.take(p.requestJob)
+	}
+}
+
+func (p *groups) fetched() {
+	for s := range p.slots {
+		p.slots[s].n = p.Take(4 * p.cells())
+	}
+	p.values = make([]layout.Section, len(p.t.Aggregates))
+	each := 8 * p.cells()
+	for s := range p.slots {
+		slot := &p.slots[s]
+		if p.order != nil && p.order.again == 0 {
+			slot.found = p.Take(each * len(p.sources[s].ordered))
+			for i, a := range p.sources[s].ordered {
+				p.values[a] = layout.Section{At: slot.found.At + i*each, Size: each}
+			}
+		}
+		for _, a := range slot.outputs {
+			if p.values[a].Size == 0 {
+				p.values[a] = p.Take(each)
+			}
+		}
+	}
+}
+
+// squares reports whether the states of a slot have squared distances from the mean.
+func (s groupSlot) squares() bool { return s.custom == nil && s.parts&uint32(aggregate.Squares) != 0 }
+
+// Begin implements pipeline.Program.
+func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
+	for i := range p.slots {
+		if err := p.Clear(c, s, p.slots[i].n, 0); err != nil {
+			return err
+		}
+	}
+	return p.requestJob.Begin(c, s)
+}
+
+// of are the states of a slot.
+func (p *groups) of(s *groupSlot) *launch.Runs {
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: s.parts, Custom: s.custom != nil}
+}
+
+// Reduce implements pipeline.Program.
+func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
+	runs, before := p.runs(b)
+	for i := range p.slots {
+		s := &p.slots[i]
+		from, to := &runs[s.source], p.of(s)
+		values, err := p.again(q, s, from)
+		if err != nil {
+			return err
+		}
+		if p.order != nil && p.order.again > 0 {
+			// Each run has one key, in a row of its bucket.
+			keys := p.order.at(p.requestJob, i, b)
+			err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys.Keys, keys.Begins, keys.N)
+			if err != nil {
+				return err
+			}
+		}
+		of, squares := q, cuda.Pointer(0)
+		if s.custom != nil {
+			of = q.Of(s.custom.kernels)
+		}
+		if s.squares() {
+			squares = before
+		}
+		if err := of.MergeRuns(&from.Runs, p.buckets.Count, b.Groups, to, values, squares); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again is the values of a batch's runs that are aggregated again in a slot, or 0.
+func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, error) {
+	if p.t.Reaggregate == nil {
+		return 0, nil
+	}
+	a, found := p.madeOf(s.source, s.outputs[0], from)
+	if a == abi.Found {
+		return found, nil
+	}
+	return from.again, q.StateValues(&from.Runs, a, from.again)
+}
+
+// End implements pipeline.Program.
+func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
+	q := p.Queue(c, s)
+	if p.order != nil {
+		if err := p.order.upload(p.requestJob, c, s); err != nil {
+			return err
+		}
+	}
+	for i := range p.slots {
+		slot := &p.slots[i]
+		if slot.found.Size > 0 {
+			if err := p.order.end(p.requestJob, q, i, p.At(slot.n), p.At(slot.found)); err != nil {
+				return err
+			}
+		}
+		for _, a := range slot.outputs {
+			if p.order != nil && p.order.again > 0 {
+				if err := p.order.median(p.requestJob, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
+					return err
+				}
+				continue
+			}
+			if p.order != nil && ordered(p.t.Aggregates[a]) {
+				continue
+			}
+			if slot.custom != nil {
+				if err := q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, p.At(p.values[a])); err != nil {
+					return err
+				}
+				continue
+			}
+			d := p.t.Aggregates[a].Definition
+			if r := p.t.Reaggregate; r != nil {
+				d = r
+			}
+			if err := q.StateValues(p.of(slot), d.GPU.Number(), p.At(p.values[a])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Results implements pipeline.Product.
+func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, o)
+	n := int(p.buckets.Count)
+	words := (n + 63) / 64
+	x := &offload.Rows{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
+	for g := range x.Groups {
+		x.Groups[g] = int32(g)
+	}
+	for i := range p.slots {
+		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
+		parallel.For(p.t.Groups, func(g int) {
+			for k, of := range counts[g*n : (g+1)*n] {
+				if of > 0 {
+					present[g*words+k/64] |= 1 << (k % 64)
+				}
+			}
+		})
+		x.Present = append(x.Present, present)
+	}
+	for a := range p.values {
+		x.Values = append(x.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
+	}
+	return p.Hand(x)
+}
+
+// order is what order statistics of groups need of all batches of a job: it stays on the device, in
+// memory of the store, until the last batch is there.
+type order struct {
+	runs []launch.GroupRuns // by slot, which are sources; without keys where one has none
+	rows []uint64           // the first row of each tile of series, over all batches
+	// again is the number of slots whose values, one a run, are aggregated again by the median. A
+	// tile has a row for each bucket then.
+	again int
+
+	tileRows layout.Section // tables, see launch.GroupRuns
+	members  pipeline.Members
+	half     layout.Section // a float64: the quantile of a median
+}
+
+// take takes device memory for the tables.
+func (o *order) take(j *requestJob) {
+	o.tileRows = j.Take(8 * j.Places() / layout.Lanes)
+	o.members, o.half = j.TakeMembers(), j.Take(8)
+}
+
+// claim claims the memory that all batches need, which the layout says.
+func (o *order) claim(j *requestJob) error {
+	rows := 0
+	for n := 0; ; n++ {
+		b, err := j.Part(n)
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			break
+		}
+		for _, tile := range b.Sizes {
+			o.rows = append(o.rows, uint64(rows))
+			if rows += tile.Rows; o.again > 0 {
+				rows = len(o.rows) * int(j.buckets.Count)
+			}
+		}
+	}
+	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
+	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
+	needs := slices.Repeat([]bool{true}, o.again) // by slot
+	if o.again == 0 {
+		for i := range j.sources {
+			needs = append(needs, len(j.sources[i].ordered) > 0)
+		}
+	}
+	n := 0
+	for _, is := range needs {
+		if is {
+			n++
+		}
+	}
+	at, ok := j.Claim(n * each)
+	if !ok {
+		return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
+	}
+	for _, is := range needs {
+		r := launch.GroupRuns{}
+		if is {
+			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
+			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
+			at += cuda.Pointer(each)
+		}
+		o.runs = append(o.runs, r)
+	}
+	return nil
+}
+
+// at is where what a batch has of a slot stays.
+func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
+	r := o.runs[s]
+	tile := b.Base / layout.Lanes
+	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
+	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
+	return r
+}
+
+// of has a source's runs of a batch go where they stay.
+func (o *order) of(j *requestJob, s int, b *pipeline.Batch, m *made) {
+	if o.again == 0 && o.runs[s].Keys != 0 {
+		r := o.at(j, s, b)
+		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+	}
+}
+
+// all is what all batches have of a slot.
+func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
+	r := o.runs[s]
+	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
+	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
+	return r
+}
+
+// median puts the medians of a slot's values on a stream, a float64 for each group and bucket; n is
+// the number of these.
+func (o *order) median(j *requestJob, q launch.Queue, s int, n, out cuda.Pointer) error {
+	return q.GroupOrder(o.all(j, s, n), j.At(o.half), 1, out)
+}
+
+// end puts the order statistics of a source's groups on a stream: found has a float64 for each ordered
+// aggregate, group and bucket, and n is the groups' samples.
+func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer) error {
+	r, of := o.all(j, s, n), j.sources[s].ordered
+	quantiles := 0 // before the numbers of different values
+	for quantiles < len(of) && quantileOf(j.t.Aggregates[of[quantiles]]) >= 0 {
+		quantiles++
+	}
+	for i := quantiles; i < len(of); i++ {
+		if err := q.GroupDistinct(r, found+cuda.Pointer(8*i*j.t.Groups*int(j.buckets.Count))); err != nil {
+			return err
+		}
+	}
+	if quantiles == 0 {
+		return nil
+	}
+	return q.GroupOrder(r, j.At(j.sources[s].quantiles), uint32(quantiles), found)
+}
+
+// upload copies the tables to the device.
+func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
+	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
+		return err
+	}
+	if err := pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}); err != nil {
+		return err
+	}
+	return o.members.Upload(j.Job, c, s)
+}

@@ -1,0 +1,174 @@
+package gpuexec
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan/offload"
+)
+
+// A queryJob computes a leaf of a query. What is made of the values of its windows is a product: the pipeline's
+// program, of which the job has what all products do alike.
+//
+//	decode ────► window ────► reduce ────► (back)
+//	chunks to    columns to   values to    rows to the cores, batch by batch
+//	columns      values,      groups' states,
+//	(or both     maps         heaps, rows
+//	in one: fused)
+//
+//	windows.go     which kernel computes the windows
+//	products.go    what is made of the values
+//	rows.go        values that come back as they are
+type queryJob struct {
+	*pipeline.Job
+	l     *cpuexec.Leaf
+	f     function
+	maps  []deviceMap
+	steps launch.Steps
+	panes *launch.Panes // or nil
+	fuses bool          // decoding and windows are one kernel
+
+	// Device memory.
+	counts layout.Section // an abi.SeriesCounts a place
+	kept   layout.Section // uint32, one a map and place
+	reads  layout.Section // uint64, two a step: see offload.Results; empty where nobody asks for them
+	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
+}
+
+// queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
+// values to fewer stays on the device and is fetched behind the last batch.
+func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
+	j := &queryJob{Job: of, l: l, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
+	j.Drop = !l.Window.Func.Instant
+	for _, m := range l.Maps {
+		j.maps = append(j.maps, mapOf(m))
+	}
+	j.panes = j.f.panes(j.steps)
+	j.fuses = j.panes == nil && !l.CountSamples && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+	if l.Aggregate == nil {
+		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
+	}
+	switch p := aggregate.Of(l.Aggregate.Func).GPU; p.Kernel {
+	case abi.ByRank:
+		return &heaps{queryJob: j, bottom: p.Second}
+	case abi.ByQuantile:
+		return &quantiles{queryJob: j}
+	default:
+		return &states{queryJob: j, op: p.Number()}
+	}
+}
+
+// cells is the number of groups times steps.
+func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
+
+// divide divides the memory that is left.
+func (j *queryJob) divide() (r layout.Room, err error) {
+	r, err = j.Divide()
+	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
+	if j.panes != nil {
+		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
+	}
+	return r, err
+}
+
+// takeNotes takes device memory for what is noted of each series and step.
+func (j *queryJob) takeNotes() {
+	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
+	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
+	counted := 0
+	if j.l.CountSamples {
+		counted = j.l.Grid.Steps
+	}
+	j.reads = j.Take(2 * 8 * counted)
+}
+
+// place finds the layout of a job whose product has taken its memory.
+func (j *queryJob) place() error {
+	j.takeNotes()
+	r, err := j.divide()
+	if err != nil {
+		return err
+	}
+	return j.Lay(r)
+}
+
+// Begin implements pipeline.Program.
+func (j *queryJob) Begin(c *cuda.Context, s cuda.Stream) error {
+	for _, at := range []layout.Section{j.counts, j.kept, j.reads} {
+		if err := j.Clear(c, s, at, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Compute implements pipeline.Program.
+func (j *queryJob) Compute(q launch.Queue, b *pipeline.Batch) error {
+	return j.windows(q, b, j.At(j.reads))
+}
+
+// windows puts the windows of a batch on the queue, counting what they read, and the maps of their
+// values.
+func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
+	b.Out = launch.Output{
+		Values: b.At(b.Output.Windows),
+		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
+	}
+	if j.stay.Size > 0 {
+		b.Out.Values = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
+	}
+	steps := j.steps
+	steps.PerThread = j.PerThread(b.Part, steps.Count)
+	if err := j.window(q, b, steps); err != nil {
+		return err
+	}
+	if j.l.CountSamples {
+		fresh := reads + cuda.Pointer(8*steps.Count)
+		if err := q.Window("window_reads", &b.Batch, steps, j.l.Window.Func.Instant, reads, fresh); err != nil {
+			return err
+		}
+	}
+	return j.apply(q, b)
+}
+
+// The device counts samples and marks absent values as the cores read them.
+var (
+	_ = offload.SeriesCounts(abi.SeriesCounts{})
+	_ = [1]int{}[abi.Absent-dense.Absent]
+)
+
+// note notes what was fetched besides the values.
+func (j *queryJob) note(fetched []byte, r *offload.Results) {
+	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, fetched, j.counts))
+	kept := pipeline.View[uint32](j.Job, fetched, j.kept)
+	r.Kept = make([][]uint32, len(j.l.Maps))
+	for m, n := range j.l.Maps {
+		if n.Filters() {
+			r.Kept[m] = bySeries(j, kept[m*j.Places():])
+		}
+	}
+	reads := slices.Clone(pipeline.View[int64](j.Job, fetched, j.reads))
+	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
+}
+
+// bySeries copies what is at the place of each series, in the order of the series.
+func bySeries[T any](j *queryJob, at []T) []T {
+	all := make([]T, len(j.Layout.Places))
+	const block = 8192
+	parallel.For((len(all)+block-1)/block, func(k int) {
+		for i := k * block; i < min((k+1)*block, len(all)); i++ {
+			all[i] = at[j.Layout.Places[i]]
+		}
+	})
+	return all
+}

@@ -1,0 +1,232 @@
+package gpuexec
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan/offload"
+	"github.com/promwarp/promwarp/resample"
+)
+
+// A requestJob computes a resample request. Of one without groups the aggregates of each series come
+// back batch by batch; otherwise states are merged into those of the groups, which come back at the end.
+//
+//	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
+//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
+//	columns      states of runs    states of groups
+type requestJob struct {
+	*pipeline.Job
+	t       *resample.Task
+	custom  programs
+	sources []source
+	buckets launch.Buckets
+	fuses   bool   // decoding and counting are one kernel
+	order   *order // or nil
+
+	starts, ends layout.Section // of buckets, where a table of them is needed
+	points       layout.Section // uint32 a place: runs; fetched
+}
+
+// requestProduct is the product that a task asks for.
+func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
+	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
+	j.Drop = true
+	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
+	// their order, if nothing reads these again.
+	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart() && j.Fuses(t.Selection, t.Grid.Longest())
+	g := t.Grid
+	j.buckets = launch.Buckets{
+		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: t.From,
+	}
+	if j.buckets.Every == 0 {
+		n := int(j.buckets.Count)
+		j.starts, j.ends = j.Take(8*n), j.Take(8*n)
+		j.buckets.Starts, j.buckets.Ends = j.At(j.starts), j.At(j.ends)
+	}
+	for i := range j.sources {
+		j.sources[i].quantiles = j.Take(8 * len(j.sources[i].ordered))
+	}
+	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {
+		return &requestRows{j, rows{kinds: len(t.Aggregates), width: g.N(), bitmaps: len(j.sources)}}
+	}
+	return &groups{requestJob: j}
+}
+
+// divide divides the memory that is left, once a product has taken what it needs.
+func (j *requestJob) divide() (r layout.Room, err error) {
+	j.points = j.Take(4 * j.Places())
+	r, err = j.Divide()
+	for i := range j.sources {
+		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
+		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
+	}
+	r.Fuses = j.fuses
+	return r, err
+}
+
+// note notes what was fetched besides the values.
+func (j *requestJob) note(fetched []byte, o *offload.Outcome) {
+	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
+		o.Runs += int64(n)
+	}
+}
+
+// Begin implements pipeline.Program.
+func (j *requestJob) Begin(c *cuda.Context, s cuda.Stream) error {
+	if j.buckets.Every == 0 {
+		if err := errors.Join(pipeline.Upload(j.Job, c, s, j.starts, j.t.Grid.Starts), pipeline.Upload(j.Job, c, s, j.ends, j.t.Grid.Ends)); err != nil {
+			return err
+		}
+	}
+	for i := range j.sources {
+		var quantiles []float64
+		for _, a := range j.sources[i].ordered {
+			quantiles = append(quantiles, quantileOf(j.t.Aggregates[a]))
+		}
+		if err := pipeline.Upload(j.Job, c, s, j.sources[i].quantiles, quantiles); err != nil {
+			return err
+		}
+	}
+	return j.Clear(c, s, j.points, 0)
+}
+
+// Compute implements pipeline.Program: the states of runs, and what is made of them alone.
+func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
+	all, _ := j.runs(b)
+	for i := range all {
+		s, k, to, of := &j.sources[i], j.buckets, &all[i], q
+		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
+		if s.custom != nil {
+			of = q.Of(s.custom.kernels)
+		}
+		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.fuses); err != nil {
+			return err
+		}
+		if len(s.ordered) == 0 || merges(j.t) {
+			continue // or until all batches are there
+		}
+		if err := q.RunOrder(&b.Batch, k.Count, &to.Runs, j.At(s.quantiles), uint32(len(s.ordered))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// samplesPerThread is the least number of samples that a thread goes through: finding the first one
+// takes as long as some dozens.
+const samplesPerThread = 256
+
+// mostPerThread is the most buckets that a thread goes through to have as many, as it must say of each
+// that it is empty.
+const mostPerThread = 1024
+
+// perThread is the number of buckets that a thread goes through: as many as leave enough threads
+// for the device, and have enough samples.
+func (j *requestJob) perThread(b *layout.Part) uint32 {
+	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
+	parts := max(1, j.ThreadGoal/places)
+	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
+	enough := min(mostPerThread, (samplesPerThread*uint64(buckets)+ofSeries-1)/ofSeries)
+	return max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY, 1)
+}
+
+// source is one of the plan's sources, and what is made of its runs.
+type source struct {
+	resample.Source
+	fields    int            // that are stored of a state
+	custom    *program       // that makes the states, or nil
+	ordered   []int          // aggregates of the request that are of the order of values, quantiles first
+	quantiles layout.Section // float64, one for each of them
+}
+
+// bytes is the device memory that a run takes for as long as its batch.
+func (s *source) bytes(t *resample.Task) int {
+	n := 4 + 8*s.fields
+	if t.Reaggregate != nil {
+		n += 8
+	}
+	if len(s.ordered) > 0 && !merges(t) {
+		n += 4 + 8*len(s.ordered)
+	}
+	if s.custom != nil && !merges(t) {
+		n += 8
+	}
+	return n
+}
+
+// sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
+// not merge, these make the results at once.
+func sourcesOf(t *resample.Task, custom programs) (all []source) {
+	for _, of := range t.Sources {
+		s := source{Source: of, fields: abi.RunFields(uint32(of.Contents.Parts)), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
+		if s.custom != nil && merges(t) {
+			s.fields = len(s.custom.Start)
+		}
+		for _, a := range of.Outputs {
+			if ordered(t.Aggregates[a]) {
+				s.ordered = append(s.ordered, a)
+			}
+		}
+		slices.SortStableFunc(s.ordered, func(a, b int) int {
+			return cmp.Compare(quantileOf(t.Aggregates[b]), quantileOf(t.Aggregates[a]))
+		})
+		all = append(all, s)
+	}
+	return all
+}
+
+// made is what is made of a batch's runs of a source.
+type made struct {
+	launch.Runs
+	again cuda.Pointer // float64 a run: an aggregate that is aggregated again
+}
+
+// runs are where what is made of a batch's runs is, by source, and where that memory ends.
+func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
+	at := b.At(b.Output.Runs)
+	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
+	take := func(each int) cuda.Pointer {
+		was := at
+		at += cuda.Pointer(cells) * cuda.Pointer(each)
+		return was
+	}
+	for i := range j.sources {
+		s := &j.sources[i]
+		m := made{Runs: launch.Runs{
+			Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
+		}}
+		m.Fields, m.N = take(8*s.fields), take(4)
+		if j.t.Reaggregate != nil {
+			m.again = take(8)
+		}
+		if len(s.ordered) > 0 && !merges(j.t) {
+			m.Begins, m.Found, m.Keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
+		}
+		if s.custom != nil && !merges(j.t) {
+			m.Found = take(8)
+		}
+		if j.order != nil {
+			j.order.of(j, i, b, &m)
+		}
+		all = append(all, m)
+	}
+	return all, at
+}
+
+// madeOf is aggregate a of the request as kernels know it, of the runs of source s, and where it is if
+// it is abi.Found.
+func (j *requestJob) madeOf(s, a int, m *made) (number uint32, found cuda.Pointer) {
+	if j.sources[s].custom != nil {
+		return abi.Found, m.Found
+	}
+	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
+		return abi.Found, m.Found + cuda.Pointer(8*m.Cells*uint64(i))
+	}
+	return j.t.Aggregates[a].GPU.Number(), 0
+}
