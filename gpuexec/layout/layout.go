@@ -109,7 +109,8 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 	return selection.Note(s.Sel.Notes(), key, func() *Layout {
 		n := len(s.GroupOf)
 		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
-		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + 8*r.Steps + r.Runs/Lanes
+		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
+		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
 		return y
 	})
 }
