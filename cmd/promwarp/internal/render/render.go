@@ -234,7 +234,7 @@ func Resampling(w io.Writer, e *resample.Explanation, style terminal.Style) {
 		fmt.Fprintln(w, style.Dim(e.Note))
 	}
 	if work := e.Work; work != nil {
-		fmt.Fprintf(w, "\n%s series, %s samples decoded from %d chunks (%s), %s runs; %s values in %d groups\n",
+		fmt.Fprintf(w, "\n%s series, %s samples, %d chunks decoded (%s), %s runs; %s values in %d groups\n",
 			count(work.Series), count(work.Samples), work.Chunks, size(work.Bytes), count(work.Runs), count(work.Values), work.Groups)
 		for _, s := range work.Stages {
 			fmt.Fprintf(w, "%-12s %s\n", s.Name, time.Duration(s.Micros)*time.Microsecond)
