@@ -186,11 +186,22 @@ func (s *oneSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator { return s.it 
 // OneChunk writes all samples of it, which come from a chunk in encoding e, as one chunk in that
 // encoding, or none if there are none.
 func (w *Writer) OneChunk(e chunkenc.Encoding, it chunkenc.Iterator) error {
-	data, first, last, err := Encode(e, it)
-	if err != nil || data == nil {
-		return err
+	if e != chunkenc.EncXOR {
+		data, first, last, err := Encode(e, it)
+		if err != nil || data == nil {
+			return err
+		}
+		return w.Chunk(e, first, last, data)
 	}
-	return w.Chunk(e, first, last, data)
+	times, values := make([]int64, 0, samplesPerChunk), make([]float64, 0, samplesPerChunk)
+	for it.Next() != chunkenc.ValNone {
+		t, v := it.At()
+		times, values = append(times, t), append(values, v)
+	}
+	if it.Err() != nil || len(times) == 0 {
+		return it.Err()
+	}
+	return w.floats(times, values)
 }
 
 // Encode returns the bytes of one chunk in encoding e of all samples of it, which come from one
