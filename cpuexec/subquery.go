@@ -31,8 +31,8 @@ func (r *evaluation) subquery(n *plan.Subwindow, above vector.Chain) *subquery {
 	}
 	sub := r.on(n.Inner, n.Input)
 	return &subquery{n: n, sub: sub, input: sub.build(n.Input), drops: !n.Func.KeepsName && !r.job.DelayedNameRemoval, windowing: windowing{
-		r: r, node: n, above: above, params: params, paramPos: n.ParamPos,
-		call: window.Call{Func: window.Of(n.Func), Param: n.Param, Trend: n.Trend},
+		r: r, node: n, above: above, params: params,
+		call: window.Call{Func: window.Of(n.Func), Parameters: n.Parameters},
 	}}
 }
 

@@ -26,15 +26,14 @@ import (
 // windowing is the evaluation of a window function, and the chain above it, over the samples
 // that a selector reads or the points of a subquery.
 type windowing struct {
-	r        *evaluation
-	node     plan.Node // a window or a subwindow
-	above    vector.Chain
-	call     window.Call
-	paramPos posrange.PositionRange
-	argPos   posrange.PositionRange // none of a subquery: Prometheus has replaced it by then
-	params   []operator.Operator
-	held     int // before it was opened
-	after    int // when it has ended, unless something above it releases that
+	r      *evaluation
+	node   plan.Node // a window or a subwindow
+	above  vector.Chain
+	call   window.Call
+	argPos posrange.PositionRange // none of a subquery: Prometheus has replaced it by then
+	params []operator.Operator
+	held   int // before it was opened
+	after  int // when it has ended, unless something above it releases that
 
 	series    []labels.Labels // below all that changes labels
 	workers   int
@@ -118,9 +117,9 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
 	e.warnOverlaps()
 	for _, s := range e.scratch {
+		s.InvalidQuantiles(&e.call, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, e.call.ParamPos)) })
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
@@ -176,8 +175,8 @@ type selected struct {
 // window makes the operator of w, which an accelerator may compute, and the chain above it.
 func (r *evaluation) window(w *plan.Window, above vector.Chain, x offload.Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
-		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
-		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},
+		r: r, node: w, above: above, params: r.inputs(w), argPos: w.ArgPos,
+		call: window.Call{Func: window.Of(w.Func), Parameters: w.Parameters},
 	}}
 }
 
@@ -240,14 +239,6 @@ func (s *selected) raise(points int) error {
 }
 
 const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some step, which is for Prometheus's engine to report"
-
-// noteQuantiles says what Prometheus's engine says of the quantiles that workers have
-// noted and that are none.
-func (r *evaluation) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
-	for _, s := range scratch {
-		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
-	}
-}
 
 // holdParams evaluates the parameters. Their samples are held until what is above the function
 // has been evaluated, also those of constants.

@@ -6,9 +6,7 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/selection/encoding"
 	"github.com/promwarp/promwarp/selection/samples"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -166,7 +164,7 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 					return nil, err
 				}
 				cut.Chunks = nil
-				if err := s.cutChunk(cut, i, c, mint, maxt); err != nil {
+				if err := cut.OneChunk(c.Enc, s.Decode(i, []Chunk{c}, mint, maxt, nil)); err != nil {
 					return nil, err
 				}
 				out.chunks = append(out.chunks, cut.Chunks...)
@@ -184,19 +182,6 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 	out.slabs = append(out.slabs, cut.Slabs()...)
 	out.dropSlabs()
 	return out.finish(), nil
-}
-
-// cutChunk adds what chunk c of series i has from mint to maxt to what is written.
-func (s *Selection) cutChunk(to *samples.Writer, i int, c Chunk, mint, maxt int64) error {
-	if c.Enc == chunkenc.EncXOR {
-		if data, first, last, ok := encoding.CutXOR(c, s.Bytes(c), mint, maxt); ok {
-			if len(data) == 0 {
-				return nil
-			}
-			return to.Chunk(c.Enc, first, last, data)
-		}
-	}
-	return to.OneChunk(c.Enc, s.Decode(i, []Chunk{c}, mint, maxt, nil))
 }
 
 // Compact returns a selection of the same chunks in which every slab is used to at

@@ -206,7 +206,7 @@ type members struct {
 
 func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
 	g := in.GroupsOf(q.Context, n)
-	m := members{node: n, labels: in.Labels, groups: g, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
+	m := members{node: n, labels: in.Labels, groups: g, size: make([]int32, len(g.Labels)), first: slices.Repeat([]int32{-1}, len(g.Labels)), steps: q.Grid.Steps}
 	for _, k := range g.Of {
 		m.size[k]++
 	}
@@ -219,15 +219,6 @@ func (m *members) Owner() plan.Node { return m.node }
 // Layout implements Offloadable.
 func (m *members) Layout() Layout {
 	return Layout{Node: m.node, GroupOf: m.groups.Of, Groups: len(m.first)}
-}
-
-// newFirst is the list of the first series of so many groups, none of which has one yet.
-func newFirst(groups int) []int32 {
-	first := make([]int32, groups)
-	for g := range first {
-		first[g] = -1
-	}
-	return first
 }
 
 // noteFirst notes which series of a batch is the first with a value of its group.

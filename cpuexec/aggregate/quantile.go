@@ -98,7 +98,7 @@ func (q *Quantiler) GroupOf() []int32 { return nil }
 // rowGroups are the groups of the rows, in the order of their first rows.
 func (q *Quantiler) rowGroups() operator.Groups {
 	g := operator.Groups{Of: make([]int32, len(q.in.Rows))}
-	number := newFirst(len(q.groups.Labels))
+	number := slices.Repeat([]int32{-1}, len(q.groups.Labels)) // of each group, -1 for none
 	for i, s := range q.in.Series {
 		k := q.groups.Of[s]
 		if number[k] < 0 {

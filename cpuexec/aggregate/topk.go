@@ -207,7 +207,7 @@ func (a *ranker) selected() []plan.Row {
 			h := a.at(int(a.heap[g]), 0)
 			sort.Sort(sort.Reverse(h))
 			for i, s := range h.series {
-				out = append(out, plan.Row{Labels: a.labels(int(s)), Values: []float64{a.value(h.keys[i])}, Runs: oneStep})
+				out = append(out, plan.Row{Labels: a.labels(int(s)), Values: []float64{a.value(h.keys[i])}, Runs: []plan.Run{{Len: 1}}})
 			}
 		}
 		return out
@@ -245,9 +245,6 @@ func (a *ranker) collect(heap int, points []int) {
 	}
 }
 
-// oneStep are the runs of a row on a grid of one step.
-var oneStep = []plan.Run{{Len: 1}}
-
 // keyed is a list of sort keys and the series that each belongs to, in the
 // order of Prometheus's heap of samples. Ties and NaNs make the order depend on
 // how the heap was built, so it moves elements exactly as Go's container/heap
@@ -279,16 +276,13 @@ func (h keyed) up() {
 
 // down moves the first element to its place in the heap of the others.
 func (h keyed) down() {
-	at, key, series := 0, h.keys[0], h.series[0]
-	for child := 1; child < h.Len(); child = 2*at + 1 {
+	for at, child := 0, 1; child < h.Len(); at, child = child, 2*child+1 {
 		if child+1 < h.Len() && before(h.keys[child+1], h.keys[child]) {
 			child++
 		}
-		if !before(h.keys[child], key) {
+		if !before(h.keys[child], h.keys[at]) {
 			break
 		}
-		h.keys[at], h.series[at] = h.keys[child], h.series[child]
-		at = child
+		h.Swap(at, child)
 	}
-	h.keys[at], h.series[at] = key, series
 }

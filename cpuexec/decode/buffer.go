@@ -1,6 +1,6 @@
 // Package decode turns chunks into samples.
 //
-// Chunks of a series, or of several, in the encodings XOR and XOR2, go into a Buffer; times in ms,
+// Chunks of a series in the encodings XOR and XOR2, go into a Buffer; times in ms,
 // values and, where they are wanted, start timestamps (Starts) come out. Chunks are checked: what
 // does not decode, or lies outside the chunk's stated time range, is a *selection.CorruptError,
 // whatever the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples
@@ -42,32 +42,14 @@ func (c *Buffer) Reset() {
 	c.Marked = false
 }
 
-// Part is one of several series that are read together.
-type Part struct {
-	Series int
-	Chunks []selection.Chunk // in time order
-	// First and End are the samples of the series in the buffer, once they were read.
-	First, End int
-}
-
 // Read decodes chunks of series i of s, in time order, behind the samples that
 // are there. With dropStale, stale markers are left out. It reports the number
 // of chunks, samples and bytes it decoded.
-func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Stats, error) {
-	one := [1]Part{{Series: i, Chunks: cs}}
-	return c.ReadAll(s, one[:], dropStale)
-}
-
-// ReadAll is Read of several series, one behind the other. It is faster than one by one: chunks of
-// all of them are decoded at once. The error is that of the first chunk that has one. Start
-// timestamps can be had of one series alone.
-func (c *Buffer) ReadAll(s *selection.Selection, parts []Part, dropStale bool) (r Stats, err error) {
-	for _, p := range parts {
-		r.Chunks += len(p.Chunks)
-		for k := range p.Chunks {
-			r.Samples += int64(p.Chunks[k].Samples)
-			r.Bytes += int64(p.Chunks[k].Len)
-		}
+func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (r Stats, err error) {
+	r.Chunks = len(cs)
+	for k := range cs {
+		r.Samples += int64(cs[k].Samples)
+		r.Bytes += int64(cs[k].Len)
 	}
 	off, n := len(c.Times), len(c.Times)+int(r.Samples)
 	if min(cap(c.Times), cap(c.Values)) < n {
@@ -77,35 +59,26 @@ func (c *Buffer) ReadAll(s *selection.Selection, parts []Part, dropStale bool) (
 	c.placed = c.placed[:0]
 	if !c.WantStarts {
 		at := off
-		for _, p := range parts {
-			for _, ch := range p.Chunks {
-				c.placed = append(c.placed, placed{Chunk: ch, at: at})
-				at += int(ch.Samples)
-			}
+		for _, ch := range cs {
+			c.placed = append(c.placed, placed{Chunk: ch, at: at})
+			at += int(ch.Samples)
 		}
 		c.decodePlaced(s)
 	}
-	done := 0 // chunks
-	for k := range parts {
-		p := &parts[k]
-		p.First = off
-		last := int64(math.MinInt64)
-		for _, ch := range p.Chunks {
-			var of placed
-			if c.WantStarts { // which are counted from samples without the markers before them
-				of = placed{Chunk: ch, at: off}
-				ts, vs := of.samples(c)
-				of.stale, of.err = decode(ch.Enc, s.Bytes(ch), ts, vs, &c.Starts, off)
-			} else {
-				of = c.placed[done]
-			}
-			done++
-			if off, err = c.put(&of, off, last, dropStale); err != nil {
-				return r, &selection.CorruptError{Series: s.Labels(p.Series), MinT: ch.MinT, Err: err}
-			}
-			last = of.last
+	last := int64(math.MinInt64)
+	for k, ch := range cs {
+		var of placed
+		if c.WantStarts { // which are counted from samples without the markers before them
+			of = placed{Chunk: ch, at: off}
+			ts, vs := of.samples(c)
+			of.stale, of.err = decode(ch.Enc, s.Bytes(ch), ts, vs, &c.Starts, off)
+		} else {
+			of = c.placed[k]
 		}
-		p.End = off
+		if off, err = c.put(&of, off, last, dropStale); err != nil {
+			return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
+		}
+		last = of.last
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
 	return r, nil

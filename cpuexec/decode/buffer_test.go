@@ -179,66 +179,55 @@ func TestReadManyChunks(t *testing.T) {
 	}
 }
 
-// TestReadAll: series that are read together have the samples, and the first error, that each has
-// when it is read by itself.
-func TestReadAll(t *testing.T) {
+// TestAtOnce: chunks that are read at once have the samples, and the first error, that each has when
+// it is read by itself.
+func TestAtOnce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 7))
 	failed := 0
-	for range 200 {
+	for range 500 {
 		b := selection.NewBuilder(0)
-		var parts []Part
-		for k := range 1 + r.IntN(12) {
-			b.Series(labels.FromStrings("__name__", "m", "n", fmt.Sprintf("%02d", k)))
-			ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(1500))
-			for range r.IntN(4) * r.IntN(10) {
-				vs[r.IntN(len(vs))] = math.Float64frombits(value.StaleNaN)
+		b.Series(labels.FromStrings("__name__", "m"))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(5000))
+		for range r.IntN(4) * r.IntN(10) {
+			vs[r.IntN(len(vs))] = math.Float64frombits(value.StaleNaN)
+		}
+		for at, n := 0, 0; at < len(ts); at += n {
+			n = min(1+r.IntN(200), len(ts)-at)
+			encoding := []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR, chunkenc.EncXOR2}[r.IntN(3)]
+			c := selectiontest.Chunk(t, encoding, nil, ts[at:at+n], vs[at:at+n])
+			if r.IntN(400) == 0 {
+				c = c[:max(3, len(c)-1)]
 			}
-			for at, n := 0, 0; at < len(ts); at += n {
-				n = min(1+r.IntN(200), len(ts)-at)
-				encoding := []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR, chunkenc.EncXOR2}[r.IntN(3)]
-				c := selectiontest.Chunk(t, encoding, nil, ts[at:at+n], vs[at:at+n])
-				if r.IntN(400) == 0 {
-					c = c[:max(3, len(c)-1)]
-				}
-				require.NoError(t, b.Chunk(encoding, ts[at], ts[at+n-1], c))
-			}
-			parts = append(parts, Part{Series: k})
+			require.NoError(t, b.Chunk(encoding, ts[at], ts[at+n-1], c))
 		}
 		s, err := b.Finish()
 		require.NoError(t, err)
-		for k := range parts {
-			parts[k].Chunks = s.Chunks(k)
-		}
 		for _, dropStale := range []bool{true, false} {
 			all := Buffer{Times: []int64{-7}, Values: []float64{-7}} // which stays
-			stats, got := all.ReadAll(s, parts, dropStale)
+			one := Buffer{Times: []int64{-7}, Values: []float64{-7}}
+			stats, got := all.Read(s, 0, s.Chunks(0), dropStale)
 			var want error
 			var sum Stats
-			stale := false
-			for _, p := range parts {
-				var one Buffer
-				read, err := one.Read(s, p.Series, p.Chunks, dropStale)
+			for k := range s.Chunks(0) {
+				read, err := one.Read(s, 0, s.Chunks(0)[k:k+1], dropStale)
 				sum.Add(read)
-				stale = stale || one.Stale
 				if want = err; err != nil {
 					failed++
 					break
 				}
-				if got == nil {
-					require.Equal(t, one.Times, all.Times[p.First:p.End])
-					require.Len(t, one.Values, p.End-p.First)
-					for i, v := range one.Values {
-						require.Equal(t, math.Float64bits(v), math.Float64bits(all.Values[p.First+i]))
-					}
-				}
 			}
 			require.Equal(t, want, got)
-			if want == nil {
-				require.Equal(t, sum, stats)
-				require.Equal(t, stale, all.Stale)
-				require.Equal(t, int64(-7), all.Times[0])
+			if want != nil {
+				continue
+			}
+			require.Equal(t, sum, stats)
+			require.Equal(t, one.Stale, all.Stale)
+			require.Equal(t, one.Times, all.Times)
+			require.Len(t, all.Values, len(one.Values))
+			for i, v := range one.Values {
+				require.Equal(t, math.Float64bits(v), math.Float64bits(all.Values[i]))
 			}
 		}
 	}

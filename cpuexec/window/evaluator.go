@@ -29,9 +29,9 @@ import (
 
 // Call is a window function and its parameters.
 type Call struct {
-	Func         *Function
-	Param, Trend float64
-	Varying      Varying
+	Func *Function
+	plan.Parameters
+	Varying Varying
 }
 
 // Varying are the parameters of a window function by step, where not all of them are

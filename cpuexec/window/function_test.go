@@ -43,7 +43,7 @@ func TestPlain(t *testing.T) {
 					Grid: plan.Grid{Start: ts[0] + r.Int64N(400_000) - 200_000, Interval: 1 + r.Int64N(90_000), Steps: 1 + r.IntN(200)},
 					Scan: &plan.Scan{Offset: r.Int64N(2) * 60_000}, Width: 1 + r.Int64N(900_000),
 				}
-				call := &Call{Func: f, Param: 0.3, Trend: 0.6}
+				call := &Call{Func: f, Parameters: plan.Parameters{Param: 0.3, Trend: 0.6}}
 				if f.Param != plan.NoParam && r.IntN(4) == 0 {
 					for i := range f.Param.Count() {
 						for range sp.Grid.Steps {
@@ -72,7 +72,7 @@ func TestWaiting(t *testing.T) {
 			if f.Plain == nil {
 				continue
 			}
-			e, call := &Evaluator{}, &Call{Func: f, Param: 0.3, Trend: 0.6}
+			e, call := &Evaluator{}, &Call{Func: f, Parameters: plan.Parameters{Param: 0.3, Trend: 0.6}}
 			sp := frame.Span{Grid: plan.Grid{Start: 1_700_003_000_000, Interval: 1, Steps: 1}, Scan: &plan.Scan{}, Width: 1 + r.Int64N(3_600_000)}
 			frames, series := frame.NewFrames(sp), make([]func(), 1+r.IntN(20))
 			for i := range series {
@@ -208,7 +208,7 @@ func BenchmarkWindows(b *testing.B) {
 					for b.Loop() {
 						for _, in := range all {
 							var c dense.Counts
-							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, in, out, &c))
+							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Parameters: plan.Parameters{Param: 0.9, Trend: 0.5}}, in, out, &c))
 						}
 						w.Finish()
 					}

@@ -39,7 +39,7 @@ func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
-		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
+		"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", workers)
 	p.model.Store(newModel(c))
 	return nil
@@ -63,8 +63,7 @@ const busyTime = 15 * time.Millisecond
 // measure finds the constants by timing whole leaves on both executors. It takes under a second.
 func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-	device := rates(cpu, &gpuexec.Alone{Machine: x})
-	c = Constants{Device: m.costs(device), Cores: m.costs(rates(cpu, nil)), Link: x.Link(), Copy: m.copying(x, device)}
+	c = Constants{Device: m.costs(rates(cpu, &gpuexec.Alone{Machine: x})), Cores: m.costs(rates(cpu, nil)), Link: x.Link()}
 	return c, m.err
 }
 
@@ -88,25 +87,6 @@ func (m *measuring) costs(run evaluator) Costs {
 	}
 	sample := float64(max(1, took-fixed)) / (work - little)
 	return Costs{Fixed: max(0, fixed-time.Duration(sample*little)), Sample: sample}
-}
-
-// copying measures how much longer a leaf takes if no chunk of it is on the device, less
-// the time in which the link copies the bytes of the chunks.
-func (m *measuring) copying(x *pipeline.Machine, run evaluator) time.Duration {
-	s := m.selection(someSeries, someSamples)
-	if m.err != nil {
-		return 0
-	}
-	g := grid(someSamples)
-	there := m.median(func() error { return run(m.ctx, s, g) })
-	missing := m.median(func() error { x.Forget(s); return run(m.ctx, s, g) })
-	bytes := 0
-	for i := range s.NumSeries() {
-		for _, c := range s.Chunks(i) {
-			bytes += int(c.Len)
-		}
-	}
-	return max(0, missing-there-time.Duration(float64(bytes)/x.Link()*1e9))
 }
 
 // leaf times a leaf of so many series, with so many samples each, and returns its work.

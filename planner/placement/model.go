@@ -14,10 +14,8 @@ type Constants struct {
 	Cores Costs `json:"cores"`
 	// Device are the costs on a device that has the chunks already.
 	Device Costs `json:"device"`
-	// Copy is what copying chunks to the device takes besides, however few, and Link how
-	// many bytes a second are copied.
-	Copy time.Duration `json:"copy_ns"`
-	Link float64       `json:"link_bytes_per_second"`
+	// Link is how many bytes a second are copied to the device.
+	Link float64 `json:"link_bytes_per_second"`
 }
 
 // Executor is who evaluates a leaf.
@@ -44,9 +42,6 @@ func (e Estimate) cheaper() Executor {
 // Estimate is how long each executor takes for a leaf by the constants alone.
 func (c Constants) Estimate(l offload.Size) (e Estimate) {
 	copied := float64(l.Missing+l.Results) / c.Link * float64(time.Second)
-	if l.Missing > 0 {
-		copied += float64(c.Copy)
-	}
 	e[Cores] = duration(c.Cores.estimate(workOf(&l, l.Decoded)))
 	e[Device] = duration(c.Device.estimate(workOf(&l, 0)) + copied)
 	return e

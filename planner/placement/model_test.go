@@ -21,7 +21,7 @@ import (
 var h200 = Constants{
 	Cores:  Costs{Fixed: 16 * time.Microsecond, Sample: 1.6},
 	Device: Costs{Fixed: 200 * time.Microsecond, Sample: 0.015},
-	Copy:   150 * time.Microsecond, Link: 54e9,
+	Link:   54e9,
 }
 
 // TestCheaper: small leaves stay on the cores, large ones go to the device.
@@ -36,9 +36,8 @@ func TestCheaper(t *testing.T) {
 		"nothing":                      {h200, offload.Size{}, Cores},
 		"one series":                   {h200, offload.Size{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
 		"ten series":                   {h200, offload.Size{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
-		"just below the crossover":     {h200, offload.Size{Series: 140, Samples: 140_000, Windows: 35_000, Missing: 280_000}, Cores},
-		"just above it":                {h200, offload.Size{Series: 160, Samples: 160_000, Windows: 40_000, Missing: 320_000}, Device},
-		"resident, half of that":       {h200, offload.Size{Series: 90, Samples: 90_000, Windows: 22_500}, Device},
+		"just below the crossover":     {h200, offload.Size{Series: 80, Samples: 80_000, Windows: 20_000, Missing: 160_000}, Cores},
+		"just above it":                {h200, offload.Size{Series: 90, Samples: 90_000, Windows: 22_500, Missing: 180_000}, Device},
 		"a billion samples":            {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
 		"the same decoded":             {h200, offload.Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
 		"few, decoded":                 {h200, offload.Size{Samples: 1_000_000, Missing: 2_000_000, Decoded: 1}, Cores},
@@ -63,7 +62,7 @@ func TestMonotone(t *testing.T) {
 		costs := func() Costs {
 			return Costs{Fixed: time.Duration(r.Int64N(1e7)), Sample: 100 * r.Float64()}
 		}
-		c := Constants{Cores: costs(), Device: costs(), Copy: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11}
+		c := Constants{Cores: costs(), Device: costs(), Link: 1e6 + r.Float64()*1e11}
 		m := newModel(c)
 		l := offload.Size{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
@@ -114,17 +113,17 @@ func ExampleConstants_Estimate() {
 	measured := Constants{
 		Cores:  Costs{Fixed: 16 * time.Microsecond, Sample: 1.6},
 		Device: Costs{Fixed: 200 * time.Microsecond, Sample: 0.015},
-		Copy:   150 * time.Microsecond, Link: 54e9,
+		Link:   54e9,
 	}
 	for _, series := range []int64{1, 10, 100, 1000} {
 		e := measured.Estimate(offload.Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
 		fmt.Printf("%4d series: cores %7v, GPU %7v\n", series, e[Cores].Round(time.Microsecond), e[Device].Round(time.Microsecond))
 	}
 	// Output:
-	//    1 series: cores    28µs, GPU   350µs
-	//   10 series: cores   134µs, GPU   353µs
-	//  100 series: cores   1.2ms, GPU   382µs
-	// 1000 series: cores 11.856ms, GPU   674µs
+	//    1 series: cores    28µs, GPU   200µs
+	//   10 series: cores   134µs, GPU   203µs
+	//  100 series: cores   1.2ms, GPU   232µs
+	// 1000 series: cores 11.856ms, GPU   524µs
 }
 
 // crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the

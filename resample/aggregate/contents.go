@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -111,38 +112,21 @@ func (c *Contents) Keep(s, o *State, own []float64) {
 }
 
 // InTime puts Times and Values in the order of time. Samples at one time stay in the order of
-// their series. It sorts by the digits of times, eight bits at once, the lowest first.
+// their series.
 func (s *State) InTime() {
 	if slices.IsSorted(s.Times) {
 		return
 	}
 	type sample struct {
-		t uint64
+		t int64
 		v float64
 	}
-	first, last := slices.Min(s.Times), slices.Max(s.Times)
-	from, to := make([]sample, len(s.Times)), make([]sample, len(s.Times))
+	in := make([]sample, len(s.Times))
 	for i, t := range s.Times {
-		from[i] = sample{uint64(t - first), s.Values[i]}
+		in[i] = sample{t, s.Values[i]}
 	}
-	for shift := 0; uint64(last-first)>>shift > 0; shift += 8 {
-		var at [256]int
-		for i := range from {
-			at[from[i].t>>shift&0xff]++
-		}
-		sum := 0
-		for d, n := range at {
-			at[d] = sum
-			sum += n
-		}
-		for _, x := range from {
-			d := x.t >> shift & 0xff
-			to[at[d]] = x
-			at[d]++
-		}
-		from, to = to, from
-	}
-	for i, x := range from {
-		s.Times[i], s.Values[i] = first+int64(x.t), x.v
+	slices.SortStableFunc(in, func(a, b sample) int { return cmp.Compare(a.t, b.t) })
+	for i, x := range in {
+		s.Times[i], s.Values[i] = x.t, x.v
 	}
 }

@@ -1,8 +1,8 @@
 // Package encoding reads and writes encoded chunks as bytes: their headers, whether these can be
-// true, and XOR chunks, which it makes of floats and cuts without encoding them again. It knows
-// nothing of where chunks lie, nor of other encodings' samples, which Prometheus decodes.
+// true, and XOR chunks, which it makes of floats. It knows nothing of where chunks lie, nor of
+// their samples, which Prometheus decodes.
 //
-// Start with the picture of an XOR chunk in cutxor.go.
+// Start with the picture of an XOR chunk in xor.go.
 package encoding
 
 import (

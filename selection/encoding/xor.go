@@ -7,6 +7,19 @@ import (
 	"slices"
 )
 
+// An XOR chunk, in bits:
+//
+//	16          number of samples
+//	8…80, 64    time of the first sample as a varint, its value
+//	8…80, x     distance of the second one as a varint, its value as below
+//	1…68, x     each further one: how its distance differs from the one before, its value
+//
+//	0           distances are the same          x = 0          the value is the same
+//	10    14    they differ by 14 bits          10 n           n bits of the two values' XOR,
+//	110   17                                                   those of the window
+//	1110  20                                    11 5 6 n       another window: how many zeros
+//	1111  64                                                   are before it, how long it is
+
 // AppendXOR appends an XOR chunk of at least one sample and at most 65535. times are in ms
 // since the epoch and ascend; there is a value for each. The bytes are those that
 // Prometheus's appender writes.

@@ -123,7 +123,8 @@ func (w *Writer) floats(times []int64, values []float64) error {
 // do.
 func (w *Writer) Samples(from chunkenc.Iterator) error {
 	it := &inOrder{Iterator: from, series: w.labels, watch: &w.Watch}
-	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)
+	series := &storage.SeriesEntry{Lset: w.labels, SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator { return it }}
+	enc := storage.NewSeriesToChunkEncoder(series).Iterator(nil)
 	for enc.Next() {
 		m := enc.At()
 		if err := w.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
@@ -177,20 +178,25 @@ func (it *inOrder) Err() error {
 	return it.Iterator.Err()
 }
 
-// oneSeries is a storage.Series over an iterator that is used once.
-type oneSeries struct{ it *inOrder }
-
-func (s *oneSeries) Labels() labels.Labels                        { return s.it.series }
-func (s *oneSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator { return s.it }
-
 // OneChunk writes all samples of it, which come from a chunk in encoding e, as one chunk in that
 // encoding, or none if there are none.
 func (w *Writer) OneChunk(e chunkenc.Encoding, it chunkenc.Iterator) error {
-	data, first, last, err := Encode(e, it)
-	if err != nil || data == nil {
-		return err
+	if e != chunkenc.EncXOR {
+		data, first, last, err := Encode(e, it)
+		if err != nil || data == nil {
+			return err
+		}
+		return w.Chunk(e, first, last, data)
 	}
-	return w.Chunk(e, first, last, data)
+	times, values := make([]int64, 0, samplesPerChunk), make([]float64, 0, samplesPerChunk)
+	for it.Next() != chunkenc.ValNone {
+		t, v := it.At()
+		times, values = append(times, t), append(values, v)
+	}
+	if it.Err() != nil || len(times) == 0 {
+		return it.Err()
+	}
+	return w.floats(times, values)
 }
 
 // Encode returns the bytes of one chunk in encoding e of all samples of it, which come from one
