@@ -34,7 +34,7 @@ type groupSlot struct {
 // cells is the number of groups times buckets.
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
-// Place implements pipeline.Product.
+// Place implements pipeline.Program.
 func (p *groups) Place() error {
 	p.take()
 	p.FetchRest()
@@ -206,7 +206,7 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-// Results implements pipeline.Product.
+// Results implements pipeline.Program.
 func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 	p.note(fetched, o)
 	n := int(p.buckets.Count)

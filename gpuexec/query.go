@@ -47,7 +47,7 @@ type queryJob struct {
 
 // queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
 // values to fewer stays on the device and is fetched behind the last batch.
-func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
+func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	j := &queryJob{Job: of, l: l, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
 	j.Drop = !l.Window.Func.Instant
 	for _, m := range l.Maps {

@@ -34,7 +34,7 @@ type requestJob struct {
 }
 
 // requestProduct is the product that a task asks for.
-func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
+func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of

@@ -53,7 +53,7 @@ func (d *Device) ResidentShare(sel *selection.Selection) float64 {
 	if d.x == nil {
 		return 0
 	}
-	return d.x.ResidentShare(sel)
+	return d.x.Store.Share(sel)
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.
@@ -192,7 +192,7 @@ func (d *Device) forget(sel *selection.Selection) {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x != nil {
-		d.x.Forget(sel)
+		d.x.Store.Forget(sel)
 	}
 }
 

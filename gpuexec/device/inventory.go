@@ -157,7 +157,7 @@ func (d *Device) State() State {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x != nil {
-		s.Taken, s.Link = d.x.MemoryTaken(), d.x.Link()
+		s.Taken, s.Link = d.x.Memory, d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
 	}
 	return s

@@ -97,9 +97,11 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.size = (b.size + 255) &^ 255
-	if !s.add(b) {
+	at, ok := s.take(b.size)
+	if !ok {
 		return nil
 	}
+	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
 	if b.slab != (slabID{}) {
 		s.slabs[b.slab] = b
 	}
@@ -109,21 +111,11 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	return b
 }
 
-func (s *Store) add(b *Block) bool {
-	at, ok := s.free.take(b.size)
-	if !ok {
-		at, ok = s.makeRoom(b.size)
+// take takes n bytes in a row, for which it removes blocks if need be.
+func (s *Store) take(n uint64) (at uint64, ok bool) {
+	if at, ok = s.free.take(n); ok {
+		return at, true
 	}
-	if !ok {
-		return false
-	}
-	b.At, b.pins = at, 1
-	b.elem = s.blocks.PushBack(b)
-	return true
-}
-
-// makeRoom removes blocks until n bytes in a row are free, and takes them.
-func (s *Store) makeRoom(n uint64) (at uint64, ok bool) {
 	possible := s.free.total()
 	for e := s.blocks.Front(); e != nil && possible < n; e = e.Next() {
 		if b := e.Value.(*Block); b.pins == 0 {

@@ -64,7 +64,7 @@ const busyTime = 15 * time.Millisecond
 func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	device := rates(cpu, &gpuexec.Alone{Machine: x})
-	c = Constants{Device: m.costs(device), Cores: m.costs(rates(cpu, nil)), Link: x.Link(), Copy: m.copying(x, device)}
+	c = Constants{Device: m.costs(device), Cores: m.costs(rates(cpu, nil)), Link: x.Link, Copy: m.copying(x, device)}
 	return c, m.err
 }
 
@@ -99,14 +99,14 @@ func (m *measuring) copying(x *pipeline.Machine, run evaluator) time.Duration {
 	}
 	g := grid(someSamples)
 	there := m.median(func() error { return run(m.ctx, s, g) })
-	missing := m.median(func() error { x.Forget(s); return run(m.ctx, s, g) })
+	missing := m.median(func() error { x.Store.Forget(s); return run(m.ctx, s, g) })
 	bytes := 0
 	for i := range s.NumSeries() {
 		for _, c := range s.Chunks(i) {
 			bytes += int(c.Len)
 		}
 	}
-	return max(0, missing-there-time.Duration(float64(bytes)/x.Link()*1e9))
+	return max(0, missing-there-time.Duration(float64(bytes)/x.Link*1e9))
 }
 
 // leaf times a leaf of so many series, with so many samples each, and returns its work.
