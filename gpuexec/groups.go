@@ -23,7 +23,7 @@ type groups struct {
 // groupSlot is a state for each group and bucket.
 type groupSlot struct {
 	source  int // that its runs are of
-	parts   uint32
+	parts   aggregate.Parts
 	custom  *program // that merges them, or nil
 	fields  layout.Section
 	n       layout.Section // fetched
@@ -57,12 +57,12 @@ func (p *groups) take() {
 	for s, outputs := range p.t.States() {
 		slot := groupSlot{source: s, outputs: outputs}
 		if r := p.t.Reaggregate; r != nil {
-			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), p.custom[r]
+			slot.parts, slot.custom = (r.Reads | aggregate.Count).With(), p.custom[r]
 			slot.source = slices.IndexFunc(p.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
 		} else {
-			slot.parts, slot.custom = uint32(p.sources[s].Contents.Parts), p.sources[s].custom
+			slot.parts, slot.custom = p.sources[s].Contents.Parts, p.sources[s].custom
 		}
-		fields := abi.RunFields(slot.parts)
+		fields := runFields(slot.parts)
 		if slot.custom != nil {
 			fields = len(slot.custom.Start)
 		}
@@ -102,7 +102,7 @@ func (p *groups) fetched() {
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.
-func (s groupSlot) squares() bool { return s.custom == nil && s.parts&uint32(aggregate.Squares) != 0 }
+func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.Squares != 0 }
 
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -116,7 +116,7 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // of are the states of a slot.
 func (p *groups) of(s *groupSlot) *launch.Runs {
-	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: s.parts, Custom: s.custom != nil}
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: uint32(s.parts), Custom: s.custom != nil}
 }
 
 // Reduce implements pipeline.Program.

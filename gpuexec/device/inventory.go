@@ -112,8 +112,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 	}
 	d.OpenSeconds = time.Since(start).Seconds()
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	free := func(c *cuda.Context) (err error) { d.FreeBytes, _, err = c.MemoryInfo(); return err }
-	if err := dev.Do(free); err != nil {
+	if d.FreeBytes, err = freeMemory(dev); err != nil {
 		return err
 	}
 	start = time.Now()
