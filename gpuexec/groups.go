@@ -179,26 +179,21 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 			}
 		}
 		for _, a := range slot.outputs {
-			if p.order != nil && p.order.again > 0 {
-				if err := p.order.median(p.requestJob, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
-					return err
+			var err error
+			switch out := p.At(p.values[a]); {
+			case p.order != nil && p.order.again > 0:
+				err = q.GroupOrder(p.order.all(p.requestJob, i, p.At(slot.n)), p.At(p.order.half), 1, out)
+			case p.order != nil && ordered(p.t.Aggregates[a]): // see above
+			case slot.custom != nil:
+				err = q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, out)
+			default:
+				d := p.t.Aggregates[a].Definition
+				if r := p.t.Reaggregate; r != nil {
+					d = r
 				}
-				continue
+				err = q.StateValues(p.of(slot), d.GPU.Number(), out)
 			}
-			if p.order != nil && ordered(p.t.Aggregates[a]) {
-				continue
-			}
-			if slot.custom != nil {
-				if err := q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, p.At(p.values[a])); err != nil {
-					return err
-				}
-				continue
-			}
-			d := p.t.Aggregates[a].Definition
-			if r := p.t.Reaggregate; r != nil {
-				d = r
-			}
-			if err := q.StateValues(p.of(slot), d.GPU.Number(), p.At(p.values[a])); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -323,12 +318,6 @@ func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
 	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
 	return r
-}
-
-// median puts the medians of a slot's values on a stream, a float64 for each group and bucket; n is
-// the number of these.
-func (o *order) median(j *requestJob, q launch.Queue, s int, n, out cuda.Pointer) error {
-	return q.GroupOrder(o.all(j, s, n), j.At(o.half), 1, out)
 }
 
 // end puts the order statistics of a source's groups on a stream: found has a float64 for each ordered

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -56,12 +57,7 @@ type Found struct {
 
 // Usable reports whether any device is usable.
 func (inv *Inventory) Usable() bool {
-	for _, d := range inv.Devices {
-		if d.Usable {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inv.Devices, func(d Found) bool { return d.Usable })
 }
 
 // TakeInventory opens each device that the driver's library at path finds, runs a kernel on
