@@ -66,7 +66,6 @@ type Job struct {
 	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0
 	returned  cuda.Event // of the last batch whose rows are copied back, or 0
-	described int64      // bytes that describe copied
 	timing    timing
 }
 
@@ -352,7 +351,6 @@ func (j *Job) end(failed bool) error {
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	j.Stages.CopiedBytes += j.described
 	j.timing.finish(j.Stages)
 	return errors.Join(errs...)
 }

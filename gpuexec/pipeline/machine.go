@@ -103,7 +103,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		o.Rows = 1 << 30
 	}
 	m := &Machine{
-		Dev: dev, Programs: launch.Programs{Device: dev}, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
+		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -144,7 +144,7 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
-	m.Feeder.Take(c, &m.held, 8*o.Staging)
+	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}

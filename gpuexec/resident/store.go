@@ -4,6 +4,7 @@
 package resident
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
 	"runtime"
@@ -262,27 +263,17 @@ func (s *spans) take(n uint64) (at uint64, ok bool) {
 	return at, true
 }
 
-// give gives n bytes back.
+// give gives n bytes back, as one stretch with what is free right before and behind them.
 func (s *spans) give(at, n uint64) {
-	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int {
-		if f.at < at {
-			return -1
+	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
+	all := slices.Insert(*s, i, span{at, n})
+	for _, k := range []int{i + 1, i} {
+		if k > 0 && k < len(all) && all[k-1].at+all[k-1].size == all[k].at {
+			all[k-1].size += all[k].size
+			all = slices.Delete(all, k, k+1)
 		}
-		return 1
-	})
-	before := i > 0 && (*s)[i-1].at+(*s)[i-1].size == at
-	behind := i < len(*s) && at+n == (*s)[i].at
-	switch {
-	case before && behind:
-		(*s)[i-1].size += n + (*s)[i].size
-		*s = slices.Delete(*s, i, i+1)
-	case before:
-		(*s)[i-1].size += n
-	case behind:
-		(*s)[i].at, (*s)[i].size = at, n+(*s)[i].size
-	default:
-		*s = slices.Insert(*s, i, span{at, n})
 	}
+	*s = all
 }
 
 // total is the number of free bytes.
