@@ -182,8 +182,9 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	return all
 }
 
-// runFields is the number of 8-byte fields that kernels store of the state of a run with those parts,
-// besides the number of its samples (a uint32). They have the bits of the parts that package aggregate has.
+// runFields is the number of 8-byte fields that kernels store of the state of a run with those
+// parts, besides the number of its samples (a uint32). Kernels know parts by the bits that they
+// have in package aggregate, see kernels/abi/resample.h.
 func runFields(parts aggregate.Parts) (n int) {
 	for part, fields := range map[aggregate.Parts]int{
 		aggregate.Sum: 2, aggregate.Extremes: 2, aggregate.Ends: 4, aggregate.Squares: 1, aggregate.Weighted: 3,

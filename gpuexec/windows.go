@@ -28,8 +28,8 @@ func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps)
 	return q.Window(k, &d.Batch, steps, more...)
 }
 
-// kernel is the kernel of the function by a strategy, which its name begins with, unless that is of panes or
-// by order, and its parameters besides those that all have.
+// kernel is the kernel of the function by a strategy, which its name begins with, unless that is of
+// panes or by order, and its parameters besides those that all have.
 func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) {
 	f, w := j.f, j.l.Window
 	switch f.GPU.Kernel {

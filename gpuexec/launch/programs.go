@@ -80,8 +80,9 @@ func (p *Programs) Loaded(t *Program) bool {
 	return l != nil && l.done.Load()
 }
 
-// Release lets kernels that Hold returned go. Where there are too many programs, that which was used least
-// lately is unloaded; one is enough, as each program comes with its own Hold. Nothing of the caller's may use them any more on the device.
+// Release lets kernels that Hold returned go. Nothing of the caller's may use them any more on the
+// device. Where there are too many programs, the one without a user that was used least lately is
+// unloaded. One is enough: no more programs are too many than have users, and each is released.
 func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
 	p.all[t.Hash].users--

@@ -238,7 +238,8 @@ func (y *Layout) Members() (first, members []uint32) {
 	return first, members
 }
 
-// byGroup sorts series, whose groups are given, by these: those of group g are order[first[g]:first[g+1]].
+// byGroup sorts series, whose groups are given, by these: those of group g are
+// order[first[g]:first[g+1]].
 func byGroup(groupOf []int32, groups int) (first, order []uint32) {
 	first = make([]uint32, groups+1)
 	for _, g := range groupOf {
