@@ -171,7 +171,7 @@ func policy(p abi.Policy, reason string) string {
 // onGPU is policy and the kernel's strategies, as two cells.
 func onGPU(p abi.Policy, reason string) string {
 	var words []string
-	for _, s := range p.Kernel.Strategies() {
+	for _, s := range abi.Strategies[p.Kernel] {
 		words = append(words, string(s))
 	}
 	return policy(p, reason) + " | " + strings.Join(words, ", ")

@@ -41,7 +41,7 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, l offload.Leaf, consume 
 	}
 	if l, ok := l.(*cpuexec.Leaf); ok {
 		if len(l.GroupOf) > 0 && l.Windows > 0 {
-			err = m.Evaluate(ctx, l.In(), consume, func(j *pipeline.Job) pipeline.Product { return queryProduct(j, l) }, &o)
+			err = m.Evaluate(ctx, l.In(), consume, func(j *pipeline.Job) pipeline.Program { return queryProduct(j, l) }, &o)
 		}
 		return o, err
 	}
@@ -54,7 +54,7 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, l offload.Leaf, consume 
 		took := time.Since(start)
 		o.Stages.Compiled, o.Stages.Waited, o.Stages.Total = took, took, took
 	}
-	err = m.Evaluate(ctx, t.In(), consume, func(j *pipeline.Job) pipeline.Product { return requestProduct(j, t, custom) }, &o)
+	err = m.Evaluate(ctx, t.In(), consume, func(j *pipeline.Job) pipeline.Program { return requestProduct(j, t, custom) }, &o)
 	return o, errors.Join(err, custom.release(m))
 }
 

@@ -55,7 +55,7 @@ func TestEveryFault(t *testing.T) {
 		x, err := New(dev, cpuexec.New(cpuexec.Options{}), o)
 		if err == nil {
 			var got *plan.Matrix
-			x.Forget(sel)
+			x.Store.Forget(sel)
 			got, runErr = x.Run(t.Context(), job)
 			if runErr != nil {
 				got, err = x.Run(t.Context(), job) // as if nothing had happened
@@ -205,7 +205,7 @@ func TestCorruptChunk(t *testing.T) {
 			require.EqualError(t, ce.Err, "its bit stream ends before its last sample")
 			require.True(t, discarded)
 		}
-		x.Forget(sel)
+		x.Store.Forget(sel)
 	}
 }
 
@@ -224,8 +224,8 @@ func TestResident(t *testing.T) {
 		got, err := x.Run(t.Context(), job)
 		require.NoError(t, err)
 		same(t, want, got, true, f)
-		x.Forget(sel)
-		x.Forget(sel)
+		x.Store.Forget(sel)
+		x.Store.Forget(sel)
 	}
 }
 

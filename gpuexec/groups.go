@@ -23,7 +23,7 @@ type groups struct {
 // groupSlot is a state for each group and bucket.
 type groupSlot struct {
 	source  int // that its runs are of
-	parts   uint32
+	parts   aggregate.Parts
 	custom  *program // that merges them, or nil
 	fields  layout.Section
 	n       layout.Section // fetched
@@ -34,7 +34,7 @@ type groupSlot struct {
 // cells is the number of groups times buckets.
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
-// Place implements pipeline.Product.
+// Place implements pipeline.Program.
 func (p *groups) Place() error {
 	p.take()
 	p.FetchRest()
@@ -57,12 +57,12 @@ func (p *groups) take() {
 	for s, outputs := range p.t.States() {
 		slot := groupSlot{source: s, outputs: outputs}
 		if r := p.t.Reaggregate; r != nil {
-			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), p.custom[r]
+			slot.parts, slot.custom = (r.Reads | aggregate.Count).With(), p.custom[r]
 			slot.source = slices.IndexFunc(p.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
 		} else {
-			slot.parts, slot.custom = uint32(p.sources[s].Contents.Parts), p.sources[s].custom
+			slot.parts, slot.custom = p.sources[s].Contents.Parts, p.sources[s].custom
 		}
-		fields := abi.RunFields(slot.parts)
+		fields := runFields(slot.parts)
 		if slot.custom != nil {
 			fields = len(slot.custom.Start)
 		}
@@ -102,7 +102,7 @@ func (p *groups) fetched() {
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.
-func (s groupSlot) squares() bool { return s.custom == nil && s.parts&uint32(aggregate.Squares) != 0 }
+func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.Squares != 0 }
 
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -116,7 +116,7 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // of are the states of a slot.
 func (p *groups) of(s *groupSlot) *launch.Runs {
-	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: s.parts, Custom: s.custom != nil}
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: uint32(s.parts), Custom: s.custom != nil}
 }
 
 // Reduce implements pipeline.Program.
@@ -179,26 +179,21 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 			}
 		}
 		for _, a := range slot.outputs {
-			if p.order != nil && p.order.again > 0 {
-				if err := p.order.median(p.requestJob, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
-					return err
+			var err error
+			switch out := p.At(p.values[a]); {
+			case p.order != nil && p.order.again > 0:
+				err = q.GroupOrder(p.order.all(p.requestJob, i, p.At(slot.n)), p.At(p.order.half), 1, out)
+			case p.order != nil && ordered(p.t.Aggregates[a]): // see above
+			case slot.custom != nil:
+				err = q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, out)
+			default:
+				d := p.t.Aggregates[a].Definition
+				if r := p.t.Reaggregate; r != nil {
+					d = r
 				}
-				continue
+				err = q.StateValues(p.of(slot), d.GPU.Number(), out)
 			}
-			if p.order != nil && ordered(p.t.Aggregates[a]) {
-				continue
-			}
-			if slot.custom != nil {
-				if err := q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, p.At(p.values[a])); err != nil {
-					return err
-				}
-				continue
-			}
-			d := p.t.Aggregates[a].Definition
-			if r := p.t.Reaggregate; r != nil {
-				d = r
-			}
-			if err := q.StateValues(p.of(slot), d.GPU.Number(), p.At(p.values[a])); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -206,7 +201,7 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-// Results implements pipeline.Product.
+// Results implements pipeline.Program.
 func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 	p.note(fetched, o)
 	n := int(p.buckets.Count)
@@ -323,12 +318,6 @@ func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
 	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
 	return r
-}
-
-// median puts the medians of a slot's values on a stream, a float64 for each group and bucket; n is
-// the number of these.
-func (o *order) median(j *requestJob, q launch.Queue, s int, n, out cuda.Pointer) error {
-	return q.GroupOrder(o.all(j, s, n), j.At(o.half), 1, out)
 }
 
 // end puts the order statistics of a source's groups on a stream: found has a float64 for each ordered

@@ -32,8 +32,7 @@ import (
 type queryJob struct {
 	*pipeline.Job
 	l     *cpuexec.Leaf
-	f     function
-	maps  []deviceMap
+	f     *window.Function
 	steps launch.Steps
 	panes *launch.Panes // or nil
 	fuses bool          // decoding and windows are one kernel
@@ -47,14 +46,18 @@ type queryJob struct {
 
 // queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
 // values to fewer stays on the device and is fetched behind the last batch.
-func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Product {
-	j := &queryJob{Job: of, l: l, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
+func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
+	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
 	j.Drop = !l.Window.Func.Instant
-	for _, m := range l.Maps {
-		j.maps = append(j.maps, mapOf(m))
+	strategies := abi.Strategies[j.f.GPU.Kernel]
+	if p, ok := launch.PanesOf(j.steps); ok && slices.Contains(strategies, abi.Panes) {
+		j.panes = &p
 	}
-	j.panes = j.f.panes(j.steps)
-	j.fuses = j.panes == nil && !l.CountSamples && j.f.fuses(j.steps) && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+	// Fused kernels are for windows that share no sample, as those of dashboards over weeks, whose steps
+	// are longer than their windows.
+	if slices.Contains(strategies, abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
+		j.fuses = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+	}
 	if l.Aggregate == nil {
 		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
 	}
@@ -84,7 +87,7 @@ func (j *queryJob) divide() (r layout.Room, err error) {
 // takeNotes takes device memory for what is noted of each series and step.
 func (j *queryJob) takeNotes() {
 	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
-	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
+	j.kept = j.Take(len(j.l.Maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
 	counted := 0
 	if j.l.CountSamples {
 		counted = j.l.Grid.Steps

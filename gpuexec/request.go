@@ -12,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // A requestJob computes a resample request. Of one without groups the aggregates of each series come
@@ -34,7 +35,7 @@ type requestJob struct {
 }
 
 // requestProduct is the product that a task asks for.
-func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Product {
+func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
@@ -164,7 +165,7 @@ func (s *source) bytes(t *resample.Task) int {
 // not merge, these make the results at once.
 func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	for _, of := range t.Sources {
-		s := source{Source: of, fields: abi.RunFields(uint32(of.Contents.Parts)), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
+		s := source{Source: of, fields: runFields(of.Contents.Parts), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
 		if s.custom != nil && merges(t) {
 			s.fields = len(s.custom.Start)
 		}
@@ -179,6 +180,20 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// runFields is the number of 8-byte fields that kernels store of the state of a run with those
+// parts, besides the number of its samples (a uint32). Kernels know parts by the bits that they
+// have in package aggregate, see kernels/abi/resample.h.
+func runFields(parts aggregate.Parts) (n int) {
+	for part, fields := range map[aggregate.Parts]int{
+		aggregate.Sum: 2, aggregate.Extremes: 2, aggregate.Ends: 4, aggregate.Squares: 1, aggregate.Weighted: 3,
+	} {
+		if parts&part != 0 {
+			n += fields
+		}
+	}
+	return n
 }
 
 // made is what is made of a batch's runs of a source.

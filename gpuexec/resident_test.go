@@ -107,7 +107,7 @@ func TestStays(t *testing.T) {
 	sliced := check(t, x, jobOver(node, overAll(3, 4), both.Slice(3*40*60_000, 7*40*60_000-1)), "sliced")
 	require.Less(t, sliced.CopiedBytes, 2*tables)
 
-	x.Forget(one)
+	x.Store.Forget(one)
 	forgotten := check(t, x, jobOver(node, overAll(0, 6), one), "forgotten")
 	require.Equal(t, first.CopiedBytes, forgotten.CopiedBytes)
 
@@ -287,7 +287,7 @@ func TestResidencyModel(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 4).Draw(rt, "what") {
 			case 0:
-				x.Forget(sel)
+				x.Store.Forget(sel)
 			case 1:
 				sel = sel.WithMemos(int64(40*from) * 60_000)
 			case 2:

@@ -6,6 +6,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -28,7 +29,10 @@ func (r *rows) claim(room *layout.Room) error {
 	bitmaps := 8 * layout.Lanes * r.bitmaps * r.words()
 	room.Rest += 8*layout.Lanes*r.kinds*r.width + bitmaps
 	room.Back += bitmaps
-	return pipeline.Fit(r.kinds * r.width)
+	if r.kinds*r.width > pinned.BufferValues {
+		return &pipeline.Unsuited{Reason: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has"}
+	}
+	return nil
 }
 
 // in says where the rows of a batch are, where its bitmaps, and where these end.
@@ -78,7 +82,7 @@ type queryRows struct {
 	rows
 }
 
-// Place implements pipeline.Product. Nothing is fetched at the end.
+// Place implements pipeline.Program. Nothing is fetched at the end.
 func (p *queryRows) Place() error {
 	p.takeNotes()
 	p.FetchRest()
@@ -94,7 +98,7 @@ func (p *queryRows) Place() error {
 	return p.Lay(r)
 }
 
-// Results implements pipeline.Product.
+// Results implements pipeline.Program.
 func (p *queryRows) Results([]byte, *offload.Outcome) error { return nil }
 
 // Compute implements pipeline.Program. What each step reads is counted batch by batch.
@@ -140,7 +144,7 @@ type requestRows struct {
 	rows
 }
 
-// Place implements pipeline.Product.
+// Place implements pipeline.Program.
 func (p *requestRows) Place() error {
 	p.FetchRest()
 	r, err := p.divide()
@@ -153,7 +157,7 @@ func (p *requestRows) Place() error {
 	return p.Lay(r)
 }
 
-// Results implements pipeline.Product.
+// Results implements pipeline.Program.
 func (p *requestRows) Results(fetched []byte, o *offload.Outcome) error {
 	p.note(fetched, o)
 	return nil

@@ -67,12 +67,6 @@ func quantileOf(a aggregate.Aggregate) float64 {
 	return a.Q
 }
 
-// onDevice are the parts of states that kernels make.
-const onDevice = aggregate.Count | aggregate.Sum | aggregate.Mean | aggregate.Extremes | aggregate.Ends | aggregate.Squares | aggregate.Weighted
-
-// Kernels have the bits of the parts that package aggregate has.
-var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPart|abi.EndsPart|abi.SquaresPart|abi.WeightedPart)]
-
 // suitsRequest says why the data of a task cannot be computed on a GPU, or nothing.
 func suitsRequest(t *resample.Task) string {
 	switch {

@@ -32,7 +32,7 @@ func TestFused(t *testing.T) {
 	cpu := cpuexec.New(cpuexec.Options{})
 	var fusible []string
 	for name, f := range functions {
-		if slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) {
+		if slices.Contains(abi.Strategies[f.GPU.Kernel], abi.Fused) {
 			fusible = append(fusible, name)
 		}
 	}
@@ -177,7 +177,7 @@ func TestPanes(t *testing.T) {
 	for range 6 {
 		sel := hardSelection(t, r)
 		for f, by := range functions {
-			if !slices.Contains(by.GPU.Kernel.Strategies(), abi.Panes) {
+			if !slices.Contains(abi.Strategies[by.GPU.Kernel], abi.Panes) {
 				continue
 			}
 			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -108,7 +109,11 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		Machine: device.TakeInventory(o.library),
 	}
 	if !r.Machine.Usable() {
-		return fmt.Errorf("no GPU is usable: %s", r.reason())
+		reason := r.Machine.Reason
+		for _, d := range r.Machine.Devices {
+			reason = cmp.Or(reason, d.Reason)
+		}
+		return fmt.Errorf("no GPU is usable: %s", reason)
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
 	var saving, failed error
@@ -148,27 +153,15 @@ func (o *options) withGPUs(log io.Writer, f func(gpus *placement.Placer) error) 
 	return f(gpus)
 }
 
-// reason is why there is no GPU, or why the first cannot be used.
-func (r *results) reason() string {
-	if len(r.Machine.Devices) > 0 {
-		return r.Machine.Devices[0].Reason
-	}
-	return r.Machine.Reason
-}
-
 func (r *results) tables(w io.Writer) error {
-	var all []*report.Table
-	if len(r.Crossover) > 0 {
-		all = append(all, crossoverTable(r.Crossover))
-	}
-	if len(r.Shapes) > 0 {
-		all = append(all, tableOf("Whole queries, ms:", r.Shapes))
-	}
-	if len(r.Resampled) > 0 {
-		all = append(all, tableOf("Resample requests, ms from the plan to the values in the host's memory:", r.Resampled))
-	}
 	fmt.Fprintf(w, "%s, driver %s, %d cores of %s, commit %s\n", r.Machine.Devices[0].Name, r.Machine.Driver, r.Cores, r.Processor, r.Commit)
-	for _, t := range all {
+	for _, t := range []*report.Table{
+		crossoverTable(r.Crossover), tableOf("Whole queries, ms:", r.Shapes),
+		tableOf("Resample requests, ms from the plan to the values in the host's memory:", r.Resampled),
+	} {
+		if len(t.Rows) == 0 {
+			continue
+		}
 		if err := t.Write(w); err != nil {
 			return err
 		}

@@ -54,14 +54,12 @@ type engines struct {
 
 // engines are Prometheus's engine and promwarp's, and data that is not made yet.
 func (r *rig) engines() *engines {
-	opts := func() promql.EngineOpts {
-		return promql.EngineOpts{
-			MaxSamples: math.MaxInt, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
-			Parser: parser.NewParser(parser.Options{}),
-		}
+	opts := promql.EngineOpts{
+		MaxSamples: math.MaxInt, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser: parser.NewParser(parser.Options{}),
 	}
 	return &engines{
-		rig: r, stock: promql.NewEngine(opts()), ours: engine.New(engine.Options{Prometheus: opts(), GPUs: r.gpus}),
+		rig: r, stock: promql.NewEngine(opts), ours: engine.New(engine.Options{Prometheus: opts, GPUs: r.gpus}),
 		data: &data{samples: r.samples, made: map[key]*selection.Selection{}},
 	}
 }

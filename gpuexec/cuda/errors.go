@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,14 +50,10 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Code }
 
 func (a api) fail(name string, r Result) error {
-	e := &Error{Call: name, Code: r, Name: "unknown CUDA error", Text: "the driver does not describe it"}
-	if s := a.describe("cuGetErrorName", r); s != "" {
-		e.Name = s
+	return &Error{
+		Call: name, Code: r, Name: cmp.Or(a.describe("cuGetErrorName", r), "unknown CUDA error"),
+		Text: cmp.Or(a.describe("cuGetErrorString", r), "the driver does not describe it"),
 	}
-	if s := a.describe("cuGetErrorString", r); s != "" {
-		e.Text = s
-	}
-	return e
 }
 
 func (a api) describe(name string, r Result) string {

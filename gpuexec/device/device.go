@@ -53,7 +53,7 @@ func (d *Device) ResidentShare(sel *selection.Selection) float64 {
 	if d.x == nil {
 		return 0
 	}
-	return d.x.ResidentShare(sel)
+	return d.x.Store.Share(sel)
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.
@@ -160,16 +160,10 @@ func (d *Device) reopen() {
 			return
 		case <-time.After(delay):
 		}
-		if err := d.start(); err == nil || d.isLost() {
+		if err := d.start(); err == nil || cuda.Lost(err) {
 			return
 		}
 	}
-}
-
-func (d *Device) isLost() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.lost
 }
 
 // close closes the device once the leaves under way are done.
@@ -179,12 +173,13 @@ func (d *Device) close() {
 	if d.x == nil {
 		return
 	}
-	if err := errors.Join(d.x.Close(), d.dev.Close()); err != nil && !d.isLost() {
-		d.set.log.Warn("closing a GPU failed", "gpu", d.info.Ordinal, "err", err)
-	}
+	err := errors.Join(d.x.Close(), d.dev.Close())
 	d.x, d.dev = nil, nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err != nil && !d.lost {
+		d.set.log.Warn("closing a GPU failed", "gpu", d.info.Ordinal, "err", err)
+	}
 	d.unusable = "the GPU is closed"
 }
 
@@ -192,7 +187,7 @@ func (d *Device) forget(sel *selection.Selection) {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x != nil {
-		d.x.Forget(sel)
+		d.x.Store.Forget(sel)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestOpened(t *testing.T) {
 	o, _ := options(t)
 	seen := 0
 	o.Opened = func(_ context.Context, x *pipeline.Machine) error {
-		require.Positive(t, x.Link())
+		require.Positive(t, x.Link)
 		seen++
 		return nil
 	}

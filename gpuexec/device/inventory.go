@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -56,12 +57,7 @@ type Found struct {
 
 // Usable reports whether any device is usable.
 func (inv *Inventory) Usable() bool {
-	for _, d := range inv.Devices {
-		if d.Usable {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inv.Devices, func(d Found) bool { return d.Usable })
 }
 
 // TakeInventory opens each device that the driver's library at path finds, runs a kernel on
@@ -112,8 +108,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 	}
 	d.OpenSeconds = time.Since(start).Seconds()
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	free := func(c *cuda.Context) (err error) { d.FreeBytes, _, err = c.MemoryInfo(); return err }
-	if err := dev.Do(free); err != nil {
+	if d.FreeBytes, err = freeMemory(dev); err != nil {
 		return err
 	}
 	start = time.Now()
@@ -157,7 +152,7 @@ func (d *Device) State() State {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x != nil {
-		s.Taken, s.Link = d.x.MemoryTaken(), d.x.Link()
+		s.Taken, s.Link = d.x.Memory, d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
 	}
 	return s

@@ -57,9 +57,9 @@ var (
 // Set holds kernels of one device. Each is compiled and loaded once: by Load, or when it is
 // launched first. It is safe for concurrent use.
 type Set struct {
-	dev *cuda.Device
-	of  func(Kernel) []byte // PTX
-	all map[Kernel]*loadable
+	dev       *cuda.Device
+	all       map[Kernel]*loadable
+	translate func(kernel []byte) []byte // changes the PTX of each; or nil
 }
 
 // loadable is a kernel of a Set.
@@ -77,11 +77,7 @@ type loadedKernel struct {
 
 // New returns a set of kernels none of which is loaded.
 func New(dev *cuda.Device, which ...Kernel) *Set {
-	return newSet(dev, which, func(k Kernel) []byte { return ptx.Of(string(k)) })
-}
-
-func newSet(dev *cuda.Device, which []Kernel, of func(Kernel) []byte) *Set {
-	s := &Set{dev: dev, of: of, all: map[Kernel]*loadable{}}
+	s := &Set{dev: dev, all: map[Kernel]*loadable{}}
 	for _, k := range which {
 		s.all[k] = &loadable{}
 	}
@@ -138,7 +134,10 @@ func (s *Set) load(c *cuda.Context, k Kernel) (*loadedKernel, error) {
 	if l := of.loaded.Load(); l != nil {
 		return l, nil
 	}
-	text := s.of(k)
+	text := ptx.Of(string(k))
+	if s.translate != nil {
+		text = s.translate(text)
+	}
 	m, err := c.Load(text)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)

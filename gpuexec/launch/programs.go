@@ -3,11 +3,11 @@ package launch
 import (
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels/ptx"
 )
 
 // maxPrograms is the most programs that stay loaded without a user.
@@ -49,8 +49,9 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 		l = &loaded{}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			of := func(k Kernel) []byte { return t.Translate(ptx.Of(string(k))) }
-			return newSet(p.Device, t.Kernels, of).loaded(t.Kernels)
+			s := New(p.Device, t.Kernels...)
+			s.translate = t.Translate
+			return s.loaded(t.Kernels)
 		})
 		if p.all == nil {
 			p.all = map[[sha256.Size]byte]*loaded{}
@@ -79,38 +80,27 @@ func (p *Programs) Loaded(t *Program) bool {
 	return l != nil && l.done.Load()
 }
 
-// Release lets kernels that Hold returned go: those of the programs that were used least lately are
-// unloaded where there are too many. Nothing of the caller's may use them any more on the device.
+// Release lets kernels that Hold returned go. Nothing of the caller's may use them any more on the
+// device. Where there are too many programs, the one without a user that was used least lately is
+// unloaded. One is enough: no more programs are too many than have users, and each is released.
 func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
 	p.all[t.Hash].users--
-	var surplus []*Set
-	for len(p.all) > maxPrograms {
-		var oldest [sha256.Size]byte
-		var of *loaded
-		for k, l := range p.all {
-			if l.users == 0 && (of == nil || l.used < of.used) {
-				oldest, of = k, l
+	var surplus *loaded
+	if len(p.all) > maxPrograms {
+		for _, l := range p.all {
+			if l.users == 0 && (surplus == nil || l.used < surplus.used) {
+				surplus = l
 			}
 		}
-		if of == nil {
-			break
-		}
-		delete(p.all, oldest)
-		s, _ := of.load() // which has been, as it had a user
-		surplus = append(surplus, s)
+		maps.DeleteFunc(p.all, func(_ [sha256.Size]byte, l *loaded) bool { return l == surplus })
 	}
 	p.mu.Unlock()
-	if len(surplus) == 0 {
+	if surplus == nil {
 		return nil
 	}
-	return p.Device.Do(func(c *cuda.Context) error {
-		var errs []error
-		for _, s := range surplus {
-			errs = append(errs, s.Unload(c))
-		}
-		return errors.Join(errs...)
-	})
+	s, _ := surplus.load() // which has been, as it had a user
+	return p.Device.Do(s.Unload)
 }
 
 // Unload unloads all programs. None may be held.

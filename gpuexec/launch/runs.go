@@ -99,29 +99,27 @@ func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32
 	if r.few() {
 		k = "group_order_few"
 	}
-	return q.Launch(k, r.grid(), r.block(),
-		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, quantiles, statistics, r.GroupN, out)
+	return q.groups(k, r, quantiles, statistics, r.GroupN, out)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
 // each group and bucket.
 func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
-	return q.Launch("group_distinct", r.grid(), r.block(),
-		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, r.GroupN, out)
+	return q.groups("group_distinct", r, r.GroupN, out)
 }
 
-// grid and block are those of kernels of which a block owns a group at a bucket.
-func (r *GroupRuns) grid() cuda.Size { return cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)} }
+// groups puts a kernel of which a block owns a group at a bucket on the queue.
+func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
+	block := cuda.Size{X: abi.GroupOrderBlock}
+	if r.few() {
+		block.X = abi.RowsBlock
+	}
+	params := []any{r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
+	return q.Launch(k, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, block, append(params, more...)...)
+}
 
 // few reports whether groups have few series.
 func (r *GroupRuns) few() bool { return r.Places <= groupOrderLeast*r.Groups }
-
-func (r *GroupRuns) block() cuda.Size {
-	if r.few() {
-		return cuda.Size{X: abi.RowsBlock}
-	}
-	return cuda.Size{X: abi.GroupOrderBlock}
-}
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states

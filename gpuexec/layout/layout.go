@@ -194,20 +194,15 @@ func (y *Layout) plan(number, from, n int) *Part {
 
 // sort puts the series of a batch, whose groups are given, in their places.
 func (b *Part) sort(groupOf []int32, groups int) {
-	b.Series = make([]uint32, len(groupOf))
-	next := make([]uint32, groups+1)
-	for _, g := range groupOf {
-		next[g+1]++
+	first, order := byGroup(groupOf, groups)
+	for i := range order {
+		order[i] += uint32(b.from)
 	}
+	b.Series = order
 	for g := range groups {
-		if next[g+1] > 0 {
-			b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
+		if first[g] < first[g+1] {
+			b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, first[g])
 		}
-		next[g+1] += next[g]
-	}
-	for i, g := range groupOf {
-		b.Series[next[g]] = uint32(b.from + i)
-		next[g]++
 	}
 	b.starts = append(b.starts, uint32(len(groupOf)))
 }
@@ -236,7 +231,17 @@ func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
 
 // Members are the places of all series by group: those of group g are members[first[g]:first[g+1]],
 // in the order of the series. All batches must have been made.
-func (y *Layout) Members(groupOf []int32, groups int) (first, members []uint32) {
+func (y *Layout) Members() (first, members []uint32) {
+	first, members = byGroup(y.GroupOf, y.Groups)
+	for i, series := range members {
+		members[i] = y.Places[series]
+	}
+	return first, members
+}
+
+// byGroup sorts series, whose groups are given, by these: those of group g are
+// order[first[g]:first[g+1]].
+func byGroup(groupOf []int32, groups int) (first, order []uint32) {
 	first = make([]uint32, groups+1)
 	for _, g := range groupOf {
 		first[g+1]++
@@ -244,12 +249,12 @@ func (y *Layout) Members(groupOf []int32, groups int) (first, members []uint32) 
 	for g := range groups {
 		first[g+1] += first[g]
 	}
-	next, members := slices.Clone(first), make([]uint32, len(groupOf))
+	next, order := slices.Clone(first), make([]uint32, len(groupOf))
 	for i, g := range groupOf {
-		members[next[g]] = y.Places[i]
+		order[next[g]] = uint32(i)
 		next[g]++
 	}
-	return first, members
+	return first, order
 }
 
 // TileSize is what a tile of series takes.

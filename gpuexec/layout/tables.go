@@ -13,6 +13,13 @@ import (
 // Section is a stretch of bytes of a buffer, at a multiple of 256.
 type Section struct{ At, Size int }
 
+// Next is a section of n bytes behind all that is taken, whose size it adds to.
+func Next(size *int, n int) Section {
+	s := Section{*size, n}
+	*size += Aligned(n, 256)
+	return s
+}
+
 // Aligned is the next multiple of a power of two.
 func Aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
@@ -28,11 +35,7 @@ type Input struct {
 // newInput lays out the input of a batch whose series are in their places.
 func newInput(b *Part) Input {
 	in := Input{Tiles: len(b.Sizes), Total: b.Total}
-	next := func(n int) Section {
-		s := Section{in.Size, n}
-		in.Size += Aligned(n, 256)
-		return s
-	}
+	next := func(n int) Section { return Next(&in.Size, n) }
 	in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
 	in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
 	in.Rows = next(b.Total.Positions * 8)
@@ -57,11 +60,7 @@ type Output struct {
 // NewOutput lays out what a batch with that input comes to.
 func NewOutput(in Input, r Room) Output {
 	var o Output
-	next := func(n int) Section {
-		s := Section{o.size, n}
-		o.size += Aligned(n, 256)
-		return s
-	}
+	next := func(n int) Section { return Next(&o.size, n) }
 	if !r.Fuses {
 		o.Decoded = next(in.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
 		o.Times = next(in.Total.Rows * Lanes * 8)

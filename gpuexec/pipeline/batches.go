@@ -208,7 +208,7 @@ func (j *Job) bring(p *prepared) error {
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
-	var ts resident.Copies
+	var locked, staged []resident.Transfer
 	for _, u := range p.Part.Slabs {
 		slab := j.Layout.Sel.Slab(u.Slab)
 		b := j.Store.Find(slab)
@@ -219,7 +219,11 @@ func (j *Job) bring(p *prepared) error {
 			if b = j.Store.AddSlab(slab, !u.Kept); b != nil {
 				fresh = append(fresh, b)
 				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
-				ts.Add(slab, b)
+				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
+					locked = append(locked, t)
+				} else {
+					staged = append(staged, t)
+				}
 			}
 		}
 		p.bases[u.Slab] = layout.Absent
@@ -228,7 +232,7 @@ func (j *Job) bring(p *prepared) error {
 		}
 	}
 	p.slot.copies = true
-	if err := f.Copy(&ts, p.slot.marks[atCopy]); err != nil {
+	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
 		j.Store.Discard(fresh)
 		return err
 	}
@@ -273,9 +277,9 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		p.Resident = &layout.Tables{At: stay, Slabs: p.slot.pinned}
 		p.slot.pinned = append(slices.Clip(p.slot.pinned), stay)
 	}
-	j.described += int64(p.In.Tables)
+	j.Stages.CopiedBytes += int64(p.In.Tables)
 	for _, t := range loose {
-		j.described += int64(len(t.From))
+		j.Stages.CopiedBytes += int64(len(t.From))
 	}
 	return err
 }

@@ -40,13 +40,13 @@ func (e *RequestError) Unwrap() error { return e.Err }
 // together: what takes a few ms.
 const smallJob = 64 << 20
 
-// Evaluate computes a leaf, of which a product is made. Rows go to consume. An *Unsuited says why the
-// leaf cannot be on the GPU, a *selection.CorruptError which chunk is corrupt; a *RequestError is the
-// request's own. Any other error is the device's.
-func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(*offload.Rows) error, product func(*Job) Product, o *Outcome) error {
+// Evaluate computes a leaf by a program. Rows go to consume. An *Unsuited says why the leaf cannot be on
+// the GPU, a *selection.CorruptError which chunk is corrupt; a *RequestError is the request's own. Any
+// other error is the device's.
+func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(*offload.Rows) error, program func(*Job) Program, o *Outcome) error {
 	start := time.Now()
 	defer func() { o.Stages.Total += time.Since(start) }()
-	o.Stages.Link = m.Link()
+	o.Stages.Link = m.Link
 	m.Store.Sweep()
 	spaces := []*Workspace{&m.Large}
 	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {
@@ -58,7 +58,7 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 			Machine: m, Ended: in.Ended, Stages: &o.Stages, consume: consume,
 			Selected: layout.Selected{Sel: in.Selection, GroupOf: in.GroupOf, Groups: in.Groups, From: in.From, To: in.To},
 		}
-		err = m.run(ctx, s, j, func() error { return j.compute(product, o) })
+		err = j.run(ctx, s, program, o)
 		if u := (*Unsuited)(nil); !errors.As(err, &u) || j.handed {
 			break // or the other workspace has more memory
 		}
@@ -69,17 +69,18 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	return err
 }
 
-// run has f compute a job on a workspace, or the large one, once one is free. An error of the device
+// run computes the job on a workspace, or the large one, once one is free. An error of the device
 // forgets what is on it.
-func (m *Machine) run(ctx context.Context, s *Workspace, j *Job, f func() error) (err error) {
-	waiting := time.Now()
+func (j *Job) run(ctx context.Context, s *Workspace, program func(*Job) Program, o *Outcome) (err error) {
+	m, waiting := j.Machine, time.Now()
 	j.Workspace, err = m.Begin(ctx, s, &m.Large)
 	j.Stages.Waited += time.Since(waiting)
 	if err != nil {
 		return err
 	}
 	defer j.Workspace.Leave()
-	err = f()
+	j.Program = program(j)
+	err = j.compute(o)
 	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
 		// What the store holds may not have come there.
 		m.Store.Clear()
@@ -92,11 +93,9 @@ func (m *Machine) run(ctx context.Context, s *Workspace, j *Job, f func() error)
 	return err
 }
 
-// compute computes the job's product. The outcome refers to no memory of the workspace.
-func (j *Job) compute(product func(*Job) Product, o *Outcome) error {
-	p := product(j)
-	j.Program = p
-	if err := p.Place(); err != nil {
+// compute has the job's program make its product. The outcome refers to no memory of the workspace.
+func (j *Job) compute(o *Outcome) error {
+	if err := j.Program.Place(); err != nil {
 		return err
 	}
 	fetched, err := j.Run()
@@ -104,7 +103,7 @@ func (j *Job) compute(product func(*Job) Product, o *Outcome) error {
 		return err
 	}
 	o.Work = plan.Work{Series: len(j.Selected.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
-	return p.Results(fetched, &o.Outcome)
+	return j.Program.Results(fetched, &o.Outcome)
 }
 
 // Hand hands rows to whoever asked for the leaf, whose panic is an error of the request.

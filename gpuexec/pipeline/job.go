@@ -18,6 +18,8 @@ import (
 // Program says what a job makes of its batches. The methods are in the order in which a job
 // calls them.
 type Program interface {
+	// Place takes device memory, by Take, FetchRest and Divide, and has Lay find the layout.
+	Place() error
 	// Begin puts preparing the job's memory on a stream.
 	Begin(c *cuda.Context, s cuda.Stream) error
 
@@ -33,15 +35,7 @@ type Program interface {
 
 	// End puts what is left to do behind the last batch on a stream.
 	End(c *cuda.Context, s cuda.Stream) error
-}
-
-// Product is a Program for a whole job.
-type Product interface {
-	Program
-	// Place comes first: it takes device memory, by Take, FetchRest and Divide, and has Lay find the
-	// layout.
-	Place() error
-	// Results comes last and notes what was fetched.
+	// Results notes what was fetched.
 	Results(fetched []byte, o *offload.Outcome) error
 }
 
@@ -72,16 +66,11 @@ type Job struct {
 	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0
 	returned  cuda.Event // of the last batch whose rows are copied back, or 0
-	described int64      // bytes that describe copied
 	timing    timing
 }
 
 // Take takes device memory for as long as the job runs.
-func (j *Job) Take(bytes int) layout.Section {
-	s := layout.Section{At: j.size, Size: bytes}
-	j.size += layout.Aligned(bytes, 256)
-	return s
-}
+func (j *Job) Take(bytes int) layout.Section { return layout.Next(&j.size, bytes) }
 
 // FetchRest has all that is taken from here on be fetched at the end.
 func (j *Job) FetchRest() { j.outcome = j.size }
@@ -222,7 +211,7 @@ func (j *Job) TakeMembers() Members {
 
 // Upload copies the table to the device. The layout must have all batches.
 func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
-	first, members := j.Layout.Members(j.Selected.GroupOf, j.Selected.Groups)
+	first, members := j.Layout.Members()
 	if err := Upload(j, c, s, m.Places, members); err != nil {
 		return err
 	}
@@ -344,9 +333,9 @@ func (j *Job) end(failed bool) error {
 	_ = j.wait() // it failed for another reason
 	if failed {
 		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
-			var errs []error
-			for _, s := range append([]cuda.Stream{j.Feeder.Stream, j.Workspace.stream}, j.streams()...) {
-				errs = append(errs, c.Wait(s))
+			errs := []error{c.Wait(j.Feeder.Stream), c.Wait(j.Workspace.stream)}
+			for _, s := range j.Workspace.Slots {
+				errs = append(errs, c.Wait(s.Stream))
 			}
 			return errors.Join(errs...)
 		}))
@@ -362,16 +351,8 @@ func (j *Job) end(failed bool) error {
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	j.Stages.CopiedBytes += j.described
 	j.timing.finish(j.Stages)
 	return errors.Join(errs...)
-}
-
-func (j *Job) streams() (all []cuda.Stream) {
-	for _, s := range j.Workspace.Slots {
-		all = append(all, s.Stream)
-	}
-	return all
 }
 
 // View is a section among what was fetched.

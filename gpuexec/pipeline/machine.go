@@ -2,7 +2,7 @@
 // decoded, computed and reduced on several streams, so that one batch is copied while another is
 // computed.
 //
-// In goes a leaf's input and a Product, a Program that says what is made of the samples of a batch; out
+// In goes a leaf's input and a Program, which says what is made of the samples of a batch; out
 // come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
 //
 //	 bring  ──────► Decode ────► Compute ────► Reduce ────► (Back) ─┐
@@ -71,15 +71,17 @@ type Machine struct {
 	Small    Workspace
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
+	// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
+	Memory uint64
+	// Link is how many bytes a second were measured to be copied to the device.
+	Link float64
 	// GoodBatch is the bytes of device memory that a batch should take.
 	GoodBatch int
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
 
-	held   cuda.Held
-	arena  cuda.Pointer
-	memory uint64
-	link   float64 // what it copies to the device, in bytes a second
+	held  cuda.Held
+	arena cuda.Pointer
 
 	mu   sync.Mutex
 	lost error
@@ -101,7 +103,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		o.Rows = 1 << 30
 	}
 	m := &Machine{
-		Dev: dev, Programs: launch.Programs{Device: dev}, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
+		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -127,29 +129,29 @@ const (
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	if m.memory = o.Memory; m.memory == 0 {
+	if m.Memory = o.Memory; m.Memory == 0 {
 		free, _, err := c.MemoryInfo()
 		if err != nil {
 			return err
 		}
-		m.memory = free / 2
+		m.Memory = free / 2
 	}
-	m.memory = min(m.memory, abi.EntryReach)
-	m.arena = m.held.Memory(c, m.memory)
-	m.Large.at, m.Large.size = m.arena, min(m.memory/2, mostLarge)&^255
-	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.memory/8, mostSmall)&^255
+	m.Memory = min(m.Memory, abi.EntryReach)
+	m.arena = m.held.Memory(c, m.Memory)
+	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
+	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
 	jobs := m.Large.size + m.Small.size
-	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.memory-jobs)
+	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
-	m.Feeder.Take(c, &m.held, 8*o.Staging)
+	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}
 	l := m.Large.Slots[0]
 	n := min(len(l.Staging), int(m.Large.size))
 	t := probe.Timer{Context: c, Stream: l.Stream, Begin: l.marks[atCopy], End: l.marks[atCopied]}
-	m.link, err = t.Rate(n, func() error { return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream) })
+	m.Link, err = t.Rate(n, func() error { return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream) })
 	return err
 }
 
@@ -165,16 +167,6 @@ func (m *Machine) Close() error {
 	return m.Dev.Do(m.release)
 }
 
-// Link is how many bytes a second were measured to be copied to the device.
-func (m *Machine) Link() float64 { return m.link }
-
-// MemoryTaken is the device memory in bytes that jobs are computed in and chunks stay in.
-func (m *Machine) MemoryTaken() uint64 { return m.memory }
-
-// ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
-// device.
-func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Store.Share(sel) }
-
 // Fuses reports whether a fused kernel, which decodes chunks and computes windows in one go without
 // storing samples, is for windows of a selection that share no sample, of which the longest takes so
 // many ms. Each is computed by the thread that has the chunk in which it begins, so that windows longer
@@ -183,10 +175,6 @@ func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Sto
 func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
 	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
 }
-
-// Forget gives the device memory of a selection's chunks to others, unless a job
-// uses them.
-func (m *Machine) Forget(sel *selection.Selection) { m.Store.Forget(sel) }
 
 // Begin waits for one of two workspaces to be free, rather the first. Who came first gets
 // it first. The workspace must be left.

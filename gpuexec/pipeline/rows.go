@@ -34,15 +34,6 @@ type Returned struct {
 	Release func()   // lets others have the values' memory; must be called once
 }
 
-// Fit fails with an *Unsuited if a series' rows, so many values in all, do not fit into memory that they
-// may stay in.
-func Fit(values int) error {
-	if values > pinned.BufferValues {
-		return &Unsuited{Reason: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has"}
-	}
-	return nil
-}
-
 // seriesOfBuffer is the number of series that a buffer has room for.
 func (b *Batch) seriesOfBuffer() int {
 	return pinned.BufferValues / (len(b.back.Rows) * b.back.Width)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -39,47 +40,35 @@ type Stages struct {
 
 // Explain is what a query says of the stages.
 func (s *Stages) Explain() *plan.DeviceStages {
+	rate := ratio(float64(s.CopiedBytes), s.Copying.Seconds())
 	return &plan.DeviceStages{
 		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
 		Waited: s.Waited.Microseconds(), Compiled: s.Compiled.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
 		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Reduce: s.Reduce.Microseconds(), Result: s.Result.Microseconds(),
-		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
+		CopyRate: rate, LinkShare: ratio(rate, s.Link), Overlap: ratio(s.Hidden.Seconds(), min(s.Copying, s.Computing).Seconds()),
 	}
 }
 
-// CopyRate is what copying reached, in bytes a second.
-func (s *Stages) CopyRate() float64 {
-	if s.Copying <= 0 {
+// ratio is a/b, or 0 where b is not known.
+func ratio(a, b float64) float64 {
+	if b <= 0 {
 		return 0
 	}
-	return float64(s.CopiedBytes) / s.Copying.Seconds()
+	return a / b
 }
 
-// LinkShare is CopyRate as a share of what the link can do, or 0 where that is not
-// known.
-func (s *Stages) LinkShare() float64 {
-	if s.Link <= 0 {
-		return 0
-	}
-	return s.CopyRate() / s.Link
+// edge is a time, in ms, from which on so many more copies and kernels are under way.
+type edge struct {
+	at              float64
+	copies, kernels int
 }
-
-// Overlap is the share of the shorter of copying and computing that the longer
-// hid, or 0 if nothing was copied.
-func (s *Stages) Overlap() float64 {
-	least := min(s.Copying, s.Computing)
-	if least <= 0 {
-		return 0
-	}
-	return s.Hidden.Seconds() / least.Seconds()
-}
-
-// interval is a stretch of time in ms.
-type interval struct{ from, to float64 }
 
 // timing collects when what ran on the device, for Stages.
-type timing struct {
-	copies, kernels []interval
+type timing []edge
+
+// ran notes copies and kernels that were under way from one time to another.
+func (t *timing) ran(from, to float64, copies, kernels int) {
+	*t = append(*t, edge{from, copies, kernels}, edge{to, -copies, -kernels})
 }
 
 // note reads the marks of a batch that is done, in ms from the job's beginning.
@@ -96,7 +85,7 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) er
 	}
 	took := func(from, to mark) time.Duration { return ms(at[to] - at[from]) }
 	if l.copies {
-		t.copies = append(t.copies, interval{at[atCopy], at[atCopied]})
+		t.ran(at[atCopy], at[atCopied], 1, 0)
 		to.Copy += took(atCopy, atCopied)
 	}
 	to.Decode += took(atBegin, atDecoded)
@@ -109,54 +98,28 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) er
 		}
 		to.Result += ms(back)
 	}
-	t.kernels = append(t.kernels, interval{at[atBegin], at[atWindowed]}, interval{at[atReduce], at[atReduced]})
+	t.ran(at[atBegin], at[atWindowed], 0, 1)
+	t.ran(at[atReduce], at[atReduced], 0, 1)
 	return nil
 }
 
 // finish works out what ran beside what.
-func (t *timing) finish(to *Stages) {
-	copies, kernels := union(t.copies), union(t.kernels)
-	to.Copying, to.Computing, to.Hidden = ms(length(copies)), ms(length(kernels)), ms(length(common(copies, kernels)))
+func (t timing) finish(to *Stages) {
+	slices.SortFunc(t, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	var now edge
+	for _, e := range t {
+		took := ms(e.at - now.at)
+		if now.copies > 0 {
+			to.Copying += took
+		}
+		if now.kernels > 0 {
+			to.Computing += took
+		}
+		if now.copies > 0 && now.kernels > 0 {
+			to.Hidden += took
+		}
+		now = edge{e.at, now.copies + e.copies, now.kernels + e.kernels}
+	}
 }
 
 func ms(v float64) time.Duration { return time.Duration(max(v, 0) * float64(time.Millisecond)) }
-
-// union joins intervals that touch.
-func union(in []interval) (out []interval) {
-	slices.SortFunc(in, func(a, b interval) int {
-		if a.from < b.from {
-			return -1
-		}
-		return 1
-	})
-	for _, i := range in {
-		if n := len(out); n > 0 && i.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, i.to)
-		} else {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// common are the stretches that lie in both of two unions.
-func common(a, b []interval) (out []interval) {
-	for len(a) > 0 && len(b) > 0 {
-		if from, to := max(a[0].from, b[0].from), min(a[0].to, b[0].to); from < to {
-			out = append(out, interval{from, to})
-		}
-		if a[0].to < b[0].to {
-			a = a[1:]
-		} else {
-			b = b[1:]
-		}
-	}
-	return out
-}
-
-func length(in []interval) (n float64) {
-	for _, i := range in {
-		n += i.to - i.from
-	}
-	return n
-}

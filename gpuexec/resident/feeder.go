@@ -35,15 +35,13 @@ type piece struct {
 // copying and filling overlap.
 const pieces = 32
 
-func NewFeeder(dev *cuda.Device) *Feeder { return &Feeder{dev: dev} }
-
-// Take takes a stream, and page-locked memory of about so many bytes, which h holds.
-func (f *Feeder) Take(c *cuda.Context, h *cuda.Held, bytes int) {
-	f.Stream, f.pieces = h.Stream(c), make(chan *piece, pieces)
-	f.pieceBytes = max(bytes/pieces, 4<<10)
+// NewFeeder takes a stream, and page-locked memory of about so many bytes, which h holds.
+func NewFeeder(dev *cuda.Device, c *cuda.Context, h *cuda.Held, bytes int) *Feeder {
+	f := &Feeder{dev: dev, Stream: h.Stream(c), pieces: make(chan *piece, pieces), pieceBytes: max(bytes/pieces, 4<<10)}
 	for range pieces {
 		f.pieces <- &piece{done: h.Event(c, false), buf: h.Host(c, f.pieceBytes)}
 	}
+	return f
 }
 
 // Transfer is a stretch of the host's memory and where it goes.
@@ -92,27 +90,13 @@ func loads(ts []Transfer, size int) []load {
 	return out
 }
 
-// Copies are slabs that go to the device.
-type Copies struct{ direct, staged []Transfer }
-
-// Add adds a slab that goes to a block.
-func (ts *Copies) Add(slab *selection.Slab, to *Block) {
-	if t := (Transfer{slab.Bytes(), to.At}); slab.PageLocked() {
-		ts.direct = append(ts.direct, t)
-	} else {
-		ts.staged = append(ts.staged, t)
-	}
-}
-
-// Copy puts copies on the stream, behind the mark begun, if that is not 0.
-func (f *Feeder) Copy(ts *Copies, begun cuda.Event) error {
+// Copy puts copies on the stream, behind the mark begun: out of page-locked memory, and out of other.
+func (f *Feeder) Copy(locked, staged []Transfer, begun cuda.Event) error {
 	err := f.dev.Do(func(c *cuda.Context) error {
-		if begun != 0 {
-			if err := c.Record(begun, f.Stream); err != nil {
-				return err
-			}
+		if err := c.Record(begun, f.Stream); err != nil {
+			return err
 		}
-		for _, t := range ts.direct {
+		for _, t := range locked {
 			if err := c.CopyIn(cuda.Pointer(t.To), t.From, f.Stream); err != nil {
 				return err
 			}
@@ -122,7 +106,7 @@ func (f *Feeder) Copy(ts *Copies, begun cuda.Event) error {
 	if err != nil {
 		return err
 	}
-	return f.Staged(ts.staged)
+	return f.Staged(staged)
 }
 
 // Staged puts copies out of any memory on the stream. The memory may be used again

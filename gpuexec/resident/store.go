@@ -4,6 +4,7 @@
 package resident
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
 	"runtime"
@@ -97,9 +98,11 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.size = (b.size + 255) &^ 255
-	if !s.add(b) {
+	at, ok := s.take(b.size)
+	if !ok {
 		return nil
 	}
+	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
 	if b.slab != (slabID{}) {
 		s.slabs[b.slab] = b
 	}
@@ -109,21 +112,11 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	return b
 }
 
-func (s *Store) add(b *Block) bool {
-	at, ok := s.free.take(b.size)
-	if !ok {
-		at, ok = s.makeRoom(b.size)
+// take takes n bytes in a row, for which it removes blocks if need be.
+func (s *Store) take(n uint64) (at uint64, ok bool) {
+	if at, ok = s.free.take(n); ok {
+		return at, true
 	}
-	if !ok {
-		return false
-	}
-	b.At, b.pins = at, 1
-	b.elem = s.blocks.PushBack(b)
-	return true
-}
-
-// makeRoom removes blocks until n bytes in a row are free, and takes them.
-func (s *Store) makeRoom(n uint64) (at uint64, ok bool) {
 	possible := s.free.total()
 	for e := s.blocks.Front(); e != nil && possible < n; e = e.Next() {
 		if b := e.Value.(*Block); b.pins == 0 {
@@ -270,27 +263,17 @@ func (s *spans) take(n uint64) (at uint64, ok bool) {
 	return at, true
 }
 
-// give gives n bytes back.
+// give gives n bytes back, as one stretch with what is free right before and behind them.
 func (s *spans) give(at, n uint64) {
-	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int {
-		if f.at < at {
-			return -1
+	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
+	all := slices.Insert(*s, i, span{at, n})
+	for _, k := range []int{i + 1, i} {
+		if k > 0 && k < len(all) && all[k-1].at+all[k-1].size == all[k].at {
+			all[k-1].size += all[k].size
+			all = slices.Delete(all, k, k+1)
 		}
-		return 1
-	})
-	before := i > 0 && (*s)[i-1].at+(*s)[i-1].size == at
-	behind := i < len(*s) && at+n == (*s)[i].at
-	switch {
-	case before && behind:
-		(*s)[i-1].size += n + (*s)[i].size
-		*s = slices.Delete(*s, i, i+1)
-	case before:
-		(*s)[i-1].size += n
-	case behind:
-		(*s)[i].at, (*s)[i].size = at, n+(*s)[i].size
-	default:
-		*s = slices.Insert(*s, i, span{at, n})
 	}
+	*s = all
 }
 
 // total is the number of free bytes.

@@ -35,14 +35,11 @@ const (
 	Panes  Strategy = "panes"  // sums and extremes of panes are made of columns, and windows of these
 )
 
-// strategies are those of each kernel of windows.
-var strategies = map[Kernel][]Strategy{
+// Strategies are the ways in which each kernel of windows computes them.
+var Strategies = map[Kernel][]Strategy{
 	ByEnds: {Stored, Fused}, ByRate: {Stored, Fused}, ByOperator: {Stored, Fused, Panes},
 	ByPairs: {Stored}, ByStatistic: {Stored}, ByOrder: {Stored},
 }
-
-// Strategies are the ways in which windows are computed.
-func (k Kernel) Strategies() []Strategy { return strategies[k] }
 
 // Policy says how kernels compute a function.
 type Policy struct {

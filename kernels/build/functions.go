@@ -57,16 +57,6 @@ func policies() map[abi.Kernel][]string {
 	return out
 }
 
-// comparisons is the number of the first map that compares.
-func comparisons() int {
-	for _, f := range vector.Functions() {
-		if f.Compares {
-			return slices.Index(policies()[abi.ByMap], f.GPU.Name)
-		}
-	}
-	return -1
-}
-
 // goNumbers is the Go file with the numbers of functions.
 func goNumbers() []byte {
 	var out bytes.Buffer
@@ -101,7 +91,9 @@ func cNumbers(kernels ...abi.Kernel) []byte {
 		}
 	}
 	if slices.Contains(kernels, abi.ByMap) {
-		say("const Map kFirstComparison = %d;  // those before it yield a value\n", comparisons())
+		all := vector.Functions()
+		first := all[slices.IndexFunc(all, func(f *vector.Function) bool { return f.Compares })]
+		say("const Map kFirstComparison = %d;  // those before it yield a value\n", slices.Index(policies()[abi.ByMap], first.GPU.Name))
 	}
 	return out.Bytes()
 }

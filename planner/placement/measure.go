@@ -63,7 +63,7 @@ const busyTime = 15 * time.Millisecond
 // measure finds the constants by timing whole leaves on both executors. It takes under a second.
 func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-	c = Constants{Device: m.costs(rates(cpu, &gpuexec.Alone{Machine: x})), Cores: m.costs(rates(cpu, nil)), Link: x.Link()}
+	c = Constants{Device: m.costs(rates(cpu, &gpuexec.Alone{Machine: x})), Cores: m.costs(rates(cpu, nil)), Link: x.Link}
 	return c, m.err
 }
 
