@@ -7,6 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -50,7 +51,8 @@ func LeafOf(n plan.Node) *Leaf {
 // over returns the leaf l over what s reads.
 func (l *Leaf) over(s *selected) *Leaf {
 	r, sel := s.r, s.src.sel
-	l.Grid, l.Starts, l.CountSamples, l.start = r.job.Grid, r.readsStarts(s.w, sel), r.job.CountSamples, time.Now()
+	l.Grid, l.CountSamples, l.start = r.job.Grid, r.job.CountSamples, time.Now()
+	l.Starts = r.job.StartTimestamps && s.w.ReadsStarts() && decode.HasStarts(sel)
 	l.Input = offload.Input{Selection: sel, Windows: l.Grid.Steps, Forced: r.job.Forced, Ended: r.Done}
 	l.From, l.To = s.w.Reads(l.Grid)
 	return l
@@ -61,13 +63,6 @@ func (s *selected) windowLeaf() *Leaf {
 	l := LeafOf(s.w).over(s)
 	l.Groups = 1
 	l.GroupOf = selection.SeriesNote(s.src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(s.series)) })
-	return l
-}
-
-// aggregationLeaf returns the leaf of an aggregation over the window.
-func (s *selected) aggregationLeaf(a aggregate.Layout) *Leaf {
-	l := LeafOf(a.Node).over(s)
-	l.GroupOf, l.Groups, l.Rooms = a.GroupOf, a.Groups, a.Rooms
 	return l
 }
 

@@ -21,8 +21,11 @@ func (s *selected) Drive(out operator.Sink) error {
 		return s.windowed(out, nil)
 	}
 	if to, ok := out.(aggregate.Offloadable); ok {
-		if l := LeafOf(to.Layout().Node); l != nil && l.Unsuited() == "" {
-			return s.offered(s.aggregationLeaf(to.Layout()), to)
+		a := to.Layout()
+		if l := LeafOf(a.Node); l != nil && l.Unsuited() == "" {
+			l = l.over(s)
+			l.GroupOf, l.Groups, l.Rooms = a.GroupOf, a.Groups, a.Rooms
+			return s.offered(l, to)
 		}
 	}
 	return s.offeredRows(out)

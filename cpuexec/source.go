@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
@@ -135,11 +134,6 @@ func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups 
 	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && operator.NamesMatter(a)}
 	g, _ := selection.SeriesNoteOrError(s.sel.Notes(), key, find)
 	return g
-}
-
-// readsStarts reports whether start timestamps matter to w, of the samples of s.
-func (r *evaluation) readsStarts(w *plan.Window, s *selection.Selection) bool {
-	return r.job.StartTimestamps && w.ReadsStarts() && decode.HasStarts(s)
 }
 
 // namesDiffer reports whether the series differ in labels that a range function

@@ -9,7 +9,9 @@
 package planner
 
 import (
+	"cmp"
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -117,7 +119,7 @@ func (w *walker) typed(expr parser.Expr, sc scope) plan.Node {
 // that of all others. found says that it is at or below e.
 func (w *walker) decisions(e parser.Expr, at posrange.PositionRange, reasons [2]string) (d *plan.Decision, found bool) {
 	f := w.of(e)
-	d = &plan.Decision{Text: e, Pos: f.pos, Kind: kind(e), Executor: plan.OnPrometheus, Reason: reasons[1]}
+	d = &plan.Decision{Text: e, Pos: f.pos, Kind: cmp.Or(kinds[reflect.TypeOf(e)], "expression"), Executor: plan.OnPrometheus, Reason: reasons[1]}
 	for child := range parser.ChildrenIter(e) {
 		below, ok := w.decisions(child.(parser.Expr), at, reasons)
 		d.Children, found = append(d.Children, below), found || ok
@@ -133,38 +135,8 @@ func (w *walker) decisions(e parser.Expr, at posrange.PositionRange, reasons [2]
 
 // describe renders a planned node and those below it, and notes them in of.
 func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
-	d := &plan.Decision{Text: n, Pos: n.Range(), Executor: plan.OnCPU}
+	d := &plan.Decision{Text: n, Pos: n.Range(), Kind: cmp.Or(kinds[reflect.TypeOf(n)], "scalar"), Executor: plan.OnCPU}
 	of[n] = d
-	switch n.(type) {
-	case *plan.Aggregate:
-		d.Kind = "aggregate"
-	case *plan.Map, *plan.StepMap:
-		d.Kind = "map"
-	case *plan.Subwindow:
-		d.Kind = "subquery window"
-	case *plan.Histogram:
-		d.Kind = "histogram"
-	case *plan.Absent:
-		d.Kind = "absent"
-	case *plan.Window:
-		d.Kind = "window"
-	case *plan.Binary:
-		d.Kind = "binary"
-	case *plan.Set:
-		d.Kind = "set"
-	case *plan.Relabel:
-		d.Kind = "labels"
-	case *plan.Sort:
-		d.Kind = "sort"
-	case *plan.Once:
-		d.Kind = "step invariant"
-	case *plan.Nothing, *plan.Failure:
-		d.Kind = "constant"
-	case *plan.Info:
-		d.Kind = "info"
-	default:
-		d.Kind = "scalar"
-	}
 	for _, in := range n.Inputs() {
 		d.Children = append(d.Children, describe(in, of))
 	}
@@ -175,26 +147,32 @@ func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
 	return d
 }
 
-func kind(e parser.Expr) string {
-	switch e.(type) {
-	case *parser.VectorSelector:
-		return "selector"
-	case *parser.MatrixSelector:
-		return "range selector"
-	case *parser.Call:
-		return "call"
-	case *parser.AggregateExpr:
-		return "aggregate"
-	case *parser.BinaryExpr:
-		return "binary"
-	case *parser.SubqueryExpr:
-		return "subquery"
-	case *parser.StepInvariantExpr:
-		return "step invariant"
-	case *parser.NumberLiteral, *parser.StringLiteral:
-		return "constant"
-	}
-	return "expression"
+// kinds are what decisions call nodes of plans, and expressions that have none.
+var kinds = map[reflect.Type]string{
+	reflect.TypeFor[*plan.Aggregate]():           "aggregate",
+	reflect.TypeFor[*plan.Map]():                 "map",
+	reflect.TypeFor[*plan.StepMap]():             "map",
+	reflect.TypeFor[*plan.Subwindow]():           "subquery window",
+	reflect.TypeFor[*plan.Histogram]():           "histogram",
+	reflect.TypeFor[*plan.Absent]():              "absent",
+	reflect.TypeFor[*plan.Window]():              "window",
+	reflect.TypeFor[*plan.Binary]():              "binary",
+	reflect.TypeFor[*plan.Set]():                 "set",
+	reflect.TypeFor[*plan.Relabel]():             "labels",
+	reflect.TypeFor[*plan.Sort]():                "sort",
+	reflect.TypeFor[*plan.Once]():                "step invariant",
+	reflect.TypeFor[*plan.Nothing]():             "constant",
+	reflect.TypeFor[*plan.Failure]():             "constant",
+	reflect.TypeFor[*plan.Info]():                "info",
+	reflect.TypeFor[*parser.VectorSelector]():    "selector",
+	reflect.TypeFor[*parser.MatrixSelector]():    "range selector",
+	reflect.TypeFor[*parser.Call]():              "call",
+	reflect.TypeFor[*parser.AggregateExpr]():     "aggregate",
+	reflect.TypeFor[*parser.BinaryExpr]():        "binary",
+	reflect.TypeFor[*parser.SubqueryExpr]():      "subquery",
+	reflect.TypeFor[*parser.StepInvariantExpr](): "step invariant",
+	reflect.TypeFor[*parser.NumberLiteral]():     "constant",
+	reflect.TypeFor[*parser.StringLiteral]():     "constant",
 }
 
 // stepsPerCheck is the number of nodes after which the context is looked at again.
