@@ -250,13 +250,16 @@ func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	return nil
 }
 
-// ScalarFunc returns an operator on numbers. A comparison yields 0 or 1.
+// ScalarFunc returns an operator on numbers, for one goroutine. A comparison yields 0 or 1.
 func ScalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
 	if operate := Of(f).arithmetic; operate != nil {
 		return operate
 	}
-	mask := Of(f).mask
-	return func(a, b float64) float64 { return float64(mask([]float64{a}, []float64{b}) & 1) }
+	mask, lhs, rhs := Of(f).mask, make([]float64, 1), make([]float64, 1)
+	return func(a, b float64) float64 {
+		lhs[0], rhs[0] = a, b
+		return float64(mask(lhs, rhs) & 1)
+	}
 }
 
 // only writes the value of the steps at which exactly one row has one, and NaN
