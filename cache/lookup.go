@@ -32,7 +32,6 @@ var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
 	_ selection.Source                = (*Cache)(nil)
 	_ selection.Reader                = (*reader)(nil)
-	_ selection.Beginner              = (*reader)(nil)
 )
 
 // Querier implements storage.Queryable, for nobody's request.
@@ -169,8 +168,8 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	if !l.kept.Empty() {
 		e.held = append(e.held, &l.kept)
 	}
-	// Here count tiles that are there, and those that queries share; what flights bring counts once they have
-	// it.
+	// Tiles that are kept count here, and those that queries share. What a flight brings counts when
+	// it has landed.
 	stats, shared := q.fetch.Stats, int64(len(l.flights))
 	c.metrics.shared.add(shared)
 	stats.SharedFetches.Add(shared)

@@ -104,7 +104,6 @@ var (
 	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
 	_ selection.Source                = (*Fanout)(nil)
 	_ selection.Reader                = (*reader)(nil)
-	_ selection.Beginner              = (*reader)(nil)
 )
 
 // reader reads for a request, all of whose selectors are answered without an upstream or none is.
@@ -177,8 +176,8 @@ func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Sel
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	// Of several upstreams without which there is no answer, the first that did not fail because of another
-	// says why.
+	// The first failure of an upstream that must answer is the error, rather one that is not the
+	// cancelling because of another.
 	var failed error
 	for i, a := range answers {
 		if a.err != nil && !r.optional(i) && (failed == nil || errors.Is(failed, context.Canceled) && !errors.Is(a.err, context.Canceled)) {
@@ -255,7 +254,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		for i := range own {
 			own[i].Came = nil // a part of one upstream's is none of what all have
 		}
-		begun[u] = selection.Begin(q, own)
+		begun[u] = q.BeginChunks(own)
 	}
 	gets := make([]selection.Get, len(asks))
 	for i := range asks {
