@@ -141,7 +141,7 @@ func (a *API) labelValues(r *http.Request) (any, annotations.Annotations, error)
 	})
 }
 
-// names are those that ask lists for any of the request's selectors, in order.
+// names returns in order the names that ask lists for the request's selectors, each once.
 func (a *API) names(r *http.Request, ask func(storage.Querier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (any, annotations.Annotations, error) {
 	l, err := a.newListing(r)
 	if err != nil {

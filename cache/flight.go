@@ -50,8 +50,8 @@ func (c *Cache) start(e *entry, p part, q *question) *flight {
 	f.fetch.Expected.Ahead = q.fetch.Expected.Ahead
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
 	f.waiters.Store(1)
-	// Rounded down to a 64th of the greatest age, so that tiles fetched one after another make few stretches.
-	// Where there is no greatest age it does not matter.
+	// Rounded down to a 64th of the greatest age: tiles fetched one after another make few stretches.
+	// Without a greatest age it does not matter.
 	fetched := int64(0)
 	if c.maxAge > 0 {
 		fetched = tile.Floor(q.at.Now, max(c.maxAge/64, 1))
@@ -62,7 +62,8 @@ func (c *Cache) start(e *entry, p part, q *question) *flight {
 	return f
 }
 
-// launch has flights fly, those together that fetch the same times, each as soon as its samples have come.
+// launch starts flights: those that fetch the same times share requests, and each flies once its
+// samples have come.
 func (c *Cache) launch(flights []*flight) {
 	up, ok := c.up.(Together)
 	same := map[tile.Span][]*flight{}

@@ -17,8 +17,8 @@ import (
 	"github.com/promwarp/promwarp/plan/offload"
 )
 
-// A queryJob computes a leaf of a query. What is made of the values of its windows is a product: the pipeline's
-// program, of which the job has what all products do alike.
+// A queryJob computes a leaf of a query. A product says what is made of the values of its windows:
+// it is the pipeline's program, and the job has what all products do alike.
 //
 //	decode ────► window ────► reduce ────► (back)
 //	chunks to    columns to   values to    rows to the cores, batch by batch
@@ -44,8 +44,8 @@ type queryJob struct {
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
-// queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What reduces
-// values to fewer stays on the device and is fetched behind the last batch.
+// queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What
+// reduces values to fewer stays on the device and is fetched behind the last batch.
 func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
 	j.Drop = !l.Window.Func.Instant

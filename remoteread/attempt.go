@@ -57,8 +57,8 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	defer func() { tracing.End(span, err) }()
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	// What ends a request that waits for the store longer than a limit at a stretch. It watches progress, not
-	// total time, so that a large answer that keeps arriving is let finish, and one that stalls is ended.
+	// The timer ends a request that waits for the store longer than the limit at a stretch. So a large
+	// answer that keeps arriving may finish, and one that stalls is ended.
 	stall := time.AfterFunc(c.timeout, func() { cancel(errStalled) })
 	defer stall.Stop()
 

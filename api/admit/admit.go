@@ -3,7 +3,7 @@
 // queries and one of lists, both fair between clients.
 //
 // A Turn is a request under way, from when its form was read until it is answered. The gate lists
-// turns, with what is fetched for them, and cancels those that an operator names.
+// turns, with what is fetched for each, and cancels a turn by its number.
 //
 // Start with Gate.Query.
 package admit

@@ -111,7 +111,7 @@ func textOf(form url.Values) string {
 	return text
 }
 
-// Request is what is shown of a request.
+// Request is a turn in the list of requests under way, as JSON.
 type Request struct {
 	ID       uint64    `json:"id"`
 	Query    string    `json:"query"`

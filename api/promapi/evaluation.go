@@ -101,7 +101,7 @@ func IsRange(f url.Values) bool {
 	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }
 
-// ParameterError is what is wrong with a parameter, or without one with the request.
+// ParameterError is the error of a parameter, or of the request where Parameter is empty.
 type ParameterError struct {
 	Parameter string
 	Err       error

@@ -44,14 +44,14 @@ type recordWriter interface {
 type recordFormat struct {
 	mostWide int // columns of the wide layout
 	held     int // cells that the writer holds, at most
-	// open opens a writer of batches of so many rows.
-	open func(to io.Writer, schema *arrow.Schema, rows int) recordWriter
+	// newWriter returns a writer of batches of the given number of rows at most.
+	newWriter func(to io.Writer, schema *arrow.Schema, rows int) recordWriter
 }
 
 // prepareArrow returns what writes a table as an Arrow stream: a schema, the dictionaries of
 // labels, and record batches.
 func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, recordFormat{mostWide: 10_000, open: func(to io.Writer, schema *arrow.Schema, _ int) recordWriter {
+	return t.prepare(isWide, recordFormat{mostWide: 10_000, newWriter: func(to io.Writer, schema *arrow.Schema, _ int) recordWriter {
 		return ipc.NewWriter(to, ipc.WithSchema(schema))
 	}})
 }
@@ -76,7 +76,7 @@ func (t *Table) prepare(isWide bool, f recordFormat) (func(io.Writer) error, int
 	bytes := l.bytes + outBytes + cellBytes*int64(min(f.held, l.all*schema.NumFields()))
 	return func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, outBytes)
-		to := f.open(out, schema, l.rows)
+		to := f.newWriter(out, schema, l.rows)
 		if err := l.write(newBatches(to, schema, l)); err != nil {
 			return err
 		}

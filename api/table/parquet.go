@@ -20,7 +20,7 @@ const cellBytes = 16
 
 // prepareParquet returns what writes a table as a Parquet file: a row group for some batches.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
-	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, open: newParquet})
+	return t.prepare(isWide, recordFormat{mostWide: 1_000, held: parquetCells, newWriter: newParquet})
 }
 
 // parquetRoot are the columns of a file in the order of the table; a parquet.Group sorts them.

@@ -33,8 +33,8 @@ type Saver struct {
 	useless map[string]bool // to be removed
 }
 
-// NewSaver returns a saver, which must be closed. A failure is followed by a wait, retry; grace is for what
-// is still to be written when it is closed.
+// NewSaver returns a saver, which must be closed. It waits for retry after a failure. When it is
+// closed it goes on for grace with what is still to be written.
 func NewSaver(store *Store, write func(ctx context.Context, key string) (wrote bool, err error), retry, grace time.Duration) *Saver {
 	s := &Saver{store: store, write: write, retry: retry, grace: grace, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.dirty, s.useless = map[string]bool{}, map[string]bool{}

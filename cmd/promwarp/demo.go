@@ -338,8 +338,8 @@ func (plainEngine) Explain(context.Context, engine.Request, bool) (*plan.Explana
 	return nil, errors.New("the demo's Prometheus has no plans")
 }
 
-// startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not scrape, its TSDB and its
-// engine behind promwarp's doors, remote read included.
+// startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not
+// scrape, its TSDB and its engine behind promwarp's doors, remote read included.
 func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func(), err error) {
 	limits := config.Default().Query
 	parse := parser.NewParser(upstream.Features(0).Parser())

@@ -1,6 +1,6 @@
 // Package decode turns chunks into samples.
 //
-// Chunks of a series in the encodings XOR and XOR2, go into a Buffer; times in ms,
+// Chunks of a series, in the encodings XOR and XOR2, go into a Buffer; times in ms,
 // values and, where they are wanted, start timestamps (Starts) come out. Chunks are checked: what
 // does not decode, or lies outside the chunk's stated time range, is a *selection.CorruptError,
 // whatever the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples
@@ -32,7 +32,7 @@ type Buffer struct {
 	Starts     Starts // start timestamps, if they are wanted
 	WantStarts bool
 
-	placed []placed // of the series that are read
+	placed []placed // of the series that is read
 	lanes  []int    // of these, those that are decoded at once
 }
 

@@ -5,7 +5,7 @@
 // the times of the samples alone, is a frame.Frame. Each function has one definition (function.go),
 // and each family of them a file: rate.go (rate, increase, delta), pairs.go (irate, idelta, resets,
 // changes), sums.go (and means), variances.go, regression.go, quantiles.go, extremes.go, smoothing.go,
-// each.go (what has a plain form alone) and instant.go; extended.go is for windows that are extended,
+// each.go (of the ends of a window) and instant.go; extended.go is for windows that are extended,
 // starts.go for samples with start timestamps. Plain forms are called in plain.go; what slides from
 // one window to the next is decided in sliding.go; abreast.go has windows added up side by side, also
 // those of several series.

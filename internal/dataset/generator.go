@@ -49,8 +49,8 @@ func (g *Generator) Stats() Stats {
 // samples older than its newest by more than half a block, an hour.
 const step = 30 * minute
 
-// Write appends all samples before until, in ms since the epoch, that were not generated yet; it may go past
-// Options.End. The samples of all series advance together, so that a TSDB head accepts them.
+// Write appends all samples before until, in ms since the epoch, that were not generated yet. until
+// may be past Options.End. All series advance together, so that a TSDB head accepts the samples.
 func (g *Generator) Write(ctx context.Context, to storage.Appendable, until int64) error {
 	for more := true; more; {
 		next := min(g.reached+step, until)

@@ -69,8 +69,8 @@ const (
 	sentAggregated = "aggregated"
 )
 
-// reduction is what a serve.Reduce returns: what is sent in place of a selection, which is counted, and what
-// gives its memory back.
+// reduction makes the results of a serve.Reduce of the selection that is sent, which it counts, and
+// of the lease of its memory.
 func (r *Reducer) reduction(path, sent string, why reason, out *selection.Selection, lease *memory.Lease, err error) (*selection.Selection, func(), error) {
 	if err != nil {
 		lease.Release()
