@@ -317,6 +317,35 @@ func waitIdle(t *testing.T, c *Client) {
 	require.Eventually(t, c.lanes.free, 10*time.Second, time.Millisecond)
 }
 
+// TestTogetherGivenUp: a selector that nobody waits for is told at once, though others share its
+// request and the store is slow.
+func TestTogetherGivenUp(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
+		close(asked)
+		<-answer
+		streamed(w, frames())
+	})
+	c := newClient(t, readConfig(t, base), Options{Concurrency: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	asks := make([]selection.Ask, 4)
+	for i := range asks {
+		asks[i] = selection.Ask{Ctx: t.Context(), Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "a", fmt.Sprint(i))}}
+	}
+	asks[2].Ctx = ctx
+	told := make(chan int, len(asks))
+	var all sync.WaitGroup
+	all.Go(func() { c.FetchTogether(0, 1000, asks, func(i int, _ *selection.Selection) { told <- i }) })
+	<-asked
+	cancel()
+	require.Equal(t, 2, <-told)
+	require.Empty(t, told)
+	close(answer)
+	all.Wait()
+	require.Len(t, told, 3)
+	waitIdle(t, c)
+}
+
 // TestTogetherFails: a question that a store refuses, or answers wrongly, fails alone.
 func TestTogetherFails(t *testing.T) {
 	for name, wrong := range map[string]func(http.ResponseWriter){

@@ -2,6 +2,7 @@ package remoteread
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/storage/remote"
@@ -25,9 +26,9 @@ const (
 // companion is a selector that may share a request.
 type companion struct {
 	selection.Ask
-	number int // among those asked for
-	q      piece
-	all    *tally
+	came func(sel *selection.Selection) // tells once; later calls do nothing
+	q    piece
+	all  *tally
 }
 
 // FetchTogether fetches what each of asks matches from mint to maxt (ms since the epoch, both
@@ -41,10 +42,12 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 	for i, a := range asks {
 		one, ok := c.companion(a, piece{span: whole}, len(spans))
 		of := alike[one.q.samples]
-		if one.number = i; !ok || len(of) > 0 && !of[0].q.view.Alike(one.q.view) {
+		if !ok || len(of) > 0 && !of[0].q.view.Alike(one.q.view) {
 			came(i, nil)
 			continue
 		}
+		var once sync.Once
+		one.came = func(sel *selection.Selection) { once.Do(func() { came(i, sel) }) }
 		alike[one.q.samples] = append(of, one)
 	}
 	var g errgroup.Group
@@ -53,11 +56,11 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 		for len(all) > 0 {
 			n := min(each, len(all))
 			if each < fewestTogether {
-				came(all[0].number, nil)
+				all[0].came(nil)
 				n = 1
 			} else {
 				some := all[:n]
-				g.Go(func() error { c.fetchShared(spans, some, came); return nil })
+				g.Go(func() error { c.fetchShared(spans, some); return nil })
 			}
 			all = all[n:]
 		}
@@ -89,15 +92,16 @@ func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion,
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
-// them is waited for. Where it fails it is made again for one half and then for the other, since the
-// reason may be one selector.
-func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel *selection.Selection)) {
+// them is waited for, and one that is not is told at once. Where it fails it is made again for one
+// half and then for the other, since the reason may be one selector.
+func (c *Client) fetchShared(spans []span, of []companion) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(of[0].Ctx))
 	defer cancel()
 	var waiting atomic.Int64
 	waiting.Store(int64(len(of)))
 	for _, one := range of {
 		defer context.AfterFunc(one.Ctx, func() {
+			one.came(nil)
 			if waiting.Add(-1) == 0 {
 				cancel()
 			}
@@ -118,8 +122,8 @@ func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel 
 	}
 	var failed []companion
 	for i, one := range of {
-		if sel := c.shared(ctx, rides, i); sel != nil {
-			came(one.number, sel)
+		if sel := c.shared(ctx, rides, i); sel != nil || one.Ctx.Err() != nil {
+			one.came(sel)
 		} else {
 			failed = append(failed, one)
 		}
@@ -127,12 +131,12 @@ func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel 
 	half := len(failed) / 2
 	if half < fewestTogether || ctx.Err() != nil {
 		for _, one := range failed {
-			came(one.number, nil)
+			one.came(nil)
 		}
 		return
 	}
-	c.fetchShared(spans, failed[:half], came)
-	c.fetchShared(spans, failed[half:], came)
+	c.fetchShared(spans, failed[:half])
+	c.fetchShared(spans, failed[half:])
 }
 
 // shared joins what the rides of selector i brought, by span, or returns nil and takes it back where
