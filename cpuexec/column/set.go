@@ -244,7 +244,9 @@ func (h *Set) drop(i int) {
 func (h *Set) SizeBytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cycles := collections()
+	sample := [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample[:])
+	cycles := sample[0].Value.Uint64()
 	if cycles == h.swept {
 		return h.bytes
 	}
@@ -255,13 +257,6 @@ func (h *Set) SizeBytes() int64 {
 		}
 	}
 	return h.bytes
-}
-
-// collections is how many cycles the collector has ended.
-func collections() uint64 {
-	sample := [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(sample[:])
-	return sample[0].Value.Uint64()
 }
 
 // Shrink drops series until the set is smaller by so many bytes, the least recently used
