@@ -52,7 +52,7 @@ var heavyQueries = []struct {
 	step            int64 // s
 }{
 	{"sum(rate(m_total[5m]))", 4_000, 240, 1},
-	{"increase(m_total[12h])", 4, 12_000, 15},
+	{"increase(m_total[12h])", 16, 12_000, 15},
 	{"quantile_over_time(0.9, m_total[2h])", 100, 6_000, 15},
 	{"mad_over_time(m_total[6h])", 100, 2_400, 15},
 	{"avg_over_time(m_total[48h])", 200, 24_000, 15},
