@@ -194,15 +194,47 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Probe asks the store for samples of a series that it is not likely to have, once, to see
-// whether it has remote read; see NoRemoteRead.
+// Probe asks the store for the newest samples of up, once, to see whether it has remote read; see
+// NoRemoteRead. One of the series becomes the witness of the external labels, if they may change.
 func (c *Client) Probe(ctx context.Context) error {
+	var ext labels.Labels
+	if c.external != nil {
+		var err error
+		if ext, err = c.external.Labels(ctx); err != nil {
+			return err
+		}
+	}
+	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
+	v, err := answer.NewView(ext, false, up)
+	if err != nil {
+		return err
+	}
+	for _, name := range v.Open {
+		v, _ = v.Split(name) // none with external labels of their own
+	}
 	now := time.Now().UnixMilli()
-	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
-	q := piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}
+	q := piece{span: span{now - answer.WitnessRange/2, now}, ms: v.Matchers, matchers: up}
+	if c.external != nil {
+		q.view = v
+	}
 	r := &ride{ctx: ctx, q: q, of: c.tally(ctx, nil)}
 	c.inTurn(ctx, r)
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	for _, l := range r.sel.Series() {
+		if answer.FitsWitness(l) {
+			l = l.Copy()
+			c.witness.Store(&l)
+			break
+		}
+	}
+	return nil
+}
+
+// Witnessed reports whether a witness of the external labels is known or of no use.
+func (c *Client) Witnessed() bool {
+	return c.external == nil || !c.external.MayChange() || c.witness.Load() != nil
 }
 
 // NoRemoteRead reports whether err, of a fetch or a probe, says that what answers at the

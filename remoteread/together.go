@@ -66,9 +66,6 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 		}
 	}
 	_ = g.Wait()
-	if c.external != nil && c.external.MayChange() {
-		c.seekWitness()
-	}
 }
 
 // companion returns a selector as one that may share requests, if it may.
