@@ -90,8 +90,7 @@ const mostReaders = 16
 // start fetches what a plan on a grid reads, for all selectors at the same time.
 func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
-	var asks []selection.Ask
-	var wanted []*fetched
+	asks, wanted := make([]selection.Ask, 0, len(all)), make([]*fetched, 0, len(all))
 	for _, r := range all {
 		w, got := r.window, &fetched{ready: make(chan struct{})}
 		f.of[w.Scan.Pos] = got

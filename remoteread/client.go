@@ -157,7 +157,7 @@ type Client struct {
 	external      External         // or nil
 	keepExternal  bool
 	witness       atomic.Pointer[labels.Labels] // see answer.View; nil for none
-	clashes       recent[string] // an external label that some series of a selector have of their own
+	clashes       recent[string]                // an external label that some series of a selector have of their own
 	divisions     recent[division]
 }
 

@@ -97,8 +97,7 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.
 // fetchView fetches the series of a view, apart where some have an external label of
 // their own.
 func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View, f selection.Fetch) (*selection.Selection, error) {
-	key := selectorKey(v.Matchers)
-	name, known := c.clashes.get(key)
+	name, known := c.clashes.get(v.Matchers)
 	if !known || !slices.Contains(v.Open, name) {
 		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v, fetch: f})
 		var clash *answer.ClashError
@@ -106,7 +105,7 @@ func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View
 			return sel, err
 		}
 		name = clash.Label
-		c.clashes.add(key, name)
+		c.clashes.add(v.Matchers, name)
 	}
 	lack, have := v.Split(name)
 	a, err := c.fetchView(ctx, mint, maxt, lack, f)

@@ -290,7 +290,7 @@ func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatch
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	_, only := c.onlyChunks.get(selectorKey(ms))
+	_, only := c.onlyChunks.get(ms)
 	return size <= c.answers.MaxAnswer/2 && !only
 }
 
@@ -303,7 +303,7 @@ func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection
 		if !chunksMayDo(err) {
 			return sel, err
 		}
-		c.onlyChunks.add(selectorKey(p.ms), struct{}{})
+		c.onlyChunks.add(p.ms, struct{}{})
 		c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 	}
 	return c.fetchPiece(ctx, p, all)
@@ -347,21 +347,24 @@ const (
 	maxRemembered = 4096 // selectors
 )
 
-// get returns what is known of the selector with the given key, and whether anything is.
-func (m *recent[T]) get(key string) (T, bool) {
+// get returns what is known of a selector, and whether anything is.
+func (m *recent[T]) get(ms []*prompb.LabelMatcher) (what T, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.all[key]
+	if len(m.all) == 0 {
+		return what, false
+	}
+	r := m.all[selectorKey(ms)]
 	return r.what, time.Now().Before(r.until)
 }
 
-func (m *recent[T]) add(key string, what T) {
+func (m *recent[T]) add(ms []*prompb.LabelMatcher, what T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil || len(m.all) >= maxRemembered {
 		m.all = map[string]remembered[T]{}
 	}
-	m.all[key] = remembered[T]{what, time.Now().Add(rememberFor)}
+	m.all[selectorKey(ms)] = remembered[T]{what, time.Now().Add(rememberFor)}
 }
 
 // selectorKey is the same for equal matchers alone.
@@ -525,11 +528,10 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 	if e.Ahead || len(e.Series) < 2*partSeries {
 		return division{}
 	}
-	key := selectorKey(ms)
-	d, ok := c.divisions.get(key)
+	d, ok := c.divisions.get(ms)
 	if !ok {
 		d = divide(e.Series)
-		c.divisions.add(key, d)
+		c.divisions.add(ms, d)
 	}
 	return d
 }
