@@ -331,6 +331,7 @@ func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
 	case remoteread.NoRemoteRead(err):
 		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
 	case err != nil:
+		f.Nudge() // to ask again soon
 		logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", f.name, "err", err)
 	}
 	return nil
