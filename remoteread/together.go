@@ -28,6 +28,7 @@ type companion struct {
 	ctx  context.Context // of who asks
 	once sync.Once
 	came func(sel *selection.Selection)
+	stop func() bool // watching ctx
 	q    piece
 	all  *tally
 }
@@ -103,12 +104,12 @@ func (c *Client) fetchShared(spans []span, of []*companion) {
 	var waiting atomic.Int64
 	waiting.Store(int64(len(of)))
 	for _, one := range of {
-		defer context.AfterFunc(one.ctx, func() {
+		one.stop = context.AfterFunc(one.ctx, func() {
 			one.tell(nil)
 			if waiting.Add(-1) == 0 {
 				cancel()
 			}
-		})()
+		})
 	}
 	rides := make([][]*ride, len(spans)) // by span and selector
 	var g errgroup.Group
@@ -126,6 +127,7 @@ func (c *Client) fetchShared(spans []span, of []*companion) {
 	}
 	var failed []*companion
 	for i, one := range of {
+		one.stop()
 		if sel := c.shared(ctx, rides, i); sel != nil || one.ctx.Err() != nil {
 			one.tell(sel)
 		} else {
