@@ -83,8 +83,11 @@ func (c *Cache) launch(flights []*flight) {
 			flown := make([]bool, len(together))
 			_ = c.rescued(func() error {
 				up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
-					flown[i] = true
-					go c.fly(together[i], sel)
+					if flown[i] = true; sel == nil {
+						go c.fly(together[i], nil)
+						return
+					}
+					c.fly(together[i], sel)
 				})
 				return nil
 			})

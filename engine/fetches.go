@@ -65,8 +65,7 @@ func (q *query) openFetches(mint, maxt int64) error {
 	if err != nil {
 		return err
 	}
-	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{},
-		arrived: make(chan arrival, mostArrivals)}
+	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, arrived: make(chan arrival, mostArrivals)}
 	f.ctx, f.cancel = context.WithCancel(q.ctx)
 	q.fetches = f
 	return nil
@@ -90,8 +89,8 @@ const mostReaders = 16
 // start fetches what a plan on a grid reads, for all selectors at the same time.
 func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
-	var asks []selection.Ask
-	var wanted []*fetched
+	f.of = make(map[posrange.PositionRange]*fetched, len(all))
+	asks, wanted := make([]selection.Ask, 0, len(all)), make([]*fetched, 0, len(all))
 	for _, r := range all {
 		w, got := r.window, &fetched{ready: make(chan struct{})}
 		f.of[w.Scan.Pos] = got

@@ -289,11 +289,10 @@ func measure(query string, l Limits) (m measured) {
 	mostSelectors, mostItems := of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems)
 	lex := parser.Lex(query)
 	levels := make([]level, 1, 16)
-	var before parser.Item
+	var item, before parser.Item
 	matches := false // whether the token before is an operator of regular expressions
 	named := false   // whether the token before is a selector's metric name
 	for m.regexps <= mostRegexps && m.selectors <= mostSelectors && m.items <= mostItems {
-		var item parser.Item
 		lex.NextItem(&item)
 		if item.Typ == parser.COMMENT {
 			continue

@@ -150,7 +150,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		if unlike != nil {
 			parts, err = nil, unlike // what came may have been stripped of the wrong labels
 		} else if gone {
-			c.witness.series.Store(nil) // it is no more
+			c.witness.Store(nil) // it is no more
 		}
 	}
 	for i, p := range parts {

@@ -8,13 +8,11 @@ package remoteread
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/answer"
@@ -157,11 +156,8 @@ type Client struct {
 	chunksAlone   atomic.Bool      // see PreferSamples
 	external      External         // or nil
 	keepExternal  bool
-	witness       witness
-	background    context.Context // of what nobody waits for
-	stop          context.CancelFunc
-	running       sync.WaitGroup
-	clashes       recent[string] // an external label that some series of a selector have of their own
+	witness       atomic.Pointer[labels.Labels] // see answer.View; nil for none
+	clashes       recent[string]                // an external label that some series of a selector have of their own
 	divisions     recent[division]
 }
 
@@ -220,7 +216,6 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		log:           o.Logger,
 	}
 	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}
-	c.background, c.stop = context.WithCancel(context.Background())
 	if c.timeout <= 0 {
 		c.timeout = defaultRemoteTimeout
 	}
@@ -252,9 +247,5 @@ func (c *Client) SetExternal(e External) { c.external = e }
 // same store.
 func (c *Client) HTTPClient() *http.Client { return c.http }
 
-// CloseIdle closes connections that are not in use, and ends what nobody waits for.
-func (c *Client) CloseIdle() {
-	c.stop()
-	c.running.Wait()
-	c.http.CloseIdleConnections()
-}
+// CloseIdle closes connections that are not in use.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }

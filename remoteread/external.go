@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -48,9 +46,6 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 			return nil, err
 		}
 		sel, err := c.fetchView(ctx, mint, maxt, v, f)
-		if err == nil && c.external.MayChange() {
-			c.seekWitness()
-		}
 		var unasked *answer.UnaskedError
 		foreign := errors.As(err, &unasked) && unasked.External
 		if !foreign && !errors.Is(err, answer.ErrRelabelled) {
@@ -94,7 +89,7 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.
 		return nil, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
 	}
 	if c.external.MayChange() && answer.HasWitness(ext) {
-		v.Witness = c.witness.series.Load()
+		v.Witness = c.witness.Load()
 	}
 	return v, ext, nil
 }
@@ -102,8 +97,7 @@ func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.
 // fetchView fetches the series of a view, apart where some have an external label of
 // their own.
 func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View, f selection.Fetch) (*selection.Selection, error) {
-	key := selectorKey(v.Matchers)
-	name, known := c.clashes.get(key)
+	name, known := c.clashes.get(v.Matchers)
 	if !known || !slices.Contains(v.Open, name) {
 		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v, fetch: f})
 		var clash *answer.ClashError
@@ -111,7 +105,7 @@ func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View
 			return sel, err
 		}
 		name = clash.Label
-		c.clashes.add(key, name)
+		c.clashes.add(v.Matchers, name)
 	}
 	lack, have := v.Split(name)
 	a, err := c.fetchView(ctx, mint, maxt, lack, f)
@@ -165,58 +159,4 @@ func (c *Client) confirm(ctx context.Context, v *answer.View) <-chan error {
 		out <- err
 	}()
 	return out
-}
-
-const (
-	// witnessEvery is how long no other witness is looked for after one was.
-	witnessEvery = time.Minute
-	// witnessTimeout is how long that may take.
-	witnessTimeout = 10 * time.Second
-)
-
-// witness is the present one of a client, if there is one.
-type witness struct {
-	series atomic.Pointer[labels.Labels]
-	sought atomic.Int64 // when one was looked for last, ms since the epoch
-}
-
-// seekWitness looks for a witness if there is none, unless it has done so a moment ago.
-func (c *Client) seekWitness() {
-	now := time.Now().UnixMilli()
-	last := c.witness.sought.Load()
-	if c.background.Err() != nil || c.witness.series.Load() != nil || now-last < witnessEvery.Milliseconds() || !c.witness.sought.CompareAndSwap(last, now) {
-		return
-	}
-	c.running.Go(func() {
-		if err := parallel.Rescue(func() error { c.findWitness(now); return nil }); err != nil {
-			c.log.Error("looking for a series by which to tell external labels panicked; please report this", "err", err)
-		}
-	})
-}
-
-// findWitness looks for a witness around now (ms since the epoch).
-func (c *Client) findWitness(now int64) {
-	ctx, cancel := context.WithTimeout(c.background, witnessTimeout)
-	defer cancel()
-	ext, err := c.external.Labels(ctx)
-	if err != nil {
-		return
-	}
-	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
-	v, err := answer.NewView(ext, false, up)
-	if err != nil {
-		return
-	}
-	// Without a witness the labels are confirmed.
-	sel, err := c.fetchView(ctx, now-answer.WitnessRange/2, now, v, selection.Fetch{})
-	if err != nil {
-		return
-	}
-	for _, l := range sel.Series() {
-		if answer.FitsWitness(l) {
-			l = l.Copy()
-			c.witness.series.Store(&l)
-			return
-		}
-	}
 }

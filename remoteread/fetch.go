@@ -194,15 +194,47 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Probe asks the store for samples of a series that it is not likely to have, once, to see
-// whether it has remote read; see NoRemoteRead.
+// Probe asks the store for the newest samples of up, once, to see whether it has remote read; see
+// NoRemoteRead. One of the series becomes the witness of the external labels, if they may change.
 func (c *Client) Probe(ctx context.Context) error {
+	var ext labels.Labels
+	if c.external != nil {
+		var err error
+		if ext, err = c.external.Labels(ctx); err != nil {
+			return err
+		}
+	}
+	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
+	v, err := answer.NewView(ext, false, up)
+	if err != nil {
+		return err
+	}
+	for _, name := range v.Open {
+		v, _ = v.Split(name) // none with external labels of their own
+	}
 	now := time.Now().UnixMilli()
-	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
-	q := piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}
+	q := piece{span: span{now - answer.WitnessRange/2, now}, ms: v.Matchers, matchers: up}
+	if c.external != nil {
+		q.view = v
+	}
 	r := &ride{ctx: ctx, q: q, of: c.tally(ctx, nil)}
 	c.inTurn(ctx, r)
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	for _, l := range r.sel.Series() {
+		if answer.FitsWitness(l) {
+			l = l.Copy()
+			c.witness.Store(&l)
+			break
+		}
+	}
+	return nil
+}
+
+// Witnessed reports whether a witness of the external labels is known or of no use.
+func (c *Client) Witnessed() bool {
+	return c.external == nil || !c.external.MayChange() || c.witness.Load() != nil
 }
 
 // NoRemoteRead reports whether err, of a fetch or a probe, says that what answers at the
@@ -258,7 +290,7 @@ func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatch
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	_, only := c.onlyChunks.get(selectorKey(ms))
+	_, only := c.onlyChunks.get(ms)
 	return size <= c.answers.MaxAnswer/2 && !only
 }
 
@@ -271,7 +303,7 @@ func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection
 		if !chunksMayDo(err) {
 			return sel, err
 		}
-		c.onlyChunks.add(selectorKey(p.ms), struct{}{})
+		c.onlyChunks.add(p.ms, struct{}{})
 		c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 	}
 	return c.fetchPiece(ctx, p, all)
@@ -315,21 +347,24 @@ const (
 	maxRemembered = 4096 // selectors
 )
 
-// get returns what is known of the selector with the given key, and whether anything is.
-func (m *recent[T]) get(key string) (T, bool) {
+// get returns what is known of a selector, and whether anything is.
+func (m *recent[T]) get(ms []*prompb.LabelMatcher) (what T, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.all[key]
+	if len(m.all) == 0 {
+		return what, false
+	}
+	r := m.all[selectorKey(ms)]
 	return r.what, time.Now().Before(r.until)
 }
 
-func (m *recent[T]) add(key string, what T) {
+func (m *recent[T]) add(ms []*prompb.LabelMatcher, what T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil || len(m.all) >= maxRemembered {
 		m.all = map[string]remembered[T]{}
 	}
-	m.all[key] = remembered[T]{what, time.Now().Add(rememberFor)}
+	m.all[selectorKey(ms)] = remembered[T]{what, time.Now().Add(rememberFor)}
 }
 
 // selectorKey is the same for equal matchers alone.
@@ -493,11 +528,10 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 	if e.Ahead || len(e.Series) < 2*partSeries {
 		return division{}
 	}
-	key := selectorKey(ms)
-	d, ok := c.divisions.get(key)
+	d, ok := c.divisions.get(ms)
 	if !ok {
 		d = divide(e.Series)
-		c.divisions.add(key, d)
+		c.divisions.add(ms, d)
 	}
 	return d
 }

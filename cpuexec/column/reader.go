@@ -56,8 +56,10 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	columns := e.columns(q.KeepStale)
 	cols, known := columns.Load(), 0
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
-	// that are neither packed nor shared, so that nothing is decoded twice.
-	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
+	// that are neither packed nor shared, so that nothing is decoded twice. To retain few chunks for
+	// one window takes longer than to decode them again.
+	few := q.Maxt-q.Mint <= q.Width && stays <= fewChunks
+	if before == never && cols == nil && (q.Every > q.Width || few || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)
 	}
 	if cols != nil && s.buf.WantStarts && !cols.withStarts {
@@ -97,6 +99,9 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	in.append(tail, &s.joined)
 	return in, nil
 }
+
+// fewChunks are not retained at the first use for a single window.
+const fewChunks = 2
 
 // use is the use of a series: its entry, the tick of the use before, and what is retained.
 type use struct {

@@ -32,7 +32,8 @@ type Options struct {
 	Every time.Duration
 	// Name is the server in messages.
 	Name string
-	// Away, if not nil, probes the store where it is away, and reports whether it still is.
+	// Away, if not nil, probes the store where it is away, and reports whether it still is. It is
+	// called when everything has been read again.
 	Away func(context.Context) bool
 	// Changed, if not nil, is called from a goroutine of its own when facts have changed.
 	Changed func()
@@ -105,9 +106,9 @@ func (w *Watcher) Nudge() {
 
 // run reads everything again and again.
 func (w *Watcher) run() {
-	for {
+	for away := false; ; away = w.o.Away != nil && w.o.Away(w.ctx) {
 		every := w.o.Every
-		if w.source != nil && !w.settled() || w.o.Away != nil && w.o.Away(w.ctx) {
+		if away || w.source != nil && !w.settled() {
 			every = min(every, unknownEvery)
 		}
 		timer := time.NewTimer(every)

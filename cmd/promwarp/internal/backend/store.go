@@ -265,9 +265,10 @@ func (f *follower) Close() {
 	}
 }
 
-// away probes the upstream if it was not read or is away, and reports whether that is still so.
+// away probes the upstream if it was not read, is away or there is no witness of its external labels,
+// and reports whether it does not answer.
 func (f *follower) away(ctx context.Context) bool {
-	if read, since, _ := f.client.Reach(); read && since.IsZero() {
+	if read, since, _ := f.client.Reach(); read && since.IsZero() && f.client.Witnessed() {
 		return false
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
@@ -330,6 +331,7 @@ func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
 	case remoteread.NoRemoteRead(err):
 		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
 	case err != nil:
+		f.Nudge() // to ask again soon
 		logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", f.name, "err", err)
 	}
 	return nil
