@@ -14,7 +14,7 @@ const (
 	reclaimShare = 64
 	// reclaimRounds bounds how often more is asked for where what came was not enough.
 	reclaimRounds = 4
-	// countedWithin is how long it may take, after a collection, until what it found is
+	// countedWithin is how long it may take until what was freed, or found by a collection, is
 	// counted off.
 	countedWithin = 50 * time.Millisecond
 	// relieveEvery is how long nobody looks for memory again after there was not enough: a
@@ -153,7 +153,9 @@ func (p *Pool) relieve() <-chan struct{} {
 			if over <= 0 || p.ask(who, max(over, p.Limit()/reclaimShare)) == 0 {
 				break
 			}
-			p.collect()
+			if !p.counted() { // what was freed may be garbage
+				p.collect()
+			}
 		}
 		enough := p.over() <= 0
 		p.mu.Lock()
@@ -182,19 +184,24 @@ func (p *Pool) ask(who []*reclaimer, bytes int64) (freed int64) {
 	return freed
 }
 
-// collect has the collector look for garbage and waits until what is taken fits, or what was found
-// is counted off.
+// collect has the collector look for garbage and waits until what it found is counted off.
 func (p *Pool) collect() {
 	runtime.GC()
+	p.counted()
+}
+
+// counted waits briefly until what is taken fits, and reports whether it does.
+func (p *Pool) counted() bool {
 	for end := time.Now().Add(countedWithin); time.Now().Before(end); {
 		freed := p.signal()
 		p.looked.Store(0)
 		if p.over() <= 0 {
-			return
+			return true
 		}
 		select {
 		case <-freed:
 		case <-time.After(countedWithin / 10):
 		}
 	}
+	return false
 }
