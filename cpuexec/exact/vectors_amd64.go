@@ -32,6 +32,14 @@ func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, 
 //go:noescape
 func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
 
+// What follows does so of many windows; see Rows.
+
+//go:noescape
+func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
+
+//go:noescape
+func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64)
+
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
 

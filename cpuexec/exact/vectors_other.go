@@ -26,3 +26,8 @@ func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, 
 
 func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {
 }
+
+func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
+
+func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64) {
+}

@@ -1,7 +1,8 @@
-// Build writes abreast_amd64.s: loops over the samples of eight windows side by side, each window in a
-// lane of two vectors, from a description of what is done to one sample of each. So one addition
-// waits for the one before it in the same window, and the processor does those of the others
-// meanwhile.
+// Build writes abreast_amd64.s: loops over the samples of windows side by side, each window in a lane
+// of a vector, from a description of what is done to one sample of each. So one addition waits for the
+// one before it in the same window, and the processor does those of the others meanwhile. There are
+// loops over eight windows anywhere, whose samples are loaded one by one, and over many windows whose
+// samples lie in rows.
 //
 //	go generate ./cpuexec/exact
 package main
@@ -84,6 +85,46 @@ func text() string {
 		a.op("VMULPD", value, delta, second)
 		a.add(squares, second)
 	})
+	a.rows("sumRows", 2, []string{"n", "out"}, func(g group) {
+		a.row(g, value)
+		a.add(g.sums(0), value)
+	}, func(g group) {
+		sum := g.sums(0)
+		a.op("VBROADCASTSD", "n+32(FP)", number)
+		a.op("VDIVPD", number, sum[0], sum[0])
+		a.op("VDIVPD", number, sum[1], sum[1])
+		a.op("VADDPD", sum[1], sum[0], sum[0])
+		a.store(g, sum[0], "out+40(FP)")
+	})
+	// Of the sums x of times, y of values, and of their products: slope = (xy - x·y/n) / deviations, and
+	// the value at the origin is y/n - slope·x/n.
+	a.rows("lineRows", 2, []string{"t", "slopes", "intercepts"}, func(g group) {
+		a.row(g, value)
+		a.op("MOVQ", "t+32(FP)", "DX")
+		a.op("MOVQ", "(DX)", "DX")
+		a.op("VBROADCASTSD", "(DX)(AX*8)", second)
+		a.op("VMULPD", value, second, second)
+		a.add(g.sums(0), value)
+		a.add(g.sums(1), second)
+	}, func(g group) {
+		y, xy := g.sums(0), g.sums(1)
+		a.op("VADDPD", y[1], y[0], y[0])
+		a.op("VADDPD", xy[1], xy[0], xy[0])
+		a.op("MOVQ", "t+32(FP)", "DX")
+		a.op("VBROADCASTSD", "24(DX)", number)
+		a.op("VBROADCASTSD", "32(DX)", value)
+		a.op("VMULPD", y[0], value, second)
+		a.op("VDIVPD", number, second, second)
+		a.op("VSUBPD", second, xy[0], xy[0])
+		a.op("VBROADCASTSD", "40(DX)", second)
+		a.op("VDIVPD", second, xy[0], xy[0])
+		a.store(g, xy[0], "slopes+40(FP)")
+		a.op("VMULPD", xy[0], value, second)
+		a.op("VDIVPD", number, second, second)
+		a.op("VDIVPD", number, y[0], y[0])
+		a.op("VSUBPD", second, y[0], y[0])
+		a.store(g, y[0], "intercepts+48(FP)")
+	})
 	return a.String()
 }
 
@@ -152,6 +193,57 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 	}
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// rows writes a function over windows whose samples lie in rows, that many vectors of them at a time;
+// see exact.Rows. It begins with sums of zero, does step to each sample and end after the last one.
+// Where there are too few windows for the last time, it makes some of those before anew.
+func (a *assembly) rows(name string, groups int, args []string, step, end func(g group)) {
+	args = append([]string{"rows", "at", "samples", "windows"}, args...)
+	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
+	a.op("MOVQ", "rows+0(FP)", "R8")
+	a.op("MOVQ", "at+8(FP)", "R9")
+	a.op("MOVQ", "samples+16(FP)", "CX")
+	a.op("XORQ", "BX", "BX")
+	a.WriteString("\nwindows:\n")
+	a.op("LEAQ", "(R8)(BX*8)", "R10")
+	for i := range 8 {
+		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
+	}
+	a.op("XORQ", "AX", "AX")
+	a.WriteString("\nloop:\n")
+	a.op("MOVQ", "(R9)(AX*8)", "R11")
+	for g := range group(groups) {
+		step(g)
+	}
+	a.op("INCQ", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.op("JL", "loop")
+	for g := range group(groups) {
+		end(g)
+	}
+	a.op("MOVQ", "windows+24(FP)", "DX")
+	a.op("ADDQ", fmt.Sprintf("$%d", 4*groups), "BX")
+	a.op("CMPQ", "BX", "DX")
+	a.op("JGE", "done")
+	a.op("SUBQ", fmt.Sprintf("$%d", 4*groups), "DX")
+	a.op("CMPQ", "BX", "DX")
+	a.op("CMOVQGT", "DX", "BX")
+	a.op("JMP", "windows")
+	a.WriteString("\ndone:\n")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// row loads the next sample of four windows that lie in rows.
+func (a *assembly) row(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R10)(R11*1)", 32*g), to)
+}
+
+// store stores what four windows come to into a list that an argument points to.
+func (a *assembly) store(g group, from, list string) {
+	a.op("MOVQ", list, "DX")
+	a.op("VMOVUPD", from, fmt.Sprintf("%d(DX)(BX*8)", 32*g))
 }
 
 // load loads the next sample of four windows.
