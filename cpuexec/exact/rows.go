@@ -46,6 +46,18 @@ func (r *Rows) Sums(n float64, out []float64) {
 	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
 }
 
+// Variances fills out with the variance of each window, by Welford's operations: infinite or NaN where
+// Prometheus's may be none.
+func (r *Rows) Variances(out []float64) {
+	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// Increases fills out with the difference of each window's last sample and the first one, and the
+// samples before those that are less, one after the other. A zero below zero may be the one above.
+func (r *Rows) Increases(out []float64) {
+	resetRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
 // Times are the times of the samples of all windows, in seconds since each one's origin, their number,
 // the sum of the times, and that of their squares less what Prometheus takes from it.
 type Times struct {

@@ -40,8 +40,17 @@ func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *flo
 //go:noescape
 func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64)
 
+//go:noescape
+func varianceRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func resetRows(rows *float64, at *int64, samples, windows int, out *float64)
+
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
+
+// CanVariances reports whether Rows.Variances can be called.
+func CanVariances() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ }
 
 // rangeOfSome returns the least and the largest of the first n of the units, n a multiple of 8.
 func rangeOfSome(units []uint32) (low, high uint32, n int) {

@@ -15,6 +15,9 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
+// CanVariances reports whether Rows.Variances can be called.
+func CanVariances() bool { return false }
+
 func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
 
 func resetsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
@@ -31,3 +34,7 @@ func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *flo
 
 func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64) {
 }
+
+func varianceRows(rows *float64, at *int64, samples, windows int, out *float64) {}
+
+func resetRows(rows *float64, at *int64, samples, windows int, out *float64) {}
