@@ -155,8 +155,11 @@ const watchEvery = 1 << 15
 // GiveUp reports whether the query has ended, so that the windows from step k on need not be
 // computed: those of one series may hold billions of samples together. What a loop that gives up
 // leaves is a result that nobody reads, since the query's error comes before it.
-func (b *Bounds) GiveUp(k int) bool {
-	if b.since += int(b.Hi[k] - b.Lo[k]); b.since < watchEvery {
+func (b *Bounds) GiveUp(k int) bool { return b.GiveUpAfter(int(b.Hi[k] - b.Lo[k])) }
+
+// GiveUpAfter is GiveUp before so many samples of windows.
+func (b *Bounds) GiveUpAfter(samples int) bool {
+	if b.since += samples; b.since < watchEvery {
 		return false
 	}
 	b.since = 0
