@@ -3,7 +3,6 @@ package resample
 import (
 	"context"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
 
@@ -22,7 +21,6 @@ const (
 	batchBytes = 512 << 10
 	// batchSeries bounds the series of a batch.
 	batchSeries = 4096
-	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
@@ -129,12 +127,11 @@ type item struct {
 	err           error
 }
 
-// columnStates are what a slot of the group is merged from: the states of a series' runs, or the
+// columnStates are what a slot of the group is merged from: the states of a series' runs, or of the
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
-	states  []aggregate.State
-	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
+	states  aggregate.States
 }
 
 // ownBytes is the memory of the workers for what definitions have of their own.
@@ -163,11 +160,11 @@ func (r *run) slots() int {
 func (r *run) itemBytes(samples int64) (n int64) {
 	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {
-		return 12 * runs * int64(r.slots()) // a bucket and a value each
+		samples = runs // a value of each run is aggregated again
 	}
-	for s := range r.Sources {
+	for s := range r.slots() {
 		contents := r.contentsOf(s)
-		n += runs*(stateBytes+8*int64(contents.OwnSize())) + samples*valueBytes(contents)
+		n += runs*(4+contents.Bytes()) + samples*valueBytes(contents)
 	}
 	return n
 }
