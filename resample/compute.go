@@ -18,7 +18,7 @@ import (
 const (
 	// batchBytes bounds, for each worker, the states of series that wait to be merged into groups:
 	// they stay in a core's second cache until they are.
-	batchBytes = 512 << 10
+	batchBytes = 128 << 10
 	// batchSeries bounds the series of a batch.
 	batchSeries = 4096
 )
@@ -127,11 +127,12 @@ type item struct {
 	err           error
 }
 
-// columnStates are what a slot of the group is merged from: the states of a series' runs, or of the
+// columnStates are what a slot of the group is merged from: the states of a series' runs, or the
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
 	states  aggregate.States
+	values  []float64
 }
 
 // ownBytes is the memory of the workers for what definitions have of their own.
@@ -160,9 +161,9 @@ func (r *run) slots() int {
 func (r *run) itemBytes(samples int64) (n int64) {
 	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {
-		samples = runs // a value of each run is aggregated again
+		return 12 * runs * int64(r.slots()) // a bucket and a value each
 	}
-	for s := range r.slots() {
+	for s := range r.Sources {
 		contents := r.contentsOf(s)
 		n += runs*(4+contents.Bytes()) + samples*valueBytes(contents)
 	}

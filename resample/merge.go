@@ -37,7 +37,7 @@ func (c *computing) merge(from, to int) error {
 			c.ended = append(c.ended, it.group)
 		}
 		for s := range it.columns {
-			if err := c.holdFor(c.open[it.group], c.contentsOf(s), it.columns[s].states.Held()); err != nil {
+			if err := c.holdFor(c.open[it.group], c.contentsOf(s), max(it.columns[s].states.Held(), len(it.columns[s].values))); err != nil {
 				return err
 			}
 		}
@@ -47,10 +47,10 @@ func (c *computing) merge(from, to int) error {
 		return nil
 	}
 	each := max(mergeBuckets, (c.Grid.N()+4*c.run.workers-1)/(4*c.run.workers))
-	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(_, k int) bool {
+	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
 		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(it, lo, hi)
+			c.mergeRange(&c.workers[w], it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
@@ -102,21 +102,30 @@ func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) er
 }
 
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
-func (c *computing) mergeRange(it *item, lo, hi int32) {
+func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 	g := c.open[it.group]
 	for s := range it.columns {
 		col, contents := &it.columns[s], c.contentsOf(s)
 		first, _ := slices.BinarySearch(col.buckets, lo)
 		end, _ := slices.BinarySearch(col.buckets, hi)
-		contents.Add(&g.states[s], col.buckets[first:end], &col.states, first)
+		if c.Reaggregate == nil {
+			contents.Add(&g.states[s], col.buckets[first:end], &col.states, first)
+			continue
+		}
+		contents.MakeSingle(&w.states, col.values[first:end])
+		contents.Add(&g.states[s], col.buckets[first:end], &w.states, 0)
 	}
 }
 
-// finishBuckets is the number of buckets whose results a goroutine makes at once.
-const finishBuckets = 8
+// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets that
+// of order statistics.
+const (
+	finishBuckets = 256
+	orderBuckets  = 8
+)
 
 // finish makes the rows of the groups whose last series was in the batch: a goroutine has some
-// buckets of a group at once, since order statistics take longest here.
+// buckets of a group at once.
 func (c *computing) finish() {
 	var parts []finishing
 	for _, group := range c.ended {
@@ -181,8 +190,12 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		if c.make(&c.slab, rows, outputs, buckets) != nil {
 			return nil // what failed shows in failed
 		}
-		for at := 0; at < n; at += finishBuckets {
-			parts = append(parts, finishing{states.Slice(at, min(at+finishBuckets, n)), outputs, rows, at})
+		each := finishBuckets
+		if valueBytes(c.contentsOf(s)) > 0 {
+			each = orderBuckets
+		}
+		for at := 0; at < n; at += each {
+			parts = append(parts, finishing{states.Slice(at, min(at+each, n)), outputs, rows, at})
 		}
 	}
 	if any {

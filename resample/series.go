@@ -25,11 +25,8 @@ type worker struct {
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
 	block  aggregate.Runs // some of them
-	ones   []bucket.Run   // of one value each
-	zeros  []int64        // their times
 	states aggregate.States
-	again  []float64 // values of the series that are aggregated again
-	slab   slab      // that rows of the result are cut from
+	slab   slab // that rows of the result are cut from
 	work   counters
 }
 
@@ -238,12 +235,10 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 			continue
 		}
 		s.Contents.Make(&w.states, &w.runs)
-		contents := contentsOf(c.Reaggregate)
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
-			w.again = slices.Grow(w.again[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
-			of.Results(&w.states, of.Q, w.again)
-			contents.Make(&col.states, w.each(w.again))
+			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
+			of.Results(&w.states, of.Q, col.values)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}
@@ -261,13 +256,3 @@ func (r *run) bucketsOf(runs []bucket.Run) []int32 {
 	}
 	return buckets
 }
-
-// each has each value be a run at time 0 of a bucket of its own.
-func (w *worker) each(values []float64) *aggregate.Runs {
-	for k := len(w.ones); k < len(values); k++ {
-		w.ones, w.zeros = append(w.ones, bucket.Run{First: int32(k), End: int32(k + 1)}), append(w.zeros, 0)
-	}
-	return &aggregate.Runs{Times: w.zeros, Values: values, Runs: w.ones[:len(values)], Grid: oneBucket}
-}
-
-var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}

@@ -46,10 +46,12 @@ func (c *Contents) ownSize() int {
 	return c.Own.Size()
 }
 
+var noStates States
+
 // Bytes is the memory of a state, besides what it refers to.
 func (c *Contents) Bytes() int64 {
 	n := c.ownSize()
-	for _, column := range new(States).columns() {
+	for _, column := range noStates.columns() {
 		n += bits.OnesCount16(uint16(c.Parts & column.of))
 	}
 	return 8 * int64(n+3*bits.OnesCount16(uint16(c.Parts&(Values|Times))))
@@ -73,11 +75,12 @@ func (c *Contents) Begin(s *States, n int) {
 	for range c.ownSize() {
 		s.Own = append(s.Own, column())
 	}
+	s.Values, s.Times = s.Values[:0], s.Times[:0]
 	if c.Parts&Values != 0 {
-		s.Values = slices.Grow(s.Values[:0], n)[:n]
+		s.Values = slices.Grow(s.Values, n)[:n]
 	}
 	if c.Parts&Times != 0 {
-		s.Times = slices.Grow(s.Times[:0], n)[:n]
+		s.Times = slices.Grow(s.Times, n)[:n]
 	}
 	s.grouped = false
 }
@@ -94,6 +97,41 @@ func (c *Contents) Make(s *States, in *Runs) {
 		c.Own.Make(s, in)
 	}
 }
+
+// MakeSingle has s be the states of values that are aggregated again: each is a run at time 0 of a
+// bucket of its own. They refer to the values.
+func (c *Contents) MakeSingle(s *States, values []float64) {
+	n := len(values)
+	c.Begin(s, n)
+	for k := range s.N {
+		s.N[k] = 1
+	}
+	for k := range s.Sum {
+		if s.Sum[k], s.C[k] = values[k], 0; !finite(values[k]) {
+			s.C[k] = values[k]
+		}
+	}
+	copy(s.Min, values)
+	copy(s.Max, values)
+	for k := range s.Squares {
+		s.Squares[k] = values[k] - values[k] // NaN where the value is not finite
+	}
+	for k := range s.Values {
+		s.Values[k] = values[k : k+1 : k+1]
+	}
+	for k := range s.Times {
+		s.Times[k] = oneBucket.Starts
+	}
+	if c.Own != nil {
+		in := Runs{Times: make([]int64, n), Values: values, Runs: make([]bucket.Run, n), Grid: oneBucket}
+		for k := range in.Runs {
+			in.Runs[k] = bucket.Run{First: int32(k), End: int32(k + 1)}
+		}
+		c.Own.Make(s, &in)
+	}
+}
+
+var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
 
 // Merge merges states of o, from the given one on, into states of s: one into each of to. Those of o
 // are of series that come later: of runs that have samples at one time, s's come first.

@@ -49,6 +49,15 @@ func columnOf(column func(in *States) []float64) func(in *States, _ float64, out
 	return func(in *States, _ float64, out []float64) { copy(out, column(in)) }
 }
 
+// totals are Prometheus's sums.
+func totals(in *States, _ float64, out []float64) {
+	for k, sum := range in.Sum {
+		if out[k] = sum; !math.IsInf(sum, 0) {
+			out[k] += in.C[k]
+		}
+	}
+}
+
 // quantiles is each of quantiles. Zeros of both signs are where Prometheus's sort leaves them, which
 // depends on the order of the samples; in groups -0 is before 0.
 func quantiles(in *States, q float64, out []float64) {
@@ -73,7 +82,7 @@ var Definitions = []*Definition{
 		Results: columnOf(func(s *States) []float64 { return s.N })},
 	{Name: "sum", Reads: Sum, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "SumOf"},
-		Results: results((*States).total).of},
+		Results: totals},
 	{Name: "mean", Aliases: []string{"avg", "average"}, Reads: Mean, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MeanOf"},
 		Results: results((*States).mean).of},

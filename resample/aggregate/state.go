@@ -78,10 +78,10 @@ func (s *States) Slice(lo, hi int) *States {
 	for i := range out.Own {
 		out.Own[i] = out.Own[i][lo:hi]
 	}
-	if s.Values != nil {
+	if len(s.Values) > 0 {
 		out.Values = s.Values[lo:hi]
 	}
-	if s.Times != nil {
+	if len(s.Times) > 0 {
 		out.Times = s.Times[lo:hi]
 	}
 	return &out
@@ -97,10 +97,10 @@ func (s *States) Gather(which []int32) {
 	for i := range s.Own {
 		gather(s.Own[i], which)
 	}
-	if s.Values != nil {
+	if len(s.Values) > 0 {
 		gather(s.Values, which)
 	}
-	if s.Times != nil {
+	if len(s.Times) > 0 {
 		gather(s.Times, which)
 	}
 }
@@ -183,8 +183,15 @@ func PartNames(p Parts) (names []string) {
 // mergeSums merges before the counts do. Where adding overflows, or something is not finite already,
 // the mean of all says what the sum is: partial sums may have overflowed to either side.
 func mergeSums(s *States, to []int32, o *States, from int) {
-	sums, lost := o.Sum[from:from+len(to)], o.C[from:from+len(to)]
-	for i, k := range to {
+	sums, lost, added := o.Sum[from:from+len(to)], o.C[from:from+len(to)], 0
+	if first := int(to[0]); int(to[len(to)-1])-first == len(to)-1 { // one behind the other
+		added = exact.AddFinite(s.Sum[first:], s.C[first:], sums)
+		for i, c := range lost[:added] {
+			s.C[first+i] += c
+		}
+	}
+	for i := added; i < len(to); i++ {
+		k := to[i]
 		if sum, c := addSums(sums[i], lost[i], s.Sum[k], s.C[k]); finite(sum) {
 			s.Sum[k], s.C[k] = sum, c
 			continue
@@ -229,14 +236,6 @@ func meanOfTwo(x, a, y, b float64) float64 {
 
 // bounded is v, or the largest number of its sign if v is infinite by rounding.
 func bounded(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
-
-// total is Prometheus's sum.
-func (s *States) total(k int) float64 {
-	if math.IsInf(s.Sum[k], 0) {
-		return s.Sum[k]
-	}
-	return s.Sum[k] + s.C[k]
-}
 
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
