@@ -3,7 +3,6 @@ package resample
 import (
 	"context"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
 
@@ -19,10 +18,9 @@ import (
 const (
 	// batchBytes bounds, for each worker, the states of series that wait to be merged into groups:
 	// they stay in a core's second cache until they are.
-	batchBytes = 512 << 10
+	batchBytes = 128 << 10
 	// batchSeries bounds the series of a batch.
 	batchSeries = 4096
-	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
@@ -133,8 +131,8 @@ type item struct {
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
-	states  []aggregate.State
-	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
+	states  aggregate.States
+	values  []float64
 }
 
 // ownBytes is the memory of the workers for what definitions have of their own.
@@ -167,7 +165,7 @@ func (r *run) itemBytes(samples int64) (n int64) {
 	}
 	for s := range r.Sources {
 		contents := r.contentsOf(s)
-		n += runs*(stateBytes+8*int64(contents.OwnSize())) + samples*valueBytes(contents)
+		n += runs*(4+contents.Bytes()) + samples*valueBytes(contents)
 	}
 	return n
 }

@@ -25,10 +25,8 @@ type worker struct {
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
 	block  aggregate.Runs // some of them
-	ones   aggregate.Runs // of one value each
-	states []aggregate.State
-	memory aggregate.Memory // of states
-	slab   slab             // that rows of the result are cut from
+	states aggregate.States
+	slab   slab // that rows of the result are cut from
 	work   counters
 }
 
@@ -166,13 +164,13 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		*block = w.runs
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			w.states = s.Contents.Make(w.states, block, &w.memory)
+			s.Contents.Make(&w.states, block)
 			if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
-				s.Contents.Begin(w.states)
+				s.Contents.Grouped(&w.states)
 			}
 			for _, a := range s.Outputs {
 				of := &c.Aggregates[a]
-				of.Results(w.states, of.Q, rows[a].Values[at:])
+				of.Results(&w.states, of.Q, rows[a].Values[at:])
 			}
 		}
 	}
@@ -232,15 +230,15 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
+			s.Contents.Make(&col.states, &w.runs)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 			continue
 		}
-		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
+		s.Contents.Make(&w.states, &w.runs)
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
-			col.memory.Values = slices.Grow(col.memory.Values[:0], len(w.states))[:len(w.states)]
-			of.Results(w.states, of.Q, col.memory.Values)
+			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
+			of.Results(&w.states, of.Q, col.values)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}
@@ -258,16 +256,3 @@ func (r *run) bucketsOf(runs []bucket.Run) []int32 {
 	}
 	return buckets
 }
-
-// again makes states of values that are aggregated again: each is a run at time 0 of a bucket of its own.
-func (w *worker) again(contents *aggregate.Contents, values []float64) []aggregate.State {
-	n := len(values)
-	for k := len(w.ones.Runs); k < n; k++ {
-		w.ones.Times = append(w.ones.Times, 0)
-		w.ones.Runs = append(w.ones.Runs, bucket.Run{First: int32(k), End: int32(k + 1)})
-	}
-	w.states = contents.Make(w.states, &aggregate.Runs{Times: w.ones.Times, Values: values, Runs: w.ones.Runs[:n], Grid: oneBucket}, &w.memory)
-	return w.states
-}
-
-var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}

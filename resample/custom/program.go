@@ -36,12 +36,10 @@ type program struct {
 	source *Source
 	fields []string
 	kinds  []Kind
-	window bool // result reads the window
-	times  bool // add or result reads times
-	plan   plan // of add
-	// mergeSteps are the instructions of merge.
-	mergeSteps recurrence
-	pool       sync.Pool // of *machine
+	window bool      // result reads the window
+	times  bool      // add or result reads times
+	plan   plan      // of add
+	pool   sync.Pool // of *machine
 }
 
 // program compiles all parts.
@@ -78,11 +76,6 @@ func (s *Source) program() (*program, error) {
 			return nil, err
 		}
 		p.Portable.Merge = &c
-		for r, in := range c.Instrs {
-			if in.Op.Operands() > 0 {
-				p.mergeSteps.instrs = append(p.mergeSteps.instrs, step{in.Op, uint8(r), in.A, in.B, in.C})
-			}
-		}
 	}
 	l := p.lowering("result", results)
 	v, err := l.expression(s.Result)
