@@ -86,7 +86,7 @@ func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, e
 	values, relabels := above.Split()
 	s := &source{sel: sel, drops: (w.DropsName() || values.RemovesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
-	s.oneName = s.drops && selection.SeriesNote(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
+	s.oneName = s.drops && selection.Note(sel.SeriesNotes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
@@ -126,7 +126,7 @@ func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups 
 		of = s.plain
 	}
 	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, drops}
-	g, _ := selection.SeriesNoteOrError(s.sel.Notes(), key, func() (operator.Groups, error) {
+	g, _ := selection.NoteOrError(s.sel.SeriesNotes(), key, func() (operator.Groups, error) {
 		return operator.Group(ctx, a, len(s.labels), of), ctx.Err()
 	})
 	return g
