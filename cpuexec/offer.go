@@ -108,11 +108,17 @@ func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcom
 // puts its results into out.
 func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome) error {
 	r, x := s.r, &o.Results
-	hasPoints, held, peak := r.heldBy(l, x.Counts)
-	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
+	hasPoints := make([]bool, len(l.GroupOf))
+	limit, fits := operator.SampleLimit{Max: r.job.MaxSamples, Window: !l.Window.Func.Instant, Held: r.Held}, true
+	for i := range hasPoints {
+		hasPoints[i] = x.Counts[i].Points > 0
+		fits = limit.Add(countsOf(x.Counts[i])) && fits
+	}
+	if !fits {
 		return promql.ErrTooManySamples("query execution")
 	}
-	r.Matrix.Peak = max(r.Matrix.Peak, peak)
+	held := limit.Held - r.Held
+	r.Matrix.Peak = max(r.Matrix.Peak, limit.Peak)
 	r.Matrix.Work.Series += len(l.GroupOf)
 	r.countSteps(x.All, x.Fresh)
 	s.hasPoints = hasPoints
@@ -159,18 +165,6 @@ func (s *selected) checkMaps(l *Leaf, x *offload.Results, hasPoints []bool, poin
 		left = append(left, points)
 	}
 	return s.above.Check(s.r.Query, left, len(hasPoints), s.held)
-}
-
-// heldBy goes over the counts of all series: which have points, how many points that
-// are, and how many samples Prometheus's engine would hold at most.
-func (r *evaluation) heldBy(l *Leaf, all []offload.SeriesCounts) (hasPoints []bool, points, peak int) {
-	hasPoints = make([]bool, len(l.GroupOf))
-	limit := operator.SampleLimit{Window: !l.Window.Func.Instant, Held: r.Held}
-	for i := range hasPoints {
-		hasPoints[i] = all[i].Points > 0
-		limit.Add(countsOf(all[i]))
-	}
-	return hasPoints, limit.Held - r.Held, limit.Peak
 }
 
 func countsOf(c offload.SeriesCounts) dense.Counts {

@@ -87,9 +87,7 @@ func (r *evaluation) mayWarn(w *plan.Window, src *source) bool {
 	if src.oneName {
 		ls = ls[:min(len(ls), 1)]
 	}
-	probe := &evaluation{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
-	probe.warnNonCounters(w.ArgPos, ls)
-	return len(probe.Matrix.Annotations) > 0
+	return len(r.nonCounters(w.ArgPos, ls)) > 0
 }
 
 // Ahead evaluates aggregations of a job over parts of what they read, before the rest has come. The
@@ -102,11 +100,10 @@ type Ahead struct {
 	leaves map[*plan.Window]*aheadLeaf
 }
 
-// aheadLeaf is an aggregation, and what it came to over parts.
+// aheadLeaf is an aggregation, and what it came to over parts, which is charged to the job's budget.
 type aheadLeaf struct {
 	reuse.Leaf
 	found []reuse.Ahead
-	bytes int64 // of them, which are charged to the job's budget
 }
 
 // Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
@@ -131,35 +128,27 @@ func (a *Ahead) Reads(w *plan.Window) bool { return a != nil && a.leaves[w] != n
 // nothing else, and returns how many these are. Where that fails, nothing of it is kept: if there is
 // something to say of it, the evaluation of the whole job will.
 func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
-	leaf, used := a.leaves[w], a.job.Budget.Used()
+	leaf, used, kept := a.leaves[w], a.job.Budget.Used(), int64(0)
 	from, to := leaf.Within(a.job.Grid, p)
 	if from == to {
 		return 0
 	}
-	kept := int64(0)
-	if found, ok := a.evaluate(ctx, leaf, p, from, to); ok {
-		leaf.found = append(leaf.found, found)
-		kept, steps = operator.RowsBytes(found.Values.Rows), to-from
-		leaf.bytes += kept
-	}
-	_ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) // that it fails will show
-	return steps
-}
-
-func (a *Ahead) evaluate(ctx context.Context, leaf *aheadLeaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
+	defer func() { _ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) }() // that it fails will show
 	r := newEvaluation(ctx, a.x, a.job)
-	r.fetched = fetched{leaf.Window, p.Sel}
 	defer r.Matrix.Release()
-	src, err := r.fetchSource(leaf.Window, leaf.Maps)
-	if err != nil || src.mayCollide || r.mayWarn(leaf.Window, src) {
-		return found, false
+	r.fetched = fetched{w, p.Sel}
+	src, err := r.fetchSource(w, leaf.Maps)
+	if err != nil || src.mayCollide || r.mayWarn(w, src) {
+		return 0
 	}
 	v, err := r.evaluateSteps(leaf.Node, leaf.Ordered, from, to)
 	if err != nil || r.overlaps || len(r.Matrix.Annotations) > 0 {
-		return found, false
+		return 0
 	}
 	r.Matrix.Work.Series = 0 // they are counted once
-	return leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}), true
+	found := leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak})
+	leaf.found, kept = append(leaf.found, found), operator.RowsBytes(found.Values.Rows)
+	return to - from
 }
 
 // of returns what was evaluated ahead of what reads w and holds of sel, and adds to r what it took.
@@ -168,13 +157,13 @@ func (a *Ahead) of(r *evaluation, w *plan.Window, sel *selection.Selection) (fou
 		return nil
 	}
 	leaf := a.leaves[w]
-	for i := range leaf.found {
-		if leaf.found[i].HoldsOf(sel) {
-			found = append(found, leaf.found[i])
-			r.absorb(leaf.found[i].Took)
+	for _, one := range leaf.found {
+		if one.HoldsOf(sel) {
+			found = append(found, one)
+			r.absorb(one.Took)
 		}
+		r.Charge(-operator.RowsBytes(one.Values.Rows))
 	}
-	r.Charge(-leaf.bytes)
-	leaf.found, leaf.bytes = nil, 0
+	leaf.found = nil
 	return found
 }

@@ -42,8 +42,8 @@ type cut struct {
 
 // sharedTimes are times that retained columns share.
 type sharedTimes struct {
-	list  *column.SharedTimes
-	at, n int
+	column.Place
+	n int
 }
 
 // mostCuts is the most cuts that a worker keeps of times that series share.
@@ -51,8 +51,7 @@ const mostCuts = 16
 
 // cutOf returns the cut of times, which series that are scraped together share.
 func (w *worker) cutOf(c *computing, t column.Times) *cut {
-	to, key := &w.own, sharedTimes{n: t.Known}
-	key.list, key.at = t.Place()
+	to, key := &w.own, sharedTimes{t.Place, t.Known}
 	if t.Known > 0 && len(t.Own) == 0 {
 		if known := w.cuts[key]; known != nil {
 			return known

@@ -40,14 +40,19 @@ const noteBytes = 192
 // Notes returns the notes of s.
 func (s *Selection) Notes() *Notes { return s.notes }
 
+// SeriesNotes returns those for what depends on nothing but the labels of the series and their
+// order.
+func (s *Selection) SeriesNotes() *Notes { return s.notes.series }
+
 // Note returns the note of that key, which find makes where there is none. Two who
 // ask at once may both make it; they get the same one.
 func Note[T any](n *Notes, key any, find func() T) T {
-	what, _ := noteOrError(n, key, func() (T, error) { return find(), nil })
+	what, _ := NoteOrError(n, key, func() (T, error) { return find(), nil })
 	return what
 }
 
-func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
+// NoteOrError is Note where find may fail, which leaves no note.
+func NoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 	n.mu.Lock()
 	found, ok := n.notes[key]
 	n.mu.Unlock()
@@ -59,23 +64,6 @@ func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 		return what, err
 	}
 	return n.put(key, what).(T), nil
-}
-
-// SeriesNote is Note for what depends on nothing but the labels of the series and their
-// order.
-func SeriesNote[T any](n *Notes, key any, find func() T) T { return Note(n.series, key, find) }
-
-// SeriesNoteOrError is SeriesNote where find may fail, which leaves no note.
-func SeriesNoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
-	return noteOrError(n.series, key, find)
-}
-
-// newNotes returns notes, with those on the series if they are known.
-func newNotes(series *Notes) *Notes {
-	if series == nil {
-		series = &Notes{}
-	}
-	return &Notes{series: series}
 }
 
 // SizeBytes is the memory that the notes take, in bytes, about.

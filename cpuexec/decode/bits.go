@@ -3,7 +3,6 @@ package decode
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -69,12 +68,8 @@ func load64(b []byte, pos uint, size int) uint64 {
 	if i >= size {
 		return 0
 	}
-	return load(b, i)<<s | uint64(b[i+slab.Pad])>>(8-s)
+	return binary.BigEndian.Uint64(b[i:i+8])<<s | uint64(b[i+slab.Pad])>>(8-s)
 }
-
-// load reads the 64 bits at byte at of b. Where at+8 was compared with the length of b
-// before, that is all: no check is left.
-func load(b []byte, at int) uint64 { return binary.BigEndian.Uint64(b[at : at+8]) }
 
 // newRange reads the 11 bits at the top of w that say which bits of a value
 // change: 5 bits count the leading ones that do not, 6 those that may, of which
@@ -130,5 +125,3 @@ func checkOrder(ts []int64, far uint64) error {
 	}
 	return nil
 }
-
-func float(v uint64) float64 { return math.Float64frombits(v) }

@@ -70,8 +70,7 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 		var of placed
 		if c.WantStarts { // which are counted from samples without the markers before them
 			of = placed{Chunk: ch, at: off}
-			ts, vs := of.samples(c)
-			of.stale, of.err = decode(ch.Enc, s.Bytes(ch), ts, vs, &c.Starts, off)
+			c.decodeOne(s, &of, &c.Starts)
 		} else {
 			of = c.placed[k]
 		}
@@ -128,19 +127,20 @@ func (r *Stats) Add(s Stats) {
 	r.Retained += s.Retained
 }
 
-// decode decodes the first len(ts) samples of a chunk of floats in encoding e. See
-// decodeXOR2.
-func decode(e chunkenc.Encoding, b []byte, ts []int64, vs []float64, starts *Starts, first int) (stale bool, err error) {
-	switch e {
+// decodeOne decodes a chunk by itself. It adds the start timestamps to starts, or passes over them
+// if that is nil.
+func (c *Buffer) decodeOne(s *selection.Selection, p *placed, starts *Starts) {
+	ts, vs := p.samples(c)
+	switch p.Enc {
 	case chunkenc.EncXOR:
 		if starts != nil {
-			starts.Add(first, 0)
+			starts.Add(p.at, 0)
 		}
-		return decodeXOR(b, ts, vs)
+		p.stale, p.err = decodeXOR(s.Bytes(p.Chunk), ts, vs)
 	case chunkenc.EncXOR2:
-		return decodeXOR2(b, ts, vs, starts, first)
+		p.stale, p.err = decodeXOR2(s.Bytes(p.Chunk), ts, vs, starts, p.at)
 	default:
-		return false, fmt.Errorf("its encoding is %s, which holds no floats", e)
+		p.err = fmt.Errorf("its encoding is %s, which holds no floats", p.Enc)
 	}
 }
 

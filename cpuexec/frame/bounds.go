@@ -115,7 +115,7 @@ func filled(lo, hi []int32, samples int32) (word uint64) {
 // alike returns how many steps from k on have windows like its: with as many samples,
 // as far from the window's ends and from each other. Runs that end before are dropped
 // from e, of the samples of b; steps are interval ms apart.
-func (b *Bounds) alike(k int, e *column.EvenRuns, interval int64) int {
+func (b *Bounds) alike(k int, e *[]column.EvenRun, interval int64) int {
 	lo, hi := b.Lo[k], b.Hi[k]
 	for len(*e) > 0 && (*e)[0].To <= lo {
 		*e = (*e)[1:]

@@ -36,28 +36,26 @@ type Leaf struct {
 // Leaves returns the aggregations at and below n whose results may be used again.
 func Leaves(n plan.Node) map[*plan.Aggregate]Leaf {
 	leaves := map[*plan.Aggregate]Leaf{}
-	find(n, false, leaves)
-	return leaves
-}
-
-// find collects the aggregations at and below n whose results may be
-// used again. ordered says that the order of n's rows shows in what is above it.
-func find(n plan.Node, ordered bool, into map[*plan.Aggregate]Leaf) {
-	switch n := n.(type) {
-	case *plan.Aggregate:
-		if leaf, ok := leafOf(n, ordered); ok {
-			into[n] = leaf
-			return
+	var find func(n plan.Node, ordered bool) // whether the order of n's rows shows in what is above it
+	find = func(n plan.Node, ordered bool) {
+		switch n := n.(type) {
+		case *plan.Aggregate:
+			if leaf, ok := leafOf(n, ordered); ok {
+				leaves[n] = leaf
+				return
+			}
+			// What is equal, or added up, is so in the order of its input.
+			ordered = true
+		case *plan.Histogram:
+			// The counts of several buckets with the same bound are added up in order.
+			ordered = true
 		}
-		// What is equal, or added up, is so in the order of its input.
-		ordered = true
-	case *plan.Histogram:
-		// The counts of several buckets with the same bound are added up in order.
-		ordered = true
+		for _, in := range n.Inputs() {
+			find(in, ordered)
+		}
 	}
-	for _, in := range n.Inputs() {
-		find(in, ordered, into)
-	}
+	find(n, false)
+	return leaves
 }
 
 // leafOf reports whether the results of n may be used again. Where their
@@ -76,7 +74,14 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated. So what is known of a function's name has Prometheus's bits, whether a query
 	// asks for these or not.
-	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !plainParams(n, w) {
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || n.ParamNode != nil || len(w.Params) > 0 {
+		return Leaf{}, false
+	}
+	// Of parameters that are not ordinary Prometheus's engine says something.
+	if ordinary := aggregate.Of(n.Func).Ordinary; ordinary != nil && !ordinary(n.Param) {
+		return Leaf{}, false
+	}
+	if ordinary := window.Of(w.Func).Ordinary; ordinary != nil && !ordinary(w.Param, w.Trend) {
 		return Leaf{}, false
 	}
 	for _, node := range above {
@@ -85,19 +90,6 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 		}
 	}
 	return Leaf{Node: n, Window: w, Maps: above, form: formOf(n, above, w, ordered), Ordered: ordered}, true
-}
-
-// plainParams reports whether the parameters of an aggregation and a window are
-// constants of which Prometheus's engine says nothing.
-func plainParams(n *plan.Aggregate, w *plan.Window) bool {
-	if n.ParamNode != nil || len(w.Params) > 0 {
-		return false
-	}
-	if ordinary := aggregate.Of(n.Func).Ordinary; ordinary != nil && !ordinary(n.Param) {
-		return false
-	}
-	ordinary := window.Of(w.Func).Ordinary
-	return ordinary == nil || ordinary(w.Param, w.Trend)
 }
 
 // formOf writes everything that the values of an aggregation depend on besides its
@@ -115,13 +107,11 @@ func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool)
 // FewestSteps is the number of steps below which looking up results is not worth it.
 const FewestSteps = 4
 
-// Evaluate evaluates a leaf at steps from to to of a query, the end excluded.
-type Evaluate func(from, to int) (*results.Values, error)
-
 // Source is what a leaf reads, and who evaluates it.
 type Source struct {
 	Selection *selection.Selection // with a provenance
-	Evaluate  Evaluate
+	// Evaluate evaluates the leaf at steps from to to of the query, the end excluded.
+	Evaluate func(from, to int) (*results.Values, error)
 	// Ahead are values that hold of the selection.
 	Ahead []Ahead
 	// Overlaps reports, after an evaluation, whether start timestamps overlap in some window.
@@ -136,7 +126,8 @@ func (l *Leaf) Evaluate(q *operator.Query, memory *results.Memory, s Source) ([]
 	steps := known{steps: g.Steps}
 	var key results.Key
 	if memory != nil {
-		key = results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase(g)}
+		phase := (g.Start%g.Interval + g.Interval) % g.Interval // from a multiple of the interval to the next step, ms
+		key = results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase}
 		found, from := memory.Lookup(key, l.reach(), g, p)
 		// Each evaluation goes over all series, so a few steps are not worth two.
 		if found != nil && found.To-found.From >= g.Steps/4 {
@@ -176,9 +167,6 @@ func (l *Leaf) reach() (r results.Reach) {
 	r.Width, r.Offset = l.Window.Reach()
 	return r
 }
-
-// phase is the time from a multiple of the interval to the next step in ms.
-func phase(g plan.Grid) int64 { return (g.Start%g.Interval + g.Interval) % g.Interval }
 
 // Fits reports whether the sample limit holds for the leaf whatever its
 // values: how many samples Prometheus's engine would hold is not remembered.
@@ -236,7 +224,7 @@ func (k *known) add(from, to, at int, v *results.Values) {
 }
 
 // complete evaluates the other steps, and returns the values at all.
-func (k *known) complete(q *operator.Query, evaluate Evaluate) (*results.Values, error) {
+func (k *known) complete(q *operator.Query, evaluate func(from, to int) (*results.Values, error)) (*results.Values, error) {
 	if k.count == 0 {
 		return evaluate(0, k.steps)
 	}
