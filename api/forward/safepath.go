@@ -32,6 +32,11 @@ func (f *Forwarder) staying(h http.Handler) http.Handler {
 // leaves reports whether an escaped path may lead somewhere else than it seems to.
 func leaves(path string) bool {
 	for range maxDecoded {
+		// Some servers cut off what comes behind a semicolon.
+		isDots := func(element string) bool {
+			element, _, _ = strings.Cut(element, ";")
+			return element == "." || element == ".."
+		}
 		if strings.ContainsAny(path, "\\\x00") || slices.ContainsFunc(strings.Split(path, "/"), isDots) {
 			return true
 		}
@@ -45,13 +50,6 @@ func leaves(path string) bool {
 		path = plain
 	}
 	return true
-}
-
-// isDots reports whether an element of a path stands for itself or the one above. Some
-// servers cut off what comes behind a semicolon.
-func isDots(element string) bool {
-	element, _, _ = strings.Cut(element, ";")
-	return element == "." || element == ".."
 }
 
 // decodeLoosely decodes what is escaped in s, and leaves what only looks so.

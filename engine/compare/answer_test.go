@@ -124,7 +124,7 @@ func answers(values ...any) Side {
 		if err, failed := v.(error); failed {
 			return nil, err
 		}
-		a, err := ParseData([]byte(`{"resultType":"scalar","result":[1,"` + v.(string) + `"]}`))
+		a, err := (&Reply{Data: []byte(`{"resultType":"scalar","result":[1,"` + v.(string) + `"]}`)}).Answer()
 		a.Took = time.Millisecond
 		return a, err
 	}
