@@ -114,7 +114,7 @@ func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 // is one.
 func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Result {
 	exec := q.Exec
-	if ours, ok := q.(engine.Query); ok {
+	if ours, ok := q.(*engine.Query); ok {
 		exec = ours.ExecMatrix
 	}
 	began := time.Now()
@@ -161,7 +161,7 @@ func (a *API) logQuery(ctx context.Context, t *turn, q promql.Query, took time.D
 	if s, ok := q.Statement().(*parser.EvalStmt); ok {
 		fields = append(fields, "start", s.Start.UTC(), "end", s.End.UTC(), "step", s.Interval)
 	}
-	ours, _ := q.(engine.Query)
+	ours, _ := q.(*engine.Query)
 	if ours != nil {
 		fields = append(fields, "executor", ours.Executors())
 	}

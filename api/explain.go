@@ -107,8 +107,7 @@ func timeline(s *selection.Stats) *plan.Timeline {
 		return nil
 	}
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Exchange) int { return a.Sent.Compare(b.Sent) })
-	t := plan.NewTimeline(all[0].Sent)
-	t.Unlisted = more
+	t := &plan.Timeline{Began: all[0].Sent, Unlisted: more}
 	for _, r := range all {
 		first := r.FirstByte
 		if first.IsZero() {

@@ -283,9 +283,9 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	e := engine.New(engine.Options{
 		Limits: limits.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Prometheus: opts,
 	})
-	unwatch := pool.Watch("decoded", e.DecodedBytes)
+	unwatch := pool.Watch("decoded", e.Columns().SizeBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)
-	endReclaim := pool.OnShortage(reclaimDecoded, e.ShrinkDecoded)
+	endReclaim := pool.OnShortage(reclaimDecoded, e.Columns().Shrink)
 	return &Evaluator{
 		Engine:   e,
 		From:     limits,
