@@ -1,8 +1,9 @@
 package forward
 
 import (
+	"encoding/hex"
 	"net/http"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ func (f *Forwarder) staying(h http.Handler) http.Handler {
 	})
 }
 
+// escaped is an escaped byte. What only looks so stays as it is.
+var escaped = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
+
 // leaves reports whether an escaped path may lead somewhere else than it seems to.
 func leaves(path string) bool {
 	for range maxDecoded {
@@ -43,29 +47,14 @@ func leaves(path string) bool {
 		if !strings.Contains(path, "%") {
 			return false
 		}
-		plain := decodeLoosely(path)
+		plain := escaped.ReplaceAllStringFunc(path, func(e string) string {
+			b, _ := hex.DecodeString(e[1:]) // as the expression has it
+			return string(b)
+		})
 		if plain == path {
 			return false
 		}
 		path = plain
 	}
 	return true
-}
-
-// decodeLoosely decodes what is escaped in s, and leaves what only looks so.
-func decodeLoosely(s string) string {
-	if plain, err := url.PathUnescape(s); err == nil {
-		return plain
-	}
-	parts := strings.Split(s, "%")
-	var b strings.Builder
-	b.WriteString(parts[0])
-	for _, p := range parts[1:] {
-		if plain, err := url.PathUnescape("%" + p[:min(2, len(p))]); err == nil {
-			b.WriteString(plain + p[2:])
-		} else {
-			b.WriteString("%" + p)
-		}
-	}
-	return b.String()
 }

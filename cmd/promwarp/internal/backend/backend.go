@@ -43,14 +43,12 @@ import (
 type Backend struct {
 	Stores   []*Store
 	optional []bool // of each store
-	All      reader
-}
-
-// reader is the cache of one store, or what joins those of several.
-type reader interface {
-	storage.SampleAndChunkQueryable
-	selection.Source
-	api.Dropper
+	// All is the cache of one store, or what joins those of several.
+	All interface {
+		storage.SampleAndChunkQueryable
+		selection.Source
+		api.Dropper
+	}
 }
 
 // storeKeys are the keys of the stores that s asks for, and which of them are
