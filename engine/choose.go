@@ -131,7 +131,7 @@ func (q *query) refuse(at posrange.PositionRange, reason string) {
 	q.e.metrics.declined.WithLabelValues(reason).Inc()
 }
 
-// Plan implements Query.
+// Plan says who evaluated what, as a tree, where that was asked for.
 func (q *query) Plan() string {
 	if q.plan == nil {
 		return ""
@@ -139,7 +139,8 @@ func (q *query) Plan() string {
 	return q.plan.Root.Tree()
 }
 
-// Executors implements Query.
+// Executors are those that evaluated something of the query, with "+" between them; empty where nothing
+// was to be evaluated.
 func (q *query) Executors() string {
 	if q.plan == nil {
 		return plan.OnPrometheus

@@ -101,13 +101,6 @@ func New(o Options) *Engine {
 // Columns are the decoded columns of hot series, for those who read samples besides queries.
 func (e *Engine) Columns() *column.Set { return e.cpu.Columns() }
 
-// DecodedBytes is the memory in bytes that decoded columns of hot series take.
-func (e *Engine) DecodedBytes() int64 { return e.cpu.Columns().SizeBytes() }
-
-// ShrinkDecoded drops decoded columns of about so many bytes, and returns how many bytes that
-// are.
-func (e *Engine) ShrinkDecoded(bytes int64) (freed int64) { return e.cpu.Columns().Shrink(bytes) }
-
 // ResultsBytes is the memory in bytes that remembered results take.
 func (e *Engine) ResultsBytes() int64 {
 	if e.results == nil {
@@ -202,7 +195,11 @@ type NotTakenError struct {
 }
 
 func (e *NotTakenError) Error() string {
-	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, e.Mode.thing(), strings.Join(e.Parts, "; "))
+	thing := "an executor"
+	if e.Mode == GPU {
+		thing = "a GPU"
+	}
+	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, thing, strings.Join(e.Parts, "; "))
 }
 
 // NotTakenWarning says which part of a query a forced executor could not take.

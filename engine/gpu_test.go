@@ -32,7 +32,7 @@ func testGPUs(t testing.TB, change ...func(*placement.Options)) (*placement.Plac
 	reg := prometheus.NewRegistry()
 	o := placement.Options{
 		Options:   device.Options{Require: true, MemoryFraction: 0.05, Library: cudatest.Library(t), Registerer: reg},
-		Constants: &someConstants, Workers: 2,
+		Constants: &someConstants,
 	}
 	for _, f := range change {
 		f(&o)

@@ -28,7 +28,11 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 		return nil, err
 	}
 	f := s.q.fetches
-	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: s.q.meter()}, nil
+	m := &meter{
+		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
+	}
+	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
 }
 
 // querier answers for selectors that were fetched, and passes every other selector on. What it
@@ -150,13 +154,6 @@ type failedIterator struct {
 }
 
 func (i failedIterator) Err() error { return i.err }
-
-// meter begins to charge what Prometheus's engine holds.
-func (q *query) meter() *meter {
-	m := &meter{samples: q.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
-	m.matrix = q.stmt.Expr.Type() == parser.ValueTypeMatrix
-	return m
-}
 
 // beginBudget gives an evaluation of the query, whose context is ctx, the memory that it may
 // take.

@@ -27,21 +27,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Query is what the engine's queries can besides those of Prometheus's engine.
-type Query interface {
-	promql.Query
-	// ExecMatrix is Exec, but where executors computed a range query, the result's value is
-	// their *plan.Matrix, with the rows sorted by their labels. Its memory is the query's
-	// until that is closed.
-	ExecMatrix(ctx context.Context) *promql.Result
-	// Executors are those that evaluated something of the query, with "+" between them; empty where
-	// nothing was to be evaluated.
-	Executors() string
-	// Plan says who evaluated what, as a tree, where that was asked for.
-	Plan() string
-}
-
-var _ Query = (*query)(nil)
+// Query is what the engine's queries are.
+type Query = query
 
 // query is a query that executors evaluate, or Prometheus's engine.
 type query struct {
@@ -108,8 +95,9 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 	return res
 }
 
-// ExecMatrix implements Query. Where the storage asks for that (see selection.Again), the query is
-// made anew.
+// ExecMatrix is Exec, but where executors computed a range query, the result's value is their
+// *plan.Matrix, with the rows sorted by their labels. Its memory is the query's until that is closed.
+// Where the storage asks for that (see selection.Again), the query is made anew.
 func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.opts.Prometheus.Timeout)
 	defer cancel()

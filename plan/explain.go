@@ -253,7 +253,7 @@ type Timeline struct {
 	// Evaluated is what was evaluated while requests were under way.
 	Evaluated []Evaluated `json:"evaluated,omitempty"`
 
-	began time.Time // when the first request was sent
+	Began time.Time `json:"-"` // when the first request was sent
 }
 
 // Ahead is an evaluation of some steps, at which all samples from From to To (ms since the epoch,
@@ -273,11 +273,8 @@ type Evaluated struct {
 	Steps int   `json:"steps"`
 }
 
-// NewTimeline returns the timeline of requests of which the first is sent at the given time.
-func NewTimeline(began time.Time) *Timeline { return &Timeline{began: began} }
-
 // Since is a time since the first request was sent, in µs.
-func (t *Timeline) Since(at time.Time) int64 { return at.Sub(t.began).Microseconds() }
+func (t *Timeline) Since(at time.Time) int64 { return at.Sub(t.Began).Microseconds() }
 
 // Add adds what was evaluated ahead to a timeline, if there is one.
 func (t *Timeline) Add(all []Ahead) {

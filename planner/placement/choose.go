@@ -144,11 +144,12 @@ func (p *Placer) OnCores(l offload.Leaf, took time.Duration) {
 func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reason string) {
 	gpus, reason := p.gpus()
 	now := time.Now()
+	begin := fnv.New32a() // each selector begins with a GPU of its own, so that ties are spread
+	_, _ = begin.Write([]byte(selector))
 	var most float64
 	var least int64
 	for i := range gpus {
-		// Each selector begins with a GPU of its own, so that ties are spread.
-		g := gpus[(i+hash(selector))%len(gpus)]
+		g := gpus[(i+int(begin.Sum32()>>1))%len(gpus)]
 		if why := g.Unusable(now); why != "" {
 			reason = why
 			continue
@@ -165,11 +166,4 @@ func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reas
 		return best, ""
 	}
 	return nil, reason
-}
-
-// hash is a number that is the same for the same selector.
-func hash(selector string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(selector))
-	return int(h.Sum32() >> 1)
 }

@@ -22,13 +22,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// The defaults of Prometheus's --storage.remote.read-* flags, and ours beside them.
-const (
-	DefaultSampleLimit     = 50_000_000
-	DefaultConcurrentLimit = 10
-	DefaultFrameBytes      = 1 << 20
-	DefaultMaxQueries      = 1000
-)
+// DefaultFrameBytes is Prometheus's default of --storage.remote.read-max-bytes-in-frame.
+const DefaultFrameBytes = 1 << 20
 
 // Options are what a handler is made from. Only Queryable is required.
 type Options struct {

@@ -43,14 +43,12 @@ import (
 type Backend struct {
 	Stores   []*Store
 	optional []bool // of each store
-	All      reader
-}
-
-// reader is the cache of one store, or what joins those of several.
-type reader interface {
-	storage.SampleAndChunkQueryable
-	selection.Source
-	api.Dropper
+	// All is the cache of one store, or what joins those of several.
+	All interface {
+		storage.SampleAndChunkQueryable
+		selection.Source
+		api.Dropper
+	}
 }
 
 // storeKeys are the keys of the stores that s asks for, and which of them are
@@ -283,9 +281,9 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	e := engine.New(engine.Options{
 		Limits: limits.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Prometheus: opts,
 	})
-	unwatch := pool.Watch("decoded", e.DecodedBytes)
+	unwatch := pool.Watch("decoded", e.Columns().SizeBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)
-	endReclaim := pool.OnShortage(reclaimDecoded, e.ShrinkDecoded)
+	endReclaim := pool.OnShortage(reclaimDecoded, e.Columns().Shrink)
 	return &Evaluator{
 		Engine:   e,
 		From:     limits,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -44,8 +45,10 @@ type StoreKey struct {
 	cache config.CacheSettings
 }
 
+// same reports whether both read the same in the same way, wherever their sources are listed.
 func (k StoreKey) same(l StoreKey) bool {
-	return k.name == l.name && k.From.Same(l.From) && k.fetch == l.fetch && k.cache == l.cache
+	k.From.Setting = l.From.Setting
+	return reflect.DeepEqual(k, l)
 }
 
 // Options are what stores are opened with besides the settings.
@@ -78,7 +81,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 			st.Follower.Close()
 			c.CloseIdle()
 		}
-		if err := st.Follower.probe(c, logger); err != nil {
+		if err := st.Follower.probe(logger); err != nil {
 			st.Release()
 			return nil, err
 		}
@@ -248,7 +251,15 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 				changed()
 			}
 		},
-		Away:   f.away,
+		// It is probed if it was not read, is away or there is no witness of its external labels.
+		Away: func(ctx context.Context) bool {
+			if read, since, _ := c.Reach(); read && since.IsZero() && c.Witnessed() {
+				return false
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+			defer cancel()
+			return c.Probe(ctx) != nil
+		},
 		Logger: logger.With("component", "upstream"),
 	})
 	c.SetExternal(f.Watcher)
@@ -256,24 +267,6 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 	defer cancel()
 	f.Start(ctx)
 	return f
-}
-
-// Close ends following.
-func (f *follower) Close() {
-	if f != nil {
-		f.Watcher.Close()
-	}
-}
-
-// away probes the upstream if it was not read, is away or there is no witness of its external labels,
-// and reports whether it does not answer.
-func (f *follower) away(ctx context.Context) bool {
-	if read, since, _ := f.client.Reach(); read && since.IsZero() && f.client.Witnessed() {
-		return false
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
-	defer cancel()
-	return f.client.Probe(ctx) != nil
 }
 
 var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
@@ -323,10 +316,10 @@ const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos
 
 // probe reads a little by remote read. That there is none is an error; that nothing
 // answers is not, since it may before long.
-func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
+func (f *follower) probe(logger *slog.Logger) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
 	defer cancel()
-	err := c.Probe(ctx)
+	err := f.client.Probe(ctx)
 	switch {
 	case remoteread.NoRemoteRead(err):
 		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))

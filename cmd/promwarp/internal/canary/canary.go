@@ -25,7 +25,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
@@ -107,7 +106,7 @@ func (c *Canary) Pending() int { return int(c.pending.Load()) }
 // Answered is told of a query that was evaluated, and of the address that it was asked from. One that
 // Prometheus's engine evaluated alone is not compared, nor are those from inside, as the canary's own.
 func (c *Canary) Answered(address string, q promql.Query) {
-	ours, ok := q.(engine.Query)
+	ours, ok := q.(interface{ Executors() string }) // an engine.Query
 	stmt, isQuery := q.Statement().(*parser.EvalStmt)
 	if !ok || !isQuery || address == client.InsideAddress || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
 		return

@@ -34,13 +34,6 @@ func NewPool(limit int64, reg prometheus.Registerer) *memory.Pool {
 	return pool
 }
 
-// EndCounting ends the counting of what selections take in a pool, if there is one.
-func EndCounting(pool *memory.Pool) {
-	if pool != nil {
-		slab.CountMemory(nil)
-	}
-}
-
 // memoryCollector shows what memory is taken for. The parts come to the memory of the
 // process that is no file's.
 type memoryCollector struct{ pool *memory.Pool }

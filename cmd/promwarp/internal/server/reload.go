@@ -214,7 +214,6 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		TenantHeader: set.Query.TenantHeader,
 		MaxListBytes: min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
 		Logger:       s.logger.With("component", "web"),
-		Answered:     s.canary.Answered,
 		LogQueries:   set.Log.Queries,
 		SlowQueries:  time.Duration(set.Log.SlowQueries),
 		Metrics:      s.httpMetrics,
@@ -234,6 +233,9 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	if set.Web.EnableAdminAPI {
 		o.Dropper, o.Cancel = g.reads.All, true
+	}
+	if set.Compare.Fraction > 0 {
+		o.Answered = s.canary.Answered
 	}
 	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner/placement"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Config is what newServer needs.
@@ -255,7 +256,9 @@ func (s *Server) Close() {
 	if s.gpus != nil {
 		s.gpus.Close()
 	}
-	footprint.EndCounting(s.memory)
+	if s.memory != nil {
+		slab.CountMemory(nil)
+	}
 	s.traces.Close()
 }
 
