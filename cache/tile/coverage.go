@@ -138,9 +138,7 @@ func (cs Coverage) Without(s Span) Coverage {
 	}
 	var out Coverage
 	for _, c := range cs {
-		before, _ := c.Split(s.From)
-		_, after := c.Split(s.To)
-		out = out.append(c.on(before)).append(c.on(after))
+		out = out.append(c.on(Span{c.From, min(c.To, s.From)})).append(c.on(Span{max(c.From, s.To), c.To}))
 	}
 	return out
 }
@@ -191,19 +189,19 @@ func (cs Coverage) Within(s Span) (out Coverage) {
 }
 
 // Since returns what was fetched at the given time (ms) or later.
-func (cs Coverage) Since(at int64) Coverage {
-	return cs.only(func(c Stretch) bool { return c.At >= at })
+func (cs Coverage) Since(at int64) (out Coverage) {
+	for _, c := range cs {
+		if c.At >= at {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Old returns what of cs was old enough to be settled when it was fetched.
-func (cs Coverage) Old() Coverage { return cs.only(func(c Stretch) bool { return !c.Young }) }
-
-// Young returns the rest of cs.
-func (cs Coverage) Young() Coverage { return cs.only(func(c Stretch) bool { return c.Young }) }
-
-func (cs Coverage) only(is func(Stretch) bool) (out Coverage) {
+func (cs Coverage) Old() (out Coverage) {
 	for _, c := range cs {
-		if is(c) {
+		if !c.Young {
 			out = append(out, c)
 		}
 	}
@@ -211,10 +209,14 @@ func (cs Coverage) only(is func(Stretch) bool) (out Coverage) {
 }
 
 // Usable returns what of cs may answer at m.
-func (cs Coverage) Usable(m Moment) Coverage {
-	out := cs.Old().Within(m.Settled).Since(m.Oldest)
-	for _, s := range cs.Young().Since(m.Recent) {
-		out = out.Having(s)
+func (cs Coverage) Usable(m Moment) (out Coverage) {
+	for _, c := range cs {
+		switch settled := c.And(m.Settled); {
+		case c.Young && c.At >= m.Recent:
+			out = append(out, c)
+		case !c.Young && c.At >= m.Oldest && !settled.Empty():
+			out = append(out, c.on(settled))
+		}
 	}
 	return out
 }
