@@ -184,8 +184,14 @@ const maxPieces = 256
 
 // split cuts mint to maxt at the multiples of length (ms).
 func split(mint, maxt, length int64) []span {
+	pieceAt := func(t int64) int64 { // the number of the piece that t is in
+		if t%length < 0 {
+			return t/length - 1
+		}
+		return t / length
+	}
 	// Differences as unsigned numbers do not overflow.
-	n := uint64(floorDiv(maxt, length)) - uint64(floorDiv(mint, length))
+	n := uint64(pieceAt(maxt)) - uint64(pieceAt(mint))
 	if n >= maxPieces {
 		if k := n/maxPieces + 1; k > uint64(math.MaxInt64/length) {
 			length = math.MaxInt64
@@ -195,7 +201,7 @@ func split(mint, maxt, length int64) []span {
 	}
 	spans := make([]span, 0, min(n, maxPieces)+1)
 	for {
-		left := uint64(length - 1 - (mint - floorDiv(mint, length)*length))
+		left := uint64(length - 1 - (mint - pieceAt(mint)*length))
 		if uint64(maxt)-uint64(mint) <= left {
 			return append(spans, span{mint, maxt})
 		}
@@ -203,15 +209,6 @@ func split(mint, maxt, length int64) []span {
 		spans = append(spans, span{mint, end})
 		mint = end + 1
 	}
-}
-
-// floorDiv is the largest integer not above a/b, for a positive b.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
 
 // Probe asks the store for the newest samples of up, once, to see whether it has remote read; see

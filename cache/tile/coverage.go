@@ -35,11 +35,6 @@ type Span struct{ From, To int64 }
 // Empty reports whether there is nothing in s.
 func (s Span) Empty() bool { return s.From >= s.To }
 
-// Split cuts s in two at t; either part may be empty.
-func (s Span) Split(t int64) (before, after Span) {
-	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
-}
-
 // And returns what is in both s and o.
 func (s Span) And(o Span) Span { return Span{max(s.From, o.From), min(s.To, o.To)} }
 
@@ -70,11 +65,8 @@ type Moment struct {
 	Tile    int64 // length of a tile, ms
 	Settled Span  // the stretch of time whose tiles are kept
 	Oldest  int64 // the earliest time of fetching (ms) of what still answers
-	Recent  int64 // the same of what was not old enough to be settled then
+	Recent  int64 // the same of what was not old enough to be settled then; math.MaxInt64 where nothing is kept of that
 }
-
-// Young reports whether something is kept that is not old enough to be settled.
-func (m Moment) Young() bool { return m.Recent < math.MaxInt64 }
 
 // Stretch is a span of tiles, the newest of which may still grow, that were fetched
 // at one time (ms).
