@@ -101,7 +101,14 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		}
 		ask := selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}
 		if r.grid == g && f.ahead.Reads(w) {
-			ask.Came = func(p selection.Part) { f.arrive(arrival{w, p}) }
+			// Whoever fetches waits for nobody: others may be waiting for the same fetch, which may go
+			// on when the query has ended.
+			ask.Came = func(p selection.Part) {
+				select {
+				case f.arrived <- arrival{w, p}:
+				default:
+				}
+			}
 		}
 		asks, wanted = append(asks, ask), append(wanted, got)
 	}
@@ -167,15 +174,6 @@ type arrival struct {
 // mostArrivals is how many parts may have come that nobody has evaluated yet. Others are evaluated
 // with the rest.
 const mostArrivals = 64
-
-// arrive is told of a part by whoever fetches, and waits for nobody: others may be waiting for the
-// same fetch, which may go on when the query has ended.
-func (f *fetches) arrive(one arrival) {
-	select {
-	case f.arrived <- one:
-	default:
-	}
-}
 
 // wait waits for a selection, and notes for how long. Meanwhile what has come is evaluated. What
 // still waits once all has come is evaluated with the rest.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/prometheus/storage/remote"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -25,10 +24,10 @@ const (
 
 // companion is a selector that may share a request.
 type companion struct {
-	ctx  context.Context // of who asks
+	*selection.Ask
 	once sync.Once
 	came func(sel *selection.Selection)
-	stop func() bool // watching ctx
+	stop func() bool // watching the context of who asks
 	q    piece
 	all  *tally
 }
@@ -41,12 +40,10 @@ func (one *companion) tell(sel *selection.Selection) { one.once.Do(func() { one.
 // goroutines, with nil for one that Fetch is to be called for: since it may bring much, or since the
 // request failed, for a reason that need not be its own.
 func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection)) {
-	whole := span{mint, maxt}
-	spans := split(mint, maxt, c.pieceOf(whole))
+	spans := split(mint, maxt, c.pieceOf(span{mint, maxt}))
 	alike := map[bool][]*companion{} // by whether samples are asked for
-	for i, a := range asks {
-		one := &companion{ctx: a.Ctx, came: func(sel *selection.Selection) { came(i, sel) }, all: c.tally(a.Ctx, a.Progress)}
-		one.q = piece{span: whole, matchers: a.Matchers, fetch: a.Fetch}
+	for i := range asks {
+		one := &companion{Ask: &asks[i], came: func(sel *selection.Selection) { came(i, sel) }, all: c.tally(asks[i].Ctx, asks[i].Progress)}
 		if !c.mayShare(one, len(spans)) {
 			one.tell(nil)
 			continue
@@ -76,35 +73,30 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 	_ = g.Wait()
 }
 
-// mayShare completes what one asks for, and reports whether a request may be for others, too.
+// mayShare makes one's piece, and reports whether a request for it may be for others, too.
 func (c *Client) mayShare(one *companion, pieces int) bool {
-	q := &one.q
-	if len(q.matchers) == 0 || len(q.fetch.Expected.Series) > partSeries || !c.Answers(q.matchers) {
+	if len(one.Matchers) == 0 || len(one.Expected.Series) > partSeries || !c.Answers(one.Matchers) {
 		return false
 	}
 	var err error
-	if c.external == nil {
-		q.ms, err = remote.ToLabelMatchers(q.matchers)
-	} else if q.view, _, err = c.view(one.ctx, q.matchers); err == nil {
-		q.ms, q.matchers = q.view.Matchers, q.view.Asked
-		if _, clashes := c.clashes.get(q.ms); clashes {
-			return false
-		}
+	if one.q, _, err = c.pieceFor(one.Ctx, one.Matchers); err != nil {
+		return false
 	}
-	q.samples = pieces == 1 && c.prefersSamples(q.fetch.Expected, q.ms)
-	return err == nil
+	one.q.fetch, one.q.samples = one.Fetch, pieces == 1 && c.prefersSamples(one.Expected, one.q.ms)
+	_, clashes := c.clashes.get(one.q.ms)
+	return !clashes
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
 // them is waited for, and one that is not is told at once. Where it fails it is made again for one
 // half and then for the other, since the reason may be one selector.
 func (c *Client) fetchShared(spans []span, of []*companion) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(of[0].ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(of[0].Ctx))
 	defer cancel()
 	var waiting atomic.Int64
 	waiting.Store(int64(len(of)))
 	for _, one := range of {
-		one.stop = context.AfterFunc(one.ctx, func() {
+		one.stop = context.AfterFunc(one.Ctx, func() {
 			one.tell(nil)
 			if waiting.Add(-1) == 0 {
 				cancel()
@@ -116,7 +108,7 @@ func (c *Client) fetchShared(spans []span, of []*companion) {
 	g.SetLimit(c.concurrency)
 	for k := range spans {
 		for _, one := range of {
-			r := &ride{ctx: one.ctx, q: one.q, of: one.all}
+			r := &ride{ctx: one.Ctx, q: one.q, of: one.all}
 			r.q.span = spans[k]
 			rides[k] = append(rides[k], r)
 		}
@@ -128,7 +120,7 @@ func (c *Client) fetchShared(spans []span, of []*companion) {
 	var failed []*companion
 	for i, one := range of {
 		one.stop()
-		if sel := c.shared(ctx, rides, i); sel != nil || one.ctx.Err() != nil {
+		if sel := c.shared(ctx, rides, i); sel != nil || one.Ctx.Err() != nil {
 			one.tell(sel)
 		} else {
 			failed = append(failed, one)

@@ -158,14 +158,15 @@ func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
 			return // of two stretches apart the longer one stays
 		}
 	}
-	kept := Join(ranges...)
-	kept.ownLabels()
-	m.put(key, r, kept, v.Grid.Start, p)
-}
-
-// put remembers v, all of which is settled, in place of what was remembered. It was
-// made when steps from start on (ms) were asked for.
-func (m *Memory) put(key Key, r Reach, v *Values, start int64, p *selection.Provenance) {
+	start := v.Grid.Start
+	v = Join(ranges...)
+	// Labels may lie in memory together with those of many other series.
+	for i := range v.Rows {
+		v.Rows[i].Labels = v.Rows[i].Labels.Copy()
+	}
+	for i, l := range v.Series {
+		v.Series[i] = l.Copy()
+	}
 	e := &entry{values: v}
 	for _, s := range p.Settled { // what v has read of them
 		if s.From, s.To = max(s.From, v.Grid.Start-r.Offset-r.Width+1), min(s.To, v.Grid.End()-r.Offset+1); s.From < s.To {

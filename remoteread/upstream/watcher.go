@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -48,21 +49,15 @@ type Watcher struct {
 	ctx    context.Context
 	done   sync.WaitGroup
 	nudge  chan struct{}
-	turn   sync.Mutex // held while the configuration is read
+	turn   sync.Mutex         // held while the configuration is read
+	asked  singleflight.Group // for it
 
 	mu       sync.Mutex // guards what follows
 	config   *configured
 	noConfig string // why there is none to be read; empty if there may be
 	program  *program
 	said     map[string]bool // what was logged of what is not known
-	next     *reading        // what those wait for who ask while one is under way
 	shown    []byte          // the answer that config was read from
-}
-
-// reading is one time that the configuration is read, for all who asked before it began.
-type reading struct {
-	done chan struct{}
-	err  error
 }
 
 // New returns a watcher, which reads nothing before it is asked to. It must be closed.
@@ -151,25 +146,16 @@ func (w *Watcher) readAll(ctx context.Context) {
 
 // readConfig reads the configuration together with all who ask for it meanwhile.
 func (w *Watcher) readConfig(ctx context.Context) error {
-	w.mu.Lock()
-	r := w.next
-	if r == nil {
-		r = &reading{done: make(chan struct{})}
-		w.next = r
-		go func() {
-			defer close(r.done)
-			w.turn.Lock()
-			defer w.turn.Unlock()
-			w.mu.Lock()
-			w.next = nil // who asks from now on waits for another
-			w.mu.Unlock()
-			r.err = w.take(w.source.get(w.ctx, pathConfig))
-		}()
-	}
-	w.mu.Unlock()
+	const one = "the configuration"
+	read := w.asked.DoChan(one, func() (any, error) {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		w.asked.Forget(one) // who asks from now on waits for another
+		return nil, w.take(w.source.get(w.ctx, pathConfig))
+	})
 	select {
-	case <-r.done:
-		return r.err
+	case r := <-read:
+		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
