@@ -508,6 +508,38 @@ func TestMemoryOfSubqueries(t *testing.T) {
 	q.Close()
 }
 
+// TestMemoryOfLabels: labels that a query makes, which double with each function or are as long as the
+// query says, are charged before they are made, and those of its result until it is closed.
+func TestMemoryOfLabels(t *testing.T) {
+	st := crowdStorage(t, rand.New(rand.NewPCG(21, 27)))
+	nested := func(n int, function, arguments string) string {
+		return strings.Repeat(function+"(", n) + "m" + strings.Repeat(", "+arguments+")", n)
+	}
+	long := strings.Repeat("y", 200_000)
+	double := `"instance", "$1$1", "instance", "(.*)"`
+	for _, qs := range []string{
+		nested(30, "label_replace", double), "sum by (job) (" + nested(30, "label_replace", double) + ")",
+		nested(30, "label_join", `"instance", "", "instance", "instance"`),
+		nested(1, "label_replace", fmt.Sprintf(`"a", "%s", "", ""`, long)), nested(1, "label_replace", fmt.Sprintf(`"%s", "a", "", ""`, long)),
+		fmt.Sprintf(`count(count_values("%s", m))`, long), fmt.Sprintf(`count(count_values("%s", topk(3, m)))`, long),
+	} {
+		e := as{New(Options{Prometheus: plainOpts(), MaxMemory: 16 << 20}), Request{Mode: CPU}}
+		require.ErrorAs(t, ranged(t, e, t.Context(), st, qs).Err, new(*operator.MemoryError), "%.100s", qs)
+	}
+	for _, mode := range []Mode{CPU, Prometheus} {
+		pool := memory.New(memory.Options{Limit: 1 << 30})
+		e := as{New(Options{Prometheus: plainOpts(), Memory: pool}), Request{Mode: mode}}
+		for _, end := range []time.Time{time.Unix(600, 0), time.Unix(1200, 0)} {
+			q, err := e.NewRangeQuery(t.Context(), st, nil, nested(10, "label_replace", double), time.Unix(600, 0), end, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, q.Exec(t.Context()).Err)
+			require.Greater(t, pool.Used(), int64(300*4<<10))
+			q.Close()
+			require.Zero(t, pool.Used())
+		}
+	}
+}
+
 // TestMemoryOfSelectors: a query of many selectors is charged for them before any is read, and gives
 // that back when it has its result.
 func TestMemoryOfSelectors(t *testing.T) {

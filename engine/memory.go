@@ -206,8 +206,8 @@ func (q *query) unread() (text, samples int64) {
 }
 
 // keepResult gives back what the query took but for its result, which stays until it is closed, and for
-// what histograms take as JSON, which is made of them at once. Labels are shared with the series
-// that were read.
+// what histograms take as JSON, which is made of them at once. Labels may be shared with the series
+// that were read, which the cache may drop before the answer is written.
 func (q *query) keepResult(v parser.Value) error {
 	var n int64
 	const (
@@ -217,7 +217,7 @@ func (q *query) keepResult(v parser.Value) error {
 	switch v := v.(type) {
 	case promql.Matrix:
 		for i := range v {
-			n += series + point*int64(cap(v[i].Floats))
+			n += series + int64(v[i].Metric.ByteSize()) + point*int64(cap(v[i].Floats))
 			for _, h := range v[i].Histograms {
 				n += point + (1+asJSON)*int64(h.H.Size())
 			}
@@ -225,12 +225,16 @@ func (q *query) keepResult(v parser.Value) error {
 	case promql.Vector:
 		n = series * int64(len(v))
 		for i := range v {
+			n += int64(v[i].Metric.ByteSize())
 			if v[i].H != nil {
 				n += (1 + asJSON) * int64(v[i].H.Size())
 			}
 		}
 	case *plan.Matrix:
 		n = operator.RowsBytes(v.Rows)
+		for i := range v.Rows {
+			n += int64(v.Rows[i].Labels.ByteSize())
+		}
 	}
 	if err := q.budget.AtLeast(n); err != nil {
 		return err

@@ -20,6 +20,7 @@ type groups struct {
 	members []int32
 	first   []int32
 	groupOf []int32        // of each series
+	text    int64          // bytes of the labels, unless they are the series' own
 	clash   *labels.Labels // the first that have a label of the answer's
 }
 
@@ -30,7 +31,9 @@ func (g *groups) of(k int) []int32 { return g.members[g.first[k]:g.first[k+1]] }
 const groupBytes = 64
 
 // SizeBytes implements selection.Sized.
-func (g *groups) SizeBytes() int64 { return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) }
+func (g *groups) SizeBytes() int64 {
+	return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) + g.text
+}
 
 // groupsKey is what groups depend on besides the series: how they are made, and by which labels.
 type groupsKey struct{ kind, labels string }
@@ -59,7 +62,7 @@ func (r *run) groupSeries() (*groups, error) {
 		if watch.Now() != nil {
 			return nil, plan.Ended(r.ctx)
 		}
-		return g, nil
+		return g, r.budget.Charge(g.text)
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +83,7 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 			all.groupOf[i] = int32(i)
 		}
 	} else {
-		all.labels, all.groupOf = g.sorted(watch, series)
+		g.sorted(watch, series, all)
 	}
 	for i := range all.labels {
 		if all.labels[i].Has(LabelAggregate) {
@@ -108,8 +111,8 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 	return all
 }
 
-// sorted returns the labels of the groups of series, in order, and the group of each series.
-func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels) ([]labels.Labels, []int32) {
+// sorted finds the labels of the groups of series, in order, and the group of each series.
+func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels, into *groups) {
 	found := operator.Group(watch.Ctx, &plan.Aggregate{Without: g.Without, Grouping: g.Labels}, len(series), func(i int) labels.Labels { return series[i] })
 	order := make([]int32, len(found.Labels))
 	for k := range order {
@@ -123,5 +126,5 @@ func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels) ([]labe
 	for i, k := range found.Of {
 		found.Of[i] = place[k]
 	}
-	return all, found.Of
+	into.labels, into.groupOf, into.text = all, found.Of, found.SizeBytes()-4*int64(len(series))
 }

@@ -26,6 +26,11 @@ func countValues(q *operator.Query, n *plan.Aggregate, input operator.Operator) 
 		return nil, err
 	}
 	defer q.Charge(-operator.RowsBytes(in))
+	names := int64(len(in) * len(n.Label))
+	defer q.Charge(-names)
+	if q.Charge(names); q.Done() != nil {
+		return nil, q.Done()
+	}
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
 	b := labels.NewBuilder(labels.EmptyLabels())
@@ -75,9 +80,7 @@ func (c *valueCounter) evaluate(q *operator.Query, n *plan.Aggregate) bool {
 	every := max(1, 1<<14/len(c.rows))
 	for k := range int32(q.Grid.Steps) {
 		if int(k)%every == 0 {
-			q.Charge(c.grown)
-			c.grown = 0
-			if q.Done() != nil {
+			if !c.charge(q) {
 				return false
 			}
 		}
@@ -85,10 +88,22 @@ func (c *valueCounter) evaluate(q *operator.Query, n *plan.Aggregate) bool {
 			if v := c.rows[i].Next(k, 1); v != nil {
 				c.count(n, c.rows[i].Row.Labels, v[0], k)
 			}
+			if c.grown > chargeEvery && !c.charge(q) {
+				return false
+			}
 		}
 	}
+	return c.charge(q)
+}
+
+// chargeEvery is after how many bytes the result is charged at the latest.
+const chargeEvery = 1 << 20
+
+// charge tells the budget what the result has grown by, and reports whether the query goes on.
+func (c *valueCounter) charge(q *operator.Query) bool {
 	q.Charge(c.grown)
-	return true
+	c.grown = 0
+	return q.Done() == nil
 }
 
 // count counts a value of a series with labels l.
@@ -149,7 +164,7 @@ func (c *valueCounter) seriesOf(n *plan.Aggregate, l labels.Labels, v float64) i
 		c.index[key] = s
 		c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(n, c.b, l)})
 		c.last = append(c.last, -1)
-		c.grown += operator.RowBytes(0)
+		c.grown += operator.RowBytes(0) + int64(c.out[s].Labels.ByteSize())
 	}
 	return s
 }
