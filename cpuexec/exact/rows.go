@@ -58,6 +58,15 @@ func (r *Rows) Increases(out []float64) {
 	resetRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
 }
 
+// Extremes fills out with Extreme of each window.
+func (r *Rows) Extremes(smallest bool, out []float64) {
+	rows := largestRows
+	if smallest {
+		rows = smallestRows
+	}
+	rows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
 // Times are the times of the samples of all windows, in seconds since each one's origin, their number,
 // the sum of the times, and that of their squares less what Prometheus takes from it.
 type Times struct {

@@ -127,6 +127,16 @@ func text() string {
 		a.op("VADDPD", free[0], sum, sum)
 		a.op("VMOVAPD", value, before[g])
 	}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+	for _, extreme := range []struct{ name, op string }{{"largest", "VMAXPD"}, {"smallest", "VMINPD"}} {
+		name, op := extreme.name, extreme.op
+		a.rows(name+"Rows", []string{"out"}, func(g group) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), g.sums(0)[0])
+		}, func(g group) {
+			a.row(g, value)
+			a.op(op, g.sums(0)[0], value, g.sums(0)[0])
+		}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+		a.extreme(name+"Vector", op)
+	}
 	a.wide = true
 	a.rows("varianceRows", []string{"out"}, func(g group) {
 		if g == 0 {
@@ -284,6 +294,35 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("CMOVQGT", "DX", "BX")
 	a.op("JMP", "windows")
 	a.WriteString("\ndone:\n")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// extreme writes a function that returns the first of n samples, a positive multiple of 16, or what is
+// left of it and of all others by an operation that takes what is on the right where that is NaN.
+func (a *assembly) extreme(name, op string) {
+	fmt.Fprintf(a, "\n// func %s(vs *float64, n int) float64\nTEXT ·%s(SB), NOSPLIT, $0-24\n", name, name)
+	a.op("MOVQ", "vs+0(FP)", "SI")
+	a.op("MOVQ", "n+8(FP)", "CX")
+	for i := range 4 {
+		a.op("VBROADCASTSD", "(SI)", fmt.Sprintf("Y%d", i))
+	}
+	a.WriteString("\nloop:\n")
+	for i := range 4 {
+		a.op("VMOVUPD", fmt.Sprintf("%d(SI)", 32*i), value)
+		a.op(op, fmt.Sprintf("Y%[1]d, %[2]s, Y%[1]d", i, value))
+	}
+	a.op("ADDQ", "$128", "SI")
+	a.op("SUBQ", "$16", "CX")
+	a.op("JNZ", "loop")
+	a.op(op, "Y1", "Y0", "Y0")
+	a.op(op, "Y3", "Y2", "Y2")
+	a.op(op, "Y2", "Y0", "Y0")
+	a.op("VEXTRACTF128", "$1", "Y0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VPERMILPD", "$1", "X0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VMOVSD", "X0", "ret+16(FP)")
 	a.op("VZEROUPPER")
 	a.op("RET")
 }
