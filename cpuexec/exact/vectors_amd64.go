@@ -52,6 +52,12 @@ func largestRows(rows *float64, at *int64, samples, windows int, out *float64)
 //go:noescape
 func smallestRows(rows *float64, at *int64, samples, windows int, out *float64)
 
+//go:noescape
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
+//go:noescape
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
 // These are Extreme of n values, a positive multiple of 16.
 
 //go:noescape

@@ -44,3 +44,9 @@ func resetRows(rows *float64, at *int64, samples, windows int, out *float64) {}
 func largestRows(rows *float64, at *int64, samples, windows int, out *float64) {}
 
 func smallestRows(rows *float64, at *int64, samples, windows int, out *float64) {}
+
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64) {
+}
+
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64) {
+}
