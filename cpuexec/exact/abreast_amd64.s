@@ -6,7 +6,9 @@ DATA constants<>+0(SB)/8, $1.0
 DATA constants<>+8(SB)/8, $1000.0
 DATA constants<>+16(SB)/8, $0x4338000000000000
 DATA constants<>+24(SB)/8, $0x8000000000000000
-GLOBL constants<>(SB), RODATA|NOPTR, $32
+DATA constants<>+32(SB)/8, $0xfff0000000000000
+DATA constants<>+40(SB)/8, $0x7ff0000000000000
+GLOBL constants<>(SB), RODATA|NOPTR, $48
 
 // func sumsAbreast(vs, lo, n, out)
 TEXT ·sumsAbreast(SB), NOSPLIT, $0-32
@@ -705,6 +707,320 @@ loop:
 	VMOVUPD Y0, 0(DX)(BX*8)
 	MOVQ out+32(FP), DX
 	VMOVUPD Y2, 32(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $8, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $8, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windows
+
+done:
+	VZEROUPPER 
+	RET 
+
+// func largestRows(rows, at, samples, windows, out)
+TEXT ·largestRows(SB), NOSPLIT, $0-40
+	MOVQ rows+0(FP), R8
+	MOVQ at+8(FP), R9
+	MOVQ samples+16(FP), CX
+	XORQ BX, BX
+
+windows:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VMOVUPD 0(R10), Y0
+	VMOVUPD 32(R10), Y2
+	XORQ AX, AX
+
+loop:
+	MOVQ (R9)(AX*8), R11
+	VMOVUPD 0(R10)(R11*1), Y8
+	VMAXPD Y0, Y8, Y0
+	VMOVUPD 32(R10)(R11*1), Y8
+	VMAXPD Y2, Y8, Y2
+	INCQ AX
+	CMPQ AX, CX
+	JL loop
+	MOVQ out+32(FP), DX
+	VMOVUPD Y0, 0(DX)(BX*8)
+	MOVQ out+32(FP), DX
+	VMOVUPD Y2, 32(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $8, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $8, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windows
+
+done:
+	VZEROUPPER 
+	RET 
+
+// func largestVector(vs *float64, n int) float64
+TEXT ·largestVector(SB), NOSPLIT, $0-24
+	MOVQ vs+0(FP), SI
+	MOVQ n+8(FP), CX
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD (SI), Y3
+
+loop:
+	VMOVUPD 0(SI), Y8
+	VMAXPD Y0, Y8, Y0
+	VMOVUPD 32(SI), Y8
+	VMAXPD Y1, Y8, Y1
+	VMOVUPD 64(SI), Y8
+	VMAXPD Y2, Y8, Y2
+	VMOVUPD 96(SI), Y8
+	VMAXPD Y3, Y8, Y3
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JNZ loop
+	VMAXPD Y1, Y0, Y0
+	VMAXPD Y3, Y2, Y2
+	VMAXPD Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VMAXPD X1, X0, X0
+	VMOVSD X0, ret+16(FP)
+	VZEROUPPER 
+	RET 
+
+// func largestFewRows(rows, at, samples, windows, few, n, last, before)
+TEXT ·largestFewRows(SB), NOSPLIT, $0-64
+	MOVQ rows+0(FP), R8
+	MOVQ at+8(FP), R9
+	MOVQ samples+16(FP), CX
+	XORQ BX, BX
+
+windows:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+	VBROADCASTSD constants<>+32(SB), Y14
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+
+begin:
+	VMOVUPD Y14, (SI)
+	VMOVUPD Y14, 32(SI)
+	ADDQ $64, SI
+	DECQ DI
+	JNZ begin
+	XORQ AX, AX
+
+loop:
+	MOVQ (R9)(AX*8), R11
+	VMOVUPD 0(R10)(R11*1), Y8
+	VMOVUPD 32(R10)(R11*1), Y9
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+
+compare:
+	VMOVUPD 0(SI), Y0
+	VMAXPD Y0, Y8, Y10
+	VMINPD Y0, Y8, Y8
+	VMOVUPD Y10, 0(SI)
+	VMOVUPD 32(SI), Y1
+	VMAXPD Y1, Y9, Y11
+	VMINPD Y1, Y9, Y9
+	VMOVUPD Y11, 32(SI)
+	ADDQ $64, SI
+	DECQ DI
+	JNZ compare
+	INCQ AX
+	CMPQ AX, CX
+	JL loop
+	VMOVUPD -64(SI), Y8
+	MOVQ last+48(FP), DX
+	VMOVUPD Y8, 0(DX)(BX*8)
+	VMOVUPD -128(SI), Y8
+	MOVQ before+56(FP), DX
+	VMOVUPD Y8, 0(DX)(BX*8)
+	VMOVUPD -32(SI), Y8
+	MOVQ last+48(FP), DX
+	VMOVUPD Y8, 32(DX)(BX*8)
+	VMOVUPD -96(SI), Y8
+	MOVQ before+56(FP), DX
+	VMOVUPD Y8, 32(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $8, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $8, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windows
+
+done:
+	VZEROUPPER 
+	RET 
+
+// func smallestRows(rows, at, samples, windows, out)
+TEXT ·smallestRows(SB), NOSPLIT, $0-40
+	MOVQ rows+0(FP), R8
+	MOVQ at+8(FP), R9
+	MOVQ samples+16(FP), CX
+	XORQ BX, BX
+
+windows:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VMOVUPD 0(R10), Y0
+	VMOVUPD 32(R10), Y2
+	XORQ AX, AX
+
+loop:
+	MOVQ (R9)(AX*8), R11
+	VMOVUPD 0(R10)(R11*1), Y8
+	VMINPD Y0, Y8, Y0
+	VMOVUPD 32(R10)(R11*1), Y8
+	VMINPD Y2, Y8, Y2
+	INCQ AX
+	CMPQ AX, CX
+	JL loop
+	MOVQ out+32(FP), DX
+	VMOVUPD Y0, 0(DX)(BX*8)
+	MOVQ out+32(FP), DX
+	VMOVUPD Y2, 32(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $8, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $8, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windows
+
+done:
+	VZEROUPPER 
+	RET 
+
+// func smallestVector(vs *float64, n int) float64
+TEXT ·smallestVector(SB), NOSPLIT, $0-24
+	MOVQ vs+0(FP), SI
+	MOVQ n+8(FP), CX
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD (SI), Y3
+
+loop:
+	VMOVUPD 0(SI), Y8
+	VMINPD Y0, Y8, Y0
+	VMOVUPD 32(SI), Y8
+	VMINPD Y1, Y8, Y1
+	VMOVUPD 64(SI), Y8
+	VMINPD Y2, Y8, Y2
+	VMOVUPD 96(SI), Y8
+	VMINPD Y3, Y8, Y3
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JNZ loop
+	VMINPD Y1, Y0, Y0
+	VMINPD Y3, Y2, Y2
+	VMINPD Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMINPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VMINPD X1, X0, X0
+	VMOVSD X0, ret+16(FP)
+	VZEROUPPER 
+	RET 
+
+// func smallestFewRows(rows, at, samples, windows, few, n, last, before)
+TEXT ·smallestFewRows(SB), NOSPLIT, $0-64
+	MOVQ rows+0(FP), R8
+	MOVQ at+8(FP), R9
+	MOVQ samples+16(FP), CX
+	XORQ BX, BX
+
+windows:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+	VBROADCASTSD constants<>+40(SB), Y14
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+
+begin:
+	VMOVUPD Y14, (SI)
+	VMOVUPD Y14, 32(SI)
+	ADDQ $64, SI
+	DECQ DI
+	JNZ begin
+	XORQ AX, AX
+
+loop:
+	MOVQ (R9)(AX*8), R11
+	VMOVUPD 0(R10)(R11*1), Y8
+	VMOVUPD 32(R10)(R11*1), Y9
+	MOVQ few+32(FP), SI
+	MOVQ n+40(FP), DI
+
+compare:
+	VMOVUPD 0(SI), Y0
+	VMINPD Y0, Y8, Y10
+	VMAXPD Y0, Y8, Y8
+	VMOVUPD Y10, 0(SI)
+	VMOVUPD 32(SI), Y1
+	VMINPD Y1, Y9, Y11
+	VMAXPD Y1, Y9, Y9
+	VMOVUPD Y11, 32(SI)
+	ADDQ $64, SI
+	DECQ DI
+	JNZ compare
+	INCQ AX
+	CMPQ AX, CX
+	JL loop
+	VMOVUPD -64(SI), Y8
+	MOVQ last+48(FP), DX
+	VMOVUPD Y8, 0(DX)(BX*8)
+	VMOVUPD -128(SI), Y8
+	MOVQ before+56(FP), DX
+	VMOVUPD Y8, 0(DX)(BX*8)
+	VMOVUPD -32(SI), Y8
+	MOVQ last+48(FP), DX
+	VMOVUPD Y8, 32(DX)(BX*8)
+	VMOVUPD -96(SI), Y8
+	MOVQ before+56(FP), DX
+	VMOVUPD Y8, 32(DX)(BX*8)
 	MOVQ windows+24(FP), DX
 	ADDQ $8, BX
 	CMPQ BX, DX

@@ -16,6 +16,8 @@ type Rows struct {
 	values           []float64
 	at               []int64 // of each sample of the first window, in bytes
 	windows, samples int
+
+	few, before []float64 // memory
 }
 
 // LeastRows is the number of windows that there must be.
@@ -56,6 +58,55 @@ func (r *Rows) Variances(out []float64) {
 // samples before those that are less, one after the other. A zero below zero may be the one above.
 func (r *Rows) Increases(out []float64) {
 	resetRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// Extremes fills out with Extreme of each window.
+func (r *Rows) Extremes(smallest bool, out []float64) {
+	rows := largestRows
+	if smallest {
+		rows = smallestRows
+	}
+	rows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// CanQuantiles reports whether it is worth it to call Quantiles for windows of so many samples.
+func CanQuantiles(q float64, samples int) bool { return samples*ranksOf(q, samples).n <= 1<<10 }
+
+// Quantiles fills out with the quantile of each window, q being within 0 to 1. There must be no NaN and
+// no zero below zero.
+func (r *Rows) Quantiles(q float64, out []float64) {
+	ranks, few := ranksOf(q, r.samples), smallestFewRows
+	if ranks.largest {
+		few = largestFewRows
+	}
+	r.few = slices.Grow(r.few[:0], Abreast*ranks.n)[:Abreast*ranks.n]
+	r.before = slices.Grow(r.before[:0], r.windows)[:r.windows]
+	few(&r.values[0], &r.at[0], r.samples, r.windows, &r.few[0], ranks.n, &out[:r.windows][0], &r.before[0])
+	for i, last := range out {
+		pair := [2]float64{r.before[i], last}
+		out[i] = between(pair[ranks.lower], pair[ranks.upper], ranks.weight)
+	}
+}
+
+// ranks says which of the n largest values, or the smallest ones, a quantile lies between: 1 for the last
+// of them, 0 for the one before.
+type ranks struct {
+	n            int
+	largest      bool
+	lower, upper int
+	weight       float64
+}
+
+// ranksOf are those of a quantile of so many values, two at least.
+func ranksOf(q float64, values int) (r ranks) {
+	lower, upper, weight := position(q, values)
+	if r = (ranks{n: upper + 1, weight: weight}); values-lower <= r.n {
+		lower, upper = values-1-lower, values-1-upper
+		r.n, r.largest = lower+1, true
+	}
+	r.n = max(r.n, 2)
+	r.lower, r.upper = lower-r.n+2, upper-r.n+2
+	return r
 }
 
 // Times are the times of the samples of all windows, in seconds since each one's origin, their number,

@@ -46,6 +46,37 @@ func varianceRows(rows *float64, at *int64, samples, windows int, out *float64)
 //go:noescape
 func resetRows(rows *float64, at *int64, samples, windows int, out *float64)
 
+//go:noescape
+func largestRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func smallestRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
+//go:noescape
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
+// These are Extreme of n values, a positive multiple of 16.
+
+//go:noescape
+func largestVector(vs *float64, n int) float64
+
+//go:noescape
+func smallestVector(vs *float64, n int) float64
+
+// extremeOfSome is Extreme of the first n values, n a multiple of 16.
+func extremeOfSome(vs []float64, smallest bool) (v float64, n int) {
+	if n = len(vs) &^ 15; n == 0 || !hasVectors {
+		return vs[0], 0
+	}
+	if smallest {
+		return smallestVector(&vs[0], n), n
+	}
+	return largestVector(&vs[0], n), n
+}
+
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
 

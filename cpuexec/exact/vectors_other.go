@@ -9,6 +9,8 @@ const hasVectors = false
 
 func rangeOfSome(units []uint32) (low, high uint32, n int) { return 1<<32 - 1, 0, 0 }
 
+func extremeOfSome(vs []float64, smallest bool) (v float64, n int) { return vs[0], 0 }
+
 // AddFinite adds as many values to sums as it can at once: none.
 func AddFinite(val, comp, in []float64) int { return 0 }
 
@@ -38,3 +40,13 @@ func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, 
 func varianceRows(rows *float64, at *int64, samples, windows int, out *float64) {}
 
 func resetRows(rows *float64, at *int64, samples, windows int, out *float64) {}
+
+func largestRows(rows *float64, at *int64, samples, windows int, out *float64) {}
+
+func smallestRows(rows *float64, at *int64, samples, windows int, out *float64) {}
+
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64) {
+}
+
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64) {
+}

@@ -203,7 +203,7 @@ type Group struct {
 // Groups calls do with all windows that have so many samples or more, of the given steps, or of all
 // where these are nil, until it reports false.
 func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
-	var g Group
+	var long, short Group // windows of less than half as many samples as others are side by side, too
 	n := len(steps)
 	if steps == nil {
 		n = len(b.Lo)
@@ -220,11 +220,16 @@ func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
 		if b.GiveUp(int(k)) {
 			return
 		}
+		g := &long
+		if 2*int(hi-lo) < b.Most {
+			g = &short
+		}
 		if g.Add(k, lo, hi) {
 			g.Finish(do)
 		}
 	}
-	g.Finish(do)
+	short.Finish(do)
+	long.Finish(do)
 }
 
 // Add adds a window to the group and reports whether that is full.

@@ -127,6 +127,55 @@ func text() string {
 		a.op("VADDPD", free[0], sum, sum)
 		a.op("VMOVAPD", value, before[g])
 	}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+	for _, of := range []struct{ name, op, other string }{{"largest", "VMAXPD", "VMINPD"}, {"smallest", "VMINPD", "VMAXPD"}} {
+		name, op := of.name, of.op
+		a.rows(name+"Rows", []string{"out"}, func(g group) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), g.sums(0)[0])
+		}, func(g group) {
+			a.row(g, value)
+			a.op(op, g.sums(0)[0], value, g.sums(0)[0])
+		}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+		a.extreme(name+"Vector", op)
+		// The furthest values of eight windows lie in memory, in order; each sample is compared with one
+		// after the other, and what is less far goes on.
+		a.rows(name+"FewRows", []string{"few", "n", "last", "before"}, func(g group) {
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
+			if g == 0 {
+				a.constant(map[string]int{"largest": lowest, "smallest": highest}[name], unit)
+				return
+			}
+			a.WriteString("\nbegin:\n")
+			a.op("VMOVUPD", unit, "(SI)")
+			a.op("VMOVUPD", unit, "32(SI)")
+			a.op("ADDQ", "$64", "SI")
+			a.op("DECQ", "DI")
+			a.op("JNZ", "begin")
+		}, func(g group) {
+			v := []string{value, second}
+			if a.row(g, v[g]); g == 0 {
+				return
+			}
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
+			a.WriteString("\ncompare:\n")
+			for g := range v {
+				at, has, better := fmt.Sprintf("%d(SI)", 32*g), fmt.Sprintf("Y%d", g), free[g]
+				a.op("VMOVUPD", at, has)
+				a.op(of.op, has, v[g], better)
+				a.op(of.other, has, v[g], v[g])
+				a.op("VMOVUPD", better, at)
+			}
+			a.op("ADDQ", "$64", "SI")
+			a.op("DECQ", "DI")
+			a.op("JNZ", "compare")
+		}, func(g group) {
+			for i, list := range []string{"last+48(FP)", "before+56(FP)"} {
+				a.op("VMOVUPD", fmt.Sprintf("%d(SI)", -64*(i+1)+32*int(g)), value)
+				a.store(g, value, list)
+			}
+		})
+	}
 	a.wide = true
 	a.rows("varianceRows", []string{"out"}, func(g group) {
 		if g == 0 {
@@ -154,7 +203,7 @@ const (
 	magic         = "Y15" // of what turns integers into floats
 	thousand      = "Y14"
 	// Indices of constants.
-	one, ms, adder, minusZero = 0, 1, 2, 3
+	one, ms, adder, minusZero, lowest, highest = 0, 1, 2, 3, 4, 5
 )
 
 var (
@@ -162,8 +211,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1, 1000, and what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; the zero below zero.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000"}
+	// is so much more than itself; the zero below zero; what is infinite.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000", "$0xfff0000000000000", "$0x7ff0000000000000"}
 )
 
 // group is four of the windows.
@@ -284,6 +333,35 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("CMOVQGT", "DX", "BX")
 	a.op("JMP", "windows")
 	a.WriteString("\ndone:\n")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// extreme writes a function that returns the first of n samples, a positive multiple of 16, or what is
+// left of it and of all others by an operation that takes what is on the right where that is NaN.
+func (a *assembly) extreme(name, op string) {
+	fmt.Fprintf(a, "\n// func %s(vs *float64, n int) float64\nTEXT ·%s(SB), NOSPLIT, $0-24\n", name, name)
+	a.op("MOVQ", "vs+0(FP)", "SI")
+	a.op("MOVQ", "n+8(FP)", "CX")
+	for i := range 4 {
+		a.op("VBROADCASTSD", "(SI)", fmt.Sprintf("Y%d", i))
+	}
+	a.WriteString("\nloop:\n")
+	for i := range 4 {
+		a.op("VMOVUPD", fmt.Sprintf("%d(SI)", 32*i), value)
+		a.op(op, fmt.Sprintf("Y%[1]d, %[2]s, Y%[1]d", i, value))
+	}
+	a.op("ADDQ", "$128", "SI")
+	a.op("SUBQ", "$16", "CX")
+	a.op("JNZ", "loop")
+	a.op(op, "Y1", "Y0", "Y0")
+	a.op(op, "Y3", "Y2", "Y2")
+	a.op(op, "Y2", "Y0", "Y0")
+	a.op("VEXTRACTF128", "$1", "Y0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VPERMILPD", "$1", "X0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VMOVSD", "X0", "ret+16(FP)")
 	a.op("VZEROUPPER")
 	a.op("RET")
 }
