@@ -108,7 +108,8 @@ func (t *Task) Size() offload.Size {
 const coresInstead = "executor=gpu: the request is not on a GPU: %s"
 
 // offer offers the request to the accelerator. It reports whether that has computed it.
-func (r *run) offer(a offload.Accelerator, gs *groups) (done bool, err error) {
+func (r *run) offer(gs *groups) (done bool, err error) {
+	a := r.x.o.Accelerator
 	r.result.Work.Executor, r.result.Work.Reason = "cpu", asked
 	if r.Executor == ChooseCores {
 		return false, nil

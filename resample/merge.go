@@ -37,7 +37,11 @@ func (c *computing) merge(from, to int) error {
 			c.ended = append(c.ended, it.group)
 		}
 		for s := range it.columns {
-			if err := c.holdFor(c.open[it.group], c.contentsOf(s), max(it.columns[s].states.Held(), len(it.columns[s].values))); err != nil {
+			n := len(it.columns[s].values)
+			if c.Reaggregate == nil {
+				n = it.columns[s].states.Held()
+			}
+			if err := c.holdFor(c.open[it.group], c.contentsOf(s), n); err != nil {
 				return err
 			}
 		}
@@ -50,7 +54,7 @@ func (c *computing) merge(from, to int) error {
 	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
 		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(&c.workers[w], it, lo, hi)
+			c.mergeRange(c.workers[w], it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
@@ -109,7 +113,7 @@ func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 		first, _ := slices.BinarySearch(col.buckets, lo)
 		end, _ := slices.BinarySearch(col.buckets, hi)
 		if c.Reaggregate == nil {
-			contents.Add(&g.states[s], col.buckets[first:end], &col.states, first)
+			contents.Add(&g.states[s], col.buckets[first:end], col.states, first)
 			continue
 		}
 		contents.MakeSingle(&w.states, col.values[first:end])

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,10 @@ type Options struct {
 }
 
 // Executor computes resample requests on cores, or has its accelerator compute them. It is safe for concurrent use.
-type Executor struct{ o Options }
+type Executor struct {
+	o       Options
+	scratch sync.Pool // of *worker
+}
 
 // New returns an executor.
 func New(o Options) *Executor {
@@ -66,17 +70,17 @@ func New(o Options) *Executor {
 	if o.Columns == nil {
 		o.Columns = column.NewSet(0)
 	}
-	return &Executor{o}
+	return &Executor{o: o, scratch: sync.Pool{New: func() any { return new(worker) }}}
 }
 
 // run is the computation of one request.
 type run struct {
 	*Plan
+	x        *Executor
 	ctx      context.Context
 	workers  int
 	most     int64 // values of the result and samples held, at most; 0 is no bound
 	budget   *operator.Budget
-	columns  *column.Set
 	sel      *selection.Selection
 	held     atomic.Int64 // values of the result and samples held
 	exceeded atomic.Bool  // held was above most
@@ -97,10 +101,10 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
-			Plan: p, ctx: ctx, workers: e.o.Workers, columns: e.o.Columns, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			Plan: p, x: e, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
-		err := parallel.Rescue(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
+		err := parallel.Rescue(func() error { return r.over(q) })
 		var again *selection.Again
 		switch {
 		case err == nil:
@@ -117,7 +121,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 }
 
 // over computes the request over what q has.
-func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) over(q storage.Queryable) error {
 	began := time.Now()
 	querier, err := q.Querier(r.from, r.to-1)
 	if err != nil {
@@ -136,7 +140,7 @@ func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context
 		return err
 	}
 	fetched := time.Now()
-	if err := r.compute(a, turn); err != nil {
+	if err := r.compute(); err != nil {
 		var corrupt *selection.CorruptError
 		if errors.As(err, &corrupt) {
 			r.sel.Discard()

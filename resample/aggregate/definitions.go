@@ -35,12 +35,12 @@ type Definition struct {
 	NoGPU string
 }
 
-// results are the Results that say what one state comes to.
-type results func(in *States, k int) float64
-
-func (result results) of(in *States, _ float64, out []float64) {
-	for k := range in.N {
-		out[k] = result(in, k)
+// each is the Results that say what one state comes to.
+func each(result func(in *States, k int) float64) func(in *States, _ float64, out []float64) {
+	return func(in *States, _ float64, out []float64) {
+		for k := range in.N {
+			out[k] = result(in, k)
+		}
 	}
 }
 
@@ -85,7 +85,7 @@ var Definitions = []*Definition{
 		Results: totals},
 	{Name: "mean", Aliases: []string{"avg", "average"}, Reads: Mean, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MeanOf"},
-		Results: results((*States).mean).of},
+		Results: each((*States).mean)},
 	{Name: "min", Reads: Extremes, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MinOf"},
 		Results: columnOf(func(s *States) []float64 { return s.Min })},
@@ -94,13 +94,13 @@ var Definitions = []*Definition{
 		Results: columnOf(func(s *States) []float64 { return s.Max })},
 	{Name: "range", Aliases: []string{"spread"}, Reads: Extremes,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "RangeOf"},
-		Results: results(func(s *States, k int) float64 { return s.Max[k] - s.Min[k] }).of},
+		Results: each(func(s *States, k int) float64 { return s.Max[k] - s.Min[k] })},
 	{Name: "std", Aliases: []string{"stddev", "stddev_pop", "stdev"}, Reads: Squares | Count, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "DeviationOf"},
-		Results: results(func(s *States, k int) float64 { return math.Sqrt(s.Squares[k] / s.N[k]) }).of},
+		Results: each(func(s *States, k int) float64 { return math.Sqrt(s.Squares[k] / s.N[k]) })},
 	{Name: "var", Aliases: []string{"stdvar", "variance", "var_pop"}, Reads: Squares | Count, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "VarianceOf"},
-		Results: results(func(s *States, k int) float64 { return s.Squares[k] / s.N[k] }).of},
+		Results: each(func(s *States, k int) float64 { return s.Squares[k] / s.N[k] })},
 	{Name: "first", Aliases: []string{"first_value"}, Reads: Ends,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "FirstOf"},
 		Results: columnOf(func(s *States) []float64 { return s.First })},
@@ -109,7 +109,7 @@ var Definitions = []*Definition{
 		Results: columnOf(func(s *States) []float64 { return s.Last })},
 	{Name: "time_weighted_mean", Aliases: []string{"time_weighted_average", "twa"}, Reads: Weighted,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "WeightedMeanOf"},
-		Results: results((*States).weightedMean).of},
+		Results: each((*States).weightedMean)},
 	{Name: "median", Reads: Values, Reaggregates: true, At: 0.5,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
 		Results: quantiles},
@@ -118,7 +118,7 @@ var Definitions = []*Definition{
 		Results: quantiles},
 	{Name: "nunique", Aliases: []string{"n_unique", "count_distinct"}, Reads: Values,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Distinct", Second: true},
-		Results: results((*States).distinct).of},
+		Results: each((*States).distinct)},
 }
 
 // distinct counts the values that differ; all NaN are one, and so are both zeros.

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 )
 
 // States are what is known of the samples of some buckets, column by column. Only the columns of the
@@ -41,11 +42,12 @@ type States struct {
 	Times            [][]int64   // Times: ms, of each of Values
 	Own              [][]float64 // see Own: of each number a column
 
-	grouped bool       // see Contents.Grouped
-	numbers []float64  // memory of the columns
-	held    []float64  // memory of Values, copied from the runs, since they may be sorted
-	times   []int64    // memory of Times
-	side    exact.Sums // of runs side by side
+	grouped  bool        // see Contents.Grouped
+	numbers  []float64   // memory of the columns
+	held     []float64   // memory of Values, copied from the runs, since they may be sorted
+	times    []int64     // memory of Times
+	together frame.Group // runs that are added up side by side
+	side     exact.Sums  // of these
 }
 
 // column is a column of numbers, and the part that it is of.
