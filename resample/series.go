@@ -181,7 +181,7 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 			}
 			for _, a := range s.Outputs {
 				of := &c.Aggregates[a]
-				of.Results(&w.states, of.Q, rows[a].Values[at:])
+				of.Results(&w.states, c.result.whole[:len(block.Runs)], of.Q, rows[a].Values[at:])
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
 			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
-			of.Results(&w.states, of.Q, col.values)
+			of.Results(&w.states, c.result.whole[:len(col.values)], of.Q, col.values)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}

@@ -27,8 +27,8 @@ type Definition struct {
 	At       float64
 	// Reaggregates says that it may be made of the values of several series, too.
 	Reaggregates bool
-	// Results puts the aggregate's value of each state into out; q is the quantile, of 0 to 1.
-	Results func(in *States, q float64, out []float64)
+	// Results puts the aggregate's value of some of the states into out; q is the quantile, of 0 to 1.
+	Results func(in *States, which []int32, q float64, out []float64)
 	// GPU is how kernels compute the aggregate, or NoGPU why they do not. Of one with an Own neither is
 	// set: its program says it.
 	GPU   abi.Policy
@@ -36,41 +36,47 @@ type Definition struct {
 }
 
 // each is the Results that say what one state comes to.
-func each(result func(in *States, k int) float64) func(in *States, _ float64, out []float64) {
-	return func(in *States, _ float64, out []float64) {
-		for k := range in.N {
-			out[k] = result(in, k)
+func each(result func(in *States, k int) float64) func(in *States, which []int32, _ float64, out []float64) {
+	return func(in *States, which []int32, _ float64, out []float64) {
+		for i, k := range which {
+			out[i] = result(in, int(k))
 		}
 	}
 }
 
 // columnOf is the Results that are a column.
-func columnOf(column func(in *States) []float64) func(in *States, _ float64, out []float64) {
-	return func(in *States, _ float64, out []float64) { copy(out, column(in)) }
+func columnOf(column func(in *States) []float64) func(in *States, which []int32, _ float64, out []float64) {
+	return func(in *States, which []int32, _ float64, out []float64) {
+		of := column(in)
+		for i, k := range which {
+			out[i] = of[k]
+		}
+	}
 }
 
 // totals are Prometheus's sums.
-func totals(in *States, _ float64, out []float64) {
-	for k, sum := range in.Sum {
-		if out[k] = sum; !math.IsInf(sum, 0) {
-			out[k] += in.C[k]
+func totals(in *States, which []int32, _ float64, out []float64) {
+	for i, k := range which {
+		if out[i] = in.Sum[k]; !math.IsInf(out[i], 0) {
+			out[i] += in.C[k]
 		}
 	}
 }
 
 // quantiles is each of quantiles. Zeros of both signs are where Prometheus's sort leaves them, which
 // depends on the order of the samples; in groups -0 is before 0.
-func quantiles(in *States, q float64, out []float64) {
-	for k, vs := range in.Values {
+func quantiles(in *States, which []int32, q float64, out []float64) {
+	for i, k := range which {
+		vs := in.Values[k]
 		if in.grouped && exact.MixedZeros(vs) {
 			slices.SortFunc(vs, func(a, b float64) int {
 				return cmp.Or(cmp.Compare(a, b), cmp.Compare(math.Copysign(1, a), math.Copysign(1, b)))
 			})
 		}
 		if slices.IsSorted(vs) { // as those of counters are, and of what stays the same
-			out[k] = exact.SortedQuantile(q, vs)
+			out[i] = exact.SortedQuantile(q, vs)
 		} else {
-			out[k] = exact.Quantile(q, vs)
+			out[i] = exact.Quantile(q, vs)
 		}
 	}
 }

@@ -20,7 +20,6 @@ package aggregate
 import (
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -67,51 +66,6 @@ func (s *States) columns() [13]column {
 
 // Held is the number of values that states of runs refer to.
 func (s *States) Held() int { return len(s.held) }
-
-// Slice returns states lo to hi, hi excluded.
-func (s *States) Slice(lo, hi int) *States {
-	out := *s
-	for _, of := range out.columns() {
-		if *of.is != nil {
-			*of.is = (*of.is)[lo:hi]
-		}
-	}
-	out.Own = slices.Clone(s.Own)
-	for i := range out.Own {
-		out.Own[i] = out.Own[i][lo:hi]
-	}
-	if len(s.Values) > 0 {
-		out.Values = s.Values[lo:hi]
-	}
-	if len(s.Times) > 0 {
-		out.Times = s.Times[lo:hi]
-	}
-	return &out
-}
-
-// Gather moves some of the states, which are in order, to the front.
-func (s *States) Gather(which []int32) {
-	for _, of := range s.columns() {
-		if *of.is != nil {
-			gather(*of.is, which)
-		}
-	}
-	for i := range s.Own {
-		gather(s.Own[i], which)
-	}
-	if len(s.Values) > 0 {
-		gather(s.Values, which)
-	}
-	if len(s.Times) > 0 {
-		gather(s.Times, which)
-	}
-}
-
-func gather[T any](column []T, which []int32) {
-	for i, k := range which {
-		column[i] = column[k]
-	}
-}
 
 // Parts is a set of parts of States.
 type Parts uint16
@@ -229,6 +183,9 @@ func (s *States) mean(k int) float64 {
 
 // meanOfTwo is the mean of two means of weights a and b. Of finite ones it is finite.
 func meanOfTwo(x, a, y, b float64) float64 {
+	if a == 0 {
+		return y
+	}
 	mean := float64(x*(a/(a+b))) + float64(y*(b/(a+b)))
 	if finite(x) && finite(y) {
 		return bounded(mean)
@@ -253,6 +210,10 @@ func mergeCounts(s *States, to []int32, o *States, from int) {
 func mergeSquares(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
 		a, b := s.N[k], o.N[from+i]
+		if a == 0 {
+			s.Squares[k] = o.Squares[from+i]
+			continue
+		}
 		hiS, loS := s.longMean(int(k))
 		hiO, loO := o.longMean(from + i)
 		d := (hiO - hiS) + (loO - loS)
@@ -272,10 +233,11 @@ func (s *States) longMean(k int) (hi, lo float64) {
 
 func mergeExtremes(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
-		if least := o.Min[from+i]; least < s.Min[k] || s.Min[k] != s.Min[k] {
+		isFirst := s.N[k] == 0
+		if least := o.Min[from+i]; isFirst || least < s.Min[k] || s.Min[k] != s.Min[k] {
 			s.Min[k] = least
 		}
-		if most := o.Max[from+i]; most > s.Max[k] || s.Max[k] != s.Max[k] {
+		if most := o.Max[from+i]; isFirst || most > s.Max[k] || s.Max[k] != s.Max[k] {
 			s.Max[k] = most
 		}
 	}
@@ -283,23 +245,22 @@ func mergeExtremes(s *States, to []int32, o *States, from int) {
 
 func mergeEnds(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
-		if at := o.FirstAt[from+i]; at < s.FirstAt[k] {
+		isFirst := s.N[k] == 0
+		if at := o.FirstAt[from+i]; isFirst || at < s.FirstAt[k] {
 			s.First[k], s.FirstAt[k] = o.First[from+i], at
 		}
-		if at := o.LastAt[from+i]; at > s.LastAt[k] {
+		if at := o.LastAt[from+i]; isFirst || at > s.LastAt[k] {
 			s.Last[k], s.LastAt[k] = o.Last[from+i], at
 		}
 	}
 }
 
-func mergeValues(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		s.Values[k] = append(s.Values[k], o.Values[from+i]...)
-	}
-}
+func mergeValues(s *States, to []int32, o *States, from int) { appendTo(s.Values, to, o.Values[from:]) }
 
-func mergeTimes(s *States, to []int32, o *States, from int) {
+func mergeTimes(s *States, to []int32, o *States, from int) { appendTo(s.Times, to, o.Times[from:]) }
+
+func appendTo[T any](s [][]T, to []int32, o [][]T) {
 	for i, k := range to {
-		s.Times[k] = append(s.Times[k], o.Times[from+i]...)
+		s[k] = append(s[k], o[i]...)
 	}
 }

@@ -217,11 +217,11 @@ func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, fr
 }
 
 // results implements aggregate.Definition's Results.
-func (p *program) results(in *aggregate.States, _ float64, out []float64) {
+func (p *program) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
-	for from, all := 0, len(in.Own[0]); from < all; from += block {
-		n := min(block, all-from)
+	for len(which) > 0 {
+		n := min(block, len(which))
 		for r, instr := range p.Result.Instrs {
 			if instr.Op != Input {
 				continue
@@ -230,10 +230,13 @@ func (p *program) results(in *aggregate.States, _ float64, out []float64) {
 			if at < 0 {
 				at = len(p.fields) + int(instr.A)
 			}
-			copy(m.result.of[r], in.Own[at][from:from+n])
+			for i, k := range which[:n] {
+				m.result.of[r][i] = in.Own[at][k]
+			}
 		}
 		m.result.compute(n)
-		copy(out[from:], m.result.of[p.Result.Outputs[0]][:n])
+		copy(out, m.result.of[p.Result.Outputs[0]][:n])
+		which, out = which[n:], out[n:]
 	}
 }
 
@@ -260,17 +263,17 @@ func (h held) Bytes() int64 { return h.p.Bytes() }
 func (h held) Merge(*aggregate.States, []int32, *aggregate.States, int) {}
 
 // results runs the program over the samples that each state holds.
-func (h held) results(in *aggregate.States, _ float64, out []float64) {
+func (h held) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	run := aggregate.Runs{Runs: make([]bucket.Run, 1), Grid: &bucket.Grid{Starts: make([]int64, 1), Ends: make([]int64, 1)}}
 	contents, state := aggregate.Contents{Own: h.p}, aggregate.States{}
-	for k := range in.Values {
+	for i, k := range which {
 		in.InTime(k)
 		run.Times, run.Values, run.Runs[0].End = in.Times[k], in.Values[k], int32(len(in.Times[k]))
 		if h.p.window {
 			run.Grid.Starts[0], run.Grid.Ends[0] = int64(in.Own[0][k]), int64(in.Own[1][k])
 		}
 		contents.Make(&state, &run)
-		h.p.results(&state, 0, out[k:k+1])
+		h.p.results(&state, []int32{0}, 0, out[i:])
 	}
 }
 
