@@ -106,11 +106,11 @@ func TestParse(t *testing.T) {
 		var unknown *UnknownError
 		require.ErrorAs(t, err, &unknown, text)
 		if nearest != "" {
-			require.Equal(t, nearest, unknown.Nearest, text)
+			require.Equal(t, fmt.Sprintf("did you mean %q?", nearest), unknown.Hint, text)
 		}
 	}
 	for _, text := range []string{"-1pct", "100.1pct", "NaNpct", "1e9pct"} {
 		_, err := Library{}.Parse(text)
-		require.ErrorIs(t, err, PercentError{}, text)
+		require.ErrorIs(t, err, ErrPercent, text)
 	}
 }
