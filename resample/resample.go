@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
@@ -133,7 +134,7 @@ func (r *run) over(q storage.Queryable) error {
 			return err
 		}
 	}
-	if err := r.fetch(querier, q); err != nil {
+	if err := r.fetch(querier); err != nil {
 		if ended := plan.Ended(r.ctx); ended != nil {
 			return ended
 		}
@@ -151,11 +152,18 @@ func (r *run) over(q storage.Queryable) error {
 	return nil
 }
 
+// encoding encodes the samples of a storage that has no selections.
+type encoding struct{ storage.Querier }
+
+func (q encoding) SelectChunks(ctx context.Context, hints *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return selection.FromSeriesSet(ctx, q.Select(ctx, true, hints, ms...), 0)
+}
+
 // mostReaders is the most goroutines that put together what the selectors of a request match.
 const mostReaders = 16
 
 // fetch gets what the selectors match, all at the same time.
-func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
+func (r *run) fetch(querier storage.Querier) error {
 	hints := &storage.SelectHints{Start: r.from, End: r.to - 1}
 	if g := r.Grouping; g != nil {
 		hints.By, hints.Grouping = !g.Without, g.Labels
@@ -164,24 +172,21 @@ func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
 	warnings := make([]annotations.Annotations, len(r.Selectors))
 	g, ctx := errgroup.WithContext(r.ctx)
 	g.SetLimit(mostReaders)
-	var gets []selection.Get
-	if selects, ok := querier.(selection.Querier); ok {
-		asks := make([]selection.Ask, len(r.Selectors))
-		for i, ms := range r.Selectors {
-			asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
-		}
-		gets = selection.Begin(selects, asks)
-	}
+	asks := make([]selection.Ask, len(r.Selectors))
 	for i, ms := range r.Selectors {
-		get := func() (err error) {
-			if gets != nil {
-				parts[i], warnings[i], err = gets[i](ctx)
+		asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
+	}
+	selects, ok := querier.(selection.Querier)
+	if !ok {
+		selects = encoding{querier}
+	}
+	for i, get := range selection.Begin(selects, asks) {
+		g.Go(func() error {
+			return parallel.Rescue(func() (err error) {
+				parts[i], warnings[i], err = get(ctx)
 				return err
-			}
-			parts[i], warnings[i], err = selection.FromSeriesSet(ctx, querier.Select(ctx, true, hints, ms...), 0)
-			return err
-		}
-		g.Go(func() error { return parallel.Rescue(get) })
+			})
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err

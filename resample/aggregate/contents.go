@@ -88,9 +88,9 @@ func (c *Contents) Begin(s *States, n int) {
 // Make has s be the states of runs, in the memory that it has.
 func (c *Contents) Make(s *States, in *Runs) {
 	c.Begin(s, len(in.Runs))
-	for rest := c.Parts; rest != 0; rest &= rest - 1 {
-		if of := formOf[bits.TrailingZeros16(uint16(rest))].of; of != nil {
-			of(s, in)
+	for _, f := range slices.Backward(partForms) {
+		if c.Parts&f.part != 0 && f.of != nil {
+			f.of(s, in)
 		}
 	}
 	if c.Own != nil {
@@ -151,12 +151,13 @@ func (c *Contents) Merge(s *States, to []int32, o *States, from int) {
 			s.Own[number][k] = o.Own[number][from+i]
 		}
 	}
-	for p := c.Parts; p != 0; {
-		last := bits.Len16(uint16(p)) - 1
-		if merge := formOf[last].merge; merge != nil {
-			merge(s, to, o, from)
+	for _, f := range partForms {
+		if c.Parts&f.part != 0 && f.merge != nil {
+			f.merge(s, to, o, from)
 		}
-		p &^= 1 << last
+	}
+	for i, k := range to {
+		s.N[k] += o.N[from+i]
 	}
 }
 

@@ -81,6 +81,13 @@ func quantiles(in *States, which []int32, q float64, out []float64) {
 	}
 }
 
+// quantile has a number before its name.
+var quantile = &Definition{
+	Name: "pct", Reads: Values, Quantile: true,
+	GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
+	Results: quantiles,
+}
+
 // Definitions are all aggregates, in the order of the documentation.
 var Definitions = []*Definition{
 	{Name: "count", Reads: Count, Reaggregates: true,
@@ -119,9 +126,7 @@ var Definitions = []*Definition{
 	{Name: "median", Reads: Values, Reaggregates: true, At: 0.5,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
 		Results: quantiles},
-	{Name: "pct", Reads: Values, Quantile: true,
-		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
-		Results: quantiles},
+	quantile,
 	{Name: "nunique", Aliases: []string{"n_unique", "count_distinct"}, Reads: Values,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Distinct", Second: true},
 		Results: each((*States).distinct)},

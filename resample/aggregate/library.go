@@ -3,7 +3,6 @@ package aggregate
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,26 +30,19 @@ var ErrPercent = errors.New("a percentile is from 0pct to 100pct")
 
 // Library is the aggregates that a request may name: Definitions, and more. The zero Library has
 // Definitions alone.
-type Library struct {
-	more  []*Definition
-	named map[string]*Definition // more, by all of their names
-}
+type Library struct{ more []*Definition }
 
 // With returns the library with one more definition, or the name of it that something has already.
 func (l Library) With(d *Definition) (with Library, taken string) {
-	with = Library{append(slices.Clip(l.more), d), maps.Clone(l.named)}
-	if with.named == nil {
-		with.named = map[string]*Definition{}
-	}
-	for _, name := range append([]string{d.Name}, d.Aliases...) {
+	names := append([]string{d.Name}, d.Aliases...)
+	for i, name := range names {
 		_, err := l.Parse(name)
 		var unknown *UnknownError
-		if !errors.As(err, &unknown) || with.named[name] != nil || name == quantile.Name {
+		if !errors.As(err, &unknown) || slices.Contains(names[:i], name) || name == quantile.Name {
 			return l, name
 		}
-		with.named[name] = d
 	}
-	return with, ""
+	return Library{append(slices.Clip(l.more), d)}, ""
 }
 
 // All are the definitions of the library, in the order of the documentation.
@@ -76,10 +68,11 @@ func (l Library) Parse(text string) (Aggregate, error) {
 			return a, nil
 		}
 	}
-	if a.Definition = byName[name]; a.Definition == nil {
-		a.Definition = l.named[name]
-	}
-	if a.Definition == nil {
+	all := l.All()
+	at := slices.IndexFunc(all, func(d *Definition) bool {
+		return d != quantile && (d.Name == name || slices.Contains(d.Aliases, name))
+	})
+	if at < 0 {
 		names := l.Names()
 		hint := "use " + strings.Join(names, ", ")
 		if near := nearest(name, names); near != "" {
@@ -87,31 +80,14 @@ func (l Library) Parse(text string) (Aggregate, error) {
 		}
 		return a, &UnknownError{hint}
 	}
-	a.Q = a.At
+	a.Definition, a.Q = all[at], all[at].At
 	return a, nil
 }
-
-var quantile *Definition
-
-// byName are the definitions without a number by all of their names.
-var byName = func() map[string]*Definition {
-	m := map[string]*Definition{}
-	for _, d := range Definitions {
-		if d.Quantile {
-			quantile = d
-			continue
-		}
-		for _, name := range append([]string{d.Name}, d.Aliases...) {
-			m[name] = d
-		}
-	}
-	return m
-}()
 
 // Names are the names of all aggregates, with an example of those that have a number.
 func (l Library) Names() (names []string) {
 	for _, d := range l.All() {
-		if d.Quantile {
+		if d == quantile {
 			names = append(names, "95"+d.Name)
 			continue
 		}

@@ -19,7 +19,6 @@ package aggregate
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -84,8 +83,7 @@ const (
 )
 
 // partForm is one part: what it reads besides, how it is made of runs, and how states of o, from the
-// given one on, merge into states of s: see Contents.Merge. When parts merge, s still has the old values
-// of parts behind it in the table.
+// given one on, merge into states of s: see Contents.Merge.
 type partForm struct {
 	part  Parts
 	name  string
@@ -94,27 +92,19 @@ type partForm struct {
 	merge func(s *States, to []int32, o *States, from int)
 }
 
-// partForms are all parts.
+// partForms are all parts: each is merged before those that it reads, and made after them. Counts, which
+// say where there are no samples yet, Contents.Merge merges last.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
 	{Mean, "mean", Sum | Count, nil, nil},
 	{Sum, "sum", Count, sumsOf, mergeSums},
-	{Count, "count", 0, countsOf, mergeCounts},
+	{Count, "count", 0, countsOf, nil},
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
 	{Values, "values", 0, valuesOf, mergeValues},
 }
-
-// formOf are the partForms by the number of their bit: parts come after those that they read, and
-// merge before those.
-var formOf = func() (by [16]*partForm) {
-	for i := range partForms {
-		by[bits.TrailingZeros16(uint16(partForms[i].part))] = &partForms[i]
-	}
-	return by
-}()
 
 // With is the parts with those that they read.
 func (p Parts) With() Parts {
@@ -198,12 +188,6 @@ func bounded(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFl
 
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
-
-func mergeCounts(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		s.N[k] += o.N[from+i]
-	}
-}
 
 // mergeSquares is Chan, Golub and LeVeque's; it merges before the sums do. The distance of the two
 // means is of twice the digits, since means may be large and close to each other.

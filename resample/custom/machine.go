@@ -193,20 +193,15 @@ func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, fr
 	defer p.pool.Put(m)
 	for len(to) > 0 {
 		n := min(block, len(to))
-		for r, instr := range m.merge.code.Instrs {
-			if instr.Op != Input {
-				continue
-			}
-			column := m.merge.of[r]
-			if f := int(instr.A) - len(p.fields); f >= 0 {
-				copy(column, o.Own[f][from:from+n])
-				continue
+		m.merge.computeOf(n, func(input uint8, column []float64) {
+			if f := int(input) - len(p.fields); f >= 0 {
+				copy(column, o.Own[f][from:])
+				return
 			}
 			for i, k := range to[:n] {
-				column[i] = s.Own[instr.A][k]
+				column[i] = s.Own[input][k]
 			}
-		}
-		m.merge.compute(n)
+		})
 		for f, out := range m.merge.code.Outputs {
 			for i, k := range to[:n] {
 				s.Own[f][k] = m.merge.of[out][i]
@@ -222,19 +217,15 @@ func (p *program) results(in *aggregate.States, which []int32, _ float64, out []
 	defer p.pool.Put(m)
 	for len(which) > 0 {
 		n := min(block, len(which))
-		for r, instr := range p.Result.Instrs {
-			if instr.Op != Input {
-				continue
-			}
-			at := int(instr.A) - int(ResultField)
+		m.result.computeOf(n, func(input uint8, column []float64) {
+			at := int(input) - int(ResultField)
 			if at < 0 {
-				at = len(p.fields) + int(instr.A)
+				at = len(p.fields) + int(input)
 			}
 			for i, k := range which[:n] {
-				m.result.of[r][i] = in.Own[at][k]
+				column[i] = in.Own[at][k]
 			}
-		}
-		m.result.compute(n)
+		})
 		copy(out, m.result.of[p.Result.Outputs[0]][:n])
 		which, out = which[n:], out[n:]
 	}
@@ -304,6 +295,16 @@ func newColumns(c *Code, registers []uint8) columns {
 		}
 	}
 	return cs
+}
+
+// computeOf is compute of n inputs, which fill puts into their columns.
+func (cs *columns) computeOf(n int, fill func(input uint8, column []float64)) {
+	for r, in := range cs.code.Instrs {
+		if in.Op == Input {
+			fill(in.A, cs.of[r][:n])
+		}
+	}
+	cs.compute(n)
 }
 
 // compute computes the first n elements of all columns but the inputs, which are there.
