@@ -1,7 +1,6 @@
 package resample
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -10,7 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -24,7 +22,7 @@ const (
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
-func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) compute() error {
 	if err := r.chargeRows(r.Plan.bytes()); err != nil {
 		return err
 	}
@@ -37,13 +35,13 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 		return err
 	}
 	r.result.Series = make([]Series, len(gs.labels))
-	done, err := r.offer(a, gs)
+	done, err := r.offer(gs)
 	if err != nil {
 		return err
 	}
 	if !done {
 		began := time.Now()
-		if turn != nil {
+		if turn := r.x.o.Turn; turn != nil {
 			done, err := turn(r.ctx, r.sel.NumSamples())
 			if err != nil {
 				return err
@@ -55,7 +53,7 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 		if err := r.onCores(gs); err != nil {
 			return err
 		}
-		if a != nil {
+		if a := r.x.o.Accelerator; a != nil {
 			a.OnCores(r.task(gs), time.Since(began))
 		}
 	}
@@ -76,8 +74,18 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 // decoded and cut into runs on some core; then the states of its runs are merged into its group's,
 // in the order of series, on a core for each range of buckets.
 func (r *run) onCores(gs *groups) error {
-	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
-	c.reads = column.Request{Set: r.columns, Tick: r.columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
+	c, columns := &computing{run: r, groups: gs}, r.x.o.Columns
+	c.workers = make([]*worker, r.workers)
+	for i := range c.workers {
+		c.workers[i] = r.x.scratch.Get().(*worker)
+	}
+	defer func() {
+		for _, w := range c.workers {
+			w.reset()
+			r.x.scratch.Put(w)
+		}
+	}()
+	c.reads = column.Request{Set: columns, Tick: columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
 		if more := bytes - c.charged; more > 0 {
@@ -107,7 +115,7 @@ func (r *run) onCores(gs *groups) error {
 type computing struct {
 	*run
 	groups  *groups
-	workers []worker
+	workers []*worker
 	reads   column.Request
 	items   []item // of the batch
 	at      int    // the group that the next series is of
@@ -131,7 +139,7 @@ type item struct {
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
-	states  aggregate.States
+	states  *aggregate.States
 	values  []float64
 }
 

@@ -37,7 +37,11 @@ func (c *computing) merge(from, to int) error {
 			c.ended = append(c.ended, it.group)
 		}
 		for s := range it.columns {
-			if err := c.holdFor(c.open[it.group], c.contentsOf(s), max(it.columns[s].states.Held(), len(it.columns[s].values))); err != nil {
+			n := len(it.columns[s].values)
+			if c.Reaggregate == nil {
+				n = it.columns[s].states.Held()
+			}
+			if err := c.holdFor(c.open[it.group], c.contentsOf(s), n); err != nil {
 				return err
 			}
 		}
@@ -50,7 +54,7 @@ func (c *computing) merge(from, to int) error {
 	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
 		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(&c.workers[w], it, lo, hi)
+			c.mergeRange(c.workers[w], it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
@@ -109,11 +113,11 @@ func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 		first, _ := slices.BinarySearch(col.buckets, lo)
 		end, _ := slices.BinarySearch(col.buckets, hi)
 		if c.Reaggregate == nil {
-			contents.Add(&g.states[s], col.buckets[first:end], &col.states, first)
+			contents.Merge(&g.states[s], col.buckets[first:end], col.states, first)
 			continue
 		}
 		contents.MakeSingle(&w.states, col.values[first:end])
-		contents.Add(&g.states[s], col.buckets[first:end], &w.states, 0)
+		contents.Merge(&g.states[s], col.buckets[first:end], &w.states, 0)
 	}
 }
 
@@ -141,7 +145,7 @@ func (c *computing) finish() {
 			if c.Reaggregate != nil {
 				of, q = c.Reaggregate, c.Reaggregate.At
 			}
-			of.Results(f.states, q, f.rows[a].Values[f.at:])
+			of.Results(f.states, f.buckets, q, f.rows[a].Values[f.at:])
 		}
 		return c.failed() == nil
 	})
@@ -154,9 +158,10 @@ func (c *computing) finish() {
 	c.ended = c.ended[:0]
 }
 
-// finishing are states of a group whose results are to be put into its rows, from at on.
+// finishing are states of a group, of some buckets, whose results are to be put into its rows, from at on.
 type finishing struct {
 	states  *aggregate.States
+	buckets []int32
 	outputs []int
 	rows    []Row
 	at      int
@@ -183,8 +188,6 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		}
 		if n == c.Grid.N() {
 			buckets = c.result.whole
-		} else {
-			states.Gather(buckets)
 		}
 		any = true
 		if c.make(&c.slab, rows, outputs, buckets) != nil {
@@ -195,7 +198,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 			each = orderBuckets
 		}
 		for at := 0; at < n; at += each {
-			parts = append(parts, finishing{states.Slice(at, min(at+each, n)), outputs, rows, at})
+			parts = append(parts, finishing{states, buckets[at:min(at+each, n)], outputs, rows, at})
 		}
 	}
 	if any {

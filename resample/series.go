@@ -18,10 +18,10 @@ type worker struct {
 	reader column.Reader
 	floats decode.Buffer     // of a series that has histograms, too
 	chunks []selection.Chunk // that floats was read from
-	cuts   map[sharedTimes]*cut
-	own    cut       // of times that no other series has, as far as is known
-	cut    *cut      // of the series
-	values []float64 // of the series, those of the plan's time
+	cuts   []cut             // of times that series share
+	own    cut               // of times that no other series has, as far as is known
+	cut    *cut              // of the series
+	values []float64         // of the series, those of the plan's time
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
 	block  aggregate.Runs // some of them
@@ -30,9 +30,20 @@ type worker struct {
 	work   counters
 }
 
+// reset has the worker forget a request. Its memory stays.
+func (w *worker) reset() {
+	w.reader.Reset(false)
+	for i := range w.cuts {
+		w.cuts[i].of, w.cuts[i].times = sharedTimes{}, nil
+	}
+	w.cuts, w.cut, w.own.times, w.values, w.runs, w.block = w.cuts[:0], nil, nil, nil, aggregate.Runs{}, aggregate.Runs{}
+	w.slab, w.work = slab{}, counters{}
+}
+
 // cut is which samples of a series are of the plan's time, and the runs of these and of the differences
 // between them: what depends on times alone.
 type cut struct {
+	of     sharedTimes
 	times  []int64
 	first  int // number of the first of these samples
 	runs   [2][]bucket.Run
@@ -51,17 +62,17 @@ const mostCuts = 16
 
 // cutOf returns the cut of times, which series that are scraped together share.
 func (w *worker) cutOf(c *computing, t column.Times) *cut {
-	to, key := &w.own, sharedTimes{t.Place, t.Known}
+	to, of := &w.own, sharedTimes{t.Place, t.Known}
 	if t.Known > 0 && len(t.Own) == 0 {
-		if known := w.cuts[key]; known != nil {
-			return known
-		}
-		if len(w.cuts) < mostCuts {
-			if w.cuts == nil {
-				w.cuts = map[sharedTimes]*cut{}
+		for i := range w.cuts {
+			if w.cuts[i].of == of {
+				return &w.cuts[i]
 			}
-			to = &cut{}
-			w.cuts[key] = to
+		}
+		if n := len(w.cuts); n < mostCuts {
+			w.cuts = slices.Grow(w.cuts, mostCuts-n)[:n+1]
+			to = &w.cuts[n]
+			to.of = of
 		}
 	}
 	ts := t.Join(t.Own, &to.joined)
@@ -169,7 +180,7 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 			}
 			for _, a := range s.Outputs {
 				of := &c.Aggregates[a]
-				of.Results(&w.states, of.Q, rows[a].Values[at:])
+				of.Results(&w.states, c.result.whole[:len(block.Runs)], of.Q, rows[a].Values[at:])
 			}
 		}
 	}
@@ -229,7 +240,10 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			s.Contents.Make(&col.states, &w.runs)
+			if col.states == nil {
+				col.states = new(aggregate.States)
+			}
+			s.Contents.Make(col.states, &w.runs)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 			continue
 		}
@@ -237,7 +251,7 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
 			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
-			of.Results(&w.states, of.Q, col.values)
+			of.Results(&w.states, c.result.whole[:len(col.values)], of.Q, col.values)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}

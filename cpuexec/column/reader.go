@@ -61,7 +61,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
 	// that are neither packed nor shared, so that nothing is decoded twice. To retain few chunks for
 	// one window takes longer than to decode them again.
-	few := q.Maxt-q.Mint <= q.Width && stays <= fewChunks
+	few := q.Mint >= q.Maxt-q.Width && stays <= fewChunks
 	if before == never && cols == nil && (q.Every > q.Width || few || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)
 	}

@@ -88,9 +88,9 @@ func (c *Contents) Begin(s *States, n int) {
 // Make has s be the states of runs, in the memory that it has.
 func (c *Contents) Make(s *States, in *Runs) {
 	c.Begin(s, len(in.Runs))
-	for rest := c.Parts; rest != 0; rest &= rest - 1 {
-		if of := formOf[bits.TrailingZeros16(uint16(rest))].of; of != nil {
-			of(s, in)
+	for _, f := range slices.Backward(partForms) {
+		if c.Parts&f.part != 0 && f.of != nil {
+			f.of(s, in)
 		}
 	}
 	if c.Own != nil {
@@ -133,88 +133,48 @@ func (c *Contents) MakeSingle(s *States, values []float64) {
 
 var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
 
-// Merge merges states of o, from the given one on, into states of s: one into each of to. Those of o
-// are of series that come later: of runs that have samples at one time, s's come first.
+// Merge merges states of o, from the given one on, into states of s: one into each of to, which may
+// have no samples yet and be new. Those of o are of series that come later: of runs that have samples
+// at one time, s's come first.
 func (c *Contents) Merge(s *States, to []int32, o *States, from int) {
-	for p := c.Parts; p != 0; {
-		last := bits.Len16(uint16(p)) - 1
-		if merge := formOf[last].merge; merge != nil {
-			merge(s, to, o, from)
-		}
-		p &^= 1 << last
+	if len(to) == 0 {
+		return
 	}
 	if c.Own != nil {
 		c.Own.Merge(s, to, o, from)
 	}
-}
-
-// Add is Merge into groups, of which some have no samples yet. They must have been Grouped.
-func (c *Contents) Add(s *States, to []int32, o *States, from int) {
-	for len(to) > 0 {
-		n, isFirst := 1, s.N[to[0]] == 0
-		for n < len(to) && (s.N[to[n]] == 0) == isFirst {
-			n++
+	for i, k := range to {
+		if s.N[k] > 0 {
+			continue
 		}
-		if isFirst {
-			c.keep(s, to[:n], o, from)
-		} else {
-			c.Merge(s, to[:n], o, from)
-		}
-		to, from = to[n:], from+n
-	}
-}
-
-// keep has states of s be copies of those of o, from the given one on, and of what these refer to.
-func (c *Contents) keep(s *States, to []int32, o *States, from int) {
-	into, columns := s.columns(), o.columns()
-	for i := range columns {
-		if *columns[i].is != nil {
-			scatter(*into[i].is, to, (*columns[i].is)[from:])
+		for number := range s.Own {
+			s.Own[number][k] = o.Own[number][from+i]
 		}
 	}
-	for i := range o.Own {
-		scatter(s.Own[i], to, o.Own[i][from:])
+	for _, f := range partForms {
+		if c.Parts&f.part != 0 && f.merge != nil {
+			f.merge(s, to, o, from)
+		}
 	}
 	for i, k := range to {
-		if c.Parts&Values != 0 {
-			s.Values[k] = slices.Clone(o.Values[from+i])
-		}
-		if c.Parts&Times != 0 {
-			s.Times[k] = slices.Clone(o.Times[from+i])
-		}
-		c.group(s, k)
+		s.N[k] += o.N[from+i]
 	}
 }
 
-// scatter puts values to the places of a column that to says.
-func scatter(column []float64, to []int32, values []float64) {
-	values = values[:len(to)]
-	for i, k := range to {
-		column[k] = values[i]
-	}
-}
-
-// Grouped has states, of runs or of none, be those of groups.
+// Grouped has states, of runs or of none, be those of groups. Only Prometheus's sum of a run is infinite
+// or NaN where partial sums overflowed.
 func (c *Contents) Grouped(s *States) {
 	s.grouped = true
-	if c.Parts&Sum != 0 {
-		for k := range s.Sum {
-			c.group(s, int32(k))
+	for k, sum := range s.Sum {
+		if !finite(sum) {
+			s.setSum(int32(k), s.C[k], s.N[k])
 		}
-	}
-}
-
-// group has state k, of a run, be that of a group. Only Prometheus's sum of a run is infinite or NaN
-// where partial sums overflowed.
-func (c *Contents) group(s *States, k int32) {
-	if c.Parts&Sum != 0 && !finite(s.Sum[k]) {
-		s.setSum(k, s.C[k], s.N[k])
 	}
 }
 
 // InTime puts Times and Values of state k in the order of time. Samples at one time stay in the order
 // of their series.
-func (s *States) InTime(k int) {
+func (s *States) InTime(k int32) {
 	times, values := s.Times[k], s.Values[k]
 	if slices.IsSorted(times) {
 		return

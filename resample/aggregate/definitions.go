@@ -27,52 +27,65 @@ type Definition struct {
 	At       float64
 	// Reaggregates says that it may be made of the values of several series, too.
 	Reaggregates bool
-	// Results puts the aggregate's value of each state into out; q is the quantile, of 0 to 1.
-	Results func(in *States, q float64, out []float64)
+	// Results puts the aggregate's value of some of the states into out; q is the quantile, of 0 to 1.
+	Results func(in *States, which []int32, q float64, out []float64)
 	// GPU is how kernels compute the aggregate, or NoGPU why they do not. Of one with an Own neither is
 	// set: its program says it.
 	GPU   abi.Policy
 	NoGPU string
 }
 
-// results are the Results that say what one state comes to.
-type results func(in *States, k int) float64
-
-func (result results) of(in *States, _ float64, out []float64) {
-	for k := range in.N {
-		out[k] = result(in, k)
+// each is the Results that say what one state comes to.
+func each(result func(in *States, k int) float64) func(in *States, which []int32, _ float64, out []float64) {
+	return func(in *States, which []int32, _ float64, out []float64) {
+		for i, k := range which {
+			out[i] = result(in, int(k))
+		}
 	}
 }
 
 // columnOf is the Results that are a column.
-func columnOf(column func(in *States) []float64) func(in *States, _ float64, out []float64) {
-	return func(in *States, _ float64, out []float64) { copy(out, column(in)) }
+func columnOf(column func(in *States) []float64) func(in *States, which []int32, _ float64, out []float64) {
+	return func(in *States, which []int32, _ float64, out []float64) {
+		of := column(in)
+		for i, k := range which {
+			out[i] = of[k]
+		}
+	}
 }
 
 // totals are Prometheus's sums.
-func totals(in *States, _ float64, out []float64) {
-	for k, sum := range in.Sum {
-		if out[k] = sum; !math.IsInf(sum, 0) {
-			out[k] += in.C[k]
+func totals(in *States, which []int32, _ float64, out []float64) {
+	for i, k := range which {
+		if out[i] = in.Sum[k]; !math.IsInf(out[i], 0) {
+			out[i] += in.C[k]
 		}
 	}
 }
 
 // quantiles is each of quantiles. Zeros of both signs are where Prometheus's sort leaves them, which
 // depends on the order of the samples; in groups -0 is before 0.
-func quantiles(in *States, q float64, out []float64) {
-	for k, vs := range in.Values {
+func quantiles(in *States, which []int32, q float64, out []float64) {
+	for i, k := range which {
+		vs := in.Values[k]
 		if in.grouped && exact.MixedZeros(vs) {
 			slices.SortFunc(vs, func(a, b float64) int {
 				return cmp.Or(cmp.Compare(a, b), cmp.Compare(math.Copysign(1, a), math.Copysign(1, b)))
 			})
 		}
 		if slices.IsSorted(vs) { // as those of counters are, and of what stays the same
-			out[k] = exact.SortedQuantile(q, vs)
+			out[i] = exact.SortedQuantile(q, vs)
 		} else {
-			out[k] = exact.Quantile(q, vs)
+			out[i] = exact.Quantile(q, vs)
 		}
 	}
+}
+
+// quantile has a number before its name.
+var quantile = &Definition{
+	Name: "pct", Reads: Values, Quantile: true,
+	GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
+	Results: quantiles,
 }
 
 // Definitions are all aggregates, in the order of the documentation.
@@ -85,7 +98,7 @@ var Definitions = []*Definition{
 		Results: totals},
 	{Name: "mean", Aliases: []string{"avg", "average"}, Reads: Mean, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MeanOf"},
-		Results: results((*States).mean).of},
+		Results: each((*States).mean)},
 	{Name: "min", Reads: Extremes, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "MinOf"},
 		Results: columnOf(func(s *States) []float64 { return s.Min })},
@@ -94,13 +107,13 @@ var Definitions = []*Definition{
 		Results: columnOf(func(s *States) []float64 { return s.Max })},
 	{Name: "range", Aliases: []string{"spread"}, Reads: Extremes,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "RangeOf"},
-		Results: results(func(s *States, k int) float64 { return s.Max[k] - s.Min[k] }).of},
+		Results: each(func(s *States, k int) float64 { return s.Max[k] - s.Min[k] })},
 	{Name: "std", Aliases: []string{"stddev", "stddev_pop", "stdev"}, Reads: Squares | Count, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "DeviationOf"},
-		Results: results(func(s *States, k int) float64 { return math.Sqrt(s.Squares[k] / s.N[k]) }).of},
+		Results: each(func(s *States, k int) float64 { return math.Sqrt(s.Squares[k] / s.N[k]) })},
 	{Name: "var", Aliases: []string{"stdvar", "variance", "var_pop"}, Reads: Squares | Count, Reaggregates: true,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "VarianceOf"},
-		Results: results(func(s *States, k int) float64 { return s.Squares[k] / s.N[k] }).of},
+		Results: each(func(s *States, k int) float64 { return s.Squares[k] / s.N[k] })},
 	{Name: "first", Aliases: []string{"first_value"}, Reads: Ends,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "FirstOf"},
 		Results: columnOf(func(s *States) []float64 { return s.First })},
@@ -109,16 +122,14 @@ var Definitions = []*Definition{
 		Results: columnOf(func(s *States) []float64 { return s.Last })},
 	{Name: "time_weighted_mean", Aliases: []string{"time_weighted_average", "twa"}, Reads: Weighted,
 		GPU:     abi.Policy{Kernel: abi.ByState, Name: "WeightedMeanOf"},
-		Results: results((*States).weightedMean).of},
+		Results: each((*States).weightedMean)},
 	{Name: "median", Reads: Values, Reaggregates: true, At: 0.5,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
 		Results: quantiles},
-	{Name: "pct", Reads: Values, Quantile: true,
-		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Quantile"},
-		Results: quantiles},
+	quantile,
 	{Name: "nunique", Aliases: []string{"n_unique", "count_distinct"}, Reads: Values,
 		GPU:     abi.Policy{Kernel: abi.ByRunOrder, Name: "Distinct", Second: true},
-		Results: results((*States).distinct).of},
+		Results: each((*States).distinct)},
 }
 
 // distinct counts the values that differ; all NaN are one, and so are both zeros.

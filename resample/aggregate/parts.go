@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -45,14 +46,13 @@ func copies[T any](of [][]T, memory, series []T, runs []bucket.Run) []T {
 
 // sumsOf makes Prometheus's sums, of neighbouring runs side by side.
 func sumsOf(s *States, in *Runs) {
-	for first := 0; first < len(in.Runs); first += exact.Abreast {
-		together := in.Runs[first:min(first+exact.Abreast, len(in.Runs))]
-		common := s.abreast(in.Values, together)
-		for i := range together {
-			k, vs := first+i, in.values(first+i)
+	sums := func(g *frame.Group) {
+		s.side.AddAbreast(in.Values, &g.Lo, g.Common)
+		for i, k := range g.Steps[:g.N] {
+			vs := in.Values[g.Lo[i]:g.Hi[i]]
 			sum, c := s.side.Of(0, i)
-			if common < len(vs) {
-				sum, c = exact.Accumulate(vs[common:], sum, c)
+			if g.Common < len(vs) {
+				sum, c = exact.Accumulate(vs[g.Common:], sum, c)
 			}
 			if !finite(sum) || !finite(c) {
 				if sum, c = exact.Accumulate(vs, 0, 0); !finite(sum) {
@@ -62,22 +62,12 @@ func sumsOf(s *States, in *Runs) {
 			s.Sum[k], s.C[k] = sum, c
 		}
 	}
-}
-
-// abreast adds up side by side the first values of up to exact.Abreast runs, and returns how many of each.
-func (s *States) abreast(values []float64, runs []bucket.Run) (common int) {
-	if len(runs) == 1 || !exact.CanAbreast() {
-		s.side = exact.Sums{}
-		return 0
+	for k, run := range in.Runs {
+		if s.together.Add(int32(k), run.First, run.End) {
+			s.together.Finish(sums)
+		}
 	}
-	common = int(runs[0].End - runs[0].First)
-	var first [exact.Abreast]int32
-	for i := range first {
-		run := runs[min(i, len(runs)-1)]
-		first[i], common = run.First, min(common, int(run.End-run.First))
-	}
-	s.side.AddAbreast(values, &first, common)
-	return common
+	s.together.Finish(sums)
 }
 
 // block is the number of squares that are added up before they are added to a compensated sum.

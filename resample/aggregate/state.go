@@ -19,12 +19,11 @@ package aggregate
 
 import (
 	"math"
-	"math/bits"
-	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 )
 
 // States are what is known of the samples of some buckets, column by column. Only the columns of the
@@ -41,11 +40,12 @@ type States struct {
 	Times            [][]int64   // Times: ms, of each of Values
 	Own              [][]float64 // see Own: of each number a column
 
-	grouped bool       // see Contents.Grouped
-	numbers []float64  // memory of the columns
-	held    []float64  // memory of Values, copied from the runs, since they may be sorted
-	times   []int64    // memory of Times
-	side    exact.Sums // of runs side by side
+	grouped  bool        // see Contents.Grouped
+	numbers  []float64   // memory of the columns
+	held     []float64   // memory of Values, copied from the runs, since they may be sorted
+	times    []int64     // memory of Times
+	together frame.Group // runs that are added up side by side
+	side     exact.Sums  // of these
 }
 
 // column is a column of numbers, and the part that it is of.
@@ -66,51 +66,6 @@ func (s *States) columns() [13]column {
 // Held is the number of values that states of runs refer to.
 func (s *States) Held() int { return len(s.held) }
 
-// Slice returns states lo to hi, hi excluded.
-func (s *States) Slice(lo, hi int) *States {
-	out := *s
-	for _, of := range out.columns() {
-		if *of.is != nil {
-			*of.is = (*of.is)[lo:hi]
-		}
-	}
-	out.Own = slices.Clone(s.Own)
-	for i := range out.Own {
-		out.Own[i] = out.Own[i][lo:hi]
-	}
-	if len(s.Values) > 0 {
-		out.Values = s.Values[lo:hi]
-	}
-	if len(s.Times) > 0 {
-		out.Times = s.Times[lo:hi]
-	}
-	return &out
-}
-
-// Gather moves some of the states, which are in order, to the front.
-func (s *States) Gather(which []int32) {
-	for _, of := range s.columns() {
-		if *of.is != nil {
-			gather(*of.is, which)
-		}
-	}
-	for i := range s.Own {
-		gather(s.Own[i], which)
-	}
-	if len(s.Values) > 0 {
-		gather(s.Values, which)
-	}
-	if len(s.Times) > 0 {
-		gather(s.Times, which)
-	}
-}
-
-func gather[T any](column []T, which []int32) {
-	for i, k := range which {
-		column[i] = column[k]
-	}
-}
-
 // Parts is a set of parts of States.
 type Parts uint16
 
@@ -128,8 +83,7 @@ const (
 )
 
 // partForm is one part: what it reads besides, how it is made of runs, and how states of o, from the
-// given one on, merge into states of s: see Contents.Merge. When parts merge, s still has the old values
-// of parts behind it in the table.
+// given one on, merge into states of s: see Contents.Merge.
 type partForm struct {
 	part  Parts
 	name  string
@@ -138,27 +92,19 @@ type partForm struct {
 	merge func(s *States, to []int32, o *States, from int)
 }
 
-// partForms are all parts.
+// partForms are all parts: each is merged before those that it reads, and made after them. Counts, which
+// say where there are no samples yet, Contents.Merge merges last.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
 	{Mean, "mean", Sum | Count, nil, nil},
 	{Sum, "sum", Count, sumsOf, mergeSums},
-	{Count, "count", 0, countsOf, mergeCounts},
+	{Count, "count", 0, countsOf, nil},
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
 	{Values, "values", 0, valuesOf, mergeValues},
 }
-
-// formOf are the partForms by the number of their bit: parts come after those that they read, and
-// merge before those.
-var formOf = func() (by [16]*partForm) {
-	for i := range partForms {
-		by[bits.TrailingZeros16(uint16(partForms[i].part))] = &partForms[i]
-	}
-	return by
-}()
 
 // With is the parts with those that they read.
 func (p Parts) With() Parts {
@@ -227,6 +173,9 @@ func (s *States) mean(k int) float64 {
 
 // meanOfTwo is the mean of two means of weights a and b. Of finite ones it is finite.
 func meanOfTwo(x, a, y, b float64) float64 {
+	if a == 0 {
+		return y
+	}
 	mean := float64(x*(a/(a+b))) + float64(y*(b/(a+b)))
 	if finite(x) && finite(y) {
 		return bounded(mean)
@@ -240,17 +189,15 @@ func bounded(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFl
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
 
-func mergeCounts(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		s.N[k] += o.N[from+i]
-	}
-}
-
 // mergeSquares is Chan, Golub and LeVeque's; it merges before the sums do. The distance of the two
 // means is of twice the digits, since means may be large and close to each other.
 func mergeSquares(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
 		a, b := s.N[k], o.N[from+i]
+		if a == 0 {
+			s.Squares[k] = o.Squares[from+i]
+			continue
+		}
 		hiS, loS := s.longMean(int(k))
 		hiO, loO := o.longMean(from + i)
 		d := (hiO - hiS) + (loO - loS)
@@ -270,10 +217,11 @@ func (s *States) longMean(k int) (hi, lo float64) {
 
 func mergeExtremes(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
-		if least := o.Min[from+i]; least < s.Min[k] || s.Min[k] != s.Min[k] {
+		isFirst := s.N[k] == 0
+		if least := o.Min[from+i]; isFirst || least < s.Min[k] || s.Min[k] != s.Min[k] {
 			s.Min[k] = least
 		}
-		if most := o.Max[from+i]; most > s.Max[k] || s.Max[k] != s.Max[k] {
+		if most := o.Max[from+i]; isFirst || most > s.Max[k] || s.Max[k] != s.Max[k] {
 			s.Max[k] = most
 		}
 	}
@@ -281,23 +229,22 @@ func mergeExtremes(s *States, to []int32, o *States, from int) {
 
 func mergeEnds(s *States, to []int32, o *States, from int) {
 	for i, k := range to {
-		if at := o.FirstAt[from+i]; at < s.FirstAt[k] {
+		isFirst := s.N[k] == 0
+		if at := o.FirstAt[from+i]; isFirst || at < s.FirstAt[k] {
 			s.First[k], s.FirstAt[k] = o.First[from+i], at
 		}
-		if at := o.LastAt[from+i]; at > s.LastAt[k] {
+		if at := o.LastAt[from+i]; isFirst || at > s.LastAt[k] {
 			s.Last[k], s.LastAt[k] = o.Last[from+i], at
 		}
 	}
 }
 
-func mergeValues(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		s.Values[k] = append(s.Values[k], o.Values[from+i]...)
-	}
-}
+func mergeValues(s *States, to []int32, o *States, from int) { appendTo(s.Values, to, o.Values[from:]) }
 
-func mergeTimes(s *States, to []int32, o *States, from int) {
+func mergeTimes(s *States, to []int32, o *States, from int) { appendTo(s.Times, to, o.Times[from:]) }
+
+func appendTo[T any](s [][]T, to []int32, o [][]T) {
 	for i, k := range to {
-		s.Times[k] = append(s.Times[k], o.Times[from+i]...)
+		s[k] = append(s[k], o[i]...)
 	}
 }

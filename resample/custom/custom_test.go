@@ -37,7 +37,7 @@ result: steps / n
 		fmt.Println(err)
 		return
 	}
-	contents := aggregate.Contents{Own: d.Own}
+	contents := aggregate.Contents{Parts: aggregate.Count, Own: d.Own}
 	var states aggregate.States
 	contents.Make(&states, &aggregate.Runs{
 		Times: []int64{0, 10, 20, 60, 70}, Values: []float64{1, 3, 2, 8, 9},
@@ -45,10 +45,10 @@ result: steps / n
 		Grid: &bucket.Grid{Starts: []int64{0, 60}, Ends: []int64{60, 120}},
 	})
 	out := make([]float64, 2)
-	d.Results(&states, 0, out)
+	d.Results(&states, []int32{0, 1}, 0, out)
 	fmt.Println(out)
 	contents.Merge(&states, []int32{0}, &states, 1)
-	d.Results(states.Slice(0, 1), 0, out)
+	d.Results(&states, []int32{0}, 0, out)
 	fmt.Println(out[0])
 	// Output:
 	// [1.5 1]
@@ -377,7 +377,11 @@ func comparePlain(t *testing.T, s *Source, in *aggregate.Runs, about string) {
 	contents := aggregate.Contents{Parts: aggregate.Count, Own: d.Own}
 	contents.Make(&states, in)
 	out := make([]float64, len(in.Runs))
-	d.Results(&states, 0, out)
+	all := make([]int32, len(out))
+	for k := range all {
+		all[k] = int32(k)
+	}
+	d.Results(&states, all, 0, out)
 	merged := map[string]float64{}
 	for k, run := range in.Runs {
 		state := plainState(s, in.Times[run.First:run.End], in.Values[run.First:run.End])
@@ -392,7 +396,7 @@ func comparePlain(t *testing.T, s *Source, in *aggregate.Runs, about string) {
 		contents.Merge(&states, []int32{0}, &states, k)
 	}
 	if s.Merge != nil && len(in.Runs) > 0 {
-		d.Results(states.Slice(0, 1), 0, out)
+		d.Results(&states, []int32{0}, 0, out)
 		first := in.Runs[0].Bucket
 		requireSame(t, plainResult(s, merged, in.Grid.Starts[first], in.Grid.Ends[first]), out[0], "%s\nmerged: %+v", about, *s)
 	}
@@ -473,11 +477,11 @@ func BenchmarkMake(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", d.Name, length), func(b *testing.B) {
 				contents := aggregate.Contents{Parts: (d.Reads | aggregate.Count).With(), Own: d.Own}
 				var states aggregate.States
-				out := make([]float64, len(in.Runs))
+				out, all := make([]float64, len(in.Runs)), make([]int32, len(in.Runs))
 				began := cpuTime(b)
 				for b.Loop() {
 					contents.Make(&states, &in)
-					d.Results(&states, 0, out)
+					d.Results(&states, all, 0, out)
 				}
 				b.ReportMetric((cpuTime(b)-began)/float64(b.N)/samples, "cpu-ns/sample")
 			})

@@ -193,20 +193,15 @@ func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, fr
 	defer p.pool.Put(m)
 	for len(to) > 0 {
 		n := min(block, len(to))
-		for r, instr := range m.merge.code.Instrs {
-			if instr.Op != Input {
-				continue
-			}
-			column := m.merge.of[r]
-			if f := int(instr.A) - len(p.fields); f >= 0 {
-				copy(column, o.Own[f][from:from+n])
-				continue
+		m.merge.computeOf(n, func(input uint8, column []float64) {
+			if f := int(input) - len(p.fields); f >= 0 {
+				copy(column, o.Own[f][from:])
+				return
 			}
 			for i, k := range to[:n] {
-				column[i] = s.Own[instr.A][k]
+				column[i] = s.Own[input][k]
 			}
-		}
-		m.merge.compute(n)
+		})
 		for f, out := range m.merge.code.Outputs {
 			for i, k := range to[:n] {
 				s.Own[f][k] = m.merge.of[out][i]
@@ -217,23 +212,22 @@ func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, fr
 }
 
 // results implements aggregate.Definition's Results.
-func (p *program) results(in *aggregate.States, _ float64, out []float64) {
+func (p *program) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
-	for from, all := 0, len(in.Own[0]); from < all; from += block {
-		n := min(block, all-from)
-		for r, instr := range p.Result.Instrs {
-			if instr.Op != Input {
-				continue
-			}
-			at := int(instr.A) - int(ResultField)
+	for len(which) > 0 {
+		n := min(block, len(which))
+		m.result.computeOf(n, func(input uint8, column []float64) {
+			at := int(input) - int(ResultField)
 			if at < 0 {
-				at = len(p.fields) + int(instr.A)
+				at = len(p.fields) + int(input)
 			}
-			copy(m.result.of[r], in.Own[at][from:from+n])
-		}
-		m.result.compute(n)
-		copy(out[from:], m.result.of[p.Result.Outputs[0]][:n])
+			for i, k := range which[:n] {
+				column[i] = in.Own[at][k]
+			}
+		})
+		copy(out, m.result.of[p.Result.Outputs[0]][:n])
+		which, out = which[n:], out[n:]
 	}
 }
 
@@ -260,17 +254,17 @@ func (h held) Bytes() int64 { return h.p.Bytes() }
 func (h held) Merge(*aggregate.States, []int32, *aggregate.States, int) {}
 
 // results runs the program over the samples that each state holds.
-func (h held) results(in *aggregate.States, _ float64, out []float64) {
+func (h held) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	run := aggregate.Runs{Runs: make([]bucket.Run, 1), Grid: &bucket.Grid{Starts: make([]int64, 1), Ends: make([]int64, 1)}}
 	contents, state := aggregate.Contents{Own: h.p}, aggregate.States{}
-	for k := range in.Values {
+	for i, k := range which {
 		in.InTime(k)
 		run.Times, run.Values, run.Runs[0].End = in.Times[k], in.Values[k], int32(len(in.Times[k]))
 		if h.p.window {
 			run.Grid.Starts[0], run.Grid.Ends[0] = int64(in.Own[0][k]), int64(in.Own[1][k])
 		}
 		contents.Make(&state, &run)
-		h.p.results(&state, 0, out[k:k+1])
+		h.p.results(&state, []int32{0}, 0, out[i:])
 	}
 }
 
@@ -301,6 +295,16 @@ func newColumns(c *Code, registers []uint8) columns {
 		}
 	}
 	return cs
+}
+
+// computeOf is compute of n inputs, which fill puts into their columns.
+func (cs *columns) computeOf(n int, fill func(input uint8, column []float64)) {
+	for r, in := range cs.code.Instrs {
+		if in.Op == Input {
+			fill(in.A, cs.of[r][:n])
+		}
+	}
+	cs.compute(n)
 }
 
 // compute computes the first n elements of all columns but the inputs, which are there.

@@ -79,11 +79,11 @@ func (s *Source) program() (*program, error) {
 	}
 	l := p.lowering("result", results)
 	v, err := l.expression(s.Result)
-	if err == nil && v.kind != Number {
-		err = l.wrong(nil, "it is a truth value, where a number belongs", "write c ? 1 : 0")
+	if err == nil {
+		l.must(nil, v, Number)
 	}
-	if err != nil {
-		return nil, err
+	if l.err != nil {
+		return nil, l.err
 	}
 	p.Result = l.finish([]uint8{v.register})
 	p.window = p.Result.input(ResultStart) || p.Result.input(ResultEnd)
@@ -105,10 +105,10 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 		l.part = part + "." + name
 		v, err := l.expression(texts[name])
 		if err == nil && v.kind != p.kinds[i] {
-			err = l.wrong(nil, fmt.Sprintf("it is %v, and the field begins as %v", v.kind, p.kinds[i]), "")
+			l.wrong(nil, fmt.Sprintf("it is %v, and the field begins as %v", v.kind, p.kinds[i]), "")
 		}
-		if err != nil {
-			return Code{}, err
+		if l.err != nil {
+			return Code{}, l.err
 		}
 		own, ofState := inputs[name]
 		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= InputField && in.A != own.number {
@@ -120,9 +120,9 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 	c := l.finish(outputs)
 	if c.work(libraryCost) > maxCost {
 		l.part = part
-		return c, l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
+		l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
 	}
-	return c, nil
+	return c, l.err
 }
 
 // maxCost bounds what a part may take for a sample, and so for how long nobody looks whether its
