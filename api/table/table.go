@@ -56,10 +56,7 @@ type Series struct {
 }
 
 // Cells are the values of a column, in order of time. Runs say which of the table's times have one.
-type Cells struct {
-	Runs   []plan.Run
-	Values []float64
-}
+type Cells = plan.Row
 
 // What a series of one column takes, beside its runs, and a run, in bytes.
 const (
