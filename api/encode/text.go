@@ -2,6 +2,7 @@ package encode
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
@@ -24,8 +25,6 @@ func AppendLabels(b []byte, ls labels.Labels) []byte {
 	})
 	return append(b, '}')
 }
-
-const hexDigits = "0123456789abcdef"
 
 // AppendString appends a string as Prometheus's API writes the names and values
 // of labels: everything above the control characters stays as it is, HTML's
@@ -50,7 +49,7 @@ func AppendString(b []byte, s string) []byte {
 		case '\t':
 			b = append(b, '\\', 't')
 		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+			b = fmt.Appendf(b, `\u%04x`, c)
 		}
 	}
 	b = append(b, s[from:]...)
