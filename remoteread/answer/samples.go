@@ -42,8 +42,7 @@ func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error)
 
 // part makes the selection of p from its prompb.QueryResult.
 func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
-	s.clear()
-	s.begin(p)
+	s.finder, s.labelBytes = newFinder(p, true), 0
 	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
@@ -93,21 +92,15 @@ const mostCompressed = 64/3 + 1
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
-var samplesReaders = sync.Pool{New: func() any { return &samplesReader{finder: newFinder(true)} }}
+var samplesReaders = sync.Pool{New: func() any { return new(samplesReader) }}
 
 // release hands the memory back. Nothing that was read may be used after.
 func (s *samplesReader) release() {
 	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
 		return
 	}
-	s.clear()
+	s.finder, s.signed = finder{}, nil
 	samplesReaders.Put(s)
-}
-
-// clear forgets the part that was read before.
-func (s *samplesReader) clear() {
-	s.labelBytes = 0
-	s.finder = finder{scratch: s.scratch, sorts: s.sorts, walked: s.walked}
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes.

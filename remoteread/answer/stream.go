@@ -72,10 +72,7 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 
 // begin begins with what is for p.
 func (a *Reader) begin(p *Part) *streamBuilder {
-	d := newStreamBuilder(a.MaxBytes)
-	d.b.Within(p.Ctx)
-	d.finder.begin(p)
-	return d
+	return &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(p.Ctx), finder: newFinder(p, false)}
 }
 
 // streamBuilder puts the series of frames into a selection. It goes through frames by hand and not
@@ -89,10 +86,6 @@ type streamBuilder struct {
 	testified  bool // whether the witness came as it should
 
 	inFrame [][]byte // for reuse
-}
-
-func newStreamBuilder(limit int64) *streamBuilder {
-	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(false)}
 }
 
 // parse returns the series in a prompb.ChunkedReadResponse, and the number of the query that it
