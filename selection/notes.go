@@ -63,7 +63,27 @@ func NoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 	if err != nil {
 		return what, err
 	}
-	return n.put(key, what).(T), nil
+	size := int64(noteBytes)
+	if s, ok := any(what).(Sized); ok {
+		size += s.SizeBytes()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found, ok := n.notes[key]; ok {
+		return found.what.(T), nil
+	}
+	if n.notes == nil {
+		n.notes = map[any]note{}
+	}
+	if len(n.order) == maxNotes {
+		n.grow(-n.notes[n.order[0]].size)
+		delete(n.notes, n.order[0])
+		n.order = n.order[1:]
+	}
+	n.notes[key] = note{what, size}
+	n.grow(size)
+	n.order = append(n.order, key)
+	return what, nil
 }
 
 // SizeBytes is the memory that the notes take, in bytes, about.
@@ -96,31 +116,6 @@ func (n *Notes) grow(by int64) {
 	if n.account != nil {
 		n.account.Add(by)
 	}
-}
-
-// put keeps a note unless there is one, and returns the one that is kept.
-func (n *Notes) put(key, what any) any {
-	size := int64(noteBytes)
-	if s, ok := what.(Sized); ok {
-		size += s.SizeBytes()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if found, ok := n.notes[key]; ok {
-		return found.what
-	}
-	if n.notes == nil {
-		n.notes = map[any]note{}
-	}
-	if len(n.order) == maxNotes {
-		n.grow(-n.notes[n.order[0]].size)
-		delete(n.notes, n.order[0])
-		n.order = n.order[1:]
-	}
-	n.notes[key] = note{what, size}
-	n.grow(size)
-	n.order = append(n.order, key)
-	return what
 }
 
 // Memo is a place where whoever evaluates a series may keep what it computed

@@ -45,7 +45,6 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 	s.finder, s.labelBytes = newFinder(p, true), 0
 	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
-	b.Grow(len(s.expected.series))
 	n := 0
 	for f, err := range messages(result, "a result", 1) {
 		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
@@ -139,7 +138,7 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	var results [][]byte
 	count, queries := int64(0), int64(0)
 	for _, p := range parts {
-		queries += p.queries
+		queries += p.View.NumQueries()
 	}
 	last := parts[len(parts)-1].View
 	if last.WitnessIndex() > 0 {
@@ -161,12 +160,13 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	}
 	for _, p := range parts {
 		firsts = append(firsts, results[0])
-		for i, other := range results[1:p.queries] {
+		own := p.View.NumQueries()
+		for i, other := range results[1:own] {
 			if len(other) > 0 {
 				return nil, false, p.View.Clash(int64(i + 1))
 			}
 		}
-		results = results[p.queries:]
+		results = results[own:]
 	}
 	return firsts, len(results) > 0 && last.Testified(results[0]), nil
 }

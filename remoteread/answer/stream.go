@@ -47,11 +47,11 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 				return false, err
 			}
 		}
-		for i+1 < len(parts) && query >= first+parts[i].queries {
+		for i+1 < len(parts) && query >= first+parts[i].View.NumQueries() {
 			if err := end(); err != nil {
 				return false, err
 			}
-			first += parts[i].queries
+			first += parts[i].View.NumQueries()
 			i++
 			d = a.begin(parts[i])
 		}
