@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -131,23 +132,16 @@ type Memo struct{ atomic.Value }
 // kept of times before until (ms). It is for the keeper of selections (a cache).
 func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
-	missing := len(s.series)
-	for _, m := range s.memos {
-		if m != nil {
-			missing--
-		}
-	}
-	if missing == 0 && s.kept == until {
+	if s.kept == until && len(s.memos) == len(s.series) && !slices.Contains(s.memos, nil) {
 		return s
 	}
 	out := *s
 	out.kept = until
 	out.memos = make([]*Memo, len(s.series))
 	copy(out.memos, s.memos)
-	fresh := make([]Memo, missing)
 	for i, m := range out.memos {
 		if m == nil {
-			out.memos[i], fresh = &fresh[0], fresh[1:]
+			out.memos[i] = &Memo{}
 		}
 	}
 	return out.finish()
