@@ -207,7 +207,7 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 	compare = func() error { return nil }
 	err := c.rescued(func() error {
 		fresh := tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
-		brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
+		brought, err := f.sel.Cut(ctx, fresh.From, fresh.To-1)
 		if err != nil {
 			return err
 		}
@@ -271,7 +271,7 @@ func (c *Cache) subsume(f *flight) bool {
 		return false
 	}
 	// Exactly, for beside it there may be what is too old.
-	sel, err := sel.Slice(f.From, f.To-1).Cut(f.ctx, f.From, f.To-1)
+	sel, err := sel.Cut(f.ctx, f.From, f.To-1)
 	if err != nil {
 		return false
 	}

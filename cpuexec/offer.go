@@ -64,11 +64,19 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	accepted, windowOnly := x.Suits(l) == "", false
 	start := time.Now()
 	out.Offload(true)
-	if cells, _ := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
-		o, err := s.offload(l, out)
-		if err != nil || o.Declined == "" {
+	if cells, bytes := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
+		s.r.Charge(bytes) // unless the leaf is declined
+		if err := s.r.Done(); err != nil {
 			return err
 		}
+		o, err := x.Evaluate(s.r.Context, l, nil)
+		if err := s.r.queryError(err); err != nil {
+			return err
+		}
+		if o.Declined == "" {
+			return s.finish(l, out, &o)
+		}
+		s.r.Charge(-bytes)
 		windowOnly, start = o.WindowOnly, time.Now()
 	}
 	out.Offload(false)
@@ -82,26 +90,6 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 		x.OnCores(l, time.Since(start))
 	}
 	return nil
-}
-
-// offload offers an aggregation to the accelerator and puts its results into out. Their
-// memory is counted unless the leaf is declined.
-func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcome, err error) {
-	r := s.r
-	_, bytes := out.Size()
-	r.Charge(bytes)
-	if err := r.Done(); err != nil {
-		return o, err
-	}
-	o, err = s.accelerator.Evaluate(r.Context, l, nil)
-	if err := r.queryError(err); err != nil {
-		return o, err
-	}
-	if o.Declined != "" {
-		r.Charge(-bytes)
-		return o, nil
-	}
-	return o, s.finish(l, out, &o)
 }
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and

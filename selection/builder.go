@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -32,13 +31,6 @@ func NewBuilder(limit int64) *Builder {
 func (b *Builder) Within(ctx context.Context) *Builder {
 	b.Watch.Ctx = ctx
 	return b
-}
-
-// Grow makes room for further series, with a chunk each.
-func (b *Builder) Grow(series int) {
-	b.sel.series = slices.Grow(b.sel.series, series)
-	b.sel.first = slices.Grow(b.sel.first, series+1)
-	b.Chunks = slices.Grow(b.Chunks, series)
 }
 
 // Series starts a series; the chunks added next belong to it.

@@ -226,7 +226,7 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 			continue
 		}
 		n := int(min(int64(len(out)-k), (last-1-end)/interval+1))
-		e.within(end-e.First, interval, r.Late, out[k:k+n])
+		e.notAfter(end-e.First, interval, r.Late, out[k:k+n])
 		k += n
 		end += int64(n) * interval
 	}
@@ -236,9 +236,9 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 	}
 }
 
-// within does what NotAfter does for times within the run; since is how long the
+// notAfter is Runs.NotAfter for times within the run; since is how long the
 // first of them is after the run's first sample is due, in ms.
-func (r *EvenRun) within(since, interval int64, late []uint16, out []int32) {
+func (r *EvenRun) notAfter(since, interval int64, late []uint16, out []int32) {
 	at, rest := r.From+int32(since/r.Every), since%r.Every
 	step, more := int32(interval/r.Every), interval%r.Every
 	switch {

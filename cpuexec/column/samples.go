@@ -203,17 +203,12 @@ func (in *Samples) Prefetch(steps int) {
 	}
 	n = min(n, mostPrefetched)
 	if late := c.runs.Late; late != nil && !in.Times.Several() { // which are looked at once
-		prefetch(&late[in.Times.At], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&late[in.Times.At])), 2*n)
 	}
 	switch {
 	case in.Units != nil:
-		prefetch(&in.Units[0], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&in.Units[0])), 4*n)
 	case c.Units == nil:
-		prefetch(&in.Values[0], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&in.Values[0])), 8*n)
 	}
-}
-
-// prefetch prefetches n values from first on.
-func prefetch[V any](first *V, n int) {
-	decode.Prefetch((*byte)(unsafe.Pointer(first)), n*int(unsafe.Sizeof(*first)))
 }

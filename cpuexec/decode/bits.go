@@ -21,23 +21,14 @@ var (
 // firstSample reads the sample that starts at byte at of the chunk b: a
 // variable-length time in ms and the bits of a value. next is the byte behind it.
 func firstSample(b []byte, at int) (t int64, v uint64, next int, err error) {
-	t, next, err = varint(b, at)
-	if err != nil {
-		return 0, 0, 0, err
+	t, k := binary.Varint(b[at:])
+	if k <= 0 {
+		return 0, 0, 0, varintError(k)
 	}
-	if next+8 > len(b) {
+	if next = at + k; next+8 > len(b) {
 		return 0, 0, 0, errTruncated
 	}
 	return t, binary.BigEndian.Uint64(b[next:]), next + 8, nil
-}
-
-// varint reads the signed variable-length number at byte at of b.
-func varint(b []byte, at int) (x int64, next int, err error) {
-	x, k := binary.Varint(b[at:])
-	if k <= 0 {
-		return 0, 0, varintError(k)
-	}
-	return x, at + k, nil
 }
 
 // firstDistance reads the distance in ms of the second sample from the first,

@@ -57,27 +57,25 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]
 	c.placed = c.placed[:0]
+	at := off
+	for _, ch := range cs {
+		c.placed = append(c.placed, placed{Chunk: ch, at: at})
+		at += int(ch.Samples)
+	}
 	if !c.WantStarts {
-		at := off
-		for _, ch := range cs {
-			c.placed = append(c.placed, placed{Chunk: ch, at: at})
-			at += int(ch.Samples)
-		}
 		c.decodePlaced(s)
 	}
 	last := int64(math.MinInt64)
-	for k, ch := range cs {
-		var of placed
+	for k := range c.placed {
+		p := &c.placed[k]
 		if c.WantStarts { // which are counted from samples without the markers before them
-			of = placed{Chunk: ch, at: off}
-			c.decodeOne(s, &of, &c.Starts)
-		} else {
-			of = c.placed[k]
+			p.at = off
+			c.decodeOne(s, p, &c.Starts)
 		}
-		if off, err = c.put(&of, off, last, dropStale); err != nil {
-			return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
+		if off, err = c.put(p, off, last, dropStale); err != nil {
+			return r, &selection.CorruptError{Series: s.Labels(i), MinT: p.MinT, Err: err}
 		}
-		last = of.last
+		last = p.last
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
 	return r, nil

@@ -74,11 +74,11 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 	}
 	start := int64(0)
 	if b[2]&0x80 != 0 {
-		var before int64
-		if before, at, err = varint(b, at); err != nil {
-			return false, err
+		before, k := binary.Varint(b[at:])
+		if k <= 0 {
+			return false, varintError(k)
 		}
-		start = t - before
+		start, at = t-before, at+k
 	}
 	if starts != nil {
 		starts.Add(first, start)

@@ -53,11 +53,11 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 				return false, err
 			}
 		}
-		for i+1 < len(parts) && query >= first+parts[i].queries {
+		for i+1 < len(parts) && query >= first+parts[i].View.NumQueries() {
 			if err := end(); err != nil {
 				return false, err
 			}
-			first += parts[i].queries
+			first += parts[i].View.NumQueries()
 			i++
 		}
 		switch {
@@ -67,9 +67,7 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 		case gone():
 			continue
 		case d == nil:
-			d = newStreamBuilder(a.MaxBytes)
-			d.b.Within(parts[i].Ctx)
-			d.begin(parts[i])
+			d = &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(parts[i].Ctx), finder: newFinder(parts[i], false)}
 		}
 		if err = d.frame(series, query-first); err == nil {
 			err = parts[i].Count(d.b.Bytes()+d.labelBytes, d.series)
@@ -89,10 +87,6 @@ type streamBuilder struct {
 	labelBytes int64
 	series     int64
 	testified  bool // whether the witness came as it should
-}
-
-func newStreamBuilder(limit int64) *streamBuilder {
-	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(false)}
 }
 
 // parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number

@@ -211,6 +211,11 @@ func stream(series, chunks int) (b []byte, samples int64) {
 	return frames(all...), samples
 }
 
+// newStreamBuilder begins with all series of one query.
+func newStreamBuilder(limit int64) *streamBuilder {
+	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(&Part{Ctx: context.Background()}, false)}
+}
+
 func BenchmarkStream(b *testing.B) {
 	for _, shape := range []struct{ series, chunks int }{{4000, 12}, {4000, 48}, {20000, 2}} {
 		data, samples := stream(shape.series, shape.chunks)

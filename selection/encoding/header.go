@@ -32,16 +32,6 @@ func SampleCount(e chunkenc.Encoding, data []byte) uint16 {
 	return n
 }
 
-// FirstTime reads the time (ms) of the first sample of data, a chunk in encoding e, where the
-// encoding has it in front.
-func FirstTime(e chunkenc.Encoding, data []byte) (int64, bool) {
-	if e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
-		return 0, false
-	}
-	t, n := binary.Varint(data[HeaderBytes(e):])
-	return t, n > 0
-}
-
 // LastTime decodes a chunk to find the time of its last sample (ms).
 func LastTime(e chunkenc.Encoding, data []byte) (int64, error) {
 	c, err := chunkenc.FromData(e, data)
@@ -87,8 +77,8 @@ func CheckHeader(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
 		}
 		return nil
 	}
-	t, ok := FirstTime(e, data)
-	if !ok {
+	t, read := binary.Varint(data[HeaderBytes(e):])
+	if read <= 0 {
 		return fmt.Errorf("its first sample has no time: %w", io.ErrUnexpectedEOF)
 	}
 	if t < minT || t > maxT {
