@@ -106,8 +106,11 @@ func (w *Watcher) Nudge() {
 // run reads everything again and again.
 func (w *Watcher) run() {
 	for {
+		w.mu.Lock()
+		told := w.program != nil && (w.config != nil || w.noConfig != "") // be it that it does not tell
+		w.mu.Unlock()
 		every := w.o.Every
-		if w.source != nil && !w.settled() || w.o.Away != nil && w.o.Away(w.ctx) {
+		if w.source != nil && !told || w.o.Away != nil && w.o.Away(w.ctx) {
 			every = min(every, unknownEvery)
 		}
 		timer := time.NewTimer(every)
@@ -122,13 +125,6 @@ func (w *Watcher) run() {
 		w.readAll(w.ctx)
 		w.say()
 	}
-}
-
-// settled reports whether the server has answered, be it that it does not tell.
-func (w *Watcher) settled() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.program != nil && (w.config != nil || w.noConfig != "")
 }
 
 // readAll reads the configuration and what the server was started as.
