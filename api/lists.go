@@ -56,22 +56,28 @@ type jsonText []byte
 // MarshalJSON implements json.Marshaler.
 func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
 
-// local answers what a running Prometheus lists, by path, where samples come from a data directory:
-// names and series from that, and of scraping, rules and exemplars that there are none.
-func (a *API) local() map[string]said {
-	return map[string]said{
-		"/labels":              a.labelNames,
-		"/label/{name}/values": a.labelValues,
-		"/series":              a.series,
-		"/query_exemplars":     a.exemplars,
-		"/metadata":            metadata,
-		"/targets":             targets,
-		"/targets/metadata":    a.targetMetadata,
-		"/scrape_pools":        constant(map[string][]string{"scrapePools": {}}),
-		"/rules":               a.rules,
-		"/alerts":              constant(map[string][]string{"alerts": {}}),
-		"/alertmanagers":       constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}}),
+// local is what a running Prometheus lists and remote read cannot answer, by path below prefix, with its
+// methods and how it is answered where samples come from a data directory: names and series from that,
+// and of scraping, rules and exemplars that there are none.
+func (a *API) local() map[string]local {
+	return map[string]local{
+		"/labels":              {getPost, a.labelNames},
+		"/label/{name}/values": {get, a.labelValues},
+		"/series":              {getPost, a.series},
+		"/query_exemplars":     {getPost, a.exemplars},
+		"/metadata":            {get, metadata},
+		"/targets":             {get, targets},
+		"/targets/metadata":    {get, a.targetMetadata},
+		"/scrape_pools":        {get, constant(map[string][]string{"scrapePools": {}})},
+		"/rules":               {get, a.rules},
+		"/alerts":              {get, constant(map[string][]string{"alerts": {}})},
+		"/alertmanagers":       {get, constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}})},
 	}
+}
+
+type local struct {
+	methods []string
+	answer  said
 }
 
 // constant says the same to all.
@@ -321,21 +327,20 @@ func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
 // listings opens the doors that remote read cannot answer, and those that only a running Prometheus
 // can.
 func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
-	local := a.local()
-	list := func(path string) http.Handler { return a.says(local[path]) }
+	list := a.says
 	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	switch len(a.o.Remotes) {
 	case 0:
 	case 1:
 		only = f.Lists()
-		list = func(string) http.Handler { return only }
+		list = func(said) http.Handler { return only }
 	default:
 		all := a.compressed(f.Lists())
-		list = func(string) http.Handler { return all }
+		list = func(said) http.Handler { return all }
 		only = promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
-	for path, methods := range listed {
-		a.door(m, prefix+path, methods, a.gate.List(list(path), a.respondNotAdmitted))
+	for path, l := range a.local() {
+		a.door(m, prefix+path, l.methods, a.gate.List(list(l.answer), a.respondNotAdmitted))
 	}
 	for path, methods := range upstreamOnly {
 		a.door(m, prefix+path, methods, a.gate.List(only, a.respondNotAdmitted))

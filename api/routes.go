@@ -36,21 +36,6 @@ var (
 
 // The doors of Prometheus's API, below prefix.
 var (
-	// listed are what remote read cannot answer: forwarded to an upstream, or
-	// answered by API.local where there is none.
-	listed = map[string][]string{
-		"/labels":              getPost,
-		"/label/{name}/values": get,
-		"/series":              getPost,
-		"/query_exemplars":     getPost,
-		"/metadata":            get,
-		"/targets":             get,
-		"/targets/metadata":    get,
-		"/scrape_pools":        get,
-		"/rules":               get,
-		"/alerts":              get,
-		"/alertmanagers":       get,
-	}
 	// upstreamOnly are kept by a running Prometheus alone.
 	upstreamOnly = map[string][]string{
 		"/openapi.yaml":                  get,

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -169,22 +168,6 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 		})
 	}
 	return x, nil
-}
-
-// leftOver lists what is not on the executor that the request forced: the expression
-// because of which Prometheus's engine evaluated the query, or, with the GPU forced, the
-// windows that the cores evaluated.
-func (q *query) leftOver() []string {
-	var out []string
-	if q.plan == nil {
-		return nil
-	}
-	q.plan.Root.Walk(func(d *plan.Decision) {
-		if d.Own || q.request.Mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
-			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
-		}
-	})
-	return slices.Compact(out)
 }
 
 // NotTakenError is the error of a strict request whose forced executor could

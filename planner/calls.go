@@ -174,15 +174,13 @@ func (w *walker) relabel(pattern int, e *parser.Call, sc scope) plan.Node {
 	}
 	sc.anyName = false
 	r.Input = w.compile(e.Args[0], sc)
-	if w.left == nil && w.env.DelayedNameRemoval && r.Regexp != nil && r.Input.DropsName() && !r.DropsName() && !matchesAll(r, args[3]) {
+	if w.left != nil || !w.env.DelayedNameRemoval || r.Regexp == nil || !r.Input.DropsName() || r.DropsName() {
+		return r
+	}
+	if all := args[3] == ".*" || args[3] == "(.*)" || r.Source[0] == "" && r.Regexp.MatchString(""); !all {
 		return w.leave(e, "names are to be removed later from those series only whose label does not match")
 	}
 	return r
-}
-
-// matchesAll reports whether a label_replace surely changes all series, by its pattern.
-func matchesAll(r *plan.Relabel, pattern string) bool {
-	return pattern == ".*" || pattern == "(.*)" || r.Source[0] == "" && r.Regexp.MatchString("")
 }
 
 // sort compiles a function that sorts series.
@@ -250,11 +248,3 @@ func (w *walker) extension(f *plan.WindowFunc, m *parser.MatrixSelector) (plan.E
 }
 
 const reasonMetadata = "Prometheus's engine may remove the type or unit that is set within a subquery"
-
-// losesMetadata reports whether e keeps names over a subquery in which a type or
-// unit is set. Prometheus's engine remembers of series in a subquery that they are
-// to lose their name, type and unit, and then takes away those that were set since.
-func (w *walker) losesMetadata(e *parser.Call) bool {
-	f := window.Named(e.Func.Name)
-	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata
-}

@@ -183,6 +183,7 @@ func Classify(err error) (code int, typ string) {
 		rejected *queue.Rejected
 		panicked *parallel.Panic
 		beyond   *planner.LimitError
+		upstream *remoteread.Error
 	)
 	switch {
 	case errors.As(err, &panicked):
@@ -195,7 +196,8 @@ func Classify(err error) (code int, typ string) {
 		return StatusClientClosed, Canceled
 	case errors.As(err, new(*memory.BusyError)):
 		return http.StatusServiceUnavailable, Unavailable
-	case isUnavailable(err):
+	case errors.As(err, &upstream) && !errors.Is(err, selection.ErrTooLarge) &&
+		upstream.StatusCode != http.StatusBadRequest && upstream.StatusCode != http.StatusUnprocessableEntity: // it failed, and refused nothing
 		return http.StatusBadGateway, Unavailable
 	case errors.As(err, &stored):
 		return http.StatusInternalServerError, Internal
@@ -213,14 +215,4 @@ func Plain(err error) error {
 		return up
 	}
 	return err
-}
-
-// isUnavailable reports whether err says that the upstream failed, rather than
-// that it, or a limit of promwarp's, refused what was asked.
-func isUnavailable(err error) bool {
-	var up *remoteread.Error
-	if !errors.As(err, &up) || errors.Is(err, selection.ErrTooLarge) {
-		return false
-	}
-	return up.StatusCode != http.StatusBadRequest && up.StatusCode != http.StatusUnprocessableEntity
 }

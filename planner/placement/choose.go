@@ -65,8 +65,11 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 	e := p.estimate(&size, in.Selection, g)
 	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
 	if !in.Forced {
-		if reason := cheaper(e, l, g); reason != "" {
-			return p.decline(o, reason)
+		if e.cheaper() == Cores {
+			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))
+		}
+		if !g.Ready(l, e[Cores]-e[Device]) {
+			return p.decline(o, reasonCompiling)
 		}
 		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
 	}
@@ -93,17 +96,6 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 	e[Device] += g.Wait()
 	e[Cores] *= time.Duration(max(1, p.serving.Load()))
 	return e
-}
-
-// cheaper says why the cores are to compute a leaf, by what is expected, or nothing.
-func cheaper(e Estimate, l offload.Leaf, g gpu) string {
-	if e.cheaper() == Cores {
-		return fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
-	}
-	if !g.Ready(l, e[Cores]-e[Device]) {
-		return reasonCompiling
-	}
-	return ""
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window

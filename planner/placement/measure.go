@@ -20,7 +20,7 @@ import (
 )
 
 // calibrate makes the model when the first GPU is open: from the constants that were given, or by
-// measuring.
+// timing whole leaves on both executors, which takes under a second.
 func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 	if p.model.Load() != nil {
 		return nil
@@ -30,9 +30,10 @@ func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 		return nil
 	}
 	start := time.Now()
-	c, err := measure(ctx, x, p.cpu)
-	if err != nil {
-		return err
+	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
+	c := Constants{Device: m.costs(&gpuexec.Alone{Machine: x}), Cores: m.costs(nil), Link: x.Link}
+	if m.err != nil {
+		return m.err
 	}
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
@@ -55,13 +56,6 @@ const (
 
 // busyTime is how long a leaf takes that surely keeps an executor busy.
 const busyTime = 15 * time.Millisecond
-
-// measure finds the constants by timing whole leaves on both executors. It takes under a second.
-func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
-	m := &measuring{ctx: ctx, cpu: cpu, made: map[[2]int]*selection.Selection{}}
-	c = Constants{Device: m.costs(&gpuexec.Alone{Machine: x}), Cores: m.costs(nil), Link: x.Link}
-	return c, m.err
-}
 
 // measuring times leaves until there is an error.
 type measuring struct {

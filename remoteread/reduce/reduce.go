@@ -216,8 +216,8 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	}
 	w.buf.Reset()
 	for k, c := range chunks {
-		if !t.seen(c) {
-			continue
+		if at := t.after(c.MinT); at > t.last || at >= c.MaxT+t.width {
+			continue // no evaluation sees times of it
 		}
 		if _, err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0); err != nil {
 			return nil, err
@@ -225,12 +225,6 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	}
 	in := column.NewSamples(w.buf.Times, w.buf.Values)
 	return t.samples(w, w.buf.Times, &in, parts), nil
-}
-
-// seen reports whether an evaluation sees times of c at all.
-func (t *thinner) seen(c selection.Chunk) bool {
-	at := t.after(c.MinT)
-	return at <= t.last && at < c.MaxT+t.width
 }
 
 // samples appends to parts what is kept of samples, which have the times ts.

@@ -102,8 +102,11 @@ func (w *Watcher) Nudge() {
 // run reads everything again and again.
 func (w *Watcher) run() {
 	for away := false; ; away = w.o.Away != nil && w.o.Away(w.ctx) {
+		w.mu.Lock()
+		told := w.program != nil && (w.config != nil || w.noConfig != "") // be it that it does not tell
+		w.mu.Unlock()
 		every := w.o.Every
-		if away || w.source != nil && !w.settled() {
+		if away || w.source != nil && !told {
 			every = min(every, unknownEvery)
 		}
 		timer := time.NewTimer(every)
@@ -118,13 +121,6 @@ func (w *Watcher) run() {
 		w.readAll(w.ctx)
 		w.say()
 	}
-}
-
-// settled reports whether the server has answered, be it that it does not tell.
-func (w *Watcher) settled() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.program != nil && (w.config != nil || w.noConfig != "")
 }
 
 // readAll reads the configuration and what the server was started as.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,7 +113,11 @@ func Open(s config.Settings, o Options) (*Backend, error) {
 	}
 	b := &Backend{optional: optional}
 	for _, k := range keys {
-		i := slices.IndexFunc(o.Prev, func(p *Store) bool { return p.Key.same(k) })
+		i := slices.IndexFunc(o.Prev, func(p *Store) bool {
+			was := p.Key
+			was.From.Setting = k.From.Setting // wherever their sources are listed
+			return reflect.DeepEqual(was, k)
+		})
 		if i >= 0 && o.Prev[i].Hold() {
 			b.Stores = append(b.Stores, o.Prev[i])
 			continue
