@@ -529,19 +529,6 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 403, code)
 }
 
-func TestCORS(t *testing.T) {
-	a := newTestAPI(t, nil)
-	for _, path := range []string{"/api/v1/query?query=1", "/explain?query=m", "/query?query=1", "/api/v1/labels", "/api/v1/status/buildinfo"} {
-		for _, method := range []string{http.MethodGet, http.MethodOptions} {
-			r := httptest.NewRequest(method, path, nil)
-			r.Header.Set("Origin", "http://page")
-			w := do(t, a, r)
-			require.Less(t, w.Code, 300)
-			require.Equal(t, []string{"*"}, w.Header().Values("Access-Control-Allow-Origin"), path)
-		}
-	}
-}
-
 func TestRequired(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "Engine and Queryable")

@@ -134,30 +134,6 @@ func TestAbortedRequests(t *testing.T) {
 	all.Wait()
 }
 
-// TestReloadsBesideQueries: each query is answered while the configuration is read again and again.
-func TestReloadsBesideQueries(t *testing.T) {
-	up := upstream(t)
-	pw := attacked(t, up, "--web.enable-lifecycle", "--config.file="+writeConfig(t, ""))
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for worker := range 4 {
-		all.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				a, err := post(t.Context(), pw.url, rangePath, up.grid.rangeForm(fmt.Sprintf("sum(rate(http_requests_total[%ds]))", 300+4*i+worker)))
-				if !assert.NoError(t, err) || !assert.Equal(t, http.StatusOK, a.code, "%s", a.body) {
-					return
-				}
-			}
-		})
-	}
-	for range 10 {
-		a := ask(t, pw.url, "/-/reload", nil)
-		assert.Equal(t, http.StatusOK, a.code, "%s", a.body)
-	}
-	cancel()
-	all.Wait()
-}
-
 // TestStrayPaths: no path is answered with a file, a profile or a change.
 func TestStrayPaths(t *testing.T) {
 	pw := attacked(t, upstream(t))

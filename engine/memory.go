@@ -160,19 +160,8 @@ func (i failedIterator) Err() error { return i.err }
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
-	text, samples := q.unread()
-	if err := q.lease.Grow(ctx, text); err != nil {
-		return err
-	}
-	return q.budget.Charge(heldBytes * samples)
-}
-
-// nodeBytes is about the memory of a node of a query's tree and of its plan.
-const nodeBytes = 1 << 10
-
-// unread is what a query takes whatever it reads: about the memory in bytes for its text, and how many
-// samples Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most.
-func (q *query) unread() (text, samples int64) {
+	var text int64    // about the memory in bytes that it takes for its text
+	var samples int64 // that Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most
 	// walk returns whether there is a selector in e, which is evaluated over a range.
 	var walk func(e parser.Node, over time.Duration) bool
 	walk = func(e parser.Node, over time.Duration) (selects bool) {
@@ -202,8 +191,14 @@ func (q *query) unread() (text, samples int64) {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 {
 		samples = min(samples, int64(most)) // more is an error of its own
 	}
-	return text, samples
+	if err := q.lease.Grow(ctx, text); err != nil {
+		return err
+	}
+	return q.budget.Charge(heldBytes * samples)
 }
+
+// nodeBytes is about the memory of a node of a query's tree and of its plan.
+const nodeBytes = 1 << 10
 
 // keepResult gives back what the query took but for its result, which stays until it is closed, and for
 // what histograms take as JSON, which is made of them at once. Labels may be shared with the series

@@ -39,14 +39,30 @@ func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 // ParseAs reads the parameters of an instant or a range query as Prometheus does.
 func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
 	e.Query = r.FormValue("query")
-	if ranged {
-		err = e.readRange(r)
-	} else {
-		e.Start, err = TimeOr(r, "time", now)
+	if !ranged {
+		if e.Start, err = TimeOr(r, "time", now); err != nil {
+			return e, err
+		}
 		e.End = e.Start
-	}
-	if err != nil {
-		return e, err
+	} else {
+		if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
+			return e, WrongParameter("start", err)
+		}
+		if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
+			return e, WrongParameter("end", err)
+		}
+		if e.End.Before(e.Start) {
+			return e, WrongParameter("end", errors.New("end timestamp must not be before start time"))
+		}
+		if e.Step, err = Duration(r.FormValue("step")); err != nil {
+			return e, WrongParameter("step", err)
+		}
+		if e.Step <= 0 {
+			return e, WrongParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
+		}
+		if e.End.Sub(e.Start)/e.Step > maxPoints {
+			return e, errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
+		}
 	}
 	if s := r.FormValue("timeout"); s != "" {
 		if e.Timeout, err = Duration(s); err != nil {
@@ -59,29 +75,6 @@ func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err err
 		}
 	}
 	return e, nil
-}
-
-// readRange reads start, end and step.
-func (e *Evaluation) readRange(r *http.Request) (err error) {
-	if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
-		return WrongParameter("start", err)
-	}
-	if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
-		return WrongParameter("end", err)
-	}
-	if e.End.Before(e.Start) {
-		return WrongParameter("end", errors.New("end timestamp must not be before start time"))
-	}
-	if e.Step, err = Duration(r.FormValue("step")); err != nil {
-		return WrongParameter("step", err)
-	}
-	if e.Step <= 0 {
-		return WrongParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
-	}
-	if e.End.Sub(e.Start)/e.Step > maxPoints {
-		return errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
-	}
-	return nil
 }
 
 // ParameterError is the error of a parameter, or of the request where Parameter is empty.

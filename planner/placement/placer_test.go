@@ -269,13 +269,6 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportWithoutGPU: a Placer that is not there has nothing.
-func TestReportWithoutGPU(t *testing.T) {
-	var p *Placer
-	require.Equal(t, Report{Reason: "no GPU is to be used (--gpu.mode=off)"}, func() Report { r := p.Report(); require.Empty(t, r.Devices); r.Devices = nil; return r }())
-	require.Zero(t, p.ResidentShare(nil))
-}
-
 // resampled asks for the means of a selection's buckets.
 func resampled(t *testing.T, p *Placer, series int, change func(*resample.Plan)) (*resample.Result, error) {
 	sel := counters(t, series)

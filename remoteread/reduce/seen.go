@@ -10,18 +10,6 @@ import (
 	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
-// seenBy returns what the function that a reader evaluates sees of a range.
-func seenBy(name string) window.Sees {
-	f := window.Named(name)
-	if f == nil {
-		f = vector.Called(name).Window
-	}
-	if f == nil {
-		return window.Everything
-	}
-	return window.Of(f).Sees
-}
-
 // marker notes which samples of a series some evaluation sees.
 type marker struct {
 	asked
@@ -143,7 +131,15 @@ func (a asked) choose(q serve.Query, alone bool) (f window.Sees, onGrid bool) {
 	}
 	alone = alone && !cut(q)
 	onGrid = alone && (a.step >= a.width || a.steps() == 1)
-	if f = seenBy(q.Hints.Func); f.Alone() && !alone {
+	of := window.Named(q.Hints.Func)
+	if of == nil {
+		of = vector.Called(q.Hints.Func).Window
+	}
+	f = window.Everything
+	if of != nil {
+		f = window.Of(of).Sees
+	}
+	if f.Alone() && !alone {
 		f = window.Everything
 	}
 	if f.Added() && !(onGrid && a.sums) || f.Extreme() && a.width > a.step && a.steps() > 1 {
