@@ -418,3 +418,21 @@ func TestFewFetchAlone(t *testing.T) {
 	require.Zero(t, fetchTogether(c, 0, 30*60_000, asks, func(_ int, _ *selection.Selection, err error) { assertNoError(t, err, "alone") }))
 	require.EqualValues(t, len(asks), requests.Load())
 }
+
+// TestManyHaveLongPieces: requests for many selectors have fewer pieces than those for few.
+func TestManyHaveLongPieces(t *testing.T) {
+	base, requests := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, nil) })
+	o := quick()
+	o.Concurrency, o.Piece = 2, time.Hour
+	c := newClient(t, readConfig(t, base), o)
+	for selectors, want := range map[int]int64{fewestTogether * 2: 9 * 2, manyTogether * 2: 3 * 2} {
+		requests.Store(0)
+		asks := make([]selection.Ask, selectors)
+		for i := range asks {
+			asks[i] = selection.Ask{Ctx: t.Context(), Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "name", fmt.Sprint(i))}}
+		}
+		shared := fetchTogether(c, 0, 9*hour-1, asks, func(_ int, _ *selection.Selection, err error) { assertNoError(t, err, "together") })
+		require.EqualValues(t, selectors, shared)
+		require.EqualValues(t, want, requests.Load(), selectors)
+	}
+}

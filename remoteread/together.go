@@ -20,6 +20,9 @@ const (
 	fewestTogether = 3
 	// mostTogether is the most selectors of a shared request. Each may make several queries of it.
 	mostTogether = 128
+	// manyTogether is from how many selectors of a request on pieces are longer: there are requests
+	// enough to keep all places busy, and a store looks for the series of each selector in each piece.
+	manyTogether = 32
 )
 
 // companion is a selector that may share a request.
@@ -40,7 +43,11 @@ func (one *companion) tell(sel *selection.Selection) { one.once.Do(func() { one.
 // goroutines, with nil for one that Fetch is to be called for: since it may bring much, or since the
 // request failed, for a reason that need not be its own.
 func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection)) {
-	spans := split(mint, maxt, c.pieceOf(span{mint, maxt}))
+	length := c.pieceOf(span{mint, maxt})
+	if len(asks) >= manyTogether*c.concurrency {
+		length *= growPiece
+	}
+	spans := split(mint, maxt, length)
 	alike := map[bool][]*companion{} // by whether samples are asked for
 	for i := range asks {
 		one := &companion{Ask: &asks[i], came: func(sel *selection.Selection) { came(i, sel) }, all: c.tally(asks[i].Ctx, asks[i].Progress)}
