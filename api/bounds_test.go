@@ -89,17 +89,6 @@ func TestFormFiles(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// What is wrong with a parameter of promwarp's own is not repeated at length.
-func TestGarbage(t *testing.T) {
-	a := newTestAPI(t, nil)
-	garbage := strings.Repeat("<x>\r\n\x00", 100_000)
-	for _, parameter := range []string{"executor", "strict", "exact"} {
-		code, got := postForm(t, a, "/api/v1/query", url.Values{"query": {"1"}, parameter: {garbage}})
-		require.Equal(t, 400, code)
-		require.Less(t, len(got.Error), 1000, parameter)
-	}
-}
-
 // Where origins are limited, as they are by a regular expression, an allowed one is
 // echoed, as in Prometheus, and no other gets anything. Errors are no exception.
 func TestOrigins(t *testing.T) {

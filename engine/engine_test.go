@@ -148,25 +148,6 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestTimeoutAndCancel(t *testing.T) {
-	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	opts := plainOpts()
-	opts.Timeout = time.Nanosecond
-	res := ranged(t, New(Options{Prometheus: opts}), t.Context(), st, "sum(rate(reqs_total[5m]))")
-	require.ErrorAs(t, res.Err, new(promql.ErrQueryTimeout))
-
-	// Cancelled while the samples are fetched, and while they are evaluated.
-	for _, ctxErr := range []error{context.Canceled, nil} {
-		ctx, cancel := context.WithCancel(t.Context())
-		q := queryable{select_: func() (*selection.Selection, error) {
-			cancel()
-			return selection.Empty(), ctxErr
-		}}
-		res = ranged(t, New(Options{Prometheus: plainOpts()}), ctx, q, "sum(rate(reqs_total[5m]))")
-		require.ErrorAs(t, res.Err, new(promql.ErrQueryCanceled))
-	}
-}
-
 // TestCancelQuery: Cancel ends a running query, from another goroutine.
 func TestCancelQuery(t *testing.T) {
 	var query promql.Query
@@ -275,29 +256,6 @@ func TestCorruptChunk(t *testing.T) {
 		require.ErrorAs(t, res.Err, new(*selection.CorruptError), qs)
 		require.ErrorContains(t, res.Err, `{__name__="m_total", job="j"}`)
 		require.Equal(t, i+1, dropped)
-	}
-}
-
-// TestDeclined: what an executor finds it cannot evaluate goes to Prometheus's
-// engine, with its answer, and is counted.
-func TestDeclined(t *testing.T) {
-	st := promqltest.LoadedStorage(t, `
-load 30s
-  h_seconds {{schema:0 sum:1 count:2 buckets:[1 1]}}+{{schema:0 sum:1 count:2 buckets:[1 1]}}x100
-  h_total 0+1x100`)
-	opts := plainOpts()
-	e := New(Options{Prometheus: opts})
-	stock := plainOpts()
-	for _, qs := range []string{
-		"rate(h_seconds[5m])", "sum(rate(h_seconds[5m]))", `sum by (__name__) (rate({__name__=~"h_.*"}[5m]))`,
-		"sum(rate(h_total[5m])) + sum(rate(h_seconds[5m]))",
-	} {
-		before := declined(e)
-		want := ranged(t, promql.NewEngine(stock), t.Context(), st, qs)
-		stock.Reg = nil
-		got := ranged(t, e, t.Context(), st, qs)
-		require.Equal(t, summary(want, qs), summary(got, qs))
-		require.Equal(t, before+1, declined(e), qs)
 	}
 }
 

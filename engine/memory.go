@@ -29,7 +29,12 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 		return nil, err
 	}
 	f := s.q.fetches
-	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: s.q.meter()}, nil
+	m := &meter{
+		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
+	}
+	m.times, m.more = labelsMade(s.q.stmt.Expr)
+	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
 }
 
 // querier answers for selectors that were fetched, and passes every other selector on. What it
@@ -160,14 +165,6 @@ type failedIterator struct {
 }
 
 func (i failedIterator) Err() error { return i.err }
-
-// meter begins to charge what Prometheus's engine holds.
-func (q *query) meter() *meter {
-	m := &meter{samples: q.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
-	m.matrix = q.stmt.Expr.Type() == parser.ValueTypeMatrix
-	m.times, m.more = labelsMade(q.stmt.Expr)
-	return m
-}
 
 // labelsMade is by how many times, and by how many bytes more, labels grow at most that a tree makes
 // of those of a series: label_replace may repeat a label, and a name or template may be long.

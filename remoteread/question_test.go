@@ -211,17 +211,18 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	var m recent[int]
-	_, ok := m.get("0")
+	key := func(i int) []*prompb.LabelMatcher { return []*prompb.LabelMatcher{{Value: fmt.Sprint(i)}} }
+	_, ok := m.get(key(0))
 	require.False(t, ok)
 	for i := range 3 * maxRemembered {
-		m.add(fmt.Sprint(i), i)
-		got, ok := m.get(fmt.Sprint(i))
+		m.add(key(i), i)
+		got, ok := m.get(key(i))
 		require.True(t, ok)
 		require.Equal(t, i, got)
 	}
 	require.LessOrEqual(t, len(m.all), maxRemembered)
-	m.all["0"] = remembered[int]{7, time.Now().Add(-time.Second)}
-	_, ok = m.get("0")
+	m.all[selectorKey(key(0))] = remembered[int]{7, time.Now().Add(-time.Second)}
+	_, ok = m.get(key(0))
 	require.False(t, ok)
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
-	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -108,7 +107,8 @@ func (t *Task) Size() offload.Size {
 const coresInstead = "executor=gpu: the request is not on a GPU: %s"
 
 // offer offers the request to the accelerator. It reports whether that has computed it.
-func (r *run) offer(a offload.Accelerator, gs *groups) (done bool, err error) {
+func (r *run) offer(gs *groups) (done bool, err error) {
+	a := r.x.o.Accelerator
 	r.result.Work.Executor, r.result.Work.Reason = "cpu", asked
 	if r.Executor == ChooseCores {
 		return false, nil
@@ -215,7 +215,15 @@ func (c *accepting) take(x *offload.Rows) error {
 			x.Release()
 		}
 	}()
-	values, buckets := c.count()
+	states := c.States()
+	values, buckets := int64(0), int64(0)
+	for s, outputs := range states {
+		n := dense.Count(x.Present[s][:len(x.Groups)*c.words()])
+		values += int64(n * len(outputs))
+		if n < len(x.Groups)*c.Grid.N() {
+			buckets += int64(n)
+		}
+	}
 	rows := make([]Row, len(c.Aggregates)*len(x.Groups))
 	bytes := int64(len(rows))*rowBytes(0) + 8*values + 4*buckets
 	c.values, c.bytes = c.values+values, c.bytes+bytes
@@ -228,9 +236,9 @@ func (c *accepting) take(x *offload.Rows) error {
 	if c.holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); c.holds {
 		c.result.lent = append(c.result.lent, x.Release)
 	}
-	states := c.States()
-	c.split(func(first, end int) {
-		for i := first; i < end; i++ {
+	n := len(x.Groups)
+	parallel.While(c.workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
+		for i := k * togetherGroups; i < min((k+1)*togetherGroups, n); i++ {
 			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
 			any := false
 			for s, outputs := range states {
@@ -240,49 +248,17 @@ func (c *accepting) take(x *offload.Rows) error {
 				c.result.Series[g] = Series{c.groups.labels[g], of}
 			}
 		}
+		return c.ctx.Err() == nil
 	})
 	return c.failed()
 }
 
-// split calls f for ranges of the groups, from several goroutines, until the request ends.
-func (c *accepting) split(f func(first, end int)) {
-	n := len(c.x.Groups)
-	parallel.While(c.workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
-		f(k*togetherGroups, min((k+1)*togetherGroups, n))
-		return c.ctx.Err() == nil
-	})
-}
-
-// present is the bitmap of group i in state s.
-func (c *accepting) present(s, i int) []uint64 {
-	words := (c.Grid.N() + 63) / 64
-	return c.x.Present[s][i*words : (i+1)*words]
-}
-
-// count says how many values there are, and how many buckets rows have to be told of.
-func (c *accepting) count() (values, buckets int64) {
-	states := c.States()
-	var all, told atomic.Int64
-	c.split(func(first, end int) {
-		values, buckets := 0, 0
-		for s, outputs := range states {
-			for i := first; i < end; i++ {
-				n := dense.Count(c.present(s, i))
-				values += n * len(outputs)
-				if n < c.Grid.N() {
-					buckets += n
-				}
-			}
-		}
-		all.Add(int64(values))
-		told.Add(int64(buckets))
-	})
-	return all.Load(), told.Load()
-}
+// words is the number of words of a group's bitmap.
+func (c *accepting) words() int { return (c.Grid.N() + 63) / 64 }
 
 // rows makes the rows of group i that are made of state s. It reports whether there are values.
 func (c *accepting) rows(rows []Row, outputs []int, s, i int) bool {
-	n, present := c.Grid.N(), c.present(s, i)
+	n, present := c.Grid.N(), c.x.Present[s][i*c.words():(i+1)*c.words()]
 	count := dense.Count(present)
 	if count == 0 {
 		return false

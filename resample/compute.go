@@ -1,9 +1,7 @@
 package resample
 
 import (
-	"context"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -19,14 +16,13 @@ import (
 const (
 	// batchBytes bounds, for each worker, the states of series that wait to be merged into groups:
 	// they stay in a core's second cache until they are.
-	batchBytes = 512 << 10
+	batchBytes = 128 << 10
 	// batchSeries bounds the series of a batch.
 	batchSeries = 4096
-	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
-func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) compute() error {
 	if err := r.chargeRows(r.Plan.bytes()); err != nil {
 		return err
 	}
@@ -39,13 +35,13 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 		return err
 	}
 	r.result.Series = make([]Series, len(gs.labels))
-	done, err := r.offer(a, gs)
+	done, err := r.offer(gs)
 	if err != nil {
 		return err
 	}
 	if !done {
 		began := time.Now()
-		if turn != nil {
+		if turn := r.x.o.Turn; turn != nil {
 			done, err := turn(r.ctx, r.sel.NumSamples())
 			if err != nil {
 				return err
@@ -57,7 +53,7 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 		if err := r.onCores(gs); err != nil {
 			return err
 		}
-		if a != nil {
+		if a := r.x.o.Accelerator; a != nil {
 			a.OnCores(r.task(gs), time.Since(began))
 		}
 	}
@@ -78,8 +74,18 @@ func (r *run) compute(a offload.Accelerator, turn func(context.Context, int64) (
 // decoded and cut into runs on some core; then the states of its runs are merged into its group's,
 // in the order of series, on a core for each range of buckets.
 func (r *run) onCores(gs *groups) error {
-	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
-	c.reads = column.Request{Set: r.columns, Tick: r.columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
+	c, columns := &computing{run: r, groups: gs}, r.x.o.Columns
+	c.workers = make([]*worker, r.workers)
+	for i := range c.workers {
+		c.workers[i] = r.x.scratch.Get().(*worker)
+	}
+	defer func() {
+		for _, w := range c.workers {
+			w.reset()
+			r.x.scratch.Put(w)
+		}
+	}()
+	c.reads = column.Request{Set: columns, Tick: columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
 		if more := bytes - c.charged; more > 0 {
@@ -109,7 +115,7 @@ func (r *run) onCores(gs *groups) error {
 type computing struct {
 	*run
 	groups  *groups
-	workers []worker
+	workers []*worker
 	reads   column.Request
 	items   []item // of the batch
 	at      int    // the group that the next series is of
@@ -130,8 +136,8 @@ type item struct {
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
-	states  []aggregate.State
-	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
+	states  *aggregate.States
+	values  []float64
 }
 
 // ownBytes is the memory of the workers for what definitions have of their own.
@@ -164,7 +170,7 @@ func (r *run) itemBytes(samples int64) (n int64) {
 	}
 	for s := range r.Sources {
 		contents := r.contentsOf(s)
-		n += runs*(stateBytes+8*int64(contents.OwnSize())) + samples*valueBytes(contents)
+		n += runs*(4+contents.Bytes()) + samples*valueBytes(contents)
 	}
 	return n
 }

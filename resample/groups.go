@@ -3,7 +3,6 @@ package resample
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -35,18 +34,14 @@ func (g *groups) SizeBytes() int64 {
 	return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) + g.text
 }
 
-// groupsKey is what groups depend on besides the series: how they are made, and by which labels.
-type groupsKey struct{ kind, labels string }
+// groupsKey is what groups depend on besides the series: a grouping, or none.
+type groupsKey string
 
-// key is the groupsKey of a grouping, of which there may be none.
 func (g *Grouping) key() groupsKey {
-	switch {
-	case g == nil:
-		return groupsKey{kind: "series"}
-	case g.Without:
-		return groupsKey{"without", strings.Join(g.Labels, "\xff")}
+	if g == nil {
+		return ""
 	}
-	return groupsKey{"by", strings.Join(g.Labels, "\xff")}
+	return groupsKey(fmt.Sprintf("%t %q", g.Without, g.Labels))
 }
 
 // groupSeries finds the groups, and notes them with the series.
@@ -55,7 +50,7 @@ func (r *run) groupSeries() (*groups, error) {
 	if err := r.budget.Charge(groupBytes * int64(len(series))); err != nil {
 		return nil, err
 	}
-	g, err := selection.SeriesNoteOrError(r.sel.Notes(), r.Grouping.key(), func() (*groups, error) {
+	g, err := selection.NoteOrError(r.sel.SeriesNotes(), r.Grouping.key(), func() (*groups, error) {
 		watch := &parallel.Watch{Ctx: r.ctx}
 		defer watch.Leave()
 		g := r.Grouping.groups(watch, series)

@@ -11,10 +11,9 @@ import (
 
 // openGroup is a group of which not all series are merged.
 type openGroup struct {
-	states [][]aggregate.State // by slot and bucket; without samples N is 0
-	own    [][]float64         // by slot: the own numbers of states
-	bytes  int64               // charged for the states and their values
-	held   int                 // values of the states
+	states []aggregate.States // by slot: a state a bucket; without samples N is 0
+	bytes  int64              // charged for the states and their values
+	held   int                // values of the states
 }
 
 // mergeBuckets is the number of buckets that a goroutine merges at once, at least.
@@ -38,7 +37,11 @@ func (c *computing) merge(from, to int) error {
 			c.ended = append(c.ended, it.group)
 		}
 		for s := range it.columns {
-			if err := c.holdFor(c.open[it.group], c.contentsOf(s), len(it.columns[s].memory.Values)); err != nil {
+			n := len(it.columns[s].values)
+			if c.Reaggregate == nil {
+				n = it.columns[s].states.Held()
+			}
+			if err := c.holdFor(c.open[it.group], c.contentsOf(s), n); err != nil {
 				return err
 			}
 		}
@@ -51,7 +54,7 @@ func (c *computing) merge(from, to int) error {
 	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
 		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
 		for _, it := range work {
-			c.mergeRange(&c.workers[w], it, lo, hi)
+			c.mergeRange(c.workers[w], it, lo, hi)
 		}
 		return c.ctx.Err() == nil
 	})
@@ -67,18 +70,18 @@ func (c *computing) begin(group int) error {
 	if err := plan.Ended(c.ctx); err != nil {
 		return err
 	}
-	g := &openGroup{states: make([][]aggregate.State, c.slots()), own: make([][]float64, c.slots())}
+	g := &openGroup{states: make([]aggregate.States, c.slots())}
 	for s := range g.states {
 		contents := c.contentsOf(s)
-		g.bytes += (stateBytes + 8*int64(contents.OwnSize())) * int64(c.Grid.N())
+		g.bytes += contents.Bytes() * int64(c.Grid.N())
 	}
 	if err := c.budget.Charge(g.bytes); err != nil {
 		return err
 	}
 	for s := range g.states {
 		contents := c.contentsOf(s)
-		g.states[s] = make([]aggregate.State, c.Grid.N())
-		g.own[s] = make([]float64, c.Grid.N()*contents.OwnSize())
+		contents.Begin(&g.states[s], c.Grid.N())
+		contents.Grouped(&g.states[s])
 	}
 	if c.open == nil {
 		c.open = map[int]*openGroup{}
@@ -107,31 +110,26 @@ func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 	g := c.open[it.group]
 	for s := range it.columns {
 		col, contents := &it.columns[s], c.contentsOf(s)
-		size := contents.OwnSize()
 		first, _ := slices.BinarySearch(col.buckets, lo)
 		end, _ := slices.BinarySearch(col.buckets, hi)
-		var states []aggregate.State
 		if c.Reaggregate == nil {
-			states = col.states[first:end]
-		} else {
-			states = w.again(&contents, col.memory.Values[first:end])
+			contents.Merge(&g.states[s], col.buckets[first:end], col.states, first)
+			continue
 		}
-		for k := range states {
-			at := int(col.buckets[first+k])
-			if to := &g.states[s][at]; to.N == 0 {
-				contents.Keep(to, &states[k], g.own[s][at*size:(at+1)*size])
-			} else {
-				contents.Merge(to, &states[k])
-			}
-		}
+		contents.MakeSingle(&w.states, col.values[first:end])
+		contents.Merge(&g.states[s], col.buckets[first:end], &w.states, 0)
 	}
 }
 
-// finishBuckets is the number of buckets whose results a goroutine makes at once.
-const finishBuckets = 8
+// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets that
+// of order statistics.
+const (
+	finishBuckets = 256
+	orderBuckets  = 8
+)
 
 // finish makes the rows of the groups whose last series was in the batch: a goroutine has some
-// buckets of a group at once, since order statistics take longest here.
+// buckets of a group at once.
 func (c *computing) finish() {
 	var parts []finishing
 	for _, group := range c.ended {
@@ -147,7 +145,7 @@ func (c *computing) finish() {
 			if c.Reaggregate != nil {
 				of, q = c.Reaggregate, c.Reaggregate.At
 			}
-			of.Results(f.states, q, f.rows[a].Values[f.at:])
+			of.Results(f.states, f.buckets, q, f.rows[a].Values[f.at:])
 		}
 		return c.failed() == nil
 	})
@@ -160,9 +158,10 @@ func (c *computing) finish() {
 	c.ended = c.ended[:0]
 }
 
-// finishing are states of a group whose results are to be put into its rows, from at on.
+// finishing are states of a group, of some buckets, whose results are to be put into its rows, from at on.
 type finishing struct {
-	states  []aggregate.State
+	states  *aggregate.States
+	buckets []int32
 	outputs []int
 	rows    []Row
 	at      int
@@ -172,15 +171,14 @@ type finishing struct {
 func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
-	for s, states := range g.states {
-		outputs := []int{s}
+	for s := range g.states {
+		states, outputs := &g.states[s], []int{s}
 		if c.Reaggregate == nil {
 			outputs = c.Sources[s].Outputs
 		}
 		var buckets []int32
-		for k := range states { // those with samples move to the front
-			if states[k].N > 0 {
-				states[len(buckets)] = states[k]
+		for k, n := range states.N {
+			if n > 0 {
 				buckets = append(buckets, int32(k))
 			}
 		}
@@ -188,15 +186,19 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		if n == 0 {
 			continue
 		}
-		if n == len(states) {
+		if n == c.Grid.N() {
 			buckets = c.result.whole
 		}
 		any = true
 		if c.make(rows, outputs, buckets) != nil {
 			return nil // what failed shows in failed
 		}
-		for at := 0; at < n; at += finishBuckets {
-			parts = append(parts, finishing{states[at:min(at+finishBuckets, n)], outputs, rows, at})
+		each := finishBuckets
+		if valueBytes(c.contentsOf(s)) > 0 {
+			each = orderBuckets
+		}
+		for at := 0; at < n; at += each {
+			parts = append(parts, finishing{states, buckets[at:min(at+each, n)], outputs, rows, at})
 		}
 	}
 	if any {

@@ -108,11 +108,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		f := named[name]
 		if f == nil {
-			e := &Error{Code: CodeUnknownField, Field: clip(name), Text: "there is no such field"}
-			if near := aggregate.Nearest(name, fieldNames()); near != "" {
-				e.Hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			return nil, e
+			return nil, &Error{CodeUnknownField, clip(name), "there is no such field", aggregate.DidYouMean(name, fieldNames(), "")}
 		}
 		if other, twice := given[f]; twice {
 			return nil, &Error{CodeRepeatedField, name, fmt.Sprintf("it is the same as %q", other), "leave one of them out"}
@@ -313,11 +309,7 @@ func (p *parsing) aggregates(values []string) error {
 		var unknown *aggregate.UnknownError
 		switch {
 		case errors.As(err, &unknown):
-			e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("there is no aggregate %q", clip(text)), Hint: "use " + strings.Join(p.Aggregates.Names(), ", ")}
-			if unknown.Nearest != "" {
-				e.Hint = fmt.Sprintf("did you mean %q?", unknown.Nearest)
-			}
-			return e
+			return &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("there is no aggregate %q", clip(text)), Hint: unknown.Hint}
 		case err != nil:
 			return &Error{Code: CodeOutOfRange, Text: fmt.Sprintf("%q: %v", clip(text), err)}
 		}
@@ -393,11 +385,8 @@ func (p *parsing) reaggregate(values []string) error {
 			can = append(can, d.Name)
 		}
 	}
-	e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("%q cannot be made of the values of series", clip(values[0])), Hint: "use " + strings.Join(can, ", ")}
-	if near := aggregate.Nearest(values[0], can); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return e
+	hint := aggregate.DidYouMean(values[0], can, "use "+strings.Join(can, ", "))
+	return &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("%q cannot be made of the values of series", clip(values[0])), Hint: hint}
 }
 
 // fillings are the names of fillings: pandas', QuestDB's and Timescale's beside ours.

@@ -20,9 +20,11 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
@@ -56,7 +58,10 @@ type Options struct {
 }
 
 // Executor computes resample requests on cores, or has its accelerator compute them. It is safe for concurrent use.
-type Executor struct{ o Options }
+type Executor struct {
+	o       Options
+	scratch sync.Pool // of *worker
+}
 
 // New returns an executor.
 func New(o Options) *Executor {
@@ -66,17 +71,17 @@ func New(o Options) *Executor {
 	if o.Columns == nil {
 		o.Columns = column.NewSet(0)
 	}
-	return &Executor{o}
+	return &Executor{o: o, scratch: sync.Pool{New: func() any { return new(worker) }}}
 }
 
 // run is the computation of one request.
 type run struct {
 	*Plan
+	x        *Executor
 	ctx      context.Context
 	workers  int
 	most     int64 // values of the result and samples held, at most; 0 is no bound
 	budget   *operator.Budget
-	columns  *column.Set
 	sel      *selection.Selection
 	held     atomic.Int64 // values of the result and samples held
 	exceeded atomic.Bool  // held was above most
@@ -97,10 +102,10 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
-			Plan: p, ctx: ctx, workers: e.o.Workers, columns: e.o.Columns, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			Plan: p, x: e, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
-		err := parallel.Rescue(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
+		err := parallel.Rescue(func() error { return r.over(q) })
 		var again *selection.Again
 		switch {
 		case err == nil:
@@ -117,7 +122,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 }
 
 // over computes the request over what q has.
-func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) over(q storage.Queryable) error {
 	began := time.Now()
 	querier, err := q.Querier(r.from, r.to-1)
 	if err != nil {
@@ -129,14 +134,14 @@ func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context
 			return err
 		}
 	}
-	if err := r.fetch(querier, q); err != nil {
+	if err := r.fetch(querier); err != nil {
 		if ended := plan.Ended(r.ctx); ended != nil {
 			return ended
 		}
 		return err
 	}
 	fetched := time.Now()
-	if err := r.compute(a, turn); err != nil {
+	if err := r.compute(); err != nil {
 		var corrupt *selection.CorruptError
 		if errors.As(err, &corrupt) {
 			r.sel.Discard()
@@ -147,11 +152,18 @@ func (r *run) over(q storage.Queryable, a offload.Accelerator, turn func(context
 	return nil
 }
 
+// encoding encodes the samples of a storage that has no selections.
+type encoding struct{ storage.Querier }
+
+func (q encoding) SelectChunks(ctx context.Context, hints *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return selection.FromSeriesSet(ctx, q.Select(ctx, true, hints, ms...), 0)
+}
+
 // mostReaders is the most goroutines that put together what the selectors of a request match.
 const mostReaders = 16
 
 // fetch gets what the selectors match, all at the same time.
-func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
+func (r *run) fetch(querier storage.Querier) error {
 	hints := &storage.SelectHints{Start: r.from, End: r.to - 1}
 	if g := r.Grouping; g != nil {
 		hints.By, hints.Grouping = !g.Without, g.Labels
@@ -160,24 +172,21 @@ func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
 	warnings := make([]annotations.Annotations, len(r.Selectors))
 	g, ctx := errgroup.WithContext(r.ctx)
 	g.SetLimit(mostReaders)
-	var gets []selection.Get
-	if selects, ok := querier.(selection.Querier); ok {
-		asks := make([]selection.Ask, len(r.Selectors))
-		for i, ms := range r.Selectors {
-			asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
-		}
-		gets = selection.Begin(selects, asks)
-	}
+	asks := make([]selection.Ask, len(r.Selectors))
 	for i, ms := range r.Selectors {
-		get := func() (err error) {
-			if gets != nil {
-				parts[i], warnings[i], err = gets[i](ctx)
+		asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
+	}
+	selects, ok := querier.(selection.Querier)
+	if !ok {
+		selects = encoding{querier}
+	}
+	for i, get := range selection.Begin(selects, asks) {
+		g.Go(func() error {
+			return parallel.Rescue(func() (err error) {
+				parts[i], warnings[i], err = get(ctx)
 				return err
-			}
-			parts[i], warnings[i], err = selection.FromSeriesSet(ctx, querier.Select(ctx, true, hints, ms...), 0)
-			return err
-		}
-		g.Go(func() error { return parallel.Rescue(get) })
+			})
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err

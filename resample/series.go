@@ -18,22 +18,31 @@ type worker struct {
 	reader column.Reader
 	floats decode.Buffer     // of a series that has histograms, too
 	chunks []selection.Chunk // that floats was read from
-	cuts   map[sharedTimes]*cut
-	own    cut       // of times that no other series has, as far as is known
-	cut    *cut      // of the series
-	values []float64 // of the series, those of the plan's time
+	cuts   []cut             // of times that series share
+	own    cut               // of times that no other series has, as far as is known
+	cut    *cut              // of the series
+	values []float64         // of the series, those of the plan's time
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
 	block  aggregate.Runs // some of them
-	ones   aggregate.Runs // of one value each
-	states []aggregate.State
-	memory aggregate.Memory // of states
+	states aggregate.States
 	work   counters
+}
+
+// reset has the worker forget a request. Its memory stays.
+func (w *worker) reset() {
+	w.reader.Reset(false)
+	for i := range w.cuts {
+		w.cuts[i].of, w.cuts[i].times = sharedTimes{}, nil
+	}
+	w.cuts, w.cut, w.own.times, w.values, w.runs, w.block = w.cuts[:0], nil, nil, nil, aggregate.Runs{}, aggregate.Runs{}
+	w.work = counters{}
 }
 
 // cut is which samples of a series are of the plan's time, and the runs of these and of the differences
 // between them: what depends on times alone.
 type cut struct {
+	of     sharedTimes
 	times  []int64
 	first  int // number of the first of these samples
 	runs   [2][]bucket.Run
@@ -43,8 +52,8 @@ type cut struct {
 
 // sharedTimes are times that retained columns share.
 type sharedTimes struct {
-	list  *column.SharedTimes
-	at, n int
+	column.Place
+	n int
 }
 
 // mostCuts is the most cuts that a worker keeps of times that series share.
@@ -52,18 +61,17 @@ const mostCuts = 16
 
 // cutOf returns the cut of times, which series that are scraped together share.
 func (w *worker) cutOf(c *computing, t column.Times) *cut {
-	to, key := &w.own, sharedTimes{n: t.Known}
-	key.list, key.at = t.Place()
+	to, of := &w.own, sharedTimes{t.Place, t.Known}
 	if t.Known > 0 && len(t.Own) == 0 {
-		if known := w.cuts[key]; known != nil {
-			return known
-		}
-		if len(w.cuts) < mostCuts {
-			if w.cuts == nil {
-				w.cuts = map[sharedTimes]*cut{}
+		for i := range w.cuts {
+			if w.cuts[i].of == of {
+				return &w.cuts[i]
 			}
-			to = &cut{}
-			w.cuts[key] = to
+		}
+		if n := len(w.cuts); n < mostCuts {
+			w.cuts = slices.Grow(w.cuts, mostCuts-n)[:n+1]
+			to = &w.cuts[n]
+			to.of = of
 		}
 	}
 	ts := t.Join(t.Own, &to.joined)
@@ -165,13 +173,13 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		*block = w.runs
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			w.states = s.Contents.Make(w.states, block, &w.memory)
+			s.Contents.Make(&w.states, block)
 			if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
-				s.Contents.Begin(w.states)
+				s.Contents.Grouped(&w.states)
 			}
 			for _, a := range s.Outputs {
 				of := &c.Aggregates[a]
-				of.Results(w.states, of.Q, rows[a].Values[at:])
+				of.Results(&w.states, c.result.whole[:len(block.Runs)], of.Q, rows[a].Values[at:])
 			}
 		}
 	}
@@ -210,15 +218,18 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		n += len(w.runs.Runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			col.states = s.Contents.Make(col.states, &w.runs, &col.memory)
+			if col.states == nil {
+				col.states = new(aggregate.States)
+			}
+			s.Contents.Make(col.states, &w.runs)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 			continue
 		}
-		w.states = s.Contents.Make(w.states, &w.runs, &w.memory)
+		s.Contents.Make(&w.states, &w.runs)
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
-			col.memory.Values = slices.Grow(col.memory.Values[:0], len(w.states))[:len(w.states)]
-			of.Results(w.states, of.Q, col.memory.Values)
+			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
+			of.Results(&w.states, c.result.whole[:len(col.values)], of.Q, col.values)
 			col.buckets = c.bucketsOf(w.runs.Runs)
 		}
 	}
@@ -236,16 +247,3 @@ func (r *run) bucketsOf(runs []bucket.Run) []int32 {
 	}
 	return buckets
 }
-
-// again makes states of values that are aggregated again: each is a run at time 0 of a bucket of its own.
-func (w *worker) again(contents *aggregate.Contents, values []float64) []aggregate.State {
-	n := len(values)
-	for k := len(w.ones.Runs); k < n; k++ {
-		w.ones.Times = append(w.ones.Times, 0)
-		w.ones.Runs = append(w.ones.Runs, bucket.Run{First: int32(k), End: int32(k + 1)})
-	}
-	w.states = contents.Make(w.states, &aggregate.Runs{Times: w.ones.Times, Values: values, Runs: w.ones.Runs[:n], Grid: oneBucket}, &w.memory)
-	return w.states
-}
-
-var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}

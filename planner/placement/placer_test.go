@@ -44,7 +44,7 @@ func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.
 			Require: true, MemoryFraction: 0.01, Library: cudatest.Library(t),
 			Logger: slog.New(slog.NewTextHandler(l, nil)), Registerer: prometheus.NewRegistry(),
 		},
-		Constants: &constants, Workers: 2,
+		Constants: &constants,
 	}
 	if change != nil {
 		change(&o)
@@ -234,7 +234,7 @@ func TestSize(t *testing.T) {
 // TestMeasure: what is measured can be estimated from.
 func TestMeasure(t *testing.T) {
 	p, _, l := open(t, 1, func(o *Options) { o.Constants, o.MemoryFraction = nil, 0.2 })
-	c := p.Constants()
+	c := *p.Report().Constants
 	require.Positive(t, c.Cores.Sample)
 	require.Positive(t, c.Device.Sample)
 	require.Positive(t, c.Link)

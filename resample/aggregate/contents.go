@@ -5,19 +5,18 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
-// Own is the part of a state that one definition alone reads: some numbers, State.Own. It is safe
+// Own is the part of states that one definition alone reads: some numbers, States.Own. It is safe
 // for concurrent use.
 type Own interface {
 	// Size is how many numbers a state has.
 	Size() int
-	// Make makes the numbers of the states of runs: of states[k] those of run k.
-	Make(states []State, in *Runs)
-	// Merge merges o, the numbers of a run that comes later in the order of series, into s.
-	Merge(s, o []float64)
+	// Make makes the numbers of the states of runs: those of state k of run k.
+	Make(states *States, in *Runs)
+	// Merge is Contents.Merge of the numbers.
+	Merge(s *States, to []int32, o *States, from int)
 	// Bytes is the memory of a goroutine that makes or merges states.
 	Bytes() int64
 }
@@ -39,94 +38,157 @@ type Contents struct {
 	Own Own // nil for none
 }
 
-// OwnSize is how many numbers Own has.
-func (c *Contents) OwnSize() int {
+// ownSize is how many numbers Own has.
+func (c *Contents) ownSize() int {
 	if c.Own == nil {
 		return 0
 	}
 	return c.Own.Size()
 }
 
-// Memory is what states refer to. It is used again for the next states.
-type Memory struct {
-	Values []float64 // copied from the runs, since they may be sorted
-	times  []int64
-	own    []float64
-	side   exact.Sums // of runs side by side
+var noStates States
+
+// Bytes is the memory of a state, besides what it refers to.
+func (c *Contents) Bytes() int64 {
+	n := c.ownSize()
+	for _, column := range noStates.columns() {
+		n += bits.OnesCount16(uint16(c.Parts & column.of))
+	}
+	return 8 * int64(n+3*bits.OnesCount16(uint16(c.Parts&(Values|Times))))
 }
 
-// Make returns the states of runs, in the memory of states. They refer to m.
-func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
-	n, size := len(in.Runs), c.OwnSize()
-	states = slices.Grow(states[:0], n)[:n]
-	for rest := c.Parts; rest != 0; rest &= rest - 1 {
-		formOf[bits.TrailingZeros16(uint16(rest))].of(states, in, m)
+// Begin has s be n states, in the memory that it has. States of new memory have no samples.
+func (c *Contents) Begin(s *States, n int) {
+	size := n * int(c.Bytes()/8)
+	s.numbers = slices.Grow(s.numbers[:0], size)[:size]
+	rest := s.numbers
+	column := func() (cut []float64) {
+		cut, rest = rest[:n:n], rest[n:]
+		return cut
 	}
-	for k := range states {
-		states[k].grouped = false
+	for _, of := range s.columns() {
+		if *of.is = nil; c.Parts&of.of != 0 {
+			*of.is = column()
+		}
 	}
-	if c.Own == nil {
-		return states
+	s.Own = s.Own[:0]
+	for range c.ownSize() {
+		s.Own = append(s.Own, column())
 	}
-	m.own = slices.Grow(m.own[:0], n*size)[:n*size]
-	for k := range states {
-		states[k].Own = m.own[k*size : (k+1)*size : (k+1)*size]
+	s.Values, s.Times = s.Values[:0], s.Times[:0]
+	if c.Parts&Values != 0 {
+		s.Values = slices.Grow(s.Values, n)[:n]
 	}
-	c.Own.Make(states, in)
-	return states
+	if c.Parts&Times != 0 {
+		s.Times = slices.Grow(s.Times, n)[:n]
+	}
+	s.grouped = false
 }
 
-// Merge merges o, the state of another run with the same contents, into s. Of runs that have
-// samples at one time, s's come first.
-func (c *Contents) Merge(s, o *State) {
-	c.Parts.Merge(s, o)
+// Make has s be the states of runs, in the memory that it has.
+func (c *Contents) Make(s *States, in *Runs) {
+	c.Begin(s, len(in.Runs))
+	for _, f := range slices.Backward(partForms) {
+		if c.Parts&f.part != 0 && f.of != nil {
+			f.of(s, in)
+		}
+	}
 	if c.Own != nil {
-		c.Own.Merge(s.Own, o.Own)
+		c.Own.Make(s, in)
 	}
 }
 
-// Begin makes the states of runs those of groups with one run so far.
-func (c *Contents) Begin(states []State) {
-	for k := range states {
-		c.begin(&states[k])
+// MakeSingle has s be the states of values that are aggregated again: each is a run at time 0 of a
+// bucket of its own. They refer to the values.
+func (c *Contents) MakeSingle(s *States, values []float64) {
+	n := len(values)
+	c.Begin(s, n)
+	for k := range s.N {
+		s.N[k] = 1
+	}
+	for k := range s.Sum {
+		if s.Sum[k], s.C[k] = values[k], 0; !finite(values[k]) {
+			s.C[k] = values[k]
+		}
+	}
+	copy(s.Min, values)
+	copy(s.Max, values)
+	for k := range s.Squares {
+		s.Squares[k] = values[k] - values[k] // NaN where the value is not finite
+	}
+	for k := range s.Values {
+		s.Values[k] = values[k : k+1 : k+1]
+	}
+	for k := range s.Times {
+		s.Times[k] = oneBucket.Starts
+	}
+	if c.Own != nil {
+		in := Runs{Times: make([]int64, n), Values: values, Runs: make([]bucket.Run, n), Grid: oneBucket}
+		for k := range in.Runs {
+			in.Runs[k] = bucket.Run{First: int32(k), End: int32(k + 1)}
+		}
+		c.Own.Make(s, &in)
 	}
 }
 
-// begin is Begin of one state. Only Prometheus's sum of a run is infinite or NaN where partial sums
-// overflowed.
-func (c *Contents) begin(s *State) {
-	if s.grouped = true; c.Parts&Sum == 0 || finite(s.Sum) {
+var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
+
+// Merge merges states of o, from the given one on, into states of s: one into each of to, which may
+// have no samples yet and be new. Those of o are of series that come later: of runs that have samples
+// at one time, s's come first.
+func (c *Contents) Merge(s *States, to []int32, o *States, from int) {
+	if len(to) == 0 {
 		return
 	}
-	if s.setSum(s.C, s.N); c.Parts&Mean != 0 {
-		s.Mean = s.mean()
+	if c.Own != nil {
+		c.Own.Merge(s, to, o, from)
+	}
+	for i, k := range to {
+		if s.N[k] > 0 {
+			continue
+		}
+		for number := range s.Own {
+			s.Own[number][k] = o.Own[number][from+i]
+		}
+	}
+	for _, f := range partForms {
+		if c.Parts&f.part != 0 && f.merge != nil {
+			f.merge(s, to, o, from)
+		}
+	}
+	for i, k := range to {
+		s.N[k] += o.N[from+i]
 	}
 }
 
-// Keep begins a group in s with a copy of o, and of what o refers to. own has room for its numbers.
-func (c *Contents) Keep(s, o *State, own []float64) {
-	*s = *o
-	c.begin(s)
-	s.Values, s.Times, s.Own = slices.Clone(o.Values), slices.Clone(o.Times), own
-	copy(own, o.Own)
+// Grouped has states, of runs or of none, be those of groups. Only Prometheus's sum of a run is infinite
+// or NaN where partial sums overflowed.
+func (c *Contents) Grouped(s *States) {
+	s.grouped = true
+	for k, sum := range s.Sum {
+		if !finite(sum) {
+			s.setSum(int32(k), s.C[k], s.N[k])
+		}
+	}
 }
 
-// InTime puts Times and Values in the order of time. Samples at one time stay in the order of
-// their series.
-func (s *State) InTime() {
-	if slices.IsSorted(s.Times) {
+// InTime puts Times and Values of state k in the order of time. Samples at one time stay in the order
+// of their series.
+func (s *States) InTime(k int32) {
+	times, values := s.Times[k], s.Values[k]
+	if slices.IsSorted(times) {
 		return
 	}
 	type sample struct {
 		t int64
 		v float64
 	}
-	in := make([]sample, len(s.Times))
-	for i, t := range s.Times {
-		in[i] = sample{t, s.Values[i]}
+	in := make([]sample, len(times))
+	for i, t := range times {
+		in[i] = sample{t, values[i]}
 	}
 	slices.SortStableFunc(in, func(a, b sample) int { return cmp.Compare(a.t, b.t) })
 	for i, x := range in {
-		s.Times[i], s.Values[i] = x.t, x.v
+		times[i], values[i] = x.t, x.v
 	}
 }

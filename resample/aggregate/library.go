@@ -2,7 +2,7 @@ package aggregate
 
 import (
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,45 +20,36 @@ type Aggregate struct {
 // ratePrefix is what stands before the name of an aggregate of differences.
 const ratePrefix = "rate:"
 
-// UnknownError is the error of a name that no aggregate has.
-type UnknownError struct{ Nearest string }
+// UnknownError is the error of a name that no aggregate has: the hint that it deserves.
+type UnknownError struct{ Hint string }
 
 func (e *UnknownError) Error() string { return "there is no such aggregate" }
 
-// PercentError is the error of a percentile that is not within 0 to 100.
-type PercentError struct{}
-
-func (PercentError) Error() string { return "a percentile is from 0pct to 100pct" }
+// ErrPercent is the error of a percentile that is not within 0 to 100.
+var ErrPercent = errors.New("a percentile is from 0pct to 100pct")
 
 // Library is the aggregates that a request may name: Definitions, and more. The zero Library has
 // Definitions alone.
-type Library struct {
-	more  []*Definition
-	named map[string]*Definition // more, by all of their names
-}
+type Library struct{ more []*Definition }
 
 // With returns the library with one more definition, or the name of it that something has already.
 func (l Library) With(d *Definition) (with Library, taken string) {
-	with = Library{append(slices.Clip(l.more), d), maps.Clone(l.named)}
-	if with.named == nil {
-		with.named = map[string]*Definition{}
-	}
-	for _, name := range append([]string{d.Name}, d.Aliases...) {
+	names := append([]string{d.Name}, d.Aliases...)
+	for i, name := range names {
 		_, err := l.Parse(name)
 		var unknown *UnknownError
-		if !errors.As(err, &unknown) || with.named[name] != nil || name == quantile.Name {
+		if !errors.As(err, &unknown) || slices.Contains(names[:i], name) || name == quantile.Name {
 			return l, name
 		}
-		with.named[name] = d
 	}
-	return with, ""
+	return Library{append(slices.Clip(l.more), d)}, ""
 }
 
 // All are the definitions of the library, in the order of the documentation.
 func (l Library) All() []*Definition { return append(slices.Clip(Definitions), l.more...) }
 
 // Parse reads the name of an aggregate, such as mean, 99.9pct or rate:max. It fails with an
-// *UnknownError or a PercentError.
+// *UnknownError or ErrPercent.
 func (l Library) Parse(text string) (Aggregate, error) {
 	name, rate := strings.CutPrefix(text, ratePrefix)
 	a := Aggregate{Text: text, Rate: rate}
@@ -67,7 +58,7 @@ func (l Library) Parse(text string) (Aggregate, error) {
 		percent, err := strconv.ParseFloat(number, 64)
 		if err == nil {
 			if !(percent >= 0 && percent <= 100) {
-				return a, PercentError{}
+				return a, ErrPercent
 			}
 			// Of the text, so that 99.9pct is 0.999 and not a float beside it.
 			if a.Q, err = strconv.ParseFloat(number+"e-2", 64); err != nil {
@@ -77,41 +68,26 @@ func (l Library) Parse(text string) (Aggregate, error) {
 			return a, nil
 		}
 	}
-	if a.Definition = byName[name]; a.Definition == nil {
-		a.Definition = l.named[name]
-	}
-	if a.Definition == nil {
-		e := &UnknownError{Nearest: Nearest(name, l.Names())}
-		if rate && e.Nearest != "" {
-			e.Nearest = ratePrefix + e.Nearest
+	all := l.All()
+	at := slices.IndexFunc(all, func(d *Definition) bool {
+		return d != quantile && (d.Name == name || slices.Contains(d.Aliases, name))
+	})
+	if at < 0 {
+		names := l.Names()
+		hint := "use " + strings.Join(names, ", ")
+		if near := nearest(name, names); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", text[:len(text)-len(name)]+near)
 		}
-		return a, e
+		return a, &UnknownError{hint}
 	}
-	a.Q = a.At
+	a.Definition, a.Q = all[at], all[at].At
 	return a, nil
 }
-
-var quantile *Definition
-
-// byName are the definitions without a number by all of their names.
-var byName = func() map[string]*Definition {
-	m := map[string]*Definition{}
-	for _, d := range Definitions {
-		if d.Quantile {
-			quantile = d
-			continue
-		}
-		for _, name := range append([]string{d.Name}, d.Aliases...) {
-			m[name] = d
-		}
-	}
-	return m
-}()
 
 // Names are the names of all aggregates, with an example of those that have a number.
 func (l Library) Names() (names []string) {
 	for _, d := range l.All() {
-		if d.Quantile {
+		if d == quantile {
 			names = append(names, "95"+d.Name)
 			continue
 		}
@@ -120,9 +96,16 @@ func (l Library) Names() (names []string) {
 	return names
 }
 
-// Nearest is the name that takes the fewest changes to become from text, at most a third of its
-// length and one; or nothing.
-func Nearest(text string, names []string) (nearest string) {
+// DidYouMean asks for the name that takes the fewest changes to become from text, at most a third of
+// its length and one. Where there is none it is the other hint.
+func DidYouMean(text string, names []string, other string) (hint string) {
+	if near := nearest(text, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return other
+}
+
+func nearest(text string, names []string) (nearest string) {
 	if len(text) > 64 {
 		return ""
 	}

@@ -1,8 +1,8 @@
 // Package aggregate has the aggregates of resample requests.
 //
-// A run, the samples of one series in one bucket, goes in, and a State of it comes out: the parts
-// that the request's aggregates read, a loop each. States of several runs are merged. An
-// aggregate is one Definition: its names, the parts it reads, and its result. Aggregates that read
+// Runs, the samples of one series in one bucket each, go in, and States of them come out: the parts
+// that the request's aggregates read, a loop over all runs each. The states of a series are merged
+// into those of its group, a loop over all buckets for each part. An aggregate is one Definition: its names, the parts it reads, and its result. Aggregates that read
 // the same parts share them: count, sum and mean cost one sum.
 //
 //	          parts                      a Definition
@@ -19,32 +19,57 @@ package aggregate
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/frame"
 )
 
-// State is what is known of the samples of a bucket. Only the fields of the parts that it was
-// made with mean something.
-type State struct {
-	N                int64     // Count
-	grouped          bool      // see Contents.Begin
-	Sum, C           float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
-	Mean             float64   // Mean
-	Min, Max         float64   // Extremes: NaN where all values are
-	First, Last      float64   // Ends
-	FirstAt, LastAt  int64     // Ends: ms
-	Squares          float64   // Squares: squared distances from the mean, added up
-	Area, AreaC, Lap float64   // Weighted: values times the ms that they held, and those ms; see areasOf
-	Values           []float64 // Values
-	Times            []int64   // Times: ms, of each of Values
-	Own              []float64 // see Own
+// States are what is known of the samples of some buckets, column by column. Only the columns of the
+// parts that they were made with are there.
+type States struct {
+	N                []float64   // Count
+	Sum, C           []float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
+	Min, Max         []float64   // Extremes: NaN where all values are
+	First, Last      []float64   // Ends
+	FirstAt, LastAt  []float64   // Ends: ms
+	Squares          []float64   // Squares: squared distances from the mean, added up
+	Area, AreaC, Lap []float64   // Weighted: values times the ms that they held, and those ms; see areasOf
+	Values           [][]float64 // Values: of each state
+	Times            [][]int64   // Times: ms, of each of Values
+	Own              [][]float64 // see Own: of each number a column
+
+	grouped  bool        // see Contents.Grouped
+	numbers  []float64   // memory of the columns
+	held     []float64   // memory of Values, copied from the runs, since they may be sorted
+	times    []int64     // memory of Times
+	together frame.Group // runs that are added up side by side
+	side     exact.Sums  // of these
 }
 
-// Parts is a set of parts of a State.
+// column is a column of numbers, and the part that it is of.
+type column struct {
+	of Parts
+	is *[]float64
+}
+
+// columns are all columns of numbers but Own's.
+func (s *States) columns() [13]column {
+	return [...]column{
+		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Extremes, &s.Min}, {Extremes, &s.Max},
+		{Ends, &s.First}, {Ends, &s.Last}, {Ends, &s.FirstAt}, {Ends, &s.LastAt},
+		{Squares, &s.Squares}, {Weighted, &s.Area}, {Weighted, &s.AreaC}, {Weighted, &s.Lap},
+	}
+}
+
+// Held is the number of values that states of runs refer to.
+func (s *States) Held() int { return len(s.held) }
+
+// Parts is a set of parts of States.
 type Parts uint16
 
-// The parts.
+// The parts. A mean is made of the sum and the count.
 const (
 	Count Parts = 1 << iota
 	Sum
@@ -54,41 +79,32 @@ const (
 	Squares
 	Weighted
 	Values
-	Times // with the values, in the order of series: see State.InTime
+	Times // with the values, in the order of series: see States.InTime
 )
 
-// partForm is one part: what it reads besides, how it is made of each of some runs, and how another
-// one, o, that comes later in the order of series, merges into s. When parts merge, s still has the
-// old values of parts behind it in the table.
+// partForm is one part: what it reads besides, how it is made of runs, and how states of o, from the
+// given one on, merge into states of s: see Contents.Merge.
 type partForm struct {
 	part  Parts
 	name  string
 	reads Parts
-	of    func(states []State, in *Runs, m *Memory)
-	merge func(s, o *State)
+	of    func(s *States, in *Runs)
+	merge func(s *States, to []int32, o *States, from int)
 }
 
-// partForms are all parts.
+// partForms are all parts: each is merged before those that it reads, and made after them. Counts, which
+// say where there are no samples yet, Contents.Merge merges last.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
-	{Mean, "mean", Sum | Count, meansOf, mergeMeans},
+	{Mean, "mean", Sum | Count, nil, nil},
 	{Sum, "sum", Count, sumsOf, mergeSums},
-	{Count, "count", 0, countsOf, func(s, o *State) { s.N += o.N }},
+	{Count, "count", 0, countsOf, nil},
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
-	{Times, "times", Values, timesOf, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
-	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values = append(s.Values, o.Values...) }},
+	{Times, "times", Values, timesOf, mergeTimes},
+	{Values, "values", 0, valuesOf, mergeValues},
 }
-
-// formOf are the partForms by the number of their bit: parts come after those that they read, and
-// merge before those.
-var formOf = func() (by [16]*partForm) {
-	for i := range partForms {
-		by[bits.TrailingZeros16(uint16(partForms[i].part))] = &partForms[i]
-	}
-	return by
-}()
 
 // With is the parts with those that they read.
 func (p Parts) With() Parts {
@@ -110,52 +126,56 @@ func PartNames(p Parts) (names []string) {
 	return names
 }
 
-// Merge merges o, the state of another run with the same parts, into s. Of runs that have samples
-// at one time, s's come first.
-func (p Parts) Merge(s, o *State) {
-	for p != 0 {
-		last := bits.Len16(uint16(p)) - 1
-		formOf[last].merge(s, o)
-		p &^= 1 << last
+// mergeSums merges before the counts do. Where adding overflows, or something is not finite already,
+// the mean of all says what the sum is: partial sums may have overflowed to either side.
+func mergeSums(s *States, to []int32, o *States, from int) {
+	sums, lost, added := o.Sum[from:from+len(to)], o.C[from:from+len(to)], 0
+	if first := int(to[0]); int(to[len(to)-1])-first == len(to)-1 { // one behind the other
+		added = exact.AddFinite(s.Sum[first:], s.C[first:], sums)
+		for i, c := range lost[:added] {
+			s.C[first+i] += c
+		}
+	}
+	for i := added; i < len(to); i++ {
+		k := to[i]
+		if sum, c := addSums(sums[i], lost[i], s.Sum[k], s.C[k]); finite(sum) {
+			s.Sum[k], s.C[k] = sum, c
+			continue
+		}
+		n, more := s.N[k], o.N[from+i]
+		s.setSum(k, meanOfTwo(s.mean(int(k)), n, o.mean(from+i), more), n+more)
 	}
 }
 
 // addSums adds the compensated sum of another run to s's.
 func addSums(o, oC, s, sC float64) (sum, c float64) {
-	sum, c = kahansum.Inc(o, s, sC)
+	if sum, c = addFinite(o, s, sC); !finite(c) {
+		sum, c = kahansum.Inc(o, s, sC)
+	}
 	return sum, c + oC
 }
 
-// mergeSums merges before the counts do. Where adding overflows, or something is not finite already,
-// the mean of all says what the sum is: partial sums may have overflowed to either side.
-func mergeSums(s, o *State) {
-	sum, c := addSums(o.Sum, o.C, s.Sum, s.C)
-	if finite(sum) {
-		s.Sum, s.C = sum, c
-		return
-	}
-	s.setSum(meanOfTwo(s.mean(), float64(s.N), o.mean(), float64(o.N)), s.N+o.N)
-}
-
-// setSum makes the sum that of n values with the given mean.
-func (s *State) setSum(mean float64, n int64) {
-	s.Sum, s.C = float64(mean*float64(n)), 0
-	if !finite(s.Sum) {
-		s.C = mean
+// setSum makes the sum of state k that of n values with the given mean.
+func (s *States) setSum(k int32, mean, n float64) {
+	s.Sum[k], s.C[k] = float64(mean*n), 0
+	if !finite(s.Sum[k]) {
+		s.C[k] = mean
 	}
 }
 
 // mean is the mean of a state that has Sum.
-func (s *State) mean() float64 {
-	if !finite(s.Sum) {
-		return s.C
+func (s *States) mean(k int) float64 {
+	if !finite(s.Sum[k]) {
+		return s.C[k]
 	}
-	n := float64(s.N)
-	return float64(s.Sum/n) + float64(s.C/n)
+	return float64(s.Sum[k]/s.N[k]) + float64(s.C[k]/s.N[k])
 }
 
 // meanOfTwo is the mean of two means of weights a and b. Of finite ones it is finite.
 func meanOfTwo(x, a, y, b float64) float64 {
+	if a == 0 {
+		return y
+	}
 	mean := float64(x*(a/(a+b))) + float64(y*(b/(a+b)))
 	if finite(x) && finite(y) {
 		return bounded(mean)
@@ -166,59 +186,65 @@ func meanOfTwo(x, a, y, b float64) float64 {
 // bounded is v, or the largest number of its sign if v is infinite by rounding.
 func bounded(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
 
-// total is Prometheus's sum.
-func (s *State) total() float64 {
-	if math.IsInf(s.Sum, 0) {
-		return s.Sum
-	}
-	return s.Sum + s.C
-}
-
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
 
-// mergeMeans merges before the sums and counts do.
-func mergeMeans(s, o *State) {
-	all := State{N: s.N, Sum: s.Sum, C: s.C}
-	mergeSums(&all, o)
-	all.N += o.N
-	s.Mean = all.mean()
-}
-
-// mergeSquares is Chan, Golub and LeVeque's; it merges before the means do. The distance of the two
+// mergeSquares is Chan, Golub and LeVeque's; it merges before the sums do. The distance of the two
 // means is of twice the digits, since means may be large and close to each other.
-func mergeSquares(s, o *State) {
-	a, b := float64(s.N), float64(o.N)
-	hiS, loS := s.longMean()
-	hiO, loO := o.longMean()
-	d := (hiO - hiS) + (loO - loS)
-	s.Squares += o.Squares + float64(float64(d*d)*(a*b/(a+b)))
+func mergeSquares(s *States, to []int32, o *States, from int) {
+	for i, k := range to {
+		a, b := s.N[k], o.N[from+i]
+		if a == 0 {
+			s.Squares[k] = o.Squares[from+i]
+			continue
+		}
+		hiS, loS := s.longMean(int(k))
+		hiO, loO := o.longMean(from + i)
+		d := (hiO - hiS) + (loO - loS)
+		s.Squares[k] += o.Squares[from+i] + float64(float64(d*d)*(a*b/(a+b)))
+	}
 }
 
 // longMean is the mean as a sum of two numbers.
-func (s *State) longMean() (hi, lo float64) {
-	if !finite(s.Sum) {
-		return s.C, 0
+func (s *States) longMean(k int) (hi, lo float64) {
+	sum, c, n := s.Sum[k], s.C[k], s.N[k]
+	if !finite(sum) {
+		return c, 0
 	}
-	n := float64(s.N)
-	hi = s.Sum / n
-	return hi, (math.FMA(-hi, n, s.Sum) + s.C) / n
+	hi = sum / n
+	return hi, (math.FMA(-hi, n, sum) + c) / n
 }
 
-func mergeExtremes(s, o *State) {
-	if o.Min < s.Min || s.Min != s.Min {
-		s.Min = o.Min
-	}
-	if o.Max > s.Max || s.Max != s.Max {
-		s.Max = o.Max
+func mergeExtremes(s *States, to []int32, o *States, from int) {
+	for i, k := range to {
+		isFirst := s.N[k] == 0
+		if least := o.Min[from+i]; isFirst || least < s.Min[k] || s.Min[k] != s.Min[k] {
+			s.Min[k] = least
+		}
+		if most := o.Max[from+i]; isFirst || most > s.Max[k] || s.Max[k] != s.Max[k] {
+			s.Max[k] = most
+		}
 	}
 }
 
-func mergeEnds(s, o *State) {
-	if o.FirstAt < s.FirstAt {
-		s.First, s.FirstAt = o.First, o.FirstAt
+func mergeEnds(s *States, to []int32, o *States, from int) {
+	for i, k := range to {
+		isFirst := s.N[k] == 0
+		if at := o.FirstAt[from+i]; isFirst || at < s.FirstAt[k] {
+			s.First[k], s.FirstAt[k] = o.First[from+i], at
+		}
+		if at := o.LastAt[from+i]; isFirst || at > s.LastAt[k] {
+			s.Last[k], s.LastAt[k] = o.Last[from+i], at
+		}
 	}
-	if o.LastAt > s.LastAt {
-		s.Last, s.LastAt = o.Last, o.LastAt
+}
+
+func mergeValues(s *States, to []int32, o *States, from int) { appendTo(s.Values, to, o.Values[from:]) }
+
+func mergeTimes(s *States, to []int32, o *States, from int) { appendTo(s.Times, to, o.Times[from:]) }
+
+func appendTo[T any](s [][]T, to []int32, o [][]T) {
+	for i, k := range to {
+		s[k] = append(s[k], o[i]...)
 	}
 }

@@ -101,14 +101,10 @@ func (l Layout) Grid(start, end int64) (*Grid, error) {
 	case l.Every.Unit == Millisecond && l.Period.Unit != Millisecond:
 		return nil, ErrTwoClocks
 	}
+	later := int64(0)
 	if l.ClosedRight { // [start+1, end+1), over buckets that are one ms later, too
-		return l.grid(start, end, 1)
+		later = 1
 	}
-	return l.grid(start, end, 0)
-}
-
-// grid is Grid for windows that are so many ms later than buckets.
-func (l Layout) grid(start, end, later int64) (*Grid, error) {
 	edge, k, err := l.edges(start)
 	if err != nil {
 		return nil, err

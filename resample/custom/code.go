@@ -136,10 +136,6 @@ func (b *builder) fold(in Instr) (Instr, bool) {
 	return Instr{Op: Const, Kind: in.Kind, Bits: math.Float64bits(apply(in.Op, x[0], x[1], x[2]))}, constant
 }
 
-func (b *builder) constant(v float64, kind Kind) uint8 {
-	return b.add(Instr{Op: Const, Kind: kind, Bits: math.Float64bits(v)})
-}
-
 // finish returns the code with the instructions that its outputs need alone.
 func (b *builder) finish(outputs []uint8) Code {
 	needed := make([]bool, len(b.code.Instrs))

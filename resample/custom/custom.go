@@ -165,10 +165,7 @@ func (s *Source) checkNames() error {
 	}{{"add", s.Add}, {"merge", s.Merge}} {
 		for _, name := range slices.Sorted(maps.Keys(part.of)) {
 			if _, ok := s.State[name]; !ok {
-				hint := "give it a start value in state"
-				if near := aggregate.Nearest(name, slices.Sorted(maps.Keys(s.State))); near != "" {
-					hint = fmt.Sprintf("did you mean %q?", near)
-				}
+				hint := aggregate.DidYouMean(name, slices.Sorted(maps.Keys(s.State)), "give it a start value in state")
 				return wrong(part.name+"."+name, "the state has no such field", hint)
 			}
 		}

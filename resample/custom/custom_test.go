@@ -37,17 +37,18 @@ result: steps / n
 		fmt.Println(err)
 		return
 	}
-	contents := aggregate.Contents{Own: d.Own}
-	states := contents.Make(nil, &aggregate.Runs{
+	contents := aggregate.Contents{Parts: aggregate.Count, Own: d.Own}
+	var states aggregate.States
+	contents.Make(&states, &aggregate.Runs{
 		Times: []int64{0, 10, 20, 60, 70}, Values: []float64{1, 3, 2, 8, 9},
 		Runs: []bucket.Run{{Bucket: 0, First: 0, End: 3}, {Bucket: 1, First: 3, End: 5}},
 		Grid: &bucket.Grid{Starts: []int64{0, 60}, Ends: []int64{60, 120}},
-	}, &aggregate.Memory{})
+	})
 	out := make([]float64, 2)
-	d.Results(states, 0, out)
+	d.Results(&states, []int32{0, 1}, 0, out)
 	fmt.Println(out)
-	contents.Merge(&states[0], &states[1])
-	d.Results(states[:1], 0, out)
+	contents.Merge(&states, []int32{0}, &states, 1)
+	d.Results(&states, []int32{0}, 0, out)
 	fmt.Println(out[0])
 	// Output:
 	// [1.5 1]
@@ -372,11 +373,15 @@ func requireSame(t *testing.T, want, got float64, about string, args ...any) {
 func comparePlain(t *testing.T, s *Source, in *aggregate.Runs, about string) {
 	d, err := s.Compile()
 	require.NoError(t, err, about)
-	var memory aggregate.Memory
+	var states aggregate.States
 	contents := aggregate.Contents{Parts: aggregate.Count, Own: d.Own}
-	states := contents.Make(nil, in, &memory)
-	out := make([]float64, len(states))
-	d.Results(states, 0, out)
+	contents.Make(&states, in)
+	out := make([]float64, len(in.Runs))
+	all := make([]int32, len(out))
+	for k := range all {
+		all[k] = int32(k)
+	}
+	d.Results(&states, all, 0, out)
 	merged := map[string]float64{}
 	for k, run := range in.Runs {
 		state := plainState(s, in.Times[run.First:run.End], in.Values[run.First:run.End])
@@ -388,10 +393,10 @@ func comparePlain(t *testing.T, s *Source, in *aggregate.Runs, about string) {
 			merged = state
 			continue
 		}
-		contents.Merge(&states[0], &states[k])
+		contents.Merge(&states, []int32{0}, &states, k)
 	}
-	if s.Merge != nil && len(states) > 0 {
-		d.Results(states[:1], 0, out)
+	if s.Merge != nil && len(in.Runs) > 0 {
+		d.Results(&states, []int32{0}, 0, out)
 		first := in.Runs[0].Bucket
 		requireSame(t, plainResult(s, merged, in.Grid.Starts[first], in.Grid.Ends[first]), out[0], "%s\nmerged: %+v", about, *s)
 	}
@@ -471,13 +476,12 @@ func BenchmarkMake(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%d", d.Name, length), func(b *testing.B) {
 				contents := aggregate.Contents{Parts: (d.Reads | aggregate.Count).With(), Own: d.Own}
-				var states []aggregate.State
-				var memory aggregate.Memory
-				out := make([]float64, len(in.Runs))
+				var states aggregate.States
+				out, all := make([]float64, len(in.Runs)), make([]int32, len(in.Runs))
 				began := cpuTime(b)
 				for b.Loop() {
-					states = contents.Make(states, &in, &memory)
-					d.Results(states, 0, out)
+					contents.Make(&states, &in)
+					d.Results(&states, all, 0, out)
 				}
 				b.ReportMetric((cpuTime(b)-began)/float64(b.N)/samples, "cpu-ns/sample")
 			})

@@ -37,6 +37,7 @@ type lowering struct {
 	local          map[string]value   // of let
 	seen           map[ast.Node]value // the parser has x twice in 0 < x < 1
 	depth          int
+	err            error // the first one; what comes then is of no use
 }
 
 // binaries are the operators with two operands: of numbers, but for and and or.
@@ -60,23 +61,24 @@ var otherwise = map[string]string{
 
 // expression makes code of a text. An error is an *Error.
 func (l *lowering) expression(text string) (value, error) {
-	l.text, l.seen = text, map[ast.Node]value{}
+	l.text, l.seen, l.err = text, map[ast.Node]value{}, nil
 	if len(text) > MaxText {
-		return value{}, l.wrong(nil, fmt.Sprintf("it has %d bytes, and can have %d", len(text), MaxText), "use let to say what repeats once")
+		l.wrong(nil, fmt.Sprintf("it has %d bytes, and can have %d", len(text), MaxText), "use let to say what repeats once")
+		return value{}, l.err
 	}
 	tree, err := parser.ParseWithConfig(text, &conf.Config{MaxNodes: maxNodes})
 	if err != nil {
-		var at *file.Error
-		if !errors.As(err, &at) {
-			return value{}, l.wrong(nil, err.Error(), "")
+		l.wrong(nil, err.Error(), "")
+		if at := new(file.Error); errors.As(err, &at) {
+			l.err = l.at(at.From, clip(strings.Replace(at.Message, "unexpected token EOF", "the expression ends too early", 1)), "")
 		}
-		return value{}, l.at(at.From, clip(strings.Replace(at.Message, "unexpected token EOF", "the expression ends too early", 1)), "")
+		return value{}, l.err
 	}
-	v, err := l.node(tree.Node)
-	if err == nil && l.full {
-		err = l.wrong(nil, fmt.Sprintf("the part comes to more than %d instructions", maxInstrs), "make it shorter")
+	v := l.node(tree.Node)
+	if l.full {
+		l.wrong(nil, fmt.Sprintf("the part comes to more than %d instructions", maxInstrs), "make it shorter")
 	}
-	return v, err
+	return v, l.err
 }
 
 // at is the error of a place in the text: so many runes in.
@@ -92,41 +94,56 @@ func (l *lowering) at(runes int, text, hint string) error {
 	return &Error{Function: l.function, Part: l.part, Line: line, Column: column, Text: text, Hint: hint}
 }
 
-// wrong is the error of a node, or of the whole text where there is none.
-func (l *lowering) wrong(n ast.Node, text, hint string) error {
-	if n == nil {
-		return &Error{Function: l.function, Part: l.part, Text: text, Hint: hint}
-	}
+// wrong notes the error of a node, or of the whole text where there is none, if it is the first.
+func (l *lowering) wrong(n ast.Node, text, hint string) (none value) {
 	if c, ok := n.(*ast.ConditionalNode); ok {
 		n = c.Cond // the parser has a conditional's place behind it
 	}
-	return l.at(n.Location().From, text, hint)
+	switch {
+	case l.err != nil:
+	case n == nil:
+		l.err = &Error{Function: l.function, Part: l.part, Text: text, Hint: hint}
+	default:
+		l.err = l.at(n.Location().From, text, hint)
+	}
+	return value{}
+}
+
+// made is the value that an instruction makes.
+func (l *lowering) made(in Instr) value {
+	if l.err != nil {
+		return value{}
+	}
+	return value{l.add(in), in.Kind}
+}
+
+// constant is the value of a number or truth value.
+func (l *lowering) constant(v float64, kind Kind) value {
+	return l.made(Instr{Op: Const, Kind: kind, Bits: math.Float64bits(v)})
 }
 
 // node makes code of a tree.
-func (l *lowering) node(n ast.Node) (value, error) {
-	if v, ok := l.seen[n]; ok {
-		return v, nil
-	}
-	v, err := l.tree(n)
-	if err == nil {
+func (l *lowering) node(n ast.Node) value {
+	v, ok := l.seen[n]
+	if !ok && l.err == nil {
+		v = l.tree(n)
 		l.seen[n] = v
 	}
-	return v, err
+	return v
 }
 
-func (l *lowering) tree(n ast.Node) (value, error) {
+func (l *lowering) tree(n ast.Node) value {
 	if l.depth++; l.depth > MaxDepth {
-		return value{}, l.wrong(n, fmt.Sprintf("it is nested more than %d deep", MaxDepth), "use let")
+		return l.wrong(n, fmt.Sprintf("it is nested more than %d deep", MaxDepth), "use let")
 	}
 	defer func() { l.depth-- }()
 	switch n := n.(type) {
 	case *ast.IntegerNode:
-		return value{l.constant(float64(n.Value), Number), Number}, nil
+		return l.constant(float64(n.Value), Number)
 	case *ast.FloatNode:
-		return value{l.constant(n.Value, Number), Number}, nil
+		return l.constant(n.Value, Number)
 	case *ast.BoolNode:
-		return value{l.constant(truth(n.Value), Truth), Truth}, nil
+		return l.constant(truth(n.Value), Truth)
 	case *ast.IdentifierNode:
 		return l.name(n, n.Value)
 	case *ast.MemberNode:
@@ -140,7 +157,8 @@ func (l *lowering) tree(n ast.Node) (value, error) {
 	case *ast.BinaryNode:
 		return l.binary(n)
 	case *ast.ConditionalNode:
-		return l.conditional(n)
+		c, x := l.operand(n.Cond, Truth), l.node(n.Exp1)
+		return l.made(Instr{Op: Select, Kind: x.kind, A: c, B: x.register, C: l.operand(n.Exp2, x.kind)})
 	case *ast.BuiltinNode:
 		return l.call(n, n.Name, n.Arguments)
 	case *ast.CallNode:
@@ -150,125 +168,92 @@ func (l *lowering) tree(n ast.Node) (value, error) {
 	case *ast.VariableDeclaratorNode:
 		return l.let(n)
 	}
-	return value{}, l.wrong(n, "expressions here have no such thing", "use numbers, names, operators, functions, c ? x : y and let")
+	return l.wrong(n, "expressions here have no such thing", "use numbers, names, operators, functions, c ? x : y and let")
 }
 
-func (l *lowering) name(n ast.Node, name string) (value, error) {
+func (l *lowering) name(n ast.Node, name string) value {
 	if v, ok := l.local[name]; ok {
-		return v, nil
+		return v
 	}
 	if in, ok := l.inputs[name]; ok {
-		return value{l.add(Instr{Op: Input, Kind: in.kind, A: in.number}), in.kind}, nil
+		return l.made(Instr{Op: Input, Kind: in.kind, A: in.number})
 	}
 	switch name {
 	case "inf":
-		return value{l.constant(math.Inf(1), Number), Number}, nil
+		return l.constant(math.Inf(1), Number)
 	case "nan":
-		return value{l.constant(math.NaN(), Number), Number}, nil
+		return l.constant(math.NaN(), Number)
 	}
 	known := slices.Sorted(maps.Keys(l.inputs))
 	hint := "there are " + strings.Join(known, ", ")
-	switch near := aggregate.Nearest(name, append(known, slices.Sorted(maps.Keys(l.local))...)); {
+	near := aggregate.DidYouMean(name, append(known, slices.Sorted(maps.Keys(l.local))...), "")
+	switch {
 	case l.inputs["a."+name] != l.inputs["b."+name]:
 		hint = fmt.Sprintf("write a.%s or b.%s", name, name)
 	case near != "" && len(name) > 1:
-		hint = fmt.Sprintf("did you mean %q?", near)
+		hint = near
 	case len(known) == 0:
 		hint = "a start value is constant"
 	}
-	return value{}, l.wrong(n, fmt.Sprintf("there is no %q", clip(name)), hint)
+	return l.wrong(n, fmt.Sprintf("there is no %q", clip(name)), hint)
 }
 
 // operand makes code of a tree that must be of a kind.
-func (l *lowering) operand(n ast.Node, kind Kind) (uint8, error) {
-	v, err := l.node(n)
-	if err == nil {
-		err = l.must(n, v, kind)
-	}
-	return v.register, err
+func (l *lowering) operand(n ast.Node, kind Kind) uint8 {
+	return l.must(n, l.node(n), kind)
 }
 
-// must is the error of a value that is not of a kind.
-func (l *lowering) must(n ast.Node, v value, kind Kind) error {
-	if v.kind == kind {
-		return nil
+// must is the register of a value that must be of a kind.
+func (l *lowering) must(n ast.Node, v value, kind Kind) uint8 {
+	if v.kind != kind {
+		hint := "compare it, as in x > 0"
+		if kind == Number {
+			hint = "write c ? 1 : 0"
+		}
+		l.wrong(n, fmt.Sprintf("it is %v, where %v belongs", v.kind, kind), hint)
 	}
-	hint := "compare it, as in x > 0"
-	if kind == Number {
-		hint = "write c ? 1 : 0"
-	}
-	return l.wrong(n, fmt.Sprintf("it is %v, where %v belongs", v.kind, kind), hint)
+	return v.register
 }
 
-func (l *lowering) unary(n *ast.UnaryNode) (value, error) {
-	op, kind := Neg, Number
-	if n.Operator == "!" || n.Operator == "not" {
-		op, kind = Not, Truth
+func (l *lowering) unary(n *ast.UnaryNode) value {
+	switch n.Operator {
+	case "!", "not":
+		return l.made(Instr{Op: Not, Kind: Truth, A: l.operand(n.Node, Truth)})
+	case "+":
+		return value{l.operand(n.Node, Number), Number}
 	}
-	a, err := l.operand(n.Node, kind)
-	if err != nil || n.Operator == "+" {
-		return value{a, kind}, err // as it is
-	}
-	return value{l.add(Instr{Op: op, Kind: kind, A: a}), kind}, nil
+	return l.made(Instr{Op: Neg, A: l.operand(n.Node, Number)})
 }
 
-func (l *lowering) binary(n *ast.BinaryNode) (value, error) {
+func (l *lowering) binary(n *ast.BinaryNode) value {
 	form, ok := binaries[n.Operator]
 	if !ok {
-		return value{}, l.wrong(n, fmt.Sprintf("there is no operator %q", n.Operator), otherwise[n.Operator])
+		return l.wrong(n, fmt.Sprintf("there is no operator %q", n.Operator), otherwise[n.Operator])
 	}
-	left, err := l.node(n.Left)
-	if err != nil {
-		return value{}, err
-	}
+	left := l.node(n.Left)
 	if form.op == Equal {
 		form.of = left.kind
 	}
-	if err := l.must(n.Left, left, form.of); err != nil {
-		return value{}, err
-	}
-	a := left.register
-	b, err := l.operand(n.Right, form.of)
-	if err != nil {
-		return value{}, err
-	}
+	a := l.must(n.Left, left, form.of)
+	b := l.operand(n.Right, form.of)
 	if form.swap {
 		a, b = b, a
 	}
-	r := l.add(Instr{Op: form.op, Kind: form.result, A: a, B: b})
+	v := l.made(Instr{Op: form.op, Kind: form.result, A: a, B: b})
 	if form.negated {
-		r = l.add(Instr{Op: Not, Kind: Truth, A: r})
+		v = l.made(Instr{Op: Not, Kind: Truth, A: v.register})
 	}
-	return value{r, form.result}, nil
-}
-
-func (l *lowering) conditional(n *ast.ConditionalNode) (value, error) {
-	c, err := l.operand(n.Cond, Truth)
-	if err != nil {
-		return value{}, err
-	}
-	x, err := l.node(n.Exp1)
-	if err != nil {
-		return value{}, err
-	}
-	y, err := l.operand(n.Exp2, x.kind)
-	if err != nil {
-		return value{}, err
-	}
-	return value{l.add(Instr{Op: Select, Kind: x.kind, A: c, B: x.register, C: y}), x.kind}, nil
+	return v
 }
 
 // let makes code of let name = value; expression.
-func (l *lowering) let(n *ast.VariableDeclaratorNode) (value, error) {
+func (l *lowering) let(n *ast.VariableDeclaratorNode) value {
 	_, isInput := l.inputs[n.Name]
 	_, isLocal := l.local[n.Name]
 	if isInput || isLocal || slices.Contains(reserved, n.Name) {
-		return value{}, l.wrong(n, fmt.Sprintf("%q means something else already", clip(n.Name)), "use another name")
+		return l.wrong(n, fmt.Sprintf("%q means something else already", clip(n.Name)), "use another name")
 	}
-	v, err := l.node(n.Value)
-	if err != nil {
-		return value{}, err
-	}
+	v := l.node(n.Value)
 	if l.local == nil {
 		l.local = map[string]value{}
 	}
@@ -289,32 +274,24 @@ var functions = map[string]function{
 }
 
 // call makes code of a function's call.
-func (l *lowering) call(n ast.Node, name string, arguments []ast.Node) (value, error) {
+func (l *lowering) call(n ast.Node, name string, arguments []ast.Node) value {
 	f, ok := functions[name]
 	if !ok {
 		known := slices.Sorted(maps.Keys(functions))
-		hint := "there are " + strings.Join(known, ", ")
-		if near := aggregate.Nearest(name, known); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return value{}, l.wrong(n, fmt.Sprintf("there is no function %q", clip(name)), hint)
+		hint := aggregate.DidYouMean(name, known, "there are "+strings.Join(known, ", "))
+		return l.wrong(n, fmt.Sprintf("there is no function %q", clip(name)), hint)
 	}
 	if want := f.op.Operands(); len(arguments) != want && !(f.many && len(arguments) > want) {
-		return value{}, l.wrong(n, fmt.Sprintf("%s has %d arguments", name, len(arguments)), fmt.Sprintf("give it %d", want))
+		return l.wrong(n, fmt.Sprintf("%s has %d arguments", name, len(arguments)), fmt.Sprintf("give it %d", want))
 	}
-	first, err := l.operand(arguments[0], Number)
-	if err != nil {
-		return value{}, err
-	}
+	first := l.operand(arguments[0], Number)
 	if len(arguments) == 1 {
-		return value{l.add(Instr{Op: f.op, A: first}), Number}, nil
+		return l.made(Instr{Op: f.op, A: first})
 	}
+	var all value
 	for _, other := range arguments[1:] {
-		b, err := l.operand(other, Number)
-		if err != nil {
-			return value{}, err
-		}
-		first = l.add(Instr{Op: f.op, A: first, B: b})
+		all = l.made(Instr{Op: f.op, A: first, B: l.operand(other, Number)})
+		first = all.register
 	}
-	return value{first, Number}, nil
+	return all
 }

@@ -13,7 +13,7 @@ type machine struct {
 	add    columns
 	inputs [InputField][]float64 // columns of add's inputs; nil for those that it does not read
 	regs   [maxInstrs]float64    // of add's recurrence
-	merge  [maxInstrs]float64    // registers
+	merge  columns
 	result columns
 }
 
@@ -27,21 +27,22 @@ func (p *program) newMachine() *machine {
 			m.inputs[in.A] = m.add.of[r]
 		}
 	}
+	m.result = allColumns(&p.Result)
+	if p.Portable.Merge != nil {
+		m.merge = allColumns(p.Portable.Merge)
+	}
+	return m
+}
+
+// allColumns are all registers as columns.
+func allColumns(c *Code) columns {
 	var all []uint8
-	for r, in := range p.Result.Instrs {
+	for r, in := range c.Instrs {
 		if in.Op != Const {
 			all = append(all, uint8(r))
 		}
 	}
-	m.result = newColumns(&p.Result, all)
-	if p.Portable.Merge != nil {
-		for r, in := range p.Portable.Merge.Instrs {
-			if in.Op == Const {
-				m.merge[r] = in.number()
-			}
-		}
-	}
-	return m
+	return newColumns(c, all)
 }
 
 // Size implements aggregate.Own.
@@ -54,11 +55,15 @@ func (p *program) Size() int {
 
 // Bytes implements aggregate.Own.
 func (p *program) Bytes() int64 {
-	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(len(p.Add.Instrs)+len(p.Result.Instrs))
+	n := len(p.Add.Instrs) + len(p.Result.Instrs)
+	if p.Portable.Merge != nil {
+		n += len(p.Portable.Merge.Instrs)
+	}
+	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(n)
 }
 
 // Make implements aggregate.Own. Runs that follow one another are computed together, up to a block.
-func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
+func (p *program) Make(states *aggregate.States, in *aggregate.Runs) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
 	for k := 0; k < len(in.Runs); {
@@ -68,10 +73,11 @@ func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
 			end++
 		}
 		for at := k; at < end; at++ {
-			own := states[at].Own
-			copy(own, p.Start)
+			for f, start := range p.Start {
+				states.Own[f][at] = start
+			}
 			if p.window {
-				setWindow(own[len(p.fields):], in, &in.Runs[at])
+				setWindow(states.Own[len(p.fields):], at, in)
 			}
 		}
 		for at := lo; at < hi; at += block {
@@ -80,7 +86,7 @@ func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
 			m.add.compute(int(to - at))
 			for j := k; j < end; j++ {
 				if run := in.Runs[j]; run.First < to && at < run.End {
-					p.advance(m, states[j].Own, int(max(run.First, at)-at), int(min(run.End, to)-at))
+					p.advance(m, states.Own, j, int(max(run.First, at)-at), int(min(run.End, to)-at))
 				}
 			}
 		}
@@ -88,9 +94,10 @@ func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
 	}
 }
 
-// setWindow puts the start and the end of a run's window into own.
-func setWindow(own []float64, in *aggregate.Runs, run *bucket.Run) {
-	own[0], own[1] = float64(in.Grid.Opens(run.Bucket)), float64(in.Grid.Closes(run.Bucket))
+// setWindow puts the start and the end of the window of run k into own.
+func setWindow(own [][]float64, k int, in *aggregate.Runs) {
+	at := in.Runs[k].Bucket
+	own[0][k], own[1][k] = float64(in.Grid.Opens(at)), float64(in.Grid.Closes(at))
 }
 
 // fill puts samples lo to hi, hi excluded, of runs that follow one another into the inputs.
@@ -137,21 +144,21 @@ func (m *machine) first(in *aggregate.Runs, at, lo int) {
 	}
 }
 
-// advance adds samples lo to hi, hi excluded, of the block to the fields of a state.
-func (p *program) advance(m *machine, own []float64, lo, hi int) {
+// advance adds samples lo to hi, hi excluded, of the block to the fields of state k.
+func (p *program) advance(m *machine, own [][]float64, k, lo, hi int) {
 	for _, r := range p.plan.reductions {
-		own[r.field] = reduce(r.op, own[r.field], m.add.of[r.with][lo:hi])
+		own[r.field][k] = reduce(r.op, own[r.field][k], m.add.of[r.with][lo:hi])
 	}
 	rec := &p.plan.recurrence
 	if len(rec.fields) == 0 {
 		return
 	}
 	for _, f := range rec.fields {
-		m.regs[f.before] = own[f.field]
+		m.regs[f.before] = own[f.field][k]
 	}
 	rec.interpret(&m.regs, m.add.of, lo, hi)
 	for _, f := range rec.fields {
-		own[f.field] = m.regs[f.before]
+		own[f.field][k] = m.regs[f.before]
 	}
 }
 
@@ -181,46 +188,46 @@ func reduce(op Op, s float64, column []float64) float64 {
 }
 
 // Merge implements aggregate.Own.
-func (p *program) Merge(s, o []float64) {
+func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, from int) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
-	n := uint8(len(p.fields))
-	for r, in := range p.Portable.Merge.Instrs {
-		switch {
-		case in.Op == Input && in.A < n:
-			m.merge[r] = s[in.A]
-		case in.Op == Input:
-			m.merge[r] = o[in.A-n]
+	for len(to) > 0 {
+		n := min(block, len(to))
+		m.merge.computeOf(n, func(input uint8, column []float64) {
+			if f := int(input) - len(p.fields); f >= 0 {
+				copy(column, o.Own[f][from:])
+				return
+			}
+			for i, k := range to[:n] {
+				column[i] = s.Own[input][k]
+			}
+		})
+		for f, out := range m.merge.code.Outputs {
+			for i, k := range to[:n] {
+				s.Own[f][k] = m.merge.of[out][i]
+			}
 		}
-	}
-	p.mergeSteps.interpret(&m.merge, nil, 0, 1)
-	for f, out := range p.Portable.Merge.Outputs {
-		s[f] = m.merge[out]
+		to, from = to[n:], from+n
 	}
 }
 
 // results implements aggregate.Definition's Results.
-func (p *program) results(in []aggregate.State, _ float64, out []float64) {
+func (p *program) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
-	for len(in) > 0 {
-		n := min(block, len(in))
-		for r, instr := range p.Result.Instrs {
-			if instr.Op != Input {
-				continue
-			}
-			at := int(instr.A) - int(ResultField)
+	for len(which) > 0 {
+		n := min(block, len(which))
+		m.result.computeOf(n, func(input uint8, column []float64) {
+			at := int(input) - int(ResultField)
 			if at < 0 {
-				at = len(p.fields) + int(instr.A)
+				at = len(p.fields) + int(input)
 			}
-			column := m.result.of[r]
-			for i := range in[:n] {
-				column[i] = in[i].Own[at]
+			for i, k := range which[:n] {
+				column[i] = in.Own[at][k]
 			}
-		}
-		m.result.compute(n)
+		})
 		copy(out, m.result.of[p.Result.Outputs[0]][:n])
-		in, out = in[n:], out[n:]
+		which, out = which[n:], out[n:]
 	}
 }
 
@@ -232,10 +239,10 @@ type held struct{ p *program }
 func (h held) Size() int { return h.p.Size() - len(h.p.fields) }
 
 // Make implements aggregate.Own.
-func (h held) Make(states []aggregate.State, in *aggregate.Runs) {
-	for k := range states {
-		if h.p.window {
-			setWindow(states[k].Own, in, &in.Runs[k])
+func (h held) Make(states *aggregate.States, in *aggregate.Runs) {
+	if h.p.window {
+		for k := range in.Runs {
+			setWindow(states.Own, k, in)
 		}
 	}
 }
@@ -244,21 +251,20 @@ func (h held) Make(states []aggregate.State, in *aggregate.Runs) {
 func (h held) Bytes() int64 { return h.p.Bytes() }
 
 // Merge implements aggregate.Own: both have the same window.
-func (h held) Merge(_, _ []float64) {}
+func (h held) Merge(*aggregate.States, []int32, *aggregate.States, int) {}
 
 // results runs the program over the samples that each state holds.
-func (h held) results(in []aggregate.State, _ float64, out []float64) {
+func (h held) results(in *aggregate.States, which []int32, _ float64, out []float64) {
 	run := aggregate.Runs{Runs: make([]bucket.Run, 1), Grid: &bucket.Grid{Starts: make([]int64, 1), Ends: make([]int64, 1)}}
-	state := []aggregate.State{{Own: make([]float64, h.p.Size())}}
-	for i := range in {
-		s := &in[i]
-		s.InTime()
-		run.Times, run.Values, run.Runs[0].End = s.Times, s.Values, int32(len(s.Times))
+	contents, state := aggregate.Contents{Own: h.p}, aggregate.States{}
+	for i, k := range which {
+		in.InTime(k)
+		run.Times, run.Values, run.Runs[0].End = in.Times[k], in.Values[k], int32(len(in.Times[k]))
 		if h.p.window {
-			run.Grid.Starts[0], run.Grid.Ends[0] = int64(s.Own[0]), int64(s.Own[1])
+			run.Grid.Starts[0], run.Grid.Ends[0] = int64(in.Own[0][k]), int64(in.Own[1][k])
 		}
-		h.p.Make(state, &run)
-		h.p.results(state, 0, out[i:i+1])
+		contents.Make(&state, &run)
+		h.p.results(&state, []int32{0}, 0, out[i:])
 	}
 }
 
@@ -289,6 +295,16 @@ func newColumns(c *Code, registers []uint8) columns {
 		}
 	}
 	return cs
+}
+
+// computeOf is compute of n inputs, which fill puts into their columns.
+func (cs *columns) computeOf(n int, fill func(input uint8, column []float64)) {
+	for r, in := range cs.code.Instrs {
+		if in.Op == Input {
+			fill(in.A, cs.of[r][:n])
+		}
+	}
+	cs.compute(n)
 }
 
 // compute computes the first n elements of all columns but the inputs, which are there.

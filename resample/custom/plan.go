@@ -52,7 +52,11 @@ func newPlan(c *Code, fields int) plan {
 		}
 		in.reads(func(a uint8) { stateful[r] = stateful[r] || stateful[a] })
 	}
-	p.columnsOf(c, stateful)
+	for r, in := range c.Instrs {
+		if !stateful[r] && in.Op != Const {
+			p.columns = append(p.columns, uint8(r))
+		}
+	}
 	readers := make([]int, n) // instructions and outputs that read a register
 	for _, in := range c.Instrs {
 		in.reads(func(a uint8) { readers[a]++ })
@@ -76,15 +80,6 @@ func newPlan(c *Code, fields int) plan {
 	}
 	p.recurrence = recurrenceOf(c, rest, before, stateful)
 	return p
-}
-
-// columnsOf notes which registers are columns.
-func (p *plan) columnsOf(c *Code, stateful []bool) {
-	for r, in := range c.Instrs {
-		if !stateful[r] && in.Op != Const {
-			p.columns = append(p.columns, uint8(r))
-		}
-	}
 }
 
 // reductionOf is how a field is reduced, if nothing but its own reduction reads it.

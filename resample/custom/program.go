@@ -36,12 +36,10 @@ type program struct {
 	source *Source
 	fields []string
 	kinds  []Kind
-	window bool // result reads the window
-	times  bool // add or result reads times
-	plan   plan // of add
-	// mergeSteps are the instructions of merge.
-	mergeSteps recurrence
-	pool       sync.Pool // of *machine
+	window bool      // result reads the window
+	times  bool      // add or result reads times
+	plan   plan      // of add
+	pool   sync.Pool // of *machine
 }
 
 // program compiles all parts.
@@ -78,19 +76,14 @@ func (s *Source) program() (*program, error) {
 			return nil, err
 		}
 		p.Portable.Merge = &c
-		for r, in := range c.Instrs {
-			if in.Op.Operands() > 0 {
-				p.mergeSteps.instrs = append(p.mergeSteps.instrs, step{in.Op, uint8(r), in.A, in.B, in.C})
-			}
-		}
 	}
 	l := p.lowering("result", results)
 	v, err := l.expression(s.Result)
-	if err == nil && v.kind != Number {
-		err = l.wrong(nil, "it is a truth value, where a number belongs", "write c ? 1 : 0")
+	if err == nil {
+		l.must(nil, v, Number)
 	}
-	if err != nil {
-		return nil, err
+	if l.err != nil {
+		return nil, l.err
 	}
 	p.Result = l.finish([]uint8{v.register})
 	p.window = p.Result.input(ResultStart) || p.Result.input(ResultEnd)
@@ -112,10 +105,10 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 		l.part = part + "." + name
 		v, err := l.expression(texts[name])
 		if err == nil && v.kind != p.kinds[i] {
-			err = l.wrong(nil, fmt.Sprintf("it is %v, and the field begins as %v", v.kind, p.kinds[i]), "")
+			l.wrong(nil, fmt.Sprintf("it is %v, and the field begins as %v", v.kind, p.kinds[i]), "")
 		}
-		if err != nil {
-			return Code{}, err
+		if l.err != nil {
+			return Code{}, l.err
 		}
 		own, ofState := inputs[name]
 		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= InputField && in.A != own.number {
@@ -127,9 +120,9 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 	c := l.finish(outputs)
 	if c.work(libraryCost) > maxCost {
 		l.part = part
-		return c, l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
+		l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
 	}
-	return c, nil
+	return c, l.err
 }
 
 // maxCost bounds what a part may take for a sample, and so for how long nobody looks whether its
