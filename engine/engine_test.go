@@ -481,8 +481,10 @@ func TestMemoryOfLabels(t *testing.T) {
 		nested(1, "label_replace", fmt.Sprintf(`"a", "%s", "", ""`, long)), nested(1, "label_replace", fmt.Sprintf(`"%s", "a", "", ""`, long)),
 		fmt.Sprintf(`count(count_values("%s", m))`, long), fmt.Sprintf(`count(count_values("%s", topk(3, m)))`, long),
 	} {
-		e := as{New(Options{Prometheus: plainOpts(), MaxMemory: 16 << 20}), Request{Mode: CPU}}
-		require.ErrorAs(t, ranged(t, e, t.Context(), st, qs).Err, new(*operator.MemoryError), "%.100s", qs)
+		for _, mode := range []Mode{CPU, Prometheus} {
+			e := as{New(Options{Prometheus: plainOpts(), MaxMemory: 16 << 20}), Request{Mode: mode}}
+			require.ErrorAs(t, ranged(t, e, t.Context(), st, qs).Err, new(*operator.MemoryError), "%.100s", qs)
+		}
 	}
 	for _, mode := range []Mode{CPU, Prometheus} {
 		pool := memory.New(memory.Options{Limit: 1 << 30})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -32,6 +33,7 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
 		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
 	}
+	m.times, m.more = labelsMade(s.q.stmt.Expr)
 	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
 }
 
@@ -73,6 +75,8 @@ type meter struct {
 	matrix   bool  // the query is a range selector, all samples of which are its result
 	largest  int64 // samples of the selector that brought most
 	charged  int64 // bytes
+	// What is made of the labels of a series takes at most times as many bytes, and more.
+	times, more int64
 }
 
 // check charges what is held when a selector has brought so many samples. It must be called
@@ -85,7 +89,7 @@ func (m *meter) check(brought int64) error {
 	}
 	n := heldBytes * (held + m.largest)
 	if n <= m.charged {
-		return nil
+		return m.budget.Charge(0)
 	}
 	more := n - m.charged
 	m.charged = n
@@ -133,7 +137,14 @@ func (s *meteredSet) read() error {
 	return s.m.check(s.brought)
 }
 
-func (s *meteredSet) At() storage.Series { return meteredSeries{s.SeriesSet.At(), s} }
+// At implements storage.SeriesSet. That what is made of the labels takes too much shows in read.
+func (s *meteredSet) At() storage.Series {
+	series := s.SeriesSet.At()
+	if m := s.m; m.times > 1 || m.more > 0 {
+		_ = m.budget.Charge(int64(series.Labels().ByteSize())*(m.times-1) + m.more)
+	}
+	return meteredSeries{series, s}
+}
 
 type meteredSeries struct {
 	storage.Series
@@ -154,6 +165,33 @@ type failedIterator struct {
 }
 
 func (i failedIterator) Err() error { return i.err }
+
+// labelsMade is by how many times, and by how many bytes more, labels grow at most that a tree makes
+// of those of a series: label_replace may repeat a label, and a name or template may be long.
+func labelsMade(n parser.Node) (times, more int64) {
+	times = 1
+	for child := range parser.ChildrenIter(n) {
+		t, m := labelsMade(child)
+		times, more = max(times, t), max(more, m)
+	}
+	call, ok := n.(*parser.Call)
+	if !ok || call.Func.Name != "label_replace" && call.Func.Name != "label_join" {
+		if a, ok := n.(*parser.AggregateExpr); ok && a.Op == parser.COUNT_VALUES {
+			more += int64(len(a.Param.String()))
+		}
+		return times, more
+	}
+	repeats := len(call.Args) - 3 // sources of label_join
+	if call.Func.Name == "label_replace" {
+		repeats = strings.Count(call.Args[2].String(), "$")
+	}
+	const enough = 1 << 40
+	times, more = times*int64(max(1, repeats)), more*int64(max(1, repeats))
+	for _, text := range call.Args[1:] {
+		more += int64(len(text.String()))
+	}
+	return min(times, enough), min(more, enough)
+}
 
 // beginBudget gives an evaluation of the query, whose context is ctx, the memory that it may
 // take.

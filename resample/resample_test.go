@@ -246,10 +246,10 @@ func TestDocument(t *testing.T) {
 	text := string(b)
 	named := func(name string) { require.Contains(t, text, "`"+name+"`") }
 	for _, f := range fields {
-		if f.name == "analyze" {
+		if f.Name == "analyze" {
 			continue // which is /explain's
 		}
-		for _, name := range append([]string{f.name}, f.aliases...) {
+		for _, name := range append([]string{f.Name}, f.Aliases...) {
 			named(name)
 		}
 	}

@@ -57,17 +57,23 @@ func (p *Pool) Reclaimed() int64 {
 	return p.reclaimed.Load()
 }
 
+// Spare counts n bytes for what nobody asked for, which neither waits for memory nor has caches give
+// way, and reports whether they are left. Whoever got them counts them off.
+func (p *Pool) Spare(part Part, n int64) bool {
+	p.Count(part, n)
+	if p == nil || p.over() <= 0 && p.waiting.Load() == 0 {
+		return true
+	}
+	p.Count(part, -n)
+	return false
+}
+
 // take takes n bytes for a lease. It waits for them as long as the pool's wait and ctx allow,
-// but for small leases, which have a reserve, and spare ones, which get what is left.
+// but for small leases, which have a reserve.
 func (l *Lease) take(ctx context.Context, n int64, small bool) error {
 	p := l.pool
 	p.Count(l.part, n)
-	over := p.over()
-	switch {
-	case l.spare && (over > 0 || p.waiting.Load() > 0):
-		p.Count(l.part, -n)
-		return &BusyError{Limit: p.Limit()}
-	case over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve:
+	if over := p.over(); over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve {
 		return nil
 	}
 	p.wanted.Add(n)

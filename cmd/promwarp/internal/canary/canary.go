@@ -188,11 +188,11 @@ func (c *Canary) compare(q question) {
 
 // verdict asks both sides.
 func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict, detail string, err error) {
-	lease := c.Memory.SpareLease(memory.Evaluation)
-	defer lease.Release()
-	if err := lease.Grow(ctx, 4*LongestAnswer); err != nil { // two answers, as text and read
-		return "", "", err
+	const answers = 4 * LongestAnswer // two, as text and read
+	if !c.Memory.Spare(memory.Evaluation, answers) {
+		return "", "", &memory.BusyError{Limit: c.Memory.Limit()}
 	}
+	defer c.Memory.Count(memory.Evaluation, -answers)
 	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
 	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
 	var failure error // why an answer says nothing about promwarp
