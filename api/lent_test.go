@@ -31,7 +31,7 @@ func (l *lending) Evaluate(_ context.Context, of offload.Leaf, consume func(*off
 	for g := range t.Groups {
 		cells.Groups = append(cells.Groups, int32(g))
 	}
-	for range t.States() {
+	for range t.Slots {
 		present := make([]uint64, t.Groups*((n+63)/64))
 		for k := range present {
 			present[k] = 1<<n - 1<<(k%2) // every other group lacks the first

@@ -54,7 +54,8 @@ func (p *groups) Place() error {
 
 // take takes device memory for the device alone, and fetched for what is fetched.
 func (p *groups) take() {
-	for s, outputs := range p.t.States() {
+	for s, of := range p.t.Slots {
+		outputs := of.Outputs
 		slot := groupSlot{source: s, outputs: outputs}
 		if r := p.t.Reaggregate; r != nil {
 			slot.parts, slot.custom = (r.Reads | aggregate.Count).With(), p.custom[r]

@@ -40,10 +40,10 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 	j.Drop = true
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
 	// their order, if nothing reads these again.
-	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart() && j.Fuses(t.Selection, t.Grid.Longest())
+	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
-		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: t.From,
+		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
 	}
 	if j.buckets.Every == 0 {
 		n := int(j.buckets.Count)

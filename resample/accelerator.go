@@ -30,21 +30,6 @@ type Task struct {
 	offload.Input
 }
 
-// States says which aggregates of the request a group's states are for: one state for each source,
-// or for each aggregate whose values are aggregated again.
-func (p *Plan) States() (outputs [][]int) {
-	if p.Reaggregate == nil {
-		for _, s := range p.Sources {
-			outputs = append(outputs, s.Outputs)
-		}
-		return outputs
-	}
-	for a := range p.Aggregates {
-		outputs = append(outputs, []int{a})
-	}
-	return outputs
-}
-
 // Selector implements offload.Leaf.
 func (p *Plan) Selector() string { return fmt.Sprint(p.Selectors) }
 
@@ -215,11 +200,10 @@ func (c *accepting) take(x *offload.Rows) error {
 			x.Release()
 		}
 	}()
-	states := c.States()
 	values, buckets := int64(0), int64(0)
-	for s, outputs := range states {
+	for s, slot := range c.Slots {
 		n := dense.Count(x.Present[s][:len(x.Groups)*c.words()])
-		values += int64(n * len(outputs))
+		values += int64(n * len(slot.Outputs))
 		if n < len(x.Groups)*c.Grid.N() {
 			buckets += int64(n)
 		}
@@ -241,8 +225,8 @@ func (c *accepting) take(x *offload.Rows) error {
 		for i := k * togetherGroups; i < min((k+1)*togetherGroups, n); i++ {
 			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
 			any := false
-			for s, outputs := range states {
-				any = c.rows(of, outputs, s, i) || any
+			for s, slot := range c.Slots {
+				any = c.rows(of, slot.Outputs, s, i) || any
 			}
 			if g := x.Groups[i]; any {
 				c.result.Series[g] = Series{c.groups.labels[g], of}

@@ -153,30 +153,21 @@ func (r *run) ownBytes() (n int64) {
 	return n * int64(r.workers)
 }
 
-// slots is the number of states that a group has for each bucket: one for each source, or for each
-// aggregate whose values are aggregated again.
-func (r *run) slots() int {
-	if r.Reaggregate != nil {
-		return len(r.Aggregates)
-	}
-	return len(r.Sources)
-}
-
 // itemBytes is the memory that the states of a series with so many samples take until they are merged.
 func (r *run) itemBytes(samples int64) (n int64) {
 	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {
-		return 12 * runs * int64(r.slots()) // a bucket and a value each
+		return 12 * runs * int64(len(r.Slots)) // a bucket and a value each
 	}
-	for s := range r.Sources {
-		contents := r.contentsOf(s)
+	for s := range r.Slots {
+		contents := &r.Slots[s].Contents
 		n += runs*(4+contents.Bytes()) + samples*valueBytes(contents)
 	}
 	return n
 }
 
 // valueBytes is the memory that states of some contents hold for each sample.
-func valueBytes(c aggregate.Contents) int64 {
+func valueBytes(c *aggregate.Contents) int64 {
 	switch {
 	case c.Parts&aggregate.Times != 0:
 		return 32 // with room to sort them
@@ -184,14 +175,6 @@ func valueBytes(c aggregate.Contents) int64 {
 		return 8
 	}
 	return 0
-}
-
-// contentsOf are the contents of the states in a slot.
-func (r *run) contentsOf(slot int) aggregate.Contents {
-	if r.Reaggregate != nil {
-		return contentsOf(r.Reaggregate)
-	}
-	return r.Sources[slot].Contents
 }
 
 // alone reports whether nothing is merged into a group: it has one series.

@@ -41,7 +41,7 @@ func (c *computing) merge(from, to int) error {
 			if c.Reaggregate == nil {
 				n = it.columns[s].states.Held()
 			}
-			if err := c.holdFor(c.open[it.group], c.contentsOf(s), n); err != nil {
+			if err := c.holdFor(c.open[it.group], &c.Slots[s].Contents, n); err != nil {
 				return err
 			}
 		}
@@ -70,16 +70,15 @@ func (c *computing) begin(group int) error {
 	if err := plan.Ended(c.ctx); err != nil {
 		return err
 	}
-	g := &openGroup{states: make([]aggregate.States, c.slots())}
-	for s := range g.states {
-		contents := c.contentsOf(s)
-		g.bytes += contents.Bytes() * int64(c.Grid.N())
+	g := &openGroup{states: make([]aggregate.States, len(c.Slots))}
+	for s := range c.Slots {
+		g.bytes += c.Slots[s].Contents.Bytes() * int64(c.Grid.N())
 	}
 	if err := c.budget.Charge(g.bytes); err != nil {
 		return err
 	}
 	for s := range g.states {
-		contents := c.contentsOf(s)
+		contents := &c.Slots[s].Contents
 		contents.Begin(&g.states[s], c.Grid.N())
 		contents.Grouped(&g.states[s])
 	}
@@ -92,7 +91,7 @@ func (c *computing) begin(group int) error {
 
 // holdFor counts n samples more that the states of a group hold, if they do, until it is finished.
 // Appending doubles their room.
-func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) error {
+func (c *computing) holdFor(g *openGroup, contents *aggregate.Contents, n int) error {
 	bytes := 2 * valueBytes(contents) * int64(n)
 	if bytes == 0 {
 		return nil
@@ -109,7 +108,7 @@ func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) er
 func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
 	g := c.open[it.group]
 	for s := range it.columns {
-		col, contents := &it.columns[s], c.contentsOf(s)
+		col, contents := &it.columns[s], &c.Slots[s].Contents
 		first, _ := slices.BinarySearch(col.buckets, lo)
 		end, _ := slices.BinarySearch(col.buckets, hi)
 		if c.Reaggregate == nil {
@@ -172,10 +171,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
 	for s := range g.states {
-		states, outputs := &g.states[s], []int{s}
-		if c.Reaggregate == nil {
-			outputs = c.Sources[s].Outputs
-		}
+		states, outputs := &g.states[s], c.Slots[s].Outputs
 		var buckets []int32
 		for k, n := range states.N {
 			if n > 0 {
@@ -194,7 +190,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 			return nil // what failed shows in failed
 		}
 		each := finishBuckets
-		if valueBytes(c.contentsOf(s)) > 0 {
+		if valueBytes(&c.Slots[s].Contents) > 0 {
 			each = orderBuckets
 		}
 		for at := 0; at < n; at += each {

@@ -16,6 +16,7 @@ type Plan struct {
 	Request
 	Grid    *bucket.Grid
 	Sources []Source
+	Slots   []Slot
 	// Samples of from <= t < to (ms) are read: those of the windows, and for differences as much
 	// before as a bucket is long, or lookback.
 	from, to int64
@@ -27,6 +28,13 @@ type Source struct {
 	Differences bool
 	Contents    aggregate.Contents // of its states: the parts that the aggregates read
 	Outputs     []int              // aggregates of the request
+}
+
+// Slot is a state that a group has for each bucket: of a source, or of the values of an aggregate that are
+// aggregated again.
+type Slot struct {
+	Contents aggregate.Contents
+	Outputs  []int // aggregates of the request that are made of it
 }
 
 // lookback is how much is read before the first window to find the sample before, in ms.
@@ -70,6 +78,16 @@ func NewPlan(r *Request) (*Plan, error) {
 		}
 		if rate && len(p.Sources) > n {
 			p.from -= max(lookback, int64(r.Layout.Every.Millis()))
+		}
+	}
+	for _, source := range p.Sources {
+		if p.Reaggregate == nil {
+			p.Slots = append(p.Slots, Slot{source.Contents, source.Outputs})
+		}
+	}
+	for i := range p.Aggregates {
+		if p.Reaggregate != nil {
+			p.Slots = append(p.Slots, Slot{contentsOf(p.Reaggregate), []int{i}})
 		}
 	}
 	return p, nil

@@ -211,7 +211,7 @@ func (r *run) make(rows []Row, which []int, buckets []int32) error {
 
 // columns makes the states that are merged into the item's group. It returns the number of runs.
 func (w *worker) columns(c *computing, it *item) (n int, err error) {
-	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
+	it.columns = slices.Grow(it.columns[:0], len(c.Slots))[:len(c.Slots)]
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		w.take(c, i)

@@ -54,24 +54,18 @@ type Grid struct {
 	// ascend. Windows may overlap or leave gaps where the period is not the bucket's length.
 	Starts, Ends []int64
 	Labels       []int64 // the times that buckets are labelled with
-	apart        bool    // no two windows overlap
-	every        int64   // between the Starts, where all are as far apart; or 0
-	later        int64   // ms from a window (a, b] to the samples that it has, [a+1, b+1): 1, else 0
+	Apart        bool    // no two windows overlap
+	Every        int64   // ms between neighbouring Starts, and Ends, where all are as far apart; or 0
+	Later        int64   // ms from a window (a, b] to the samples that it has, [a+1, b+1): 1, else 0
 }
 
 // N is the number of buckets.
 func (g *Grid) N() int { return len(g.Starts) }
 
-// Every is the distance in ms between neighbouring Starts, and Ends, or 0 where they differ.
-func (g *Grid) Every() int64 { return g.every }
-
 // Opens and Closes are the edges in ms of the window of bucket k as the request means it: of (a, b]
 // a and b, where Starts and Ends have a+1 and b+1.
-func (g *Grid) Opens(k int32) int64  { return g.Starts[k] - g.later }
-func (g *Grid) Closes(k int32) int64 { return g.Ends[k] - g.later }
-
-// Later is the distance in ms from those edges to Starts and Ends.
-func (g *Grid) Later() int64 { return g.later }
+func (g *Grid) Opens(k int32) int64  { return g.Starts[k] - g.Later }
+func (g *Grid) Closes(k int32) int64 { return g.Ends[k] - g.Later }
 
 // Longest is the length in ms of the longest window.
 func (g *Grid) Longest() (ms int64) {
@@ -80,9 +74,6 @@ func (g *Grid) Longest() (ms int64) {
 	}
 	return ms
 }
-
-// Apart reports whether no two windows overlap.
-func (g *Grid) Apart() bool { return g.apart }
 
 // SizeBytes is the memory of a grid with n buckets, and of the text of their labels.
 func SizeBytes(n int) int64 { return (24 + 40) * int64(n) }
@@ -109,10 +100,10 @@ func (l Layout) Grid(start, end int64) (*Grid, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Grid{apart: l.Period == l.Every, later: later}
+	g := &Grid{Apart: l.Period == l.Every, Later: later}
 	if l.Every.Unit == Millisecond {
-		g.every = l.Every.N
-		g.apart = l.Period.N <= l.Every.N
+		g.Every = l.Every.N
+		g.Apart = l.Period.N <= l.Every.N
 	}
 	from := edge(k)
 	for ; from < end; k++ {

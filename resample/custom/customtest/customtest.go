@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // writer writes random expressions.
@@ -15,50 +16,52 @@ type writer struct {
 	numbers, truths []string
 }
 
-func (w *writer) of(texts []string) string { return texts[w.IntN(len(texts))] }
+// The forms of numbers and of truth values, in which N is a number, T a truth value and # the depth. Those
+// that are there twice are written as often.
+var (
+	numberForms = []string{
+		"(N + N)", "(N - N)", "(N * N)", "(N / N)", "(N + N)", "(N - N)", "(N * N)", "(N / N)", "min(N, N)", "max(N, N)", "min(N, N)", "max(N, N)",
+		"abs(N)", "sqrt(N)", "floor(N)", "ceil(N)", "-(N)", "floor(N / 3)", "(let x# = N; x# * N)", "(let x# = N; x# * N)", "(T ? N : N)", "(T ? N : N)",
+	}
+	libraryForms = []string{"exp(N)", "log(N)", "pow(N, N)", "pow(N, N)"}
+	truthForms   = []string{
+		"(T ? T : T)", "(T && T)", "(T or T)", "(T == T)", "(T != T)", "!(T)", "!(T)", "(N < N <= N)", "(N < N <= N)", "(N < N)", "(N > N)", "(N >= N)", "(N == N)", "(N != N)",
+	}
+)
+
+// write writes one of the forms.
+func (w *writer) write(forms []string, depth int) string {
+	var text strings.Builder
+	for _, c := range forms[w.IntN(len(forms))] {
+		switch c {
+		case 'N':
+			text.WriteString(w.number(depth - 1))
+		case 'T':
+			text.WriteString(w.truth(depth - 1))
+		case '#':
+			fmt.Fprint(&text, depth)
+		default:
+			text.WriteRune(c)
+		}
+	}
+	return text.String()
+}
 
 func (w *writer) number(depth int) string {
-	if depth == 0 || w.IntN(6) == 0 {
-		return w.of(append([]string{"0", "1", "-1", "2.5", "1e3", "inf", "nan", "0.1", "-0.0"}, w.numbers...))
+	switch {
+	case depth == 0 || w.IntN(6) == 0:
+		return w.write(append([]string{"0", "1", "-1", "2.5", "1e3", "inf", "nan", "0.1", "-0.0"}, w.numbers...), 0)
+	case w.library && w.IntN(6) == 0:
+		return w.write(libraryForms, depth)
 	}
-	x := func() string { return w.number(depth - 1) }
-	switch w.IntN(8) {
-	case 0, 1, 2:
-		return "(" + x() + w.of([]string{" + ", " - ", " * ", " / "}) + x() + ")"
-	case 3:
-		return w.of([]string{"min", "max"}) + "(" + x() + ", " + x() + ")"
-	case 4:
-		names := []string{"abs", "sqrt", "floor", "ceil", "-"}
-		if w.library {
-			names = append(names, "exp", "log")
-		}
-		return w.of(names) + "(" + x() + ")"
-	case 5:
-		if w.library {
-			return "pow(" + x() + ", " + x() + ")"
-		}
-		return "floor(" + x() + " / 3)"
-	case 6:
-		return "(let x" + fmt.Sprint(depth) + " = " + x() + "; x" + fmt.Sprint(depth) + " * " + x() + ")"
-	}
-	return "(" + w.truth(depth-1) + " ? " + x() + " : " + x() + ")"
+	return w.write(numberForms, depth)
 }
 
 func (w *writer) truth(depth int) string {
 	if depth == 0 {
-		return w.of(append([]string{"true", "false"}, w.truths...))
+		return w.write(append([]string{"true", "false"}, w.truths...), 0)
 	}
-	switch w.IntN(5) {
-	case 3:
-		return "(" + w.truth(depth-1) + " ? " + w.truth(depth-1) + " : " + w.truth(depth-1) + ")"
-	case 0:
-		return "(" + w.truth(depth-1) + w.of([]string{" && ", " or ", " == ", " != "}) + w.truth(depth-1) + ")"
-	case 1:
-		return "!(" + w.truth(depth-1) + ")"
-	case 2:
-		return "(" + w.number(depth-1) + " < " + w.number(depth-1) + " <= " + w.number(depth-1) + ")"
-	}
-	return "(" + w.number(depth-1) + w.of([]string{" < ", " > ", " >= ", " == ", " != "}) + w.number(depth-1) + ")"
+	return w.write(truthForms, depth)
 }
 
 // Source is a custom.Source, which this package must not import.
