@@ -84,8 +84,8 @@ func (t *Table) names() (names []string) {
 	return names
 }
 
-// spans calls f for stretches of n times, in order, until f fails: those during which the same columns
-// have cells, and some has. values are those of each column, or nil; f may change the list.
+// spans calls f for stretches of n times, in order, until f fails: those during which the same
+// columns have cells, and some has. values are those of each column, or nil; f may change the list.
 func (t *Table) spans(s *Series, f func(time, n int32, values [][]float64) error) error {
 	t.cells = t.cells[:0]
 	for k := range s.Cells {

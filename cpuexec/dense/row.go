@@ -180,8 +180,8 @@ func (c *RunCursor) Next(first, length int32) []float64 {
 	return nil
 }
 
-// Each calls f with the row's values at steps from first to before end, a run at a time, of which f gets
-// the first step. Calls come in step order.
+// Each calls f with the row's values at steps from first to before end, a run at a time, of which f
+// gets the first step. Calls come in step order.
 func (c *RunCursor) Each(first, end int32, f func(step int32, values []float64)) {
 	for ; c.run < len(c.Row.Runs); c.run++ {
 		run := c.Row.Runs[c.run]
@@ -203,8 +203,8 @@ type Stretches struct {
 	values  [][]float64
 }
 
-// Walk calls f, until that fails, for each stretch of steps during which the same rows have values, and
-// some row has, with the values of each; nil for those that have none. f may change the list.
+// Walk calls f, until that fails, for each stretch of steps during which the same rows have values,
+// and some row has, with the values of each; nil for those that have none. f may change the list.
 func (s *Stretches) Walk(rows []*plan.Row, f func(first, length int32, values [][]float64) error) error {
 	s.cuts, s.cursors, s.values = s.cuts[:0], s.cursors[:0], slices.Grow(s.values[:0], len(rows))[:len(rows)]
 	for _, row := range rows {

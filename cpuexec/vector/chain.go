@@ -131,7 +131,7 @@ func checkSorted(q *operator.Query, n *plan.Sort, points, series int) error {
 func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) (func(int) labels.Labels, error) {
 	var ls []labels.Labels
 	for _, node := range c {
-		relabel, ok := node.(*plan.Relabel)
+		label, ok := node.(*plan.Relabel)
 		if !ok && (!Merges(node) || q.DelayedNameRemoval) {
 			continue
 		}
@@ -141,7 +141,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		}
 		reason, unique := ReasonCollide, false
 		if ok {
-			reason, unique = reasonRelabelled, newRelabeler(relabel).all(ls)
+			reason, unique = reasonRelabelled, relabel(label, ls)
 		} else {
 			unique = removeNames(ls)
 		}
@@ -217,16 +217,13 @@ type replacement struct {
 	matches bool
 }
 
-func newRelabeler(n *plan.Relabel) *relabeler {
-	return &relabeler{
+// relabel sets the label of n in all of ls and reports whether they still differ, as they
+// did before.
+func relabel(n *plan.Relabel, ls []labels.Labels) bool {
+	f := &relabeler{
 		node: n, b: labels.NewBuilder(labels.EmptyLabels()),
 		parts: make([]string, len(n.Source)), known: map[string]replacement{},
 	}
-}
-
-// all sets the label in all of ls and reports whether they still differ, as they
-// did before.
-func (f *relabeler) all(ls []labels.Labels) bool {
 	overwrites := false
 	for i, l := range ls {
 		value, ok := f.value(l)
