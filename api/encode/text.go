@@ -141,15 +141,14 @@ func appendTimestamp(b []byte, ms int64) []byte {
 		ms = -ms
 	}
 	b = strconv.AppendInt(b, ms/1000, 10)
-	f := ms % 1000
-	switch {
-	case f == 0:
-	case f > 0:
-		b = append(b, '.', byte('0'+f/100), byte('0'+f/10%10), byte('0'+f%10))
-	default:
-		// The earliest time has no opposite. Prometheus writes no number here
-		// either, but this.
-		b = append(b, '.', '0', '0')
+	if f := ms % 1000; f != 0 { // negative of the earliest time, which Prometheus writes so, too
+		b = append(b, '.')
+		if f < 100 {
+			b = append(b, '0')
+		}
+		if f < 10 {
+			b = append(b, '0')
+		}
 		b = strconv.AppendInt(b, f, 10)
 	}
 	return b

@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/resample"
 )
 
 // TimeColumn is the column of times in Arrow and Parquet.
@@ -58,11 +60,14 @@ func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
 
 // prepare returns what writes a table as record batches. Errors are a *resample.Error.
 func (t *Table) prepare(isWide bool, f recordFormat) (func(io.Writer) error, int64, error) {
-	err := t.checkNumbers()
-	if err != nil {
-		return nil, 0, err
+	if t.Text != nil {
+		return nil, 0, &resample.Error{
+			Code: resample.CodeUnsupported, Field: "format", Text: "the answer is a string, which is no number",
+			Hint: "use format=json, csv or ndjson",
+		}
 	}
 	var l *layout
+	var err error
 	if isWide {
 		l, err = t.wide(f.mostWide)
 	} else {

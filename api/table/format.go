@@ -116,14 +116,6 @@ func (c *client) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// checkNumbers refuses a table whose value is a string.
-func (t *Table) checkNumbers() error {
-	if t.Text == nil {
-		return nil
-	}
-	return &resample.Error{Code: resample.CodeUnsupported, Field: "format", Text: "the answer is a string, which is no number", Hint: "use format=json, csv or ndjson"}
-}
-
 // checkColumns refuses a table with two columns of one name.
 func checkColumns(names []string) error {
 	seen := map[string]bool{}

@@ -44,20 +44,20 @@ func (t *Table) long() (*layout, error) {
 
 // long writes the rows of a series, whose labels have the given codes.
 func (s *Series) long(t *Table, codes []int32, to *batches) error {
-	return s.spans(func(time, n int32, at []int) error {
+	return t.spans(s, func(time, n int32, values [][]float64) error {
 		for times := t.Times[time : time+n]; len(times) > 0; {
 			n := min(len(times), to.room())
 			to.appendTimes(times[:n])
 			for k, code := range codes {
 				to.appendLabel(k, code, n)
 			}
-			for k, place := range at {
-				if place < 0 {
+			for k, of := range values {
+				if of == nil {
 					to.values[k].AppendNulls(n)
 					continue
 				}
-				to.appendValues(k, s.Cells[k].Values[place:place+n], t.Nullable)
-				at[k] += n
+				to.appendValues(k, of[:n], t.Nullable)
+				values[k] = of[n:]
 			}
 			if times = times[n:]; to.room() == 0 {
 				if err := to.flush(); err != nil {

@@ -20,7 +20,6 @@
 package table
 
 import (
-	"math"
 	"slices"
 	"unsafe"
 
@@ -47,6 +46,9 @@ type Table struct {
 	Copied int64
 	// Watch ends what goes over all series before anything is written.
 	Watch parallel.Watch
+
+	cells     []*Cells // scratch memory
+	stretches dense.Stretches
 }
 
 // Series are the cells of one set of labels.
@@ -82,82 +84,26 @@ func (t *Table) names() (names []string) {
 	return names
 }
 
-// spans calls f for stretches of n times, in order, until f fails: those during which the same columns
-// have cells, and some has. at[k] is the place of the first among the values of column k, or -1; f may
-// change it.
-func (s *Series) spans(f func(time, n int32, at []int) error) error {
-	at, next := make([]int, len(s.Cells)), make([]cursor, len(s.Cells))
-	for {
-		time, end := int32(math.MaxInt32), int32(math.MaxInt32)
-		for k := range next {
-			if first, _, ok := next[k].rest(&s.Cells[k]); ok {
-				time = min(time, first)
-			}
-		}
-		if time == math.MaxInt32 {
-			return nil
-		}
-		for k := range next {
-			at[k] = -1
-			first, past, ok := next[k].rest(&s.Cells[k])
-			switch {
-			case ok && first == time:
-				at[k], end = next[k].value, min(end, past)
-			case ok:
-				end = min(end, first)
-			}
-		}
-		for k := range next {
-			if at[k] >= 0 {
-				next[k].skip(&s.Cells[k], end-time)
-			}
-		}
-		if err := f(time, end-time, at); err != nil {
-			return err
-		}
+// spans calls f for stretches of n times, in order, until f fails: those during which the same
+// columns have cells, and some has. values are those of each column, or nil; f may change the list.
+func (t *Table) spans(s *Series, f func(time, n int32, values [][]float64) error) error {
+	t.cells = t.cells[:0]
+	for k := range s.Cells {
+		t.cells = append(t.cells, &s.Cells[k])
 	}
+	return t.stretches.Walk(t.cells, f)
 }
 
-// rows calls f for each time at which some column has a cell, as spans does.
-func (s *Series) rows(f func(time int32, at []int) error) error {
-	return s.spans(func(time, n int32, at []int) error {
+// rows calls f for each time at which some column has a cell, which is value i of each.
+func (t *Table) rows(s *Series, f func(time int32, values [][]float64, i int) error) error {
+	return t.spans(s, func(time, n int32, values [][]float64) error {
 		for i := range n {
-			if err := f(time+i, at); err != nil {
+			if err := f(time+i, values, int(i)); err != nil {
 				return err
-			}
-			for k := range at {
-				if at[k] >= 0 {
-					at[k]++
-				}
 			}
 		}
 		return nil
 	})
-}
-
-// cursor is a place in cells: before a value.
-type cursor struct {
-	run   int
-	in    int32 // the run
-	value int
-}
-
-// rest is what is left of the run: the time of the next cell, and that past the last one.
-func (c *cursor) rest(of *Cells) (first, past int32, ok bool) {
-	if c.run == len(of.Runs) {
-		return 0, 0, false
-	}
-	run := of.Runs[c.run]
-	return run.First + c.in, run.First + run.Len, true
-}
-
-// skip goes over n cells, which are of one run.
-func (c *cursor) skip(of *Cells, n int32) {
-	c.in += n
-	c.value += int(n)
-	if c.in == of.Runs[c.run].Len {
-		c.run, c.in = c.run+1, 0
-	}
 }
 
 // RunsOf are the runs of times, each a place among a table's times, in order.

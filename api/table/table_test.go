@@ -79,8 +79,8 @@ func TestPoints(t *testing.T) {
 		var matrix promql.Matrix
 		for i := range want.Series {
 			s := promql.Series{Metric: want.Series[i].Labels}
-			require.NoError(t, want.Series[i].rows(func(time int32, at []int) error {
-				s.Floats = append(s.Floats, promql.FPoint{T: want.Times[time], F: want.Series[i].Cells[0].Values[at[0]]})
+			require.NoError(t, want.rows(&want.Series[i], func(time int32, values [][]float64, i int) error {
+				s.Floats = append(s.Floats, promql.FPoint{T: want.Times[time], F: values[0][i]})
 				return nil
 			}))
 			matrix = append(matrix, s)

@@ -60,15 +60,15 @@ func (t *Table) csv(w io.Writer, names, others []string) error {
 			line = append(line, ',')
 		}
 		head := len(line)
-		err := s.rows(func(time int32, at []int) error {
+		err := t.rows(s, func(time int32, values [][]float64, i int) error {
 			line = append(line[:head], times[time]...)
-			for k, place := range at {
+			for _, of := range values {
 				line = append(line, ',')
 				switch {
 				case t.Text != nil:
 					line = appendCells(line, []string{*t.Text})
-				case place >= 0 && !t.isNull(s.Cells[k].Values[place]):
-					line = appendPlain(line, s.Cells[k].Values[place])
+				case of != nil && !t.isNull(of[i]):
+					line = appendPlain(line, of[i])
 				}
 			}
 			line = append(line, '\n')
@@ -122,20 +122,20 @@ func (t *Table) lines(w io.Writer) error {
 		s := &t.Series[i]
 		line = append(encode.AppendLabels(append(line[:0], `{"metric":`...), s.Labels), `,"timestamp":`...)
 		head := len(line)
-		err := s.rows(func(time int32, at []int) error {
+		err := t.rows(s, func(time int32, values [][]float64, i int) error {
 			line = append(line[:head], times[time]...)
 			if t.Single {
-				line = t.appendValue(append(line, `,"value":`...), s.Cells[0].Values[at[0]])
+				line = t.appendValue(append(line, `,"value":`...), values[0][i])
 			} else {
 				line = append(line, `,"values":{`...)
-				for k, place := range at {
-					if place < 0 {
+				for k, of := range values {
+					if of == nil {
 						continue
 					}
 					if line[len(line)-1] != '{' {
 						line = append(line, ',')
 					}
-					line = t.appendValue(append(line, columns[k]...), s.Cells[k].Values[place])
+					line = t.appendValue(append(line, columns[k]...), of[i])
 				}
 				line = append(line, '}')
 			}

@@ -8,6 +8,7 @@ package dense
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
@@ -179,8 +180,8 @@ func (c *RunCursor) Next(first, length int32) []float64 {
 	return nil
 }
 
-// Each calls f with the row's values at steps from first to before end, a run at a time, of which f gets
-// the first step. Calls come in step order.
+// Each calls f with the row's values at steps from first to before end, a run at a time, of which f
+// gets the first step. Calls come in step order.
 func (c *RunCursor) Each(first, end int32, f func(step int32, values []float64)) {
 	for ; c.run < len(c.Row.Runs); c.run++ {
 		run := c.Row.Runs[c.run]
@@ -193,4 +194,38 @@ func (c *RunCursor) Each(first, end int32, f func(step int32, values []float64))
 		}
 		c.base += run.Len
 	}
+}
+
+// Stretches walks several rows together.
+type Stretches struct {
+	cuts    []int32 // steps at which a run of one of the rows begins or ends
+	cursors []RunCursor
+	values  [][]float64
+}
+
+// Walk calls f, until that fails, for each stretch of steps during which the same rows have values,
+// and some row has, with the values of each; nil for those that have none. f may change the list.
+func (s *Stretches) Walk(rows []*plan.Row, f func(first, length int32, values [][]float64) error) error {
+	s.cuts, s.cursors, s.values = s.cuts[:0], s.cursors[:0], slices.Grow(s.values[:0], len(rows))[:len(rows)]
+	for _, row := range rows {
+		s.cursors = append(s.cursors, RunCursor{Row: row})
+		for _, run := range row.Runs {
+			s.cuts = append(s.cuts, run.First, run.First+run.Len)
+		}
+	}
+	slices.Sort(s.cuts)
+	s.cuts = slices.Compact(s.cuts)
+	for k := 1; k < len(s.cuts); k++ {
+		first, length, any := s.cuts[k-1], s.cuts[k]-s.cuts[k-1], false
+		for i := range s.cursors {
+			s.values[i] = s.cursors[i].Next(first, length)
+			any = any || s.values[i] != nil
+		}
+		if any {
+			if err := f(first, length, s.values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -23,12 +23,12 @@ import (
 
 // Evaluator is the scratch memory of one goroutine.
 type Evaluator struct {
-	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
-	cursors []dense.RunCursor
-	columns []bucketColumn
-	part    []bucketColumn // of columns, at some of their steps
-	buckets promql.Buckets
-	block   quantileBlock
+	rows      []*plan.Row
+	stretches dense.Stretches
+	columns   []bucketColumn
+	part      []bucketColumn // of columns, at some of their steps
+	buckets   promql.Buckets
+	block     quantileBlock
 }
 
 // Evaluate computes one histogram.
@@ -39,32 +39,24 @@ func (s *Evaluator) Evaluate(n *plan.Histogram, args Args, h *Buckets, in []plan
 // walk makes a row of the values that compute fills in from the columns of a histogram,
 // for each stretch of steps at which these have a value.
 func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out []float64)) plan.Row {
-	s.cuts, s.cursors = s.cuts[:0], s.cursors[:0]
+	s.rows = s.rows[:0]
 	for _, i := range h.rows {
-		for _, run := range in[i].Runs {
-			s.cuts = append(s.cuts, run.First, run.First+run.Len)
-		}
-		s.cursors = append(s.cursors, dense.RunCursor{Row: &in[i]})
+		s.rows = append(s.rows, &in[i])
 	}
-	slices.Sort(s.cuts)
-	s.cuts = slices.Compact(s.cuts)
-	out := plan.Row{Labels: h.labels, Values: make([]float64, 0, s.cuts[len(s.cuts)-1]-s.cuts[0])}
-	for k, first := range s.cuts[:len(s.cuts)-1] {
-		length := s.cuts[k+1] - first
+	out := plan.Row{Labels: h.labels}
+	_ = s.stretches.Walk(s.rows, func(first, length int32, counts [][]float64) error {
 		s.columns = s.columns[:0]
-		for i := range s.cursors {
-			if counts := s.cursors[i].Next(first, length); counts != nil {
-				s.columns = append(s.columns, bucketColumn{h.bounds[i], counts})
+		for i, c := range counts {
+			if c != nil {
+				s.columns = append(s.columns, bucketColumn{h.bounds[i], c})
 			}
-		}
-		if len(s.columns) == 0 {
-			continue
 		}
 		out.Runs = dense.AppendRun(out.Runs, plan.Run{First: first, Len: length})
 		at := len(out.Values)
-		out.Values = out.Values[:at+int(length)]
+		out.Values = slices.Grow(out.Values, int(length))[:at+int(length)]
 		compute(int(first), out.Values[at:])
-	}
+		return nil
+	})
 	return out
 }
 

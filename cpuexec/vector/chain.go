@@ -131,7 +131,7 @@ func checkSorted(q *operator.Query, n *plan.Sort, points, series int) error {
 func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) (func(int) labels.Labels, error) {
 	var ls []labels.Labels
 	for _, node := range c {
-		relabel, ok := node.(*plan.Relabel)
+		label, ok := node.(*plan.Relabel)
 		if !ok && (!Merges(node) || q.DelayedNameRemoval) {
 			continue
 		}
@@ -141,11 +141,11 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		}
 		reason, unique := ReasonCollide, false
 		if ok {
+			reason = reasonRelabelled
 			var err error
-			if unique, err = newRelabeler(relabel).all(q, ls); err != nil {
+			if unique, err = relabel(q, label, ls); err != nil {
 				return nil, err
 			}
-			reason = reasonRelabelled
 		} else {
 			unique = removeNames(ls)
 		}
@@ -222,7 +222,12 @@ type replacement struct {
 	matches bool
 }
 
-func newRelabeler(n *plan.Relabel) *relabeler {
+// chargeEvery is after how many bytes labels are charged.
+const chargeEvery = 64 << 10
+
+// relabel sets the label of n in all of ls, which is charged to the query, and reports whether they
+// still differ, as they did before.
+func relabel(q *operator.Query, n *plan.Relabel, ls []labels.Labels) (unique bool, err error) {
 	f := &relabeler{
 		node: n, b: labels.NewBuilder(labels.EmptyLabels()),
 		parts: make([]string, len(n.Source)), known: map[string]replacement{}, times: 1,
@@ -230,15 +235,6 @@ func newRelabeler(n *plan.Relabel) *relabeler {
 	if n.Regexp != nil {
 		f.times = strings.Count(n.Template, "$")
 	}
-	return f
-}
-
-// chargeEvery is after how many bytes labels are charged.
-const chargeEvery = 64 << 10
-
-// all sets the label in all of ls and reports whether they still differ, as they
-// did before.
-func (f *relabeler) all(q *operator.Query, ls []labels.Labels) (unique bool, err error) {
 	overwrites, grown := false, int64(0)
 	for i, l := range ls {
 		if grown += f.bytes(l); grown > chargeEvery || i == len(ls)-1 {

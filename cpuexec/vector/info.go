@@ -17,7 +17,14 @@ const reasonInfoConflict = "several info series of one metric are as new, or hav
 
 // JoinInfo adds the labels of info series to rows.
 func JoinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row, error) {
-	j := newInfoJoin(n, infos, q.Grid.Steps)
+	j := &infoJoin{n: n, infos: infos, steps: q.Grid.Steps, of: map[identity][]infoStretch{}}
+	for _, m := range n.Data {
+		if j.names == nil {
+			j.names = map[string]bool{}
+		}
+		j.names[m.Name] = true
+		j.required = j.required || !m.Matches("")
+	}
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
@@ -58,18 +65,6 @@ type infoStretch struct {
 	first, end int32
 	found      bool // there is an info series
 	add        []labels.Label
-}
-
-func newInfoJoin(n *plan.Info, infos []plan.Row, steps int) *infoJoin {
-	j := &infoJoin{n: n, infos: infos, steps: steps, of: map[identity][]infoStretch{}}
-	for _, m := range n.Data {
-		if j.names == nil {
-			j.names = map[string]bool{}
-		}
-		j.names[m.Name] = true
-		j.required = j.required || !m.Matches("")
-	}
-	return j
 }
 
 // choose finds the stretches of each identity. It returns false if two info series of one
