@@ -65,9 +65,8 @@ const (
 // something to say of it, the evaluation of the whole job will.
 func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
 	leaf, used, kept := a.leaves[w], a.job.Budget.Used(), int64(0)
-	reach := leaf.reach()
-	from, to := reach.Settled(a.job.Grid, &selection.Provenance{Settled: []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}})
-	if to-from <= leastAhead || reach.Width > (p.MaxT-p.MinT)/leastParts {
+	from, to := leaf.reach.Settled(a.job.Grid, &selection.Provenance{Settled: []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}})
+	if to-from <= leastAhead || leaf.reach.Width > (p.MaxT-p.MinT)/leastParts {
 		return 0
 	}
 	defer func() { _ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) }() // that it fails will show

@@ -24,8 +24,9 @@ type reusable struct {
 	node    *plan.Aggregate
 	window  *plan.Window
 	maps    vector.Chain
-	ordered bool   // whether the order of its rows shows
-	form    string // everything that its values depend on besides samples and time
+	ordered bool          // whether the order of its rows shows
+	form    string        // everything that its values depend on besides samples and time
+	reach   results.Reach // what a step reads
 }
 
 // reusables returns the aggregations at and below n whose results may be used again.
@@ -81,7 +82,9 @@ func reusableOf(n *plan.Aggregate, ordered bool) *reusable {
 			return nil
 		}
 	}
-	return &reusable{node: n, window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}
+	leaf := &reusable{node: n, window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}
+	leaf.reach.Width, leaf.reach.Offset = w.Reach()
+	return leaf
 }
 
 // formOf writes everything that the values of an aggregation depend on besides its
@@ -94,12 +97,6 @@ func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool)
 	}
 	return fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
 		w.Func.Name, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
-}
-
-// reach is what a step reads.
-func (l *reusable) reach() (r results.Reach) {
-	r.Width, r.Offset = l.window.Reach()
-	return r
 }
 
 // fits reports whether the sample limit holds for the leaf whatever its
@@ -168,7 +165,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 	if memory != nil {
 		phase := (g.Start%g.Interval + g.Interval) % g.Interval // from a multiple of the interval to the next step, ms
 		key = results.Key{Selector: p.Selector, Leaf: leaf.form, Interval: g.Interval, Phase: phase}
-		found, from := memory.Lookup(key, leaf.reach(), g, p)
+		found, from := memory.Lookup(key, leaf.reach, g, p)
 		// Each evaluation goes over all series, so a few steps are not worth two.
 		if found != nil && found.To-found.From >= g.Steps/4 {
 			steps.add(found.From, found.To, from, found.Values)
@@ -185,7 +182,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 	}
 	if memory != nil {
 		if !r.overlaps { // of which Prometheus's engine says at how many steps they do
-			memory.Store(key, leaf.reach(), v, p)
+			memory.Store(key, leaf.reach, v, p)
 		}
 		memory.Count(reused, g.Steps-reused)
 	}

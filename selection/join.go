@@ -175,16 +175,6 @@ func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {
 	return slabs, renumber
 }
 
-// disjoint reports whether chunks are in time order and none overlaps another.
-func disjoint(cs []Chunk) bool {
-	for k := 1; k < len(cs); k++ {
-		if cs[k].MinT <= cs[k-1].MaxT {
-			return false
-		}
-	}
-	return true
-}
-
 // normal reports whether series are sorted and unique, and chunks sorted and
 // disjoint.
 func (s *Selection) normal() bool {
@@ -192,7 +182,13 @@ func (s *Selection) normal() bool {
 		if i > 0 && labels.Compare(s.series[i-1], s.series[i]) >= 0 {
 			return false
 		}
-		if cs := s.Chunks(i); len(cs) == 0 || !disjoint(cs) {
+		cs := s.Chunks(i)
+		for k := 1; k < len(cs); k++ {
+			if cs[k].MinT <= cs[k-1].MaxT {
+				return false
+			}
+		}
+		if len(cs) == 0 {
 			return false
 		}
 	}

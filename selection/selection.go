@@ -172,7 +172,10 @@ func (s *Selection) measure() *Selection {
 	if s.own {
 		tables += s.text
 	}
-	s.countTables(tables)
+	if tables >= leastCounted { // of s and copies of it
+		s.tables = &counted{tables}
+		slab.CountUntilFreed(s.tables, tables)
+	}
 	for _, l := range s.slabs {
 		s.size += l.SizeBytes()
 	}
@@ -183,15 +186,6 @@ func (s *Selection) measure() *Selection {
 
 // counted is memory that is counted as long as somebody has a pointer to it.
 type counted struct{ bytes int64 }
-
-// countTables counts n bytes of tables that s and copies of it share.
-func (s *Selection) countTables(n int64) {
-	if n < leastCounted {
-		return
-	}
-	s.tables = &counted{n}
-	slab.CountUntilFreed(s.tables, n)
-}
 
 // leastCounted is from how many bytes of tables on these are counted: the small ones of
 // small queries cost less than counting them.

@@ -26,7 +26,6 @@ import (
 // Writer writes chunks, series by series. It is not safe for concurrent use.
 type Writer struct {
 	slab.Writer
-	Chunks []slab.Chunk   // those written, of all series
 	Watch  parallel.Watch // ends Samples, Separate and Layer soon after its context has ended
 	Labels labels.Labels  // of the series that what is written next belongs to
 }
@@ -72,18 +71,11 @@ func (w *Writer) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) error
 
 // claim makes an entry of a chunk of n bytes in the room that was found last.
 func (w *Writer) claim(c slab.Chunk, n int) error {
-	if err := w.Claim(&c, n); err != nil {
+	if err := w.Claim(c, n); err != nil {
 		return fmt.Errorf("series %s: %w", w.Labels, err)
 	}
-	if len(w.Chunks) == cap(w.Chunks) { // append would clear, and so touch, all of the larger table
-		w.Chunks = append(make([]slab.Chunk, 0, max(2*len(w.Chunks), fewChunks)), w.Chunks...)
-	}
-	w.Chunks = append(w.Chunks, c)
 	return nil
 }
-
-// fewChunks is the least number of chunks that there is room for.
-const fewChunks = 16
 
 // samplesPerChunk is the most samples of a chunk made here, as many as a Prometheus
 // puts into the chunks that it makes of samples.

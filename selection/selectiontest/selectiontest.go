@@ -139,8 +139,8 @@ func Encode(t testing.TB, e chunkenc.Encoding, times []int64, value func(int64) 
 	c, err := chunkenc.NewEmptyChunk(e)
 	require.NoError(t, err)
 	app, err := c.Appender()
-	require.NoError(t, err)
 	for _, ts := range times {
+		require.NoError(t, err)
 		st := int64(0)
 		if WithST(e) {
 			st = ts - 1000
@@ -153,10 +153,8 @@ func Encode(t testing.TB, e chunkenc.Encoding, times []int64, value func(int64) 
 		default:
 			_, _, app, err = app.AppendFloatHistogram(nil, st, ts, tsdbutil.GenerateTestFloatHistogram(int64(value(ts))), true)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
+	require.NoError(t, err)
 	return c.Bytes()
 }
 

@@ -140,12 +140,13 @@ const (
 
 // Writer puts chunks into slabs that it makes. It is not safe for concurrent use.
 type Writer struct {
-	base   int
-	limit  int64
-	slabs  Slabs
-	used   int64 // bytes of chunks
-	chunks int64
-	next   int // bytes of the next slab
+	Chunks []Chunk // those written
+
+	base  int
+	limit int64
+	slabs Slabs
+	used  int64 // bytes of chunks
+	next  int   // bytes of the next slab
 }
 
 // NewWriter returns a writer that fails with ErrTooLarge past limit bytes of chunks; 0
@@ -178,20 +179,24 @@ func (w *Writer) Room(n int) []byte {
 const (
 	chunkEntry = 40      // bytes of a chunk in the table, and that its place in a slab is rounded up by
 	freeTable  = 1 << 20 // bytes of the table that count for nothing, however low the limit
+	fewChunks  = 16      // that there is room for in the table at least
 )
 
-// Claim makes a chunk of the first n bytes of the room that was found last, and sets where c is.
+// Claim makes c, a chunk that is the first n bytes of the room that was found last, an entry of Chunks.
 // The table is held to the limit of the chunk bytes, as chunks of a sample or none would otherwise
 // take many times as much.
-func (w *Writer) Claim(c *Chunk, n int) error {
+func (w *Writer) Claim(c Chunk, n int) error {
 	w.used += int64(n)
-	if w.limit > 0 && (w.used > w.limit || chunkEntry*w.chunks > max(w.limit, freeTable)) {
+	if w.limit > 0 && (w.used > w.limit || chunkEntry*int64(len(w.Chunks)) > max(w.limit, freeTable)) {
 		return fmt.Errorf("%w of %d bytes", ErrTooLarge, w.limit)
 	}
-	w.chunks++
 	k := len(w.slabs) - 1
 	l := w.slabs[k]
 	c.Slab, c.Off, c.Len = uint32(w.base+k), uint32(len(l.b)), uint32(n)
 	l.b = l.b[:len(l.b)+Footprint(uint32(n))]
+	if len(w.Chunks) == cap(w.Chunks) { // append would clear, and so touch, all of the larger table
+		w.Chunks = append(make([]Chunk, 0, max(2*len(w.Chunks), fewChunks)), w.Chunks...)
+	}
+	w.Chunks = append(w.Chunks, c)
 	return nil
 }

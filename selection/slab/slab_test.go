@@ -27,8 +27,9 @@ func TestPageLock(t *testing.T) {
 	var last Chunk
 	for range 60 {
 		w.Room(60_000)[:2][1] = 1
-		require.NoError(t, w.Claim(&last, 60_000))
+		require.NoError(t, w.Claim(last, 60_000))
 	}
+	last = w.Chunks[len(w.Chunks)-1]
 	slabs := w.Slabs()
 	marked := 0
 	for _, l := range slabs {
