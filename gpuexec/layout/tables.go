@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -25,16 +24,13 @@ func Aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
 // Input is the layout of what is copied to the device for a batch.
 type Input struct {
-	Tiles                                    int // of series
-	Total                                    TileSize
 	Table, Wide, Rows, First, Groups, Starts Section // tables
 	Bytes                                    Section // chunks whose slabs are not on the device
 	Tables, Size                             int     // of all tables; and of everything
 }
 
 // newInput lays out the input of a batch whose series are in their places.
-func newInput(b *Part) Input {
-	in := Input{Tiles: len(b.Sizes), Total: b.Total}
+func newInput(b *Part) (in Input) {
 	next := func(n int) Section { return Next(&in.Size, n) }
 	in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
 	in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
@@ -57,22 +53,23 @@ type Output struct {
 	size                            int
 }
 
-// NewOutput lays out what a batch with that input comes to.
-func NewOutput(in Input, r Room) Output {
+// NewOutput lays out what a batch comes to.
+func NewOutput(b *Part, r Room) Output {
 	var o Output
+	tiles := len(b.Sizes)
 	next := func(n int) Section { return Next(&o.size, n) }
 	if !r.Fuses {
-		o.Decoded = next(in.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
-		o.Times = next(in.Total.Rows * Lanes * 8)
-		o.Values = next(in.Total.Rows * Lanes * 8)
+		o.Decoded = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
+		o.Times = next(b.Total.Rows * Lanes * 8)
+		o.Values = next(b.Total.Rows * Lanes * 8)
 	}
-	o.Windows = next(in.Tiles * r.Steps * Lanes * 8)
-	o.Suffix = next(in.Tiles * r.Panes)
-	o.Prefix = next(in.Tiles * r.Panes)
-	o.Rest = next(in.Tiles * r.Rest)
-	o.Runs = next(in.Tiles * r.Runs)
+	o.Windows = next(tiles * r.Steps * Lanes * 8)
+	o.Suffix = next(tiles * r.Panes)
+	o.Prefix = next(tiles * r.Panes)
+	o.Rest = next(tiles * r.Rest)
+	o.Runs = next(tiles * r.Runs)
 	if r.Keys {
-		o.Keys = next(in.Total.Rows * Lanes * 8)
+		o.Keys = next(b.Total.Rows * Lanes * 8)
 	}
 	return o
 }
@@ -80,10 +77,16 @@ func NewOutput(in Input, r Room) Output {
 // Absent is the address of a slab that is not on the device as a whole.
 const Absent = 1<<64 - 1
 
+// Transfer is a stretch of the host's memory and where it goes.
+type Transfer struct {
+	From []byte
+	To   uint64 // device address
+}
+
 // Fill writes the tables of a batch to buf. The chunks are where their slabs are, or
 // from rest on, device addresses both, but written from origin on. It returns the
-// transfers that bring the latter there.
-func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) []resident.Transfer {
+// transfers that bring the latter there, one a tile that has some.
+func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) (loose []Transfer) {
 	in := b.In
 	table, wide := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide)
 	rows, first := As[uint64](buf, in.Rows), As[uint32](buf, in.First)
@@ -98,7 +101,7 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 		total.Add(b.Sizes[k])
 	}
 	first[len(starts)] = uint32(total.Positions)
-	moved := make([][]resident.Transfer, len(starts))
+	moved := make([][]byte, len(starts))
 	parallel.For(len(starts), func(k int) {
 		at := starts[k]
 		cs, positions := y.chunksOf(b, k)
@@ -113,7 +116,7 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 				if bases[c.Slab] == Absent {
 					to = rest + uint64(at.bytes)
 					whole := Aligned(int(c.Len), 8) // the device reads whole words
-					moved[k] = append(moved[k], resident.Transfer{From: y.Sel.Bytes(*c)[:whole], To: to})
+					moved[k] = append(moved[k], y.Sel.Bytes(*c)[:whole]...)
 					at.bytes += whole
 				}
 				ref := abi.SeriesChunk{
@@ -138,11 +141,12 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 			row += n
 		}
 	})
-	var all []resident.Transfer
-	for _, ts := range moved {
-		all = append(all, ts...)
+	for k, from := range moved {
+		if len(from) > 0 {
+			loose = append(loose, Transfer{from, rest + uint64(starts[k].bytes)})
+		}
 	}
-	return all
+	return loose
 }
 
 // As views a section of a buffer as elements.

@@ -86,7 +86,7 @@ func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared
 
 // empty waits for the batch that has a slot.
 func (j *Job) empty(s *Slot) error {
-	if !s.busy {
+	if s.Batch == nil {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
@@ -120,7 +120,7 @@ func (j *Job) send(p *prepared) error {
 	if err := j.describe(p, base); err != nil {
 		return err
 	}
-	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
+	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (j *Job) send(p *prepared) error {
 // enqueue puts the stages of a batch on its slot's stream.
 func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 	s, m, d := p.slot.Stream, &p.slot.marks, p.slot.Batch
-	q := j.Queue(c, s)
+	q := j.Kernels.On(c, s)
 	wait := func(e cuda.Event) func() error { return func() error { return c.WaitEvent(s, e) } }
 	record := func(at mark) func() error { return func() error { return c.Record(m[at], s) } }
 	work := []func() error{
@@ -174,13 +174,13 @@ func (b *Batch) At(s layout.Section) cuda.Pointer { return b.made + cuda.Pointer
 // it at another.
 func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	in := p.In
-	b := &Batch{Part: p, Output: layout.NewOutput(in, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
+	b := &Batch{Part: p, Output: layout.NewOutput(p, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
 	at := func(s layout.Section) cuda.Pointer { return tables + cuda.Pointer(s.At) }
 	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Count: uint32(len(p.Groups)), Places: uint32(len(p.Series))}
 	b.Batch = launch.Batch{
 		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
-		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(in.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(in.Tiles),
+		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
+		First: at(in.First), Tiles: uint32(len(p.Sizes)),
 		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
@@ -194,7 +194,7 @@ const worthWhole = 8
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
 // device. Those that there is no room for are left to describe.
 func (j *Job) bring(p *prepared) error {
-	f := j.Feeder
+	f := &j.Feeder
 	f.Lock()
 	defer f.Unlock()
 	if t := p.Resident; t != nil {
@@ -210,30 +210,33 @@ func (j *Job) bring(p *prepared) error {
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
-	var locked, staged []resident.Transfer
-	for _, u := range p.Part.Slabs {
-		slab := j.Layout.Sel.Slab(u.Slab)
-		b := j.Store.Find(slab)
-		if b != nil {
-			p.slot.pinned = append(p.slot.pinned, b)
-			j.Stages.ResidentBytes += u.Bytes
-		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = j.Store.AddSlab(slab); b != nil {
-				fresh = append(fresh, b)
-				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
-				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
-					locked = append(locked, t)
-				} else {
-					staged = append(staged, t)
+	err := j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.Record(p.slot.marks[atCopy], f.Stream); err != nil {
+			return err
+		}
+		for _, u := range p.Part.Slabs {
+			slab := j.Layout.Sel.Slab(u.Slab)
+			b := j.Store.Find(slab)
+			if b != nil {
+				p.slot.pinned = append(p.slot.pinned, b)
+				j.Stages.ResidentBytes += u.Bytes
+			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+				if b = j.Store.AddSlab(slab); b != nil {
+					fresh = append(fresh, b)
+					j.Stages.CopiedBytes += int64(len(slab.Bytes()))
+					if err := c.CopyIn(cuda.Pointer(b.At), slab.Bytes(), f.Stream); err != nil {
+						return err
+					}
 				}
 			}
+			p.bases[u.Slab] = layout.Absent
+			if b != nil {
+				p.bases[u.Slab] = b.At
+			}
 		}
-		p.bases[u.Slab] = layout.Absent
-		if b != nil {
-			p.bases[u.Slab] = b.At
-		}
-	}
-	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
+		return nil
+	})
+	if err != nil {
 		j.Store.Discard(fresh)
 		return err
 	}
@@ -250,12 +253,10 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	}
 	rest := uint64(base) + uint64(p.In.Bytes.At)
 	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.bases, rest, uint64(j.arena))
-	f := j.Feeder
+	p.slot.loose = loose
+	f := &j.Feeder
 	f.Lock()
 	defer f.Unlock()
-	if err := f.Staged(loose); err != nil {
-		return err
-	}
 	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
 		stay = resident.Add(j.Store, j.Layout, p.In.Tables)
@@ -265,6 +266,11 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		p.at = cuda.Pointer(stay.At)
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
+		for _, t := range loose {
+			if err := c.CopyIn(cuda.Pointer(t.To), t.From, f.Stream); err != nil {
+				return err
+			}
+		}
 		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream); err != nil {
 			return err
 		}

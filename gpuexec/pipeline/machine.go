@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -44,8 +45,7 @@ type Options struct {
 	// stay in, taken once.
 	Memory uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
-	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
-	// in page-locked memory pass through 8 times as much.
+	// put together in, taken once for each slot. 0 means 16 MiB.
 	Staging int
 	// Rows is the most page-locked memory in bytes that values which are copied back
 	// stay in until the matrix that they are of is released. It is taken as it is
@@ -65,7 +65,7 @@ type Machine struct {
 	// Programs are kernels of custom aggregates, which requests load.
 	Programs launch.Programs
 	Store    *resident.Store
-	Feeder   *resident.Feeder
+	Feeder   Feeder
 	Lender   *pinned.Lender
 	Large    Workspace
 	Small    Workspace
@@ -84,8 +84,7 @@ type Machine struct {
 	held  cuda.Held
 	arena cuda.Pointer
 
-	mu   sync.Mutex
-	lost error
+	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
 // slots is the number of batches of a job under way at once.
@@ -134,7 +133,7 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
-	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
+	m.Feeder.Stream = m.held.Stream(c)
 	if m.held.Err != nil {
 		return m.held.Err
 	}
@@ -183,13 +182,18 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 			return nil, ctx.Err()
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lost != nil {
+	if lost := m.lost.Load(); lost != nil {
 		s.Leave()
-		return nil, m.lost
+		return nil, *lost
 	}
 	return s, nil
+}
+
+// Feeder is the stream on which chunks and tables are copied to the device for all jobs, one after the
+// other, so that whoever waits for it waits for all that was copied before.
+type Feeder struct {
+	sync.Mutex // held while what belongs together is put on the stream
+	Stream     cuda.Stream
 }
 
 // Workspace is what one job has for itself while it is evaluated: a part of the arena,
@@ -215,13 +219,13 @@ type Slot struct {
 	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
-	busy   bool // work was put on the stream
+	loose  []layout.Transfer // that are copied
 	pinned []*resident.Block
-	Batch  *Batch
+	Batch  *Batch // nil until work is put on the stream
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.busy, s.pinned, s.Batch = false, nil, nil }
+func (s *Slot) free() { s.loose, s.pinned, s.Batch = nil, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
