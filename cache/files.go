@@ -53,9 +53,11 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 // onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Coverage {
 	var there tile.Coverage
-	for _, f := range c.disk.Files(e.key) {
-		for _, s := range f.Covered.Usable(m) {
-			there = there.Having(s)
+	if !c.saver.Dropping(e.key) {
+		for _, f := range c.disk.Files(e.key) {
+			for _, s := range f.Covered.Usable(m) {
+				there = there.Having(s)
+			}
 		}
 	}
 	return there.All()
@@ -99,7 +101,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 		if sel == nil {
 			return nil, nil, err // it is gone, or cannot be read
 		}
-		sel.SetDiscard(func() { _ = c.disk.Drop(key) }) // says in the log what is wrong
+		sel.SetDiscard(func() { c.saver.Drop(key) })
 		cut, err := tile.Restrict(ctx, sel, f.Covered, use)
 		if err != nil {
 			return nil, nil, err

@@ -14,7 +14,6 @@
 package fanout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/instrument"
@@ -133,10 +131,12 @@ type answer struct {
 }
 
 // wait waits for what all upstreams but those that are left out have for ask i. When one fails
-// without which there is no answer, the others are not waited for, and that is the error.
-func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) ([]answer, error) {
-	g, ctx := errgroup.WithContext(ctx)
+// without which there is no answer, the others are not waited for.
+func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []answer {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	answers := make([]answer, len(r.in))
+	var wg sync.WaitGroup
 	for u, gets := range begun {
 		r.mu.Lock()
 		leftOut := r.without[u] != nil
@@ -145,18 +145,18 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) ([]an
 			continue
 		}
 		a := &answers[u]
-		g.Go(func() error {
-			a.err = parallel.Rescue(func() (err error) {
+		wg.Go(func() {
+			err := parallel.Rescue(func() (err error) {
 				a.sel, a.ws, err = gets[i](ctx)
 				return err
 			})
-			if r.optional(u) {
-				return nil
+			if a.err = err; err != nil && !r.optional(u) {
+				cancel()
 			}
-			return a.err
 		})
 	}
-	return answers, g.Wait()
+	wg.Wait()
+	return answers
 }
 
 // optional reports whether there may be an answer without upstream i.
@@ -164,7 +164,21 @@ func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request
 
 // accept returns the selections that count, and warnings, among them those for the
 // upstreams that are left out.
-func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
+func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	// The first failure of an upstream that must answer is the error, rather one that is not the
+	// cancelling because of another.
+	var failed error
+	for i, a := range answers {
+		if a.err != nil && !r.optional(i) && (failed == nil || errors.Is(failed, context.Canceled) && !errors.Is(a.err, context.Canceled)) {
+			failed = a.err
+		}
+	}
+	if failed != nil {
+		return nil, nil, failed
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ws annotations.Annotations
@@ -237,11 +251,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	gets := make([]selection.Get, len(asks))
 	for i := range asks {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
-			answers, err := r.wait(ctx, begun, i)
-			if err = cmp.Or(ctx.Err(), err); err != nil {
-				return nil, nil, err
-			}
-			return r.merged(ctx, answers)
+			return r.merged(ctx, r.wait(ctx, begun, i))
 		}
 	}
 	return gets
@@ -249,7 +259,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 
 // merged is what the answers of all upstreams come to.
 func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
-	parts, ws, err := r.accept(answers)
+	parts, ws, err := r.accept(ctx, answers)
 	if err != nil {
 		return nil, ws, err
 	}
