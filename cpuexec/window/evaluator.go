@@ -47,8 +47,8 @@ type Evaluator struct {
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
-	keys    largest[int64]
-	units   largest[uint32]
+	keys    exact.Largest[int64]
+	units   exact.Largest[uint32]
 	side    exact.Sums // of windows side by side
 	rows    exact.Rows // of windows with many samples in common
 	waiting waiting    // windows of series before this one
