@@ -799,7 +799,7 @@ loop:
 	VZEROUPPER 
 	RET 
 
-// func largestFewRows(rows, at, samples, windows, few, n, last, before)
+// func largestFewRows(rows, at, samples, windows, few, n, furthest, before)
 TEXT ·largestFewRows(SB), NOSPLIT, $0-64
 	MOVQ rows+0(FP), R8
 	MOVQ at+8(FP), R9
@@ -853,13 +853,13 @@ compare:
 	CMPQ AX, CX
 	JL loop
 	VMOVUPD -64(SI), Y8
-	MOVQ last+48(FP), DX
+	MOVQ furthest+48(FP), DX
 	VMOVUPD Y8, 0(DX)(BX*8)
 	VMOVUPD -128(SI), Y8
 	MOVQ before+56(FP), DX
 	VMOVUPD Y8, 0(DX)(BX*8)
 	VMOVUPD -32(SI), Y8
-	MOVQ last+48(FP), DX
+	MOVQ furthest+48(FP), DX
 	VMOVUPD Y8, 32(DX)(BX*8)
 	VMOVUPD -96(SI), Y8
 	MOVQ before+56(FP), DX
@@ -956,7 +956,7 @@ loop:
 	VZEROUPPER 
 	RET 
 
-// func smallestFewRows(rows, at, samples, windows, few, n, last, before)
+// func smallestFewRows(rows, at, samples, windows, few, n, furthest, before)
 TEXT ·smallestFewRows(SB), NOSPLIT, $0-64
 	MOVQ rows+0(FP), R8
 	MOVQ at+8(FP), R9
@@ -1010,13 +1010,13 @@ compare:
 	CMPQ AX, CX
 	JL loop
 	VMOVUPD -64(SI), Y8
-	MOVQ last+48(FP), DX
+	MOVQ furthest+48(FP), DX
 	VMOVUPD Y8, 0(DX)(BX*8)
 	VMOVUPD -128(SI), Y8
 	MOVQ before+56(FP), DX
 	VMOVUPD Y8, 0(DX)(BX*8)
 	VMOVUPD -32(SI), Y8
-	MOVQ last+48(FP), DX
+	MOVQ furthest+48(FP), DX
 	VMOVUPD Y8, 32(DX)(BX*8)
 	VMOVUPD -96(SI), Y8
 	MOVQ before+56(FP), DX

@@ -183,6 +183,60 @@ func TestAbreast(t *testing.T) {
 	}
 }
 
+// TestRows: what windows come to whose samples lie in rows has the bits of what each comes to.
+func TestRows(t *testing.T) {
+	if !CanAbreast() {
+		return // nothing calls it
+	}
+	r := rand.New(rand.NewPCG(8, 11))
+	var rows Rows
+	for range 1000 {
+		n, windows := 2+r.IntN(40), LeastRows+r.IntN(40)
+		every := 1 + r.IntN(n)
+		vs, scale := make([]float64, (windows-1)*every+n+r.IntN(9)), math.Pow(10, float64(r.IntN(20)))
+		for k := range vs {
+			vs[k] = r.NormFloat64() * scale
+		}
+		ts := make([]int64, n)
+		for k := range ts[1:] {
+			ts[k+1] = ts[k] + 1 + r.Int64N(30_000)
+		}
+		var seconds Seconds
+		for _, ms := range ts {
+			seconds.Add(ms - 7)
+		}
+		times, q := NewTimes(ts, 7, &seconds), []float64{0, r.Float64(), 1}[r.IntN(3)]
+		var got [8][]float64
+		for i := range got {
+			got[i] = make([]float64, windows)
+		}
+		rows.Set(vs, every, n, windows)
+		rows.Sums(1, got[0])
+		rows.Lines(&times, got[1], got[2])
+		rows.Increases(got[3])
+		rows.Extremes(false, got[4])
+		rows.Extremes(true, got[5])
+		rows.Quantiles(q, got[6])
+		if CanVariances() {
+			rows.Variances(got[7])
+		}
+		for k := range windows {
+			window := vs[k*every:][:n]
+			increase := window[n-1] - window[0]
+			for i, v := range window[1:] {
+				if v < window[i] {
+					increase += window[i]
+				}
+			}
+			slope, intercept := Line(ts, window, 7)
+			want := [8]float64{Sum(window), slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), Variance(window)}
+			for i, v := range want {
+				require.True(t, v == got[i][k] || i == 7 && !CanVariances(), "%d of window %d", i, k)
+			}
+		}
+	}
+}
+
 // Lines through values of all kinds are those of sums made one by one, as Prometheus makes them.
 func TestLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 10))

@@ -8,7 +8,6 @@ import "math"
 // least; as unsigned ones the furthest from zero is the largest of all. Where NaNs or zeros below zero
 // are found so, values are compared.
 func Extremes(vs []float64) (lo, hi float64) {
-	const infinite = 0x7ff << 52
 	least, most, furthest := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
 	for _, v := range vs {
 		bits := math.Float64bits(v)

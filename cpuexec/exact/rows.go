@@ -37,8 +37,12 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 		}
 	}
 	r.at = slices.Grow(r.at[:0], samples)[:samples]
+	row, column := 0, 0
 	for j := range r.at {
-		r.at[j] = 8 * int64(j%every*length+j/every)
+		r.at[j] = 8 * int64(row*length+column)
+		if row++; row == every {
+			row, column = 0, column+1
+		}
 	}
 }
 

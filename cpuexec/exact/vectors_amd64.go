@@ -53,10 +53,10 @@ func largestRows(rows *float64, at *int64, samples, windows int, out *float64)
 func smallestRows(rows *float64, at *int64, samples, windows int, out *float64)
 
 //go:noescape
-func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, furthest, before *float64)
 
 //go:noescape
-func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, furthest, before *float64)
 
 // These are Extreme of n values, a positive multiple of 16.
 

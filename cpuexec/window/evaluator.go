@@ -7,8 +7,8 @@
 // changes), sums.go (and means), variances.go, regression.go, quantiles.go, extremes.go, smoothing.go,
 // each.go (of the ends of a window) and instant.go; extended.go is for windows that are extended,
 // starts.go for samples with start timestamps. Plain forms are called in plain.go; what slides from
-// one window to the next is decided in sliding.go; abreast.go has windows added up side by side, also
-// those of several series.
+// one window to the next is decided in sliding.go; abreast.go has windows added up side by side: those
+// with many samples in common in rows (exact.Rows), others eight at a time, also of several series.
 //
 // Each function makes the floating-point operations of Prometheus's function of that name in its
 // order, or others of which it is shown that they yield the same bits; Compensated ones stay
@@ -47,8 +47,8 @@ type Evaluator struct {
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
-	keys    largest[int64]
-	units   largest[uint32]
+	keys    exact.Largest[int64]
+	units   exact.Largest[uint32]
 	side    exact.Sums // of windows side by side
 	rows    exact.Rows // of windows with many samples in common
 	waiting waiting    // windows of series before this one

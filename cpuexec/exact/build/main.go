@@ -138,7 +138,7 @@ func text() string {
 		a.extreme(name+"Vector", op)
 		// The furthest values of eight windows lie in memory, in order; each sample is compared with one
 		// after the other, and what is less far goes on.
-		a.rows(name+"FewRows", []string{"few", "n", "last", "before"}, func(g group) {
+		a.rows(name+"FewRows", []string{"few", "n", "furthest", "before"}, func(g group) {
 			a.op("MOVQ", "few+32(FP)", "SI")
 			a.op("MOVQ", "n+40(FP)", "DI")
 			if g == 0 {
@@ -170,7 +170,7 @@ func text() string {
 			a.op("DECQ", "DI")
 			a.op("JNZ", "compare")
 		}, func(g group) {
-			for i, list := range []string{"last+48(FP)", "before+56(FP)"} {
+			for i, list := range []string{"furthest+48(FP)", "before+56(FP)"} {
 				a.op("VMOVUPD", fmt.Sprintf("%d(SI)", -64*(i+1)+32*int(g)), value)
 				a.store(g, value, list)
 			}
