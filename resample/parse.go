@@ -27,13 +27,14 @@ type field struct {
 	aliases []string
 	// decides says that a request with the field is a resample request.
 	decides bool
+	list    bool                                    // it may be given several times
 	parse   func(p *parsing, values []string) error // nil where others read the field
 }
 
 // fieldTable are all fields, in the order in which they are parsed.
 func fieldTable() []field {
 	return []field{
-		{name: "match[]", aliases: []string{"match"}, parse: (*parsing).selectors},
+		{name: "match[]", list: true, aliases: []string{"match"}, parse: (*parsing).selectors},
 		{name: "metric", decides: true, parse: (*parsing).metric},
 		{name: "timezone", aliases: []string{"tz"}, decides: true, parse: (*parsing).zone},
 		{name: "start", parse: func(p *parsing, v []string) (err error) { p.r.Start, err = p.time(v[0]); return err }},
@@ -44,10 +45,10 @@ func fieldTable() []field {
 		{name: "offset", decides: true, parse: (*parsing).offset},
 		{name: "closed", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.ClosedRight, err = side(v[0]); return err }},
 		{name: "label", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.LabelRight, err = side(v[0]); return err }},
-		{name: "define", decides: true, parse: (*parsing).define},
-		{name: "aggregates", aliases: []string{"aggregation"}, decides: true, parse: (*parsing).aggregates},
-		{name: "by", aliases: []string{"groupby"}, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(false, v) }},
-		{name: "without", decides: true, parse: func(p *parsing, v []string) error { return p.grouping(true, v) }},
+		{name: "define", list: true, decides: true, parse: (*parsing).define},
+		{name: "aggregates", list: true, aliases: []string{"aggregation"}, decides: true, parse: (*parsing).aggregates},
+		{name: "by", list: true, aliases: []string{"groupby"}, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(false, v) }},
+		{name: "without", list: true, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(true, v) }},
 		{name: "reaggregate", aliases: []string{"reaggregation"}, decides: true, parse: (*parsing).reaggregate},
 		{name: "fill", decides: true, parse: (*parsing).fill},
 		{name: "limit", parse: (*parsing).limit},
@@ -55,9 +56,6 @@ func fieldTable() []field {
 		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"}, {name: "layout"},
 	}
 }
-
-// lists are the fields that may be given several times.
-var lists = []string{"match[]", "aggregates", "define", "by", "without"}
 
 // Field is a field of requests, for who describes them.
 type Field struct {
@@ -69,7 +67,7 @@ type Field struct {
 // Fields are all fields of requests.
 func Fields() (all []Field) {
 	for _, f := range fields {
-		all = append(all, Field{f.name, f.aliases, slices.Contains(lists, f.name)})
+		all = append(all, Field{f.name, f.aliases, f.list})
 	}
 	return all
 }
@@ -138,7 +136,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 			continue
 		}
 		values := form[name]
-		if len(values) != 1 && !slices.Contains(lists, f.name) {
+		if len(values) != 1 && !f.list {
 			return nil, &Error{CodeRepeatedField, name, "it can be given once", "leave the others out"}
 		}
 		if err := f.parse(p, values); err != nil {
