@@ -10,6 +10,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -162,16 +163,12 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 }
 
-// Defaults of Options.
+// Defaults of Options, Prometheus's where it has one.
 const (
-	DefaultMaxBodyBytes = 10 << 20
-	DefaultWriteTimeout = time.Minute
-	DefaultMaxListBytes = 512 << 20
-	defaultBodyTimeout  = 5 * time.Minute
-)
-
-// More defaults of Options, Prometheus's where it has one.
-const (
+	DefaultMaxBodyBytes  = 10 << 20
+	DefaultWriteTimeout  = time.Minute
+	DefaultMaxListBytes  = 512 << 20
+	defaultBodyTimeout   = 5 * time.Minute
 	defaultTimeout       = 2 * time.Minute
 	defaultLookbackDelta = 5 * time.Minute
 )
@@ -228,12 +225,12 @@ func New(o Options) (*API, error) {
 	if o.Flags == nil {
 		o.Flags = map[string]string{}
 	}
-	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
-	setDefault(&o.MaxListBytes, DefaultMaxListBytes)
-	setDefault(&o.BodyTimeout, defaultBodyTimeout)
-	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
-	setDefault(&o.Timeout, defaultTimeout)
-	setDefault(&o.LookbackDelta, defaultLookbackDelta)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes)
+	o.MaxListBytes = cmp.Or(o.MaxListBytes, DefaultMaxListBytes)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, defaultBodyTimeout)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.LookbackDelta = cmp.Or(o.LookbackDelta, defaultLookbackDelta)
 
 	a := &API{o: o, logger: o.Logger}
 	a.guard = &guard.Guard{
@@ -251,12 +248,6 @@ func New(o Options) (*API, error) {
 	}
 	a.doors = a.routes(read)
 	return a, nil
-}
-
-func setDefault[T int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // ServeHTTP implements http.Handler.

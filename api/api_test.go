@@ -108,33 +108,6 @@ func decode(t *testing.T, w *httptest.ResponseRecorder) (int, answer) {
 	return w.Code, a
 }
 
-func TestQueriesByGetAndPost(t *testing.T) {
-	a := newTestAPI(t, nil)
-	const vector = `{"resultType":"vector","result":[{"metric":{},"value":[600,"30"]}]}`
-	const matrix = `{"resultType":"matrix","result":[{"metric":{},"values":[[0,"0"],[600,"30"]]}]}`
-	for _, door := range []string{"/api/v1/query", "/query"} {
-		code, got := getJSON(t, a, door+"?query=sum(m)&time=600")
-		require.Equal(t, 200, code)
-		require.JSONEq(t, vector, string(got.Data))
-		require.True(t, strings.HasPrefix(string(got.Data), `{"resultType"`), "Grafana streams only if the type comes first")
-		code, got = postForm(t, a, door, url.Values{"query": {"sum(m)"}, "time": {"600"}, "executor": {"cpu"}})
-		require.Equal(t, 200, code)
-		require.JSONEq(t, vector, string(got.Data))
-	}
-	for _, door := range []string{"/api/v1/query_range", "/query"} {
-		code, got := getJSON(t, a, door+"?query=sum(m)&start=0&end=600&step=600&executor=prometheus")
-		require.Equal(t, 200, code)
-		require.JSONEq(t, matrix, string(got.Data))
-		code, got = postForm(t, a, door, url.Values{"query": {"sum(m)"}, "start": {"0"}, "end": {"600"}, "step": {"10m"}})
-		require.Equal(t, 200, code)
-		require.JSONEq(t, matrix, string(got.Data))
-	}
-	// Grafana's Save & test.
-	code, got := postForm(t, a, "/api/v1/query", url.Values{"query": {"1+1"}, "time": {"4"}})
-	require.Equal(t, 200, code)
-	require.JSONEq(t, `{"resultType":"scalar","result":[4,"2"]}`, string(got.Data))
-}
-
 func TestExecutorParameter(t *testing.T) {
 	a := newTestAPI(t, nil)
 	for _, mode := range []engine.Mode{engine.Auto, engine.CPU, engine.Prometheus} {
@@ -249,17 +222,10 @@ func TestErrorTable(t *testing.T) {
 		typ     string
 		message string
 	}{
-		{name: "parse error", path: "/api/v1/query?query=sum(", code: 400, typ: "bad_data", message: "parse error"},
-		{name: "no query", path: "/api/v1/query", code: 400, typ: "bad_data", message: "no expression"},
 		{name: "parse error of a range", path: "/query?query=m[&start=0&end=1&step=1", code: 400, typ: "bad_data", message: "parse error"},
 		{name: "explained parse error", path: "/explain?query=sum(", code: 400, typ: "bad_data", message: "parse error"},
-		{name: "bad time", path: "/api/v1/query?query=m&time=noon", code: 400, typ: "bad_data", message: "noon"},
-		{name: "end before start", path: "/api/v1/query_range?query=m&start=2&end=1&step=1", code: 400, typ: "bad_data", message: "must not be before start"},
 		{name: "explained end before start", path: "/explain?query=m&start=2&end=1&step=1", code: 400, typ: "bad_data", message: "must not be before start"},
-		{name: "no step", path: "/api/v1/query_range?query=m&start=0&end=1", code: 400, typ: "bad_data", message: `"step"`},
-		{name: "step 0", path: "/api/v1/query_range?query=m&start=0&end=1&step=0", code: 400, typ: "bad_data", message: "zero or negative"},
 		{name: "explained step 0", path: "/explain?query=m&start=0&end=1&step=0", code: 400, typ: "bad_data", message: "zero or negative"},
-		{name: "too many steps", path: "/api/v1/query_range?query=m&start=0&end=11001&step=1", code: 400, typ: "bad_data", message: "11,000 points"},
 		{name: "explained too many steps", path: "/explain?query=m&start=0&end=11001&step=1", code: 400, typ: "bad_data", message: "11,000 points"},
 		{name: "bad timeout", path: "/query?query=m&timeout=soon", code: 400, typ: "bad_data", message: "soon"},
 		{name: "too many samples", path: "/api/v1/query_range?query=m&start=0&end=7200&step=60", opts: func(o *promql.EngineOpts) { o.MaxSamples = 5 }, code: 422, typ: "execution", message: "too many samples"},
@@ -515,37 +481,6 @@ func TestBuildInfo(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%d.%d.%d", release/100, release%100, patch), PrometheusVersion)
 }
 
-func TestLocalListings(t *testing.T) {
-	a := newTestAPI(t, nil)
-	for path, want := range map[string]string{
-		"/api/v1/labels":                         `["__name__","a/b","i"]`,
-		"/api/v1/label/i/values":                 `["0","1"]`,
-		"/api/v1/label/a%2Fb/values":             `["c"]`,
-		"/api/v1/label/U__a_2f_b/values":         `["c"]`,
-		`/api/v1/series?match[]=m{i="0"}`:        `[{"__name__":"m","i":"0"}]`,
-		"/api/v1/metadata":                       `{}`,
-		"/api/v1/targets":                        `{"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":{}}`,
-		"/api/v1/targets/metadata":               `[]`,
-		"/api/v1/scrape_pools":                   `{"scrapePools":[]}`,
-		"/api/v1/rules":                          `{"groups":[]}`,
-		"/api/v1/alerts":                         `{"alerts":[]}`,
-		"/api/v1/alertmanagers":                  `{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`,
-		"/api/v1/query_exemplars?query=m":        `[]`,
-		"/api/v1/format_query?query=sum(m)by(i)": `"sum by (i) (m)"`,
-	} {
-		code, got := getJSON(t, a, path)
-		require.Equal(t, 200, code, path)
-		require.JSONEq(t, want, string(got.Data), path)
-	}
-	for _, path := range []string{"parse_query?query=m", "status/flags", "status/config", "status/runtimeinfo", "status/self_metrics"} {
-		code, _ := getJSON(t, a, "/api/v1/"+path)
-		require.Equal(t, 200, code, path)
-	}
-	code, got := getJSON(t, a, "/api/v1/status/tsdb")
-	require.Equal(t, 404, code)
-	require.Contains(t, got.Error, "running Prometheus")
-}
-
 func TestOperating(t *testing.T) {
 	var notReady, bad error
 	a := newTestAPI(t, func(o *Options) {
@@ -592,19 +527,6 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 404, code)
 	code, _ = text(http.MethodPost, "/-/quit")
 	require.Equal(t, 403, code)
-}
-
-func TestCORS(t *testing.T) {
-	a := newTestAPI(t, nil)
-	for _, path := range []string{"/api/v1/query?query=1", "/explain?query=m", "/query?query=1", "/api/v1/labels", "/api/v1/status/buildinfo"} {
-		for _, method := range []string{http.MethodGet, http.MethodOptions} {
-			r := httptest.NewRequest(method, path, nil)
-			r.Header.Set("Origin", "http://page")
-			w := do(t, a, r)
-			require.Less(t, w.Code, 300)
-			require.Equal(t, []string{"*"}, w.Header().Values("Access-Control-Allow-Origin"), path)
-		}
-	}
 }
 
 func TestRequired(t *testing.T) {

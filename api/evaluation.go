@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -69,16 +67,14 @@ func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err er
 			return asked, promapi.WrongParameter(name, err)
 		}
 	}
-	if name, err := promapi.Long(r.Form); err != nil {
-		return asked, promapi.WrongParameter(name, err)
+	if err := promapi.Long(r.Form); err != nil {
+		return asked, err
 	}
 	if asked.Mode, err = engine.ParseMode(r.FormValue("executor")); err != nil {
 		return asked, promapi.WrongParameter("executor", err)
 	}
-	if s := r.FormValue("strict"); s != "" {
-		if asked.Strict, err = strconv.ParseBool(s); err != nil {
-			return asked, promapi.WrongParameter("strict", fmt.Errorf("cannot parse %.100q: use true or false", s))
-		}
+	if asked.Strict, err = promapi.Bool(r, "strict"); err != nil {
+		return asked, err
 	}
 	if err := asked.Exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
 		return asked, promapi.WrongParameter("exact", err)
@@ -118,7 +114,7 @@ func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 // is one.
 func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Result {
 	exec := q.Exec
-	if ours, ok := q.(engine.Query); ok {
+	if ours, ok := q.(*engine.Query); ok {
 		exec = ours.ExecMatrix
 	}
 	began := time.Now()
@@ -142,18 +138,16 @@ func (t *turn) Evaluated(err error) error {
 // tooLarge returns the error of an evaluation, which is a *memory.TooLargeError where one that is
 // alone found no memory. The same request is then refused for a while.
 func (t *turn) tooLarge(err error) error {
-	if errors.As(err, new(*memory.BusyError)) && t.alone() {
-		return &memory.TooLargeError{Limit: t.api.o.Memory.Limit()}
-	}
-	return err
-}
-
-// alone reports whether the memory that requests hold is mostly that of the turn's.
-func (t *turn) alone() bool {
 	o := &t.api.o
+	if !errors.As(err, new(*memory.BusyError)) || o.Read.Queue.Running() > 0 {
+		return err
+	}
 	parts := o.Memory.Parts()
 	least := max(o.Memory.Limit()/16, 1) // encoded and without tables it is a fraction of what it takes
-	return o.Read.Queue.Running() == 0 && t.Mostly(least, parts[string(memory.Answers)]+parts[string(memory.Requests)])
+	if !t.Mostly(least, parts[string(memory.Answers)]+parts[string(memory.Requests)]) {
+		return err
+	}
+	return &memory.TooLargeError{Limit: o.Memory.Limit()}
 }
 
 // logQuery logs a query that was evaluated, if all are logged or it was slow. Its number is that of
@@ -167,7 +161,7 @@ func (a *API) logQuery(ctx context.Context, t *turn, q promql.Query, took time.D
 	if s, ok := q.Statement().(*parser.EvalStmt); ok {
 		fields = append(fields, "start", s.Start.UTC(), "end", s.End.UTC(), "step", s.Interval)
 	}
-	ours, _ := q.(engine.Query)
+	ours, _ := q.(*engine.Query)
 	if ours != nil {
 		fields = append(fields, "executor", ours.Executors())
 	}

@@ -1,12 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,19 +22,19 @@ import (
 // data; with format=text, or an Accept header of text/plain, it is a tree.
 func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
-	if resample.Asked(r.Form) {
-		if analyze, ok := analyzed(w, r); ok {
-			a.resampled.Explain(w, r, t, analyze)
-		}
-		return
+	var p promapi.Evaluation
+	var err error
+	resampled := resample.Asked(r.Form)
+	if !resampled {
+		p, err = promapi.Parse(r, time.Now())
 	}
-	p, err := promapi.Parse(r, time.Now())
-	if err != nil {
+	analyze, wrong := promapi.Bool(r, "analyze")
+	if err = cmp.Or(err, wrong); err != nil {
 		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 		return
 	}
-	analyze, ok := analyzed(w, r)
-	if !ok {
+	if resampled {
+		a.resampled.Explain(w, r, t, analyze)
 		return
 	}
 	text := strings.Contains(r.Header.Get("Accept"), "text/plain") && !strings.Contains(r.Header.Get("Accept"), "application/json")
@@ -66,7 +65,13 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		e.Cache.Timeline.Add(e.Ahead)
 	}
 	if analyze {
-		e.Upstreams = upstreamWork(&t.Stats)
+		for _, u := range t.Stats.Upstreams() {
+			w := plan.UpstreamWork{Name: u.Name(), Cache: cacheWork(u)}
+			if err := u.Err(); err != nil {
+				w.Failure = err.Error()
+			}
+			e.Upstreams = append(e.Upstreams, w)
+		}
 	}
 	e.Settings = a.o.Known()
 	if text {
@@ -75,19 +80,6 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		return
 	}
 	promapi.Data(w, e)
-}
-
-// analyzed reads the parameter analyze. If that is wrong, it answers so.
-func analyzed(w http.ResponseWriter, r *http.Request) (analyze, ok bool) {
-	text := r.FormValue("analyze")
-	if text == "" {
-		return false, true
-	}
-	analyze, err := strconv.ParseBool(text)
-	if err != nil {
-		promapi.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", text))
-	}
-	return analyze, err == nil
 }
 
 // cacheWork is what the cache did for a query, or nil if it was not asked.
@@ -115,8 +107,7 @@ func timeline(s *selection.Stats) *plan.Timeline {
 		return nil
 	}
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Exchange) int { return a.Sent.Compare(b.Sent) })
-	t := plan.NewTimeline(all[0].Sent)
-	t.Unlisted = more
+	t := &plan.Timeline{Began: all[0].Sent, Unlisted: more}
 	for _, r := range all {
 		first := r.FirstByte
 		if first.IsZero() {
@@ -135,17 +126,4 @@ func timeline(s *selection.Stats) *plan.Timeline {
 		t.AtOnce = max(t.AtOnce, at)
 	}
 	return t
-}
-
-// upstreamWork is what the caches of several upstreams did for a query; nil if
-// there is one.
-func upstreamWork(s *selection.Stats) (out []plan.UpstreamWork) {
-	for _, u := range s.Upstreams() {
-		w := plan.UpstreamWork{Name: u.Name(), Cache: cacheWork(u)}
-		if err := u.Err(); err != nil {
-			w.Failure = err.Error()
-		}
-		out = append(out, w)
-	}
-	return out
 }

@@ -49,21 +49,3 @@ func TestVersion(t *testing.T) {
 	require.Equal(t, version.GetRevision(), got["revision"])
 	require.Len(t, got, 6)
 }
-
-func TestNotifications(t *testing.T) {
-	a := newTestAPI(t, nil)
-	code, got := getJSON(t, a, "/api/v1/notifications")
-	require.Equal(t, 200, code)
-	require.JSONEq(t, `[]`, string(got.Data))
-	// This is how Prometheus tells a browser that there is nothing to wait for.
-	w := do(t, a, httptest.NewRequest("GET", "/api/v1/notifications/live", nil))
-	require.Equal(t, 204, w.Code)
-	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
-}
-
-// Prometheus's doors are described by the upstream alone.
-func TestOpenAPIWithoutUpstream(t *testing.T) {
-	w := do(t, newTestAPI(t, nil), httptest.NewRequest("GET", "/api/v1/openapi.yaml", nil))
-	require.Equal(t, 404, w.Code)
-	require.Contains(t, w.Body.String(), "only a running Prometheus answers this")
-}

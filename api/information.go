@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
+	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/promwarp/promwarp/api/promapi"
@@ -134,13 +137,35 @@ func (a *API) version(w http.ResponseWriter, _ *http.Request) {
 // v0.(100·major+minor).patch.
 const PrometheusVersion = "3.15.0"
 
-// notifications answers that there are none.
-func (a *API) notifications(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) }
-
 // liveNotifications tells a browser that there is nothing to wait for, as Prometheus does.
 func (a *API) liveNotifications(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Connection", "keep-alive")
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// openAPIPath is where promwarp's own endpoints are described as an OpenAPI document. The upstream
+// describes Prometheus's, at /api/v1/openapi.yaml.
+const openAPIPath = "/openapi.json"
+
+//go:embed openapi.yaml
+var openAPIText []byte
+
+// openAPI answers with the description of promwarp's own endpoints: openapi.yaml as JSON, with the
+// program's version.
+func openAPI(w http.ResponseWriter, _ *http.Request) {
+	var doc map[string]any
+	err := yaml.Unmarshal(openAPIText, &doc)
+	delete(doc, "x-values")
+	if info, ok := doc["info"].(map[string]any); ok && version.Version != "" {
+		info["version"] = version.Version
+	}
+	b, failed := json.Marshal(doc)
+	if err = cmp.Or(err, failed); err != nil {
+		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b) // an error is the client's, which has gone
 }

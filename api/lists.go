@@ -19,7 +19,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/encode"
+	"github.com/promwarp/promwarp/api/federate"
+	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/promapi"
 )
 
@@ -53,22 +56,28 @@ type jsonText []byte
 // MarshalJSON implements json.Marshaler.
 func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
 
-// local answers what a running Prometheus lists, by path, where samples come from a data directory:
-// names and series from that, and of scraping, rules and exemplars that there are none.
-func (a *API) local() map[string]said {
-	return map[string]said{
-		"/labels":              a.labelNames,
-		"/label/{name}/values": a.labelValues,
-		"/series":              a.series,
-		"/query_exemplars":     a.exemplars,
-		"/metadata":            metadata,
-		"/targets":             targets,
-		"/targets/metadata":    a.targetMetadata,
-		"/scrape_pools":        constant(map[string][]string{"scrapePools": {}}),
-		"/rules":               a.rules,
-		"/alerts":              constant(map[string][]string{"alerts": {}}),
-		"/alertmanagers":       constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}}),
+// local is what a running Prometheus lists and remote read cannot answer, by path below prefix, with its
+// methods and how it is answered where samples come from a data directory: names and series from that,
+// and of scraping, rules and exemplars that there are none.
+func (a *API) local() map[string]local {
+	return map[string]local{
+		"/labels":              {getPost, a.labelNames},
+		"/label/{name}/values": {get, a.labelValues},
+		"/series":              {getPost, a.series},
+		"/query_exemplars":     {getPost, a.exemplars},
+		"/metadata":            {get, metadata},
+		"/targets":             {get, targets},
+		"/targets/metadata":    {get, a.targetMetadata},
+		"/scrape_pools":        {get, constant(map[string][]string{"scrapePools": {}})},
+		"/rules":               {get, a.rules},
+		"/alerts":              {get, constant(map[string][]string{"alerts": {}})},
+		"/alertmanagers":       {get, constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}})},
 	}
+}
+
+type local struct {
+	methods []string
+	answer  said
 }
 
 // constant says the same to all.
@@ -313,4 +322,51 @@ func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
 		return nil, nil, promapi.WrongParameter("group_next_token", fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
 	}
 	return map[string][]string{"groups": {}}, nil, nil
+}
+
+// listings opens the doors that remote read cannot answer, and those that only a running Prometheus
+// can.
+func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
+	list := a.says
+	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
+	switch len(a.o.Remotes) {
+	case 0:
+	case 1:
+		only = f.Lists()
+		list = func(said) http.Handler { return only }
+	default:
+		all := a.compressed(f.Lists())
+		list = func(said) http.Handler { return all }
+		only = promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
+	}
+	for path, l := range a.local() {
+		a.door(m, prefix+path, l.methods, a.gate.List(list(l.answer), a.respondNotAdmitted))
+	}
+	for path, methods := range upstreamOnly {
+		a.door(m, prefix+path, methods, a.gate.List(only, a.respondNotAdmitted))
+	}
+}
+
+// federation returns what answers /federate. Where one server is read from, that
+// answers, which knows its external labels and the head of its data best; where it
+// has no such door, or there are several servers or a data directory, the answer is
+// made here from the samples, as Prometheus makes it.
+func (a *API) federation(f *forward.Forwarder) http.Handler {
+	d := &federate.Door{
+		Queryable:      a.wholly(),
+		Parser:         a.o.Parser,
+		LookbackDelta:  a.o.LookbackDelta,
+		ExternalLabels: a.o.ExternalLabels,
+		Logger:         a.logger,
+		NotePanic:      a.guard.NotePanic,
+	}
+	here := a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.gate.Query(w, r, "", func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
+			d.Failed(w, r, err)
+		}
+	}))
+	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
+		return here
+	}
+	return a.gate.List(f.To(a.o.Remotes[0], here), d.Failed)
 }

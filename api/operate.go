@@ -1,11 +1,18 @@
 package api
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // healthy answers as long as the program runs.
@@ -91,4 +98,120 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 
 executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it, exact=bits asks for Prometheus's bits.
 `)
+}
+
+// adminDisabled refuses what the admin API alone does.
+const adminDisabled = "admin APIs disabled; --web.enable-admin-api enables them"
+
+// Dropper forgets what it keeps, so that it is fetched again; see cache.Drop.
+type Dropper interface {
+	Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error)
+}
+
+// drop has the cache forget what any of the selectors match[] may match from
+// start to end, as after a deletion or a backfill upstream. Times are those of a
+// query; what is not given has no bound. all=true stands for everything.
+func (a *API) drop(w http.ResponseWriter, r *http.Request) {
+	if a.o.Dropper == nil {
+		promapi.Error(w, http.StatusServiceUnavailable, promapi.Unavailable, adminDisabled)
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		promapi.FormError(w, err)
+		return
+	}
+	selectors, err := a.o.Parser.ParseMetricSelectors(r.Form["match[]"])
+	if err != nil {
+		promapi.Invalid(w, "match[]", err)
+		return
+	}
+	mint, maxt := int64(math.MinInt64), int64(math.MaxInt64)
+	given := len(selectors) > 0
+	for parameter, to := range map[string]*int64{"start": &mint, "end": &maxt} {
+		s := r.FormValue(parameter)
+		if s == "" {
+			continue
+		}
+		given = true
+		t, err := promapi.Time(s)
+		if err != nil {
+			promapi.Invalid(w, parameter, err)
+			return
+		}
+		*to = t.UnixMilli()
+	}
+	switch {
+	case mint > maxt:
+		promapi.Invalid(w, "end", errors.New("end timestamp must not be before start time"))
+		return
+	case !given && r.FormValue("all") != "true":
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, "say what to drop: match[], start and end bound it, all=true drops everything")
+		return
+	}
+	dropped, err := a.o.Dropper.Drop(mint, maxt, selectors...)
+	if err != nil {
+		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
+		return
+	}
+	a.logger.Info("Dropped cached tiles on request", "match", r.Form["match[]"], "start", r.FormValue("start"), "end", r.FormValue("end"),
+		"selectors", dropped.Selectors, "tiles", dropped.Tiles)
+	promapi.Data(w, dropped)
+}
+
+// mostSelectors is the most selectors of a cache that are listed unless the request says how many.
+const mostSelectors = 200
+
+// cacheStatus lists what the caches have.
+func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
+	most := mostSelectors
+	if text := r.FormValue("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			promapi.Invalid(w, "limit", fmt.Errorf("%.100q is no number of selectors", text))
+			return
+		}
+		most = n
+	}
+	all := []cache.Contents{}
+	if a.o.Caches != nil {
+		all = append(all, a.o.Caches(most)...)
+	}
+	promapi.Data(w, all)
+}
+
+// gpuStatus says what the GPUs are and have, and what the machine was measured to do.
+func (a *API) gpuStatus(w http.ResponseWriter, _ *http.Request) {
+	if a.o.GPUs == nil {
+		promapi.Data(w, (*placement.Placer)(nil).Report())
+		return
+	}
+	promapi.Data(w, a.o.GPUs())
+}
+
+// queryStatus lists the queries under way.
+func (a *API) queryStatus(w http.ResponseWriter, _ *http.Request) {
+	promapi.Data(w, a.gate.Requests())
+}
+
+// cancel cancels the query that the parameter id names.
+func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
+	if !a.o.Cancel {
+		promapi.Error(w, http.StatusServiceUnavailable, promapi.Unavailable, adminDisabled)
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		promapi.FormError(w, err)
+		return
+	}
+	id, err := strconv.ParseUint(r.FormValue("id"), 10, 64)
+	if err != nil {
+		promapi.Invalid(w, "id", fmt.Errorf("%.100q is no number of a query; /api/v1/status/queries lists them", r.FormValue("id")))
+		return
+	}
+	if !a.gate.Cancel(id) {
+		promapi.Error(w, http.StatusNotFound, promapi.NotFound, fmt.Sprintf("there is no query %d under way", id))
+		return
+	}
+	a.logger.Info("Cancelled a query on request", "id", id)
+	promapi.Data(w, id)
 }

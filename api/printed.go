@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -19,37 +18,20 @@ import (
 // Prometheus's printer takes longer still: 10 s for 2000 levels.
 const printedDepth = 500
 
-// formatQuery answers with the request's query in lines.
-func (a *API) formatQuery(r *http.Request) (any, annotations.Annotations, error) {
-	expr, err := a.parsed(r)
-	if err != nil {
-		return nil, nil, err
+// printed answers with what print makes of the request's query, unless that is too deep to be printed.
+func (a *API) printed(print func(parser.Expr) any) said {
+	return func(r *http.Request) (any, annotations.Annotations, error) {
+		limits, query := a.o.Limits, r.FormValue("query")
+		limits.Depth = printedDepth
+		if errors.As(limits.Check(query), new(*planner.LimitError)) && a.o.Limits.Check(query) == nil {
+			return nil, nil, promapi.WrongParameter("query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
+		}
+		expr, err := a.o.Parser.ParseExpr(query)
+		if err != nil {
+			return nil, nil, promapi.WrongParameter("query", err)
+		}
+		return print(expr), nil, nil
 	}
-	return expr.Pretty(0), nil, nil
-}
-
-// parseQuery answers with the request's query as a tree.
-func (a *API) parseQuery(r *http.Request) (any, annotations.Annotations, error) {
-	expr, err := a.parsed(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	return tree(expr), nil, nil
-}
-
-// parsed parses the request's query, unless that is too deep to be printed.
-func (a *API) parsed(r *http.Request) (parser.Expr, error) {
-	limits, query := a.o.Limits, r.FormValue("query")
-	limits.Depth = printedDepth
-	var beyond *planner.LimitError
-	if errors.As(limits.Check(query), &beyond) && a.o.Limits.Check(query) == nil {
-		return nil, promapi.WrongParameter("query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
-	}
-	expr, err := a.o.Parser.ParseExpr(query)
-	if err != nil {
-		return nil, promapi.WrongParameter("query", err)
-	}
-	return expr, nil
 }
 
 // node is a node of a tree of an expression.
@@ -107,16 +89,12 @@ func tree(e parser.Expr) any {
 func selector(e *parser.VectorSelector, kind string) node {
 	matchers := []node{}
 	for _, m := range e.LabelMatchers {
-		matchers = append(matchers, matcher(m))
+		matchers = append(matchers, node{"name": m.Name, "value": m.Value, "type": m.Type.String()})
 	}
 	return node{
 		"type": kind, "name": e.Name, "offset": e.OriginalOffset.Milliseconds(), "offsetExpr": duration(e.OriginalOffsetExpr),
 		"matchers": matchers, "timestamp": e.Timestamp, "startOrEnd": startOrEnd(e.StartOrEnd), "anchored": e.Anchored, "smoothed": e.Smoothed,
 	}
-}
-
-func matcher(m *labels.Matcher) node {
-	return node{"name": m.Name, "value": m.Value, "type": m.Type.String()}
 }
 
 // duration is the tree of a duration that is computed; nil is none.

@@ -29,8 +29,12 @@ const minStreamed = 1 << 10
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
 		a.open(w, r, func(w http.ResponseWriter) {
-			p, err := promapi.ParseAs(ranged, r, time.Now())
-			if err != nil {
+			var p promapi.Evaluation
+			limit, err := promapi.Limit(r.FormValue("limit"))
+			if err == nil {
+				p, err = promapi.ParseAs(ranged, r, time.Now())
+			}
+			if p.Limit = limit; err != nil {
 				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 				return
 			}
@@ -50,7 +54,12 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	var p promapi.Evaluation
 	if err == nil {
 		if p, err = promapi.Parse(r, time.Now()); err != nil {
-			err = wrong(err)
+			e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
+			var of *promapi.ParameterError
+			if errors.As(err, &of) {
+				e.Field, e.Text = of.Parameter, of.Err.Error()
+			}
+			err = e
 		}
 	}
 	if err != nil {
@@ -112,14 +121,6 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		said.Stats = stats.NewQueryStats(q.Stats())
 	}
 	said.Warnings, said.Infos = result.Warnings.AsStrings(p.Query, mostAnnotations, mostAnnotations)
-	write(ctx, w, said)
-}
-
-// mostAnnotations is how many warnings, and how many infos, an answer has; what is left out is counted.
-const mostAnnotations = 10
-
-// write writes the answer to a query.
-func write(ctx context.Context, w http.ResponseWriter, said encode.Result) {
 	_, span := tracing.Start(ctx, "encode")
 	answer, err := encode.New(said)
 	if err != nil {
@@ -143,6 +144,9 @@ func write(ctx context.Context, w http.ResponseWriter, said encode.Result) {
 	_, err = answer.WriteRest(w)
 	tracing.End(span, err)
 }
+
+// mostAnnotations is how many warnings, and how many infos, an answer has; what is left out is counted.
+const mostAnnotations = 10
 
 // failed answers a query whose evaluation has failed, in Prometheus's words where it has some.
 func (a *API) failed(w http.ResponseWriter, err error) {
@@ -227,14 +231,4 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p prom
 	err = asked.Answer(ctx, w, of, a.o.Memory)
 	tracing.End(span, err)
 	return err
-}
-
-// wrong is the error of a parameter as one that has a code.
-func wrong(err error) error {
-	e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
-	var of *promapi.ParameterError
-	if errors.As(err, &of) {
-		e.Field, e.Text = of.Parameter, of.Err.Error()
-	}
-	return e
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/httputil"
 
@@ -15,6 +17,8 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/promapi"
+	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // prefix is where Prometheus's API is mounted.
@@ -32,21 +36,6 @@ var (
 
 // The doors of Prometheus's API, below prefix.
 var (
-	// listed are what remote read cannot answer: forwarded to an upstream, or
-	// answered by API.local where there is none.
-	listed = map[string][]string{
-		"/labels":              getPost,
-		"/label/{name}/values": get,
-		"/series":              getPost,
-		"/query_exemplars":     getPost,
-		"/metadata":            get,
-		"/targets":             get,
-		"/targets/metadata":    get,
-		"/scrape_pools":        get,
-		"/rules":               get,
-		"/alerts":              get,
-		"/alertmanagers":       get,
-	}
 	// upstreamOnly are kept by a running Prometheus alone.
 	upstreamOnly = map[string][]string{
 		"/openapi.yaml":                  get,
@@ -93,8 +82,8 @@ func (a *API) routes(read map[string]http.Handler) *mux.Router {
 
 	a.door(m, prefix+"/query", getPost, a.evaluation(prefix+"/query", false, a.prometheusQuery(false)))
 	a.door(m, prefix+"/query_range", getPost, a.evaluation(prefix+"/query_range", false, a.prometheusQuery(true)))
-	a.door(m, prefix+"/format_query", getPost, a.says(a.formatQuery))
-	a.door(m, prefix+"/parse_query", getPost, a.says(a.parseQuery))
+	a.door(m, prefix+"/format_query", getPost, a.says(a.printed(func(e parser.Expr) any { return e.Pretty(0) })))
+	a.door(m, prefix+"/parse_query", getPost, a.says(a.printed(tree)))
 	for path, h := range read {
 		a.door(m, path, post, h)
 	}
@@ -104,7 +93,7 @@ func (a *API) routes(read map[string]http.Handler) *mux.Router {
 	a.door(m, prefix+"/status/runtimeinfo", get, a.says(func(*http.Request) (any, annotations.Annotations, error) { return a.o.RuntimeInfo(), nil, nil }))
 	a.door(m, prefix+"/status/self_metrics", get, a.says(a.selfMetrics))
 	a.door(m, prefix+"/features", get, a.says(a.features))
-	a.door(m, prefix+"/notifications", get, a.cors(http.HandlerFunc(a.notifications)))
+	a.door(m, prefix+"/notifications", get, a.cors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) })))
 	a.door(m, prefix+"/notifications/live", get, a.cors(http.HandlerFunc(a.liveNotifications)))
 	a.listings(m, f)
 	for path, r := range refused {
@@ -205,4 +194,29 @@ func (a *API) respondNotAdmitted(w http.ResponseWriter, r *http.Request, err err
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
 	code, typ := promapi.Classify(err)
 	promapi.Error(w, code, typ, err.Error())
+}
+
+// wholly is what is read where the answer cannot carry the warning that an upstream is missing, and
+// whoever has it may keep it as whole.
+func (a *API) wholly() storage.SampleAndChunkQueryable {
+	return selection.For(a.o.Queryable, selection.Request{Whole: true})
+}
+
+// newRead returns the doors for remote read by their paths.
+func (a *API) newRead() (map[string]http.Handler, error) {
+	o := a.o.Read
+	o.Queryable, o.ExternalLabels = a.wholly(), a.o.ExternalLabels
+	o.Limits, o.Memory, o.TooLarge, o.Timeout = a.o.Limits, a.o.Memory, a.o.TooLarge, a.o.Timeout
+	o.Logger, o.Registerer = a.logger, a.o.Registerer
+	o.Client = a.gate.Client
+	o.Alone = func() bool { return o.Queue.Running() == 1 && len(a.gate.Requests()) == 0 }
+	plain, err := remoteserve.New(o)
+	if err != nil {
+		return nil, err
+	}
+	doors := map[string]http.Handler{prefix + "/read": plain}
+	for name, reduce := range a.o.ReadReductions {
+		doors[prefix+"/read/"+name] = plain.Reducing(reduce)
+	}
+	return doors, nil
 }

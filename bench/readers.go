@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/promql/parser"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/bench/answer"
 	"github.com/promwarp/promwarp/bench/peers"
@@ -61,18 +65,11 @@ func reads(ctx context.Context, r *rig) error {
 	} {
 		end := r.settled().UnixMilli() - 61_000 // within chunks
 		start := max(r.data.Start, end-q.span.Milliseconds()) + 7000
-		body, err := (&prompb.ReadRequest{
-			AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{q.typ},
-			Queries: []*prompb.Query{{
-				StartTimestampMs: start, EndTimestampMs: end,
-				Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "http_requests_total"}},
-				Hints:    &prompb.ReadHints{StartMs: start, EndMs: end, StepMs: 60_000, RangeMs: 300_000, Func: "rate"},
-			}},
-		}).Marshal()
+		request, err := readOf("http_requests_total", start, end, q.typ)
 		if err != nil {
 			return err
 		}
-		asked := []question{{Query: queries.Query{Name: q.name}, request: answer.Request{Path: "/api/v1/read", Read: snappy.Encode(nil, body)}}}
+		asked := []question{{Query: queries.Query{Name: q.name}, request: request}}
 		for _, l := range []struct {
 			name string
 			load
@@ -85,6 +82,50 @@ func reads(ctx context.Context, r *rig) error {
 		}
 	}
 	return nil
+}
+
+// readOf is a remote read of a metric's samples, as rate(…[5m]) with a step of a minute sends it.
+func readOf(metric string, start, end int64, typ prompb.ReadRequest_ResponseType) (answer.Request, error) {
+	body, err := (&prompb.ReadRequest{
+		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{typ},
+		Queries: []*prompb.Query{{
+			StartTimestampMs: start, EndTimestampMs: end,
+			Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: metric}},
+			Hints:    &prompb.ReadHints{StartMs: start, EndMs: end, StepMs: 60_000, RangeMs: 300_000, Func: "rate"},
+		}},
+	}).Marshal()
+	return answer.Request{Path: "/api/v1/read", Read: snappy.Encode(nil, body)}, err
+}
+
+// bareReads reads the chunks of the metric that a question is about, a quarter of its time in each
+// of four remote reads at once, and throws them away.
+func (r *rig) bareReads(ctx context.Context, q question) (answer.Answer, error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expr)
+	if err != nil {
+		return answer.Answer{}, err
+	}
+	metric := parser.ExtractSelectors(expr)[0][0].Value
+	end, quarter := q.end.UnixMilli(), min(q.Range, q.length).Milliseconds()/4
+	answers, begin := make([]answer.Answer, 4), time.Now()
+	group, reading := errgroup.WithContext(ctx)
+	for i := range answers {
+		request, err := readOf(metric, end-int64(i+1)*quarter, end-int64(i)*quarter, prompb.ReadRequest_STREAMED_XOR_CHUNKS)
+		if err != nil {
+			return answer.Answer{}, err
+		}
+		request.Drop = true
+		group.Go(func() (err error) {
+			answers[i], err = answer.Ask(reading, r.source.URL, request, nil)
+			return err
+		})
+	}
+	err = group.Wait()
+	all := answer.Answer{Code: http.StatusOK, Took: time.Since(begin)}
+	for _, a := range answers {
+		all.Sent += a.Sent
+		err = cmp.Or(err, a.Err())
+	}
+	return all, err
 }
 
 // readers has a Prometheus evaluate range queries: of its own blocks, through the Prometheus behind

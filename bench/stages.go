@@ -69,8 +69,8 @@ func dashboards(ctx context.Context, r *rig) error {
 // fresh starts a promwarp for one round.
 func (r *rig) fresh(ctx context.Context) (*peers.Process, error) { return r.promwarp(ctx, 0) }
 
-// firsts asks Prometheus and promwarps that have just started, twice each.
-func (r *rig) firsts(ctx context.Context, qs []question) error {
+// firsts asks Prometheus and promwarps that have just started, twice each, and whom else is given.
+func (r *rig) firsts(ctx context.Context, qs []question, others ...contender) error {
 	if err := r.prometheus(ctx, 0); err != nil {
 		return err
 	}
@@ -82,6 +82,11 @@ func (r *rig) firsts(ctx context.Context, qs []question) error {
 	r.shown.Details = true
 	r.shown.Compare(report.Prometheus, report.PromwarpFirst, "first ×")
 	r.shown.Compare(report.PromwarpFirst, second, "first/second ×")
+	for _, c := range others {
+		c.server = r.source
+		cs = append(cs, c)
+		r.shown.Compare(report.PromwarpFirst, c.names[0], "first/"+c.names[0]+" ×")
+	}
 	return r.ask(ctx, qs, cs)
 }
 
@@ -94,15 +99,18 @@ func named(span, step time.Duration, texts ...string) (qs []queries.Query) {
 }
 
 // first asks for all of a month but its first hour, of a Prometheus whose blocks are as long as
-// those that it compacts to.
+// those that it compacts to. What no first answer can do without are bare reads.
 func first(ctx context.Context, r *rig) error {
 	return r.firsts(ctx, r.questions(named(r.data.length()-time.Hour, time.Hour,
 		"rate", "sum by (job) (rate(http_requests_total[5m]))",
-		"increase", "sum by (job) (increase(http_requests_total[1h]))",
-		"max", "max by (job) (max_over_time(http_requests_total[1h]))",
-		"avg-of-a-day", "avg(avg_over_time(http_requests_total[1d]))",
-		"quantile", "quantile by (job) (0.9, avg_over_time(http_requests_total[1h]))",
-	)...))
+		"increase", "sum by (job, code) (increase(http_requests_total[1h]))",
+		"histogram-quantile", "histogram_quantile(0.99, sum by (le, job) (rate(http_request_duration_seconds_bucket[5m])))",
+		"gauges", "avg by (job, type) (node_memory_bytes)",
+		"max", "max by (job) (max_over_time(node_memory_bytes[1h]))",
+		"quantile", "quantile by (job) (0.9, avg_over_time(node_memory_bytes[1h]))",
+		"avg-of-a-day", "avg(avg_over_time(up[1d]))",
+		"counters-of-a-day", "avg(avg_over_time(http_requests_total[1d]))",
+	)...), contender{names: []string{"bare reads"}, warm: 1, asking: r.bareReads})
 }
 
 // selectors asks for 300 metrics that are not there, and for 20 selectors of a hundred series each

@@ -61,6 +61,8 @@ type contender struct {
 	once   bool           // is asked in the first round alone
 	more   url.Values     // in place of a request's
 	gzip   bool
+	// asking is how it is asked, where not by the question's request.
+	asking func(context.Context, question) (answer.Answer, error)
 }
 
 // asked is the request as the contender gets it.
@@ -182,7 +184,13 @@ const refused = "refused: "
 func (t *trial) answer(ctx context.Context, c *contender, server *peers.Process, name string, judge bool) error {
 	read := bytesRead(c.behind)
 	before := spent(server, c.behind)
-	a, err := answer.Ask(ctx, server.URL, c.asked(t.question), &t.buf)
+	var a answer.Answer
+	var err error
+	if c.asking != nil {
+		a, err = c.asking(ctx, t.question)
+	} else {
+		a, err = answer.Ask(ctx, server.URL, c.asked(t.question), &t.buf)
+	}
 	if err == nil && c.other && a.Err() != nil {
 		t.row.Other = refused + a.Err().Error()
 		return nil

@@ -119,7 +119,7 @@ type entry struct {
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
 	held     []*tile.Span         // of running queries, whose memory would not be free if it were evicted
-	empty    emptiness            // what fetches found empty
+	empty    tile.Coverage        // what fetches found empty, and when first; see doubts
 	drops    uint64               // how often something of it was dropped
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 	parent   *entry               // of a wider selector which content was taken from; nil for none
@@ -135,17 +135,14 @@ func sizeOf(key string, sel *selection.Selection, covered tile.Coverage) int64 {
 	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(tile.Stretch{})) + sel.SizeBytes()
 }
 
-// noted is the memory in bytes of the notes on a selection, or on none. It grows
-// while queries use the selection.
-func noted(sel *selection.Selection) int64 {
-	if sel == nil {
-		return 0
+// bytes is the memory that e holds, with the notes on its selection, which grow while queries use
+// that. The cache's mutex must be held.
+func (e *entry) bytes() int64 {
+	if e.sel == nil {
+		return e.size
 	}
-	return sel.Notes().SizeBytes()
+	return e.size + e.sel.Notes().SizeBytes()
 }
-
-// bytes is the memory that e holds, with notes. The cache's mutex must be held.
-func (e *entry) bytes() int64 { return e.size + noted(e.sel) }
 
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
@@ -216,19 +213,17 @@ const (
 	longestIdle = 4096
 )
 
-// idle reports whether e neither holds nor awaits anything.
-func (e *entry) idle() bool { return e.sel == nil && len(e.flights) == 0 }
-
-// tidy removes e if it is idle and may not stay, or another idle entry in its place. The cache's
-// mutex must be held.
+// tidy removes e if it neither holds nor awaits anything and may not stay, or another such entry in its
+// place. The cache's mutex must be held.
 func (c *Cache) tidy(e *entry) {
+	idle := func(e *entry) bool { return e.sel == nil && len(e.flights) == 0 }
 	switch {
-	case !e.idle():
+	case !idle(e):
 	case c.limit == 0 || len(e.key) > longestIdle:
 		c.remove(e)
 	case len(c.entries)-c.kept > mostIdle:
 		for _, other := range c.entries {
-			if other.idle() {
+			if idle(other) {
 				c.remove(other)
 				return
 			}
@@ -244,7 +239,9 @@ func (c *Cache) discard(e *entry) {
 	for e != nil {
 		from := e.parent
 		e.parent = nil
-		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if c.disk != nil {
+			_ = c.disk.Drop(e.key) // what is on disk is unusable, too; it says in the log what is wrong
+		}
 		if !e.removed {
 			c.remove(e)
 			c.metrics.discards.add(1)

@@ -79,7 +79,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 
 // bytes is the memory that n's entry is to hold, with notes.
 func (n *newcomer) bytes() int64 {
-	return sizeOf(n.entry.key, n.sel, n.covered) + noted(n.sel)
+	return sizeOf(n.entry.key, n.sel, n.covered) + n.sel.Notes().SizeBytes()
 }
 
 // mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is

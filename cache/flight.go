@@ -83,8 +83,11 @@ func (c *Cache) launch(flights []*flight) {
 			flown := make([]bool, len(together))
 			_ = c.rescued(func() error {
 				up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
-					flown[i] = true
-					go c.fly(together[i], sel)
+					if flown[i] = true; sel == nil {
+						go c.fly(together[i], nil)
+						return
+					}
+					c.fly(together[i], sel)
 				})
 				return nil
 			})
@@ -119,7 +122,7 @@ func (c *Cache) fly(f *flight, came *selection.Selection) {
 	}
 	if len(f.has) > 0 && !narrow {
 		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
-		compare = c.keepOrDiscard(f.ctx, f)
+		compare = c.keep(f.ctx, f)
 	}
 	c.mu.Lock()
 	c.retire(f)
@@ -127,7 +130,7 @@ func (c *Cache) fly(f *flight, came *selection.Selection) {
 	close(f.done)
 	f.cancel()
 	if len(f.has) > 0 && narrow {
-		compare = c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
+		compare = c.keep(context.WithoutCancel(f.ctx), f)
 	}
 	_ = c.rescued(compare)
 }
@@ -196,77 +199,69 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	return nil
 }
 
-// keepOrDiscard keeps what f brought, unless ctx ends before, and returns what is to be done later.
-func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) (later func() error) {
-	err := c.rescued(func() (err error) {
-		later, err = c.keep(ctx, f)
-		return err
-	})
-	if err != nil {
-		later = func() error { return nil }
-		if ctx.Err() == nil {
-			c.log.Warn("Could not keep what was fetched", "err", err)
-			c.discard(f.entry)
-		}
-	}
-	return later
-}
-
 // keep joins what f brought and is to be kept to what its entry has, in place of what that has of the
-// same times, if there is room for it. What is too old goes. Queries that hold the former selection are
-// not disturbed. What it returns compares what was kept with what has taken its place.
-func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error, err error) {
+// same times, if there is room for it, unless ctx ends before. What is too old goes. Queries that hold
+// the former selection are not disturbed. What it returns compares what was kept with what has taken its
+// place.
+func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 	compare = func() error { return nil }
-	fresh := tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
-	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
-	if err != nil {
-		return nil, err
-	}
-	brought = brought.Compact(0.5)
-	var n newcomer
-	var had tile.Coverage
-	for kept := false; !kept; {
-		c.mu.Lock()
-		n = newcomer{entry: f.entry, drops: f.drops, base: f.entry.sel, fresh: fresh, worth: f.entry.used.WorthOf(fresh)}
-		had = f.entry.covered
-		c.mu.Unlock()
-		usable := had.Usable(c.moment()) // what was kept since f started stays
-		if c.narrow(f) && len(usable.Missing(fresh)) == 0 {
-			return compare, nil // others were quicker
+	err := c.rescued(func() error {
+		fresh := tile.Span{From: f.has[0].From, To: f.has[len(f.has)-1].To}
+		brought, err := f.sel.Cut(ctx, fresh.From, fresh.To-1)
+		if err != nil {
+			return err
 		}
-		n.sel, n.covered = brought, usable.Without(fresh)
-		if len(n.covered) > 0 {
-			rest, err := tile.Restrict(ctx, n.base, had, n.covered)
-			if err != nil {
-				return nil, err
+		brought = brought.Compact(0.5)
+		var n newcomer
+		var had tile.Coverage
+		for kept := false; !kept; {
+			c.mu.Lock()
+			n = newcomer{entry: f.entry, drops: f.drops, base: f.entry.sel, fresh: fresh, worth: f.entry.used.WorthOf(fresh)}
+			had = f.entry.covered
+			c.mu.Unlock()
+			usable := had.Usable(c.moment()) // what was kept since f started stays
+			if c.narrow(f) && len(usable.Missing(fresh)) == 0 {
+				return nil // others were quicker
 			}
-			if n.sel, err = tile.Join(ctx, []tile.Input{{From: n.covered[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
-				return nil, err
+			n.sel, n.covered = brought, usable.Without(fresh)
+			if len(n.covered) > 0 {
+				rest, err := tile.Restrict(ctx, n.base, had, n.covered)
+				if err != nil {
+					return err
+				}
+				if n.sel, err = tile.Join(ctx, []tile.Input{{From: n.covered[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
+					return err
+				}
+			}
+			for _, s := range f.has {
+				n.covered = n.covered.Having(s)
+			}
+			n.sel = n.sel.WithMemos(n.covered.Until(c.tile))
+			switch kept, err = c.put(&n); {
+			case errors.Is(err, errChanged): // by another flight; what that brought stays, too
+			case err != nil || !kept:
+				return err
 			}
 		}
-		for _, s := range f.has {
-			n.covered = n.covered.Having(s)
+		if c.disk != nil && f.from != fromDisk {
+			c.saver.Save(f.entry.key)
 		}
-		n.sel = n.sel.WithMemos(n.covered.Until(c.tile))
-		switch kept, err = c.put(&n); {
-		case errors.Is(err, errChanged): // by another flight; what that brought stays, too
-		case err != nil || !kept:
-			return compare, err
-		}
-	}
-	if c.disk != nil && f.from != fromDisk {
-		c.saver.Save(f.entry.key)
-	}
-	if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {
-		compare = func() error {
-			if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
-				c.metrics.corrected.add(int64(n))
-				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
+		if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {
+			compare = func() error {
+				if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
+					c.metrics.corrected.add(int64(n))
+					c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
+				}
+				return nil
 			}
-			return nil
 		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("Could not keep what was fetched", "err", err)
+		c.discard(f.entry)
 	}
-	return compare, nil
+	return compare
 }
 
 // subsume answers f from the wider selector that it has, if that is certain to be right.
@@ -276,7 +271,7 @@ func (c *Cache) subsume(f *flight) bool {
 		return false
 	}
 	// Exactly, for beside it there may be what is too old.
-	sel, err := sel.Slice(f.From, f.To-1).Cut(f.ctx, f.From, f.To-1)
+	sel, err := sel.Cut(f.ctx, f.From, f.To-1)
 	if err != nil {
 		return false
 	}

@@ -131,7 +131,14 @@ func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.looked {
-		r.c.release(l)
+		if !l.got {
+			r.c.leave(context.Background(), l.flights) // begun and given up
+		}
+	}
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	for _, l := range r.looked {
+		l.entry.held = slices.DeleteFunc(l.entry.held, func(held *tile.Span) bool { return held == &l.kept })
 	}
 	r.looked = nil
 	return nil
@@ -143,14 +150,14 @@ type lookup struct {
 	entry   *entry
 	sel     *selection.Selection // nil when nothing was kept
 	covered tile.Coverage        // what sel covers
-	kept    tile.Span            // what was asked for that is kept or is to be kept: it is not evicted until release
+	kept    tile.Span            // what was asked for that is kept or is to be kept: it is not evicted until the reader is closed
 	flights []*flight
 	got     bool // whether its flights are waited for; see reader.Close
 }
 
 // look finds the entry of a selector and joins the flights for what it lacks of the times asked for. It
-// returns also those of them that it has made, which are to be launched. What is found is held until it
-// is released.
+// returns also those of them that it has made, which are to be launched. What is found is held until the
+// reader is closed.
 func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,18 +228,8 @@ func (c *Cache) state(e *entry, q *question) state {
 	return s
 }
 
-// release ends what l holds, and gives up what was begun and never got.
-func (c *Cache) release(l *lookup) {
-	if !l.got {
-		c.leave(context.Background(), l.flights)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.entry.held = slices.DeleteFunc(l.entry.held, func(held *tile.Span) bool { return held == &l.kept })
-}
-
 // answer returns a selection that covers at least what l was looked up for. It may hold chunks and
-// series outside of it. It is not evicted until l is released.
+// series outside of it. It is not evicted until the reader is closed.
 func (c *Cache) answer(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
 	l.got = true
 	if len(l.flights) == 0 {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -40,7 +41,8 @@ func between(mint, maxt int64) tile.Span {
 
 // settled is the stretch of whole tiles that q asks for and that are kept once they are fetched.
 func (q *question) settled() tile.Span {
-	settled, _ := q.And(q.at.Settled).Widen(q.at.Tile).Split(q.at.Settled.To)
+	settled := q.And(q.at.Settled).Widen(q.at.Tile)
+	settled.To = min(settled.To, q.at.Settled.To)
 	return settled
 }
 
@@ -81,8 +83,8 @@ const mostStretches = 16
 //	 retention: never │ to the tiles' edges    │ samples of all series; the rest is fetched
 //	 kept             │                        │ for every query
 func need(q *question, s state) (parts []part, keeps tile.Span) {
-	ancient, rest := q.Split(q.at.Settled.From)
-	_, tail := rest.Split(q.at.Settled.To)
+	ancient := tile.Span{From: q.From, To: min(q.To, q.at.Settled.From)}
+	tail := tile.Span{From: max(q.From, q.at.Settled.To), To: q.To}
 	settled := q.settled()
 	if keeps = settled; keeps.Empty() {
 		keeps = tile.Span{From: tail.From, To: tail.From}
@@ -144,7 +146,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 		missing = tile.Coverage(nil).With(tile.Span{From: missing[0].From, To: missing[n-1].To}, 0)
 	}
 	// What is not kept is fetched together with the tiles beside it.
-	if q.at.Young() && !tail.Empty() {
+	if q.at.Recent < math.MaxInt64 && !tail.Empty() {
 		tail.To = max(tail.To, q.at.Now+1) // what is young then answers queries that end later, too
 	}
 	for _, m := range missing.With(ancient, 0).With(tail, 0) {

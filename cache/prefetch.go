@@ -121,7 +121,7 @@ func (c *Cache) due(e *entry) tile.Span {
 	if old := usable.Old(); len(old) > 0 {
 		s.From = min(s.From, old[len(old)-1].To)
 	}
-	soon := len(usable.Young().Since(m.Recent+c.recheck/4)) < len(usable.Young())
+	soon := slices.ContainsFunc(usable, func(s tile.Stretch) bool { return s.Young && s.At < m.Recent+c.recheck/4 })
 	switch {
 	case !s.Empty() && s.To-s.From <= longestPrefetch:
 	case soon && e.looked >= m.Now-2*c.recheck:

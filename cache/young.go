@@ -94,49 +94,38 @@ func (c *Cache) expected(e *entry, s tile.Span) (x selection.Expectation) {
 // mostEmpty is how many stretches are noted as empty beside a new one at most.
 const mostEmpty = 100
 
-// emptiness is what of one selector was found empty though there were samples then or earlier, and when
-// it was so first. A store that starts, or has lost sight of its data, may answer nothing for a while.
-type emptiness struct{ since tile.Coverage }
-
-// found notes that s was found empty at the given time (ms), or not, and returns for how long all of
-// it has been empty, in ms.
-func (e *emptiness) found(s tile.Span, empty bool, now int64) (lasted int64) {
-	known := e.since.Within(s)
-	if e.since = e.since.Without(s); !empty {
-		return 0
+// doubts reports whether f is not believed, as it has no series though its selector had samples then
+// or earlier. A store that starts, or has lost sight of its data, may answer nothing for a while. Such a
+// stretch is fetched at each look until it has been empty for the freshness window, and is kept from
+// then on for as long as it has been empty. So a selector that has ended costs a few fetches in a day.
+func (c *Cache) doubts(f *flight) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, s, now := f.entry, f.settled(), c.now().UnixMilli()
+	had := e.sel != nil && tile.Extent(e.sel).From < s.To
+	if c.disk != nil {
+		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d *disk.File) bool { return !d.Empty() && d.Covered[0].From < s.To })
 	}
-	if len(e.since) > mostEmpty {
-		e.since = nil
+	known := e.empty.Within(s)
+	e.empty = e.empty.Without(s)
+	if !had || f.sel.NumSeries() > 0 || s.Empty() {
+		return false
+	}
+	if len(e.empty) > mostEmpty {
+		e.empty = nil
 	}
 	for _, rest := range known.Missing(s) {
 		known = known.With(rest.Span, now)
 	}
 	since := int64(math.MinInt64)
 	for _, one := range known {
-		e.since = e.since.Having(one)
+		e.empty = e.empty.Having(one)
 		since = max(since, one.At)
 	}
-	return now - since
-}
-
-// doubts reports whether f is not believed, as it has no series though its selector had samples then
-// or earlier, and else finds out for how long it is. Such a stretch is fetched at each look until it has been empty for the freshness window,
-// and is kept from then on for as long as it has been empty. So a selector that has ended costs a few
-// fetches in a day.
-func (c *Cache) doubts(f *flight) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, now := f.entry, c.now().UnixMilli()
-	had := e.sel != nil && tile.Extent(e.sel).From < f.settled().To
-	if c.disk != nil {
-		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d *disk.File) bool { return !d.Empty() && d.Covered[0].From < f.settled().To })
+	if c.maxAge > 0 {
+		f.has = tile.Coverage(nil).With(s, min(f.has[0].At, now-c.maxAge+now-since))
 	}
-	empty := had && f.sel.NumSeries() == 0 && !f.settled().Empty()
-	lasted := e.empty.found(f.settled(), empty, now)
-	if empty && c.maxAge > 0 {
-		f.has = tile.Coverage(nil).With(f.settled(), min(f.has[0].At, now-c.maxAge+lasted))
-	}
-	return empty && lasted < c.fresh
+	return now-since < c.fresh
 }
 
 // complete returns the end of the stretch that every series of before and sel, which

@@ -46,7 +46,7 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	switch n := n.(type) {
 	case *plan.Aggregate:
 		if leaf, ok := r.job.reusable[n]; ok {
-			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(n, leaf) })
+			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(leaf) })
 		}
 		return r.aggregate(n)
 	case *plan.Binary, *plan.Set:

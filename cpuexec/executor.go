@@ -3,7 +3,7 @@
 // A Job goes into an Executor, a plan.Matrix of rows comes out. build.go has the one switch from
 // plan nodes to what evaluates them; the rooms below do the work: decode and column read samples,
 // window makes one value a step of them, aggregate adds series to groups, vector and histogram
-// work on rows, reuse finds what is known already. Each window, and what aggregates it, is first
+// work on rows; reuse.go finds what is known already. Each window, and what aggregates it, is first
 // offered to an accelerator (offer.go).
 //
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
@@ -28,7 +28,6 @@ import (
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -99,7 +98,7 @@ type Job struct {
 	StartTimestamps    bool // the engine uses start timestamps
 	CountSamples       bool // the matrix says how many samples each step read
 
-	reusable map[*plan.Aggregate]reuse.Leaf
+	reusable map[*plan.Aggregate]*reusable
 	merging  bool // see operator.Query
 }
 
@@ -124,7 +123,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
 
 func (x *Executor) run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil || job.Ahead != nil {
-		job.reusable = reuse.Leaves(job.Node)
+		job.reusable = reusables(job.Node)
 	}
 	r := newEvaluation(ctx, x, job)
 	defer func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -62,18 +63,14 @@ func (l *Leaf) over(s *selected) *Leaf {
 func (s *selected) windowLeaf() *Leaf {
 	l := LeafOf(s.w).over(s)
 	l.Groups = 1
-	l.GroupOf = selection.SeriesNote(s.src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(s.series)) })
+	l.GroupOf = selection.Note(s.src.sel.SeriesNotes(), oneGroupKey{}, func() operator.Groups {
+		return operator.Groups{Of: make([]int32, len(s.series))}
+	}).Of
 	return l
 }
 
 // oneGroupKey is the key of the note on a selection's series in one group.
 type oneGroupKey struct{}
-
-// oneGroup is that note: the group of each series.
-type oneGroup []int32
-
-// SizeBytes implements selection.Sized.
-func (g oneGroup) SizeBytes() int64 { return 4 * int64(len(g)) }
 
 // Node is what is computed.
 func (l *Leaf) Node() plan.Node {
@@ -122,7 +119,14 @@ func (l *Leaf) Unsuited() string {
 // Size implements offload.Leaf. The function tells apart what the formula of the costs does not.
 func (l *Leaf) Size() offload.Size {
 	s, steps := l.Input.Size(), int64(l.Grid.Steps)
-	s.Decoded = l.decodedShare()
+	looked, decoded := 0, 0 // of some series
+	for i := 0; i < l.Selection.NumSeries(); i += max(1, l.Selection.NumSeries()/64) {
+		looked++
+		if column.IsDecoded(l.Selection.Memo(i)) {
+			decoded++
+		}
+	}
+	s.Decoded = float64(decoded) / float64(max(looked, 1))
 	s.Function = l.Window.Func.Name
 	if l.Aggregate == nil {
 		s.Function += " alone"
@@ -137,18 +141,4 @@ func (l *Leaf) Size() offload.Size {
 		s.Results += 12 * int64(room) * steps
 	}
 	return s
-}
-
-// decodedShare is the share, from 0 to 1, of the series that the cores have kept
-// decoded. It looks at some of them.
-func (l *Leaf) decodedShare() float64 {
-	n := l.Selection.NumSeries()
-	looked, kept := 0, 0
-	for i := 0; i < n; i += max(1, n/64) {
-		looked++
-		if column.IsDecoded(l.Selection.Memo(i)) {
-			kept++
-		}
-	}
-	return float64(kept) / float64(max(looked, 1))
 }

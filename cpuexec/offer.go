@@ -64,11 +64,19 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	accepted, windowOnly := x.Suits(l) == "", false
 	start := time.Now()
 	out.Offload(true)
-	if cells, _ := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
-		o, err := s.offload(l, out)
-		if err != nil || o.Declined == "" {
+	if cells, bytes := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
+		s.r.Charge(bytes) // unless the leaf is declined
+		if err := s.r.Done(); err != nil {
 			return err
 		}
+		o, err := x.Evaluate(s.r.Context, l, nil)
+		if err := s.r.queryError(err); err != nil {
+			return err
+		}
+		if o.Declined == "" {
+			return s.finish(l, out, &o)
+		}
+		s.r.Charge(-bytes)
 		windowOnly, start = o.WindowOnly, time.Now()
 	}
 	out.Offload(false)
@@ -84,35 +92,21 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	return nil
 }
 
-// offload offers an aggregation to the accelerator and puts its results into out. Their
-// memory is counted unless the leaf is declined.
-func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o offload.Outcome, err error) {
-	r := s.r
-	_, bytes := out.Size()
-	r.Charge(bytes)
-	if err := r.Done(); err != nil {
-		return o, err
-	}
-	o, err = s.accelerator.Evaluate(r.Context, l, nil)
-	if err := r.queryError(err); err != nil {
-		return o, err
-	}
-	if o.Declined != "" {
-		r.Charge(-bytes)
-		return o, nil
-	}
-	return o, s.finish(l, out, &o)
-}
-
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
 func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome) error {
 	r, x := s.r, &o.Results
-	hasPoints, held, peak := r.heldBy(l, x.Counts)
-	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
+	hasPoints := make([]bool, len(l.GroupOf))
+	limit, fits := operator.SampleLimit{Max: r.job.MaxSamples, Window: !l.Window.Func.Instant, Held: r.Held}, true
+	for i := range hasPoints {
+		hasPoints[i] = x.Counts[i].Points > 0
+		fits = limit.Add(countsOf(x.Counts[i])) && fits
+	}
+	if !fits {
 		return promql.ErrTooManySamples("query execution")
 	}
-	r.Matrix.Peak = max(r.Matrix.Peak, peak)
+	held := limit.Held - r.Held
+	r.Matrix.Peak = max(r.Matrix.Peak, limit.Peak)
 	r.Matrix.Work.Series += len(l.GroupOf)
 	r.countSteps(x.All, x.Fresh)
 	s.hasPoints = hasPoints
@@ -159,18 +153,6 @@ func (s *selected) checkMaps(l *Leaf, x *offload.Results, hasPoints []bool, poin
 		left = append(left, points)
 	}
 	return s.above.Check(s.r.Query, left, len(hasPoints), s.held)
-}
-
-// heldBy goes over the counts of all series: which have points, how many points that
-// are, and how many samples Prometheus's engine would hold at most.
-func (r *evaluation) heldBy(l *Leaf, all []offload.SeriesCounts) (hasPoints []bool, points, peak int) {
-	hasPoints = make([]bool, len(l.GroupOf))
-	limit := operator.SampleLimit{Window: !l.Window.Func.Instant, Held: r.Held}
-	for i := range hasPoints {
-		hasPoints[i] = all[i].Points > 0
-		limit.Add(countsOf(all[i]))
-	}
-	return hasPoints, limit.Held - r.Held, limit.Peak
 }
 
 func countsOf(c offload.SeriesCounts) dense.Counts {

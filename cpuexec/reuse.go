@@ -1,50 +1,156 @@
 package cpuexec
 
 import (
-	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
+// This file has aggregations whose results at settled steps may be used again, and the evaluation of
+// the others. What comes out has the bits of an evaluation of all steps.
+
+// reusable is an aggregation over a window whose values at a step depend on nothing but the
+// samples that the step reads.
+type reusable struct {
+	node    *plan.Aggregate
+	window  *plan.Window
+	maps    vector.Chain
+	ordered bool   // whether the order of its rows shows
+	form    string // everything that its values depend on besides samples and time
+}
+
+// reusables returns the aggregations at and below n whose results may be used again.
+func reusables(n plan.Node) map[*plan.Aggregate]*reusable {
+	leaves := map[*plan.Aggregate]*reusable{}
+	var find func(n plan.Node, ordered bool) // whether the order of n's rows shows in what is above it
+	find = func(n plan.Node, ordered bool) {
+		switch n := n.(type) {
+		case *plan.Aggregate:
+			if leaf := reusableOf(n, ordered); leaf != nil {
+				leaves[n] = leaf
+				return
+			}
+			// What is equal, or added up, is so in the order of its input.
+			ordered = true
+		case *plan.Histogram:
+			// The counts of several buckets with the same bound are added up in order.
+			ordered = true
+		}
+		for _, in := range n.Inputs() {
+			find(in, ordered)
+		}
+	}
+	find(n, false)
+	return leaves
+}
+
+// reusableOf returns n if its results may be used again, or else nil. Where their
+// order shows, they are those of operators that add value to value: of these alone it
+// is known which series of a group was the first with a value, by which Prometheus's
+// engine orders groups.
+func reusableOf(n *plan.Aggregate, ordered bool) *reusable {
+	if !n.Func.Adds() && (ordered || !aggregate.Of(n.Func).Repeats) {
+		return nil
+	}
+	bottom, above := vector.Under(n.Input, false)
+	w, ok := bottom.(*plan.Window)
+	// The last bits of functions that are not exact depend on how much else is
+	// evaluated. So what is known of a function's name has Prometheus's bits, whether a query
+	// asks for these or not.
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || n.ParamNode != nil || len(w.Params) > 0 {
+		return nil
+	}
+	// Of parameters that are not ordinary Prometheus's engine says something.
+	if ordinary := aggregate.Of(n.Func).Ordinary; ordinary != nil && !ordinary(n.Param) {
+		return nil
+	}
+	if ordinary := window.Of(w.Func).Ordinary; ordinary != nil && !ordinary(w.Param, w.Trend) {
+		return nil
+	}
+	for _, node := range above {
+		if _, ok := node.(*plan.Map); !ok {
+			return nil
+		}
+	}
+	return &reusable{node: n, window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}
+}
+
+// formOf writes everything that the values of an aggregation depend on besides its
+// selector, its steps and its samples. Different ones have different forms.
+func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool) string {
+	var maps strings.Builder
+	for _, node := range above {
+		m := node.(*plan.Map)
+		fmt.Fprintf(&maps, "%q %v %t %t,", m.Func.Name, m.Args, m.Swap, m.Bool)
+	}
+	return fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
+		w.Func.Name, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
+}
+
+// reach is what a step reads.
+func (l *reusable) reach() (r results.Reach) {
+	r.Width, r.Offset = l.window.Reach()
+	return r
+}
+
+// fits reports whether the sample limit holds for the leaf whatever its
+// values: how many samples Prometheus's engine would hold is not remembered.
+func (l *reusable) fits(q *operator.Query, sel *selection.Selection) bool {
+	g := q.Grid
+	constants := 1 + l.window.Func.Param.Count() // that of the aggregation, and the window's
+	for _, n := range l.maps {
+		constants = max(constants, 1+l.window.Func.Param.Count()+n.(*plan.Map).Scalars)
+	}
+	results := 1 // held at once
+	if len(l.maps) > 0 {
+		results = 2
+	}
+	held := q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
+	if q.MayHold(held + int(sel.NumSamples())) {
+		return true
+	}
+	var most int64 // samples of a series, which a window may hold
+	for i := range sel.NumSeries() {
+		most = max(most, column.CountSamples(sel.Chunks(i)))
+	}
+	return q.MayHold(held + int(most))
+}
+
+// fewestSteps is the number of steps below which looking up results is not worth it.
+const fewestSteps = 4
+
 // reuse evaluates an aggregation over a window at the steps at which its values
 // are not known.
-func (r *evaluation) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
-	g := r.job.Grid
+func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
+	n, g := leaf.node, r.job.Grid
 	x := r.job.Accelerator // it does not tell the order
-	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && x != nil && x.Suits(LeafOf(n)) == "" {
+	if g.Steps < fewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.ordered && x != nil && x.Suits(LeafOf(n)) == "" {
 		return r.anew(n)
 	}
-	sel, err := r.fetch(leaf.Window)
+	sel, err := r.fetch(leaf.window)
 	if err != nil {
 		return nil, err
 	}
 	if sel.Provenance() == nil {
 		return r.anew(n)
 	}
-	src, err := r.fetchSource(leaf.Window, leaf.Maps)
+	src, err := r.fetchSource(leaf.window, leaf.maps)
 	if err != nil {
 		return nil, err
 	}
-	if src.mayCollide || r.mayWarn(leaf.Window, src) || !leaf.Fits(r.Query, sel) {
+	if src.mayCollide || r.mayWarn(leaf.window, src) || !leaf.fits(r.Query, sel) {
 		return r.anew(n)
 	}
-	r.overlaps = false
-	rows, steps, err := leaf.Evaluate(r.Query, r.job.Results, reuse.Source{
-		Selection: sel,
-		Ahead:     r.job.Ahead.of(r, leaf.Window, sel),
-		Evaluate:  func(from, to int) (*results.Values, error) { return r.evaluateSteps(n, leaf.Ordered, from, to) },
-		Overlaps:  func() bool { return r.overlaps },
-	})
-	if err == nil && r.job.Noted != nil {
-		r.job.Noted(n, steps)
-	}
-	return rows, err
+	return r.complete(leaf, sel)
 }
 
 // anew evaluates n at all steps.
@@ -52,13 +158,128 @@ func (r *evaluation) anew(n *plan.Aggregate) ([]plan.Row, error) {
 	return operator.Rows(&vector.Stream{Query: r.Query, Of: r.aggregate(n)})
 }
 
-// evaluateSteps evaluates n at steps from from to to, the end excluded.
-func (r *evaluation) evaluateSteps(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
-	g := r.job.Grid
+// complete returns the rows of a leaf over sel at all steps, from what is remembered of it, what is
+// known ahead, and what is evaluated, and remembers what is settled.
+func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.Row, error) {
+	g, p, memory, series := r.job.Grid, sel.Provenance(), r.job.Results, r.Matrix.Work.Series
+	r.overlaps = false
+	steps := known{steps: g.Steps}
+	var key results.Key
+	if memory != nil {
+		phase := (g.Start%g.Interval + g.Interval) % g.Interval // from a multiple of the interval to the next step, ms
+		key = results.Key{Selector: p.Selector, Leaf: leaf.form, Interval: g.Interval, Phase: phase}
+		found, from := memory.Lookup(key, leaf.reach(), g, p)
+		// Each evaluation goes over all series, so a few steps are not worth two.
+		if found != nil && found.To-found.From >= g.Steps/4 {
+			steps.add(found.From, found.To, from, found.Values)
+		}
+	}
+	reused := steps.count
+	for _, a := range r.job.Ahead.of(r, leaf.window, sel) {
+		steps.add(a.first, a.values.Grid.Steps, a.at+a.first, a.values)
+	}
+	v, err := r.evaluateOthers(leaf, &steps)
+	r.Matrix.Work.Series = series + sel.NumSeries()
+	if err != nil {
+		return nil, err
+	}
+	if memory != nil {
+		if !r.overlaps { // of which Prometheus's engine says at how many steps they do
+			memory.Store(key, leaf.reach(), v, p)
+		}
+		memory.Count(reused, g.Steps-reused)
+	}
+	if leaf.ordered && steps.count > 0 {
+		v.Order()
+	}
+	for k, all := range v.All {
+		r.Matrix.SamplesAtStep[k] += all
+		if k > 0 {
+			all = v.Fresh[k]
+		}
+		r.Matrix.NewSamplesAtStep[k] += all
+	}
+	if r.job.Noted != nil {
+		r.job.Noted(leaf.node, plan.KeptSteps{Kept: reused, Evaluated: g.Steps - reused, Ahead: steps.count - reused})
+	}
+	return v.Rows, nil
+}
+
+// known are stretches of a query's steps at which the values are known.
+//
+//	steps      0         10        20        30
+//	ranges     |---------)    |----)   |------
+//	evaluated           |-----)   |----)          each from the step before on
+type known struct {
+	steps  int     // of the query
+	ranges []place // in order, none overlapping another
+	count  int     // steps of all
+}
+
+// place is where a stretch of values lies: the first of them is at step at of the query.
+type place struct {
+	results.StepRange
+	at int
+}
+
+func (p place) end() int { return p.at + p.To - p.From }
+
+// add adds steps from to to of values, the end excluded, as those from step at of the query on,
+// unless some of them are known. How many samples of the first are new must be known, but where it
+// is the query's first.
+func (k *known) add(from, to, at int, v *results.Values) {
+	p := place{results.StepRange{Values: v, From: from, To: to}, at}
+	i, _ := slices.BinarySearchFunc(k.ranges, p, func(a, b place) int { return a.at - b.at })
+	if from >= to || i > 0 && k.ranges[i-1].end() > at || i < len(k.ranges) && k.ranges[i].at < p.end() {
+		return
+	}
+	k.ranges = slices.Insert(k.ranges, i, p)
+	k.count += to - from
+}
+
+// evaluateOthers evaluates a leaf at the steps that are not known, and returns the values at all.
+func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, error) {
+	if k.count == 0 {
+		return r.evaluateSteps(leaf, 0, k.steps)
+	}
+	var ranges []results.StepRange
+	at, evaluated := 0, int64(0) // bytes
+	between := func(to int) error {
+		if at == to {
+			return nil
+		}
+		// From one step earlier on, to know which samples are new at the first.
+		from := max(at-1, 0)
+		v, err := r.evaluateSteps(leaf, from, to)
+		if err != nil {
+			return err
+		}
+		evaluated += operator.RowsBytes(v.Rows)
+		ranges = append(ranges, results.StepRange{Values: v, From: at - from, To: to - from})
+		return nil
+	}
+	for _, p := range k.ranges {
+		if err := between(p.at); err != nil {
+			return nil, err
+		}
+		ranges = append(ranges, p.StepRange)
+		at = p.end()
+	}
+	if err := between(k.steps); err != nil {
+		return nil, err
+	}
+	v := results.Join(ranges...)
+	r.Charge(operator.RowsBytes(v.Rows) - evaluated)
+	return v, r.Done()
+}
+
+// evaluateSteps evaluates a leaf at steps from from to to, the end excluded.
+func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Values, error) {
+	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
 	sub.fetched = r.fetched
 	of := sub.aggregate(n)
-	if ordered {
+	if leaf.ordered {
 		of = aggregate.NewSum(sub.Query, n, sub.build(n.Input), true)
 	}
 	rows, err := sub.rows(r, &vector.Stream{Query: sub.Query, Of: of})
@@ -71,7 +292,7 @@ func (r *evaluation) evaluateSteps(n *plan.Aggregate, ordered bool, from, to int
 	}
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
 	v.Fresh[0] = -1
-	if ordered {
+	if leaf.ordered {
 		v.First, v.Series = of.(*aggregate.Sum).FirstSeries(rows), r.fetched.sel.Series()
 	}
 	return v, nil
@@ -87,94 +308,5 @@ func (r *evaluation) mayWarn(w *plan.Window, src *source) bool {
 	if src.oneName {
 		ls = ls[:min(len(ls), 1)]
 	}
-	probe := &evaluation{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
-	probe.warnNonCounters(w.ArgPos, ls)
-	return len(probe.Matrix.Annotations) > 0
-}
-
-// Ahead evaluates aggregations of a job over parts of what they read, before the rest has come. The
-// aggregations are those whose results may be used again, since the same holds of both: the value
-// of a step depends on nothing but the samples that it reads. What was evaluated is used where the
-// selection turns out to have the very same chunks. A nil Ahead evaluates none.
-type Ahead struct {
-	x      *Executor
-	job    Job
-	leaves map[*plan.Window]*aheadLeaf
-}
-
-// aheadLeaf is an aggregation, and what it came to over parts.
-type aheadLeaf struct {
-	reuse.Leaf
-	found []reuse.Ahead
-	bytes int64 // of them, which are charged to the job's budget
-}
-
-// Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
-// neither Select nor Results.
-func (x *Executor) Ahead(job Job) *Ahead {
-	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
-	for _, leaf := range reuse.Leaves(job.Node) {
-		if !job.StartTimestamps || !leaf.Window.ReadsStarts() {
-			a.leaves[leaf.Window] = &aheadLeaf{Leaf: leaf}
-		}
-	}
-	if len(a.leaves) == 0 || job.Grid.Steps < reuse.FewestSteps {
-		return nil
-	}
-	return a
-}
-
-// Reads reports whether one of the aggregations reads a window.
-func (a *Ahead) Reads(w *plan.Window) bool { return a != nil && a.leaves[w] != nil }
-
-// Evaluate evaluates what reads a window, of whose selection p is a part, at the steps that read
-// nothing else, and returns how many these are. Where that fails, nothing of it is kept: if there is
-// something to say of it, the evaluation of the whole job will.
-func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
-	leaf, used := a.leaves[w], a.job.Budget.Used()
-	from, to := leaf.Within(a.job.Grid, p)
-	if from == to {
-		return 0
-	}
-	kept := int64(0)
-	if found, ok := a.evaluate(ctx, leaf, p, from, to); ok {
-		leaf.found = append(leaf.found, found)
-		kept, steps = operator.RowsBytes(found.Values.Rows), to-from
-		leaf.bytes += kept
-	}
-	_ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) // that it fails will show
-	return steps
-}
-
-func (a *Ahead) evaluate(ctx context.Context, leaf *aheadLeaf, p selection.Part, from, to int) (found reuse.Ahead, ok bool) {
-	r := newEvaluation(ctx, a.x, a.job)
-	r.fetched = fetched{leaf.Window, p.Sel}
-	defer r.Matrix.Release()
-	src, err := r.fetchSource(leaf.Window, leaf.Maps)
-	if err != nil || src.mayCollide || r.mayWarn(leaf.Window, src) {
-		return found, false
-	}
-	v, err := r.evaluateSteps(leaf.Node, leaf.Ordered, from, to)
-	if err != nil || r.overlaps || len(r.Matrix.Annotations) > 0 {
-		return found, false
-	}
-	r.Matrix.Work.Series = 0 // they are counted once
-	return leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}), true
-}
-
-// of returns what was evaluated ahead of what reads w and holds of sel, and adds to r what it took.
-func (a *Ahead) of(r *evaluation, w *plan.Window, sel *selection.Selection) (found []reuse.Ahead) {
-	if !a.Reads(w) {
-		return nil
-	}
-	leaf := a.leaves[w]
-	for i := range leaf.found {
-		if leaf.found[i].HoldsOf(sel) {
-			found = append(found, leaf.found[i])
-			r.absorb(leaf.found[i].Took)
-		}
-	}
-	r.Charge(-leaf.bytes)
-	leaf.found, leaf.bytes = nil, 0
-	return found
+	return len(r.nonCounters(w.ArgPos, ls)) > 0
 }

@@ -116,19 +116,15 @@ func (r *evaluation) info(n *plan.Info) *operator.Finished {
 			return nil, err
 		}
 		defer r.Charge(-operator.RowsBytes(in))
-		return r.joinInfo(n, in)
+		r.Held += operator.Points(in) // on and on; see vector.Releases
+		infos, err := r.infoSeries(n, in)
+		if err != nil {
+			return nil, err
+		}
+		r.Held += operator.Points(infos)
+		r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
+		return vector.JoinInfo(r.Query, n, in, infos)
 	})
-}
-
-func (r *evaluation) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
-	r.Held += operator.Points(in) // on and on; see vector.Releases
-	infos, err := r.infoSeries(n, in)
-	if err != nil {
-		return nil, err
-	}
-	r.Held += operator.Points(infos)
-	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
-	return vector.JoinInfo(r.Query, n, in, infos)
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest

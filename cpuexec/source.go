@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,13 +31,6 @@ type source struct {
 	// and what is above that; nil where there is none.
 	relabelled func(int) labels.Labels
 	oneName    bool // all series have the same name, and neither type nor unit
-}
-
-func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.relabelled != nil || operator.NamesMatter(a) {
-		return s.resultLabels
-	}
-	return func(i int) labels.Labels { return s.labels[i] }
 }
 
 // resultLabels are those of a series after the chain above the window.
@@ -92,7 +86,7 @@ func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, e
 	values, relabels := above.Split()
 	s := &source{sel: sel, drops: (w.DropsName() || values.RemovesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
-	s.oneName = s.drops && selection.SeriesNote(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
+	s.oneName = s.drops && selection.Note(sel.SeriesNotes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
@@ -124,15 +118,17 @@ type groupsKey struct {
 
 // groups are those of an aggregation over the series, which are of no use once ctx has ended.
 func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups {
-	find := func() (operator.Groups, error) {
-		return operator.Group(ctx, a, len(s.labels), s.labelsFor(a)), ctx.Err()
-	}
 	if s.relabelled != nil {
-		g, _ := find()
-		return g
+		return operator.Group(ctx, a, len(s.labels), s.relabelled)
 	}
-	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && operator.NamesMatter(a)}
-	g, _ := selection.SeriesNoteOrError(s.sel.Notes(), key, find)
+	of, drops := func(i int) labels.Labels { return s.labels[i] }, s.drops && operator.NamesMatter(a)
+	if drops {
+		of = s.plain
+	}
+	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, drops}
+	g, _ := selection.NoteOrError(s.sel.SeriesNotes(), key, func() (operator.Groups, error) {
+		return operator.Group(ctx, a, len(s.labels), of), ctx.Err()
+	})
 	return g
 }
 
@@ -166,7 +162,7 @@ func (e *windowing) check(oneName, mayCollide bool) error {
 				}
 			}
 		}
-		e.r.warnNonCounters(e.argPos, ls)
+		e.r.Matrix.Annotations.Merge(e.r.nonCounters(e.argPos, ls))
 	}
 	seen := vector.Distinct{}
 	for i, l := range e.series {
@@ -177,9 +173,9 @@ func (e *windowing) check(oneName, mayCollide bool) error {
 	return nil
 }
 
-// warnNonCounters notes metrics that a function for counters has a value for
+// nonCounters are the notes on metrics that a function for counters has a value for
 // and that do not look like counters. pos is the position of its argument.
-func (r *evaluation) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
+func (r *evaluation) nonCounters(pos posrange.PositionRange, ls []labels.Labels) (notes annotations.Annotations) {
 	last := ""
 	for _, l := range ls {
 		name := l.Get(model.MetricNameLabel)
@@ -188,21 +184,17 @@ func (r *evaluation) warnNonCounters(pos posrange.PositionRange, ls []labels.Lab
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.Note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+				notes.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
-		if name != last && !looksLikeCounter(name) {
-			r.Note(annotations.NewPossibleNonCounterInfo(name, pos))
+		likeCounter := func(ending string) bool { return strings.HasSuffix(name, ending) }
+		if name != last && !slices.ContainsFunc([]string{"_total", "_sum", "_count", "_bucket"}, likeCounter) {
+			notes.Add(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}
-}
-
-// looksLikeCounter reports whether a metric's name ends as counters' names do.
-func looksLikeCounter(name string) bool {
-	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") ||
-		strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
+	return notes
 }
 
 // ReasonHistograms is why selectors of native histograms are refused.
@@ -210,27 +202,19 @@ const ReasonHistograms = "it selects native histograms, which are not on an exec
 
 // Refuses says why the samples that window w reads of a selection, when it is evaluated on
 // g, are none that an executor can evaluate, or nothing if they are. It decodes none: the
-// chunks' encodings say so.
-func Refuses(w *plan.Window, g plan.Grid, sel *selection.Selection) string {
-	if mint, maxt := w.Reads(g); hasHistograms(sel, mint, maxt) {
-		return ReasonHistograms
-	}
-	return ""
-}
-
-// hasHistograms reports whether chunks that overlap mint to maxt (ms, both included) hold
-// anything but floats. A kept selection may have floats at one time and histograms at
+// chunks' encodings say so. A kept selection may have floats at one time and histograms at
 // another.
-func hasHistograms(s *selection.Selection, mint, maxt int64) bool {
-	if s.OnlyFloats() {
-		return false
+func Refuses(w *plan.Window, g plan.Grid, sel *selection.Selection) string {
+	if sel.OnlyFloats() {
+		return ""
 	}
-	for i := range s.NumSeries() {
-		for _, c := range s.Overlapping(i, mint, maxt) {
+	mint, maxt := w.Reads(g)
+	for i := range sel.NumSeries() {
+		for _, c := range sel.Overlapping(i, mint, maxt) {
 			if c.Enc != chunkenc.EncXOR && c.Enc != chunkenc.EncXOR2 {
-				return true
+				return ReasonHistograms
 			}
 		}
 	}
-	return false
+	return ""
 }

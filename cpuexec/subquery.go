@@ -150,17 +150,17 @@ func (r *evaluation) once(n *plan.Once) *operator.Finished {
 		if err != nil {
 			return nil, err
 		}
-		return r.repeated(n, in, sub.Matrix)
+		for k := range r.job.Grid.Steps {
+			r.Matrix.SamplesAtStep[k] += sub.Matrix.SamplesAtStep[0]
+		}
+		r.Matrix.NewSamplesAtStep[0] += sub.Matrix.NewSamplesAtStep[0]
+		return r.repeated(n, in)
 	})
 }
 
-// repeated are the values of rows, which have one each, at all steps. m is what they took.
-func (r *evaluation) repeated(n *plan.Once, in []plan.Row, m *plan.Matrix) ([]plan.Row, error) {
+// repeated are the values of rows, which have one each, at all steps.
+func (r *evaluation) repeated(n *plan.Once, in []plan.Row) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
-	for k := range steps {
-		r.Matrix.SamplesAtStep[k] += m.SamplesAtStep[0]
-	}
-	r.Matrix.NewSamplesAtStep[0] += m.NewSamplesAtStep[0]
 	points := len(in) * steps
 	if err := r.CheckHeld(n, r.Held+points, r.Held+points); err != nil {
 		return nil, err

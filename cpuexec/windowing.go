@@ -65,13 +65,17 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		}
 	}
 	if e.loop.Next < n {
-		scratch, release := r.x.borrow(e.workers)
-		defer release()
-		e.scratch = scratch
-		for _, s := range scratch {
+		e.scratch = make([]*worker, e.workers)
+		for k := range e.scratch {
+			s := r.x.scratch.Get().(*worker)
+			defer r.x.scratch.Put(s)
+			s.Reader.Reset(r.job.StartTimestamps)
+			s.Evaluator.Reset()
+			s.overlapping = nil
 			if r.job.CountSamples {
 				s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
 			}
+			e.scratch[k] = s
 		}
 		if err := cores(); err != nil {
 			return err
@@ -104,7 +108,11 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		err = s.Evaluate(frames, &e.call, in, out, c)
 		r.job.Progress.Evaluate(in.Times.Len())
 		if s.Overlaps > 0 {
-			s.noteOverlaps(e.series[i])
+			if s.overlapping == nil {
+				s.overlapping = map[string]uint64{}
+			}
+			s.overlapping[e.series[i].Get(model.MetricNameLabel)] += s.Overlaps
+			s.Overlaps = 0
 		}
 		if n := e.points.Add(int64(c.Points)); err == nil && e.limit.Max > 0 && n > int64(e.limit.Max) {
 			return promql.ErrTooManySamples("query execution") // as count would find
@@ -117,8 +125,11 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	e.warnOverlaps()
+	overlapping := map[string]uint64{} // steps by name
 	for _, s := range e.scratch {
+		for name, n := range s.overlapping {
+			overlapping[name] += n
+		}
 		s.InvalidQuantiles(&e.call, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, e.call.ParamPos)) })
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
@@ -132,22 +143,12 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		}
 		r.countSteps(s.Counts.All, s.Counts.Fresh)
 	}
-	return nil
-}
-
-// warnOverlaps adds Prometheus's notes on series whose start timestamps overlap.
-func (e *windowing) warnOverlaps() {
-	steps := map[string]uint64{} // by name
-	for _, s := range e.scratch {
-		for name, n := range s.overlapping {
-			steps[name] += n
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(steps)) {
+	for _, name := range slices.Sorted(maps.Keys(overlapping)) {
 		one := func() error { return annotations.NewStartTimeOverlapWarning(name, e.argPos) }
-		e.r.Matrix.Annotations.Merge(operator.Repeated(one, steps[name]))
-		e.r.overlaps = true
+		r.Matrix.Annotations.Merge(operator.Repeated(one, overlapping[name]))
+		r.overlaps = true
 	}
+	return nil
 }
 
 // count counts the samples of one more series.
@@ -220,9 +221,6 @@ func (s *selected) onCores() (err error) {
 	if q.Width, _ = s.w.Reach(); s.w.Scan.Fixed == nil {
 		q.Every = r.job.Grid.Interval
 	}
-	for _, k := range s.scratch {
-		k.Reader.Reset(r.job.StartTimestamps)
-	}
 	frames := frame.NewFrames(frame.SpanOf(s.w, r.job.Grid, r.Context.Done()))
 	defer frames.Release()
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
@@ -275,34 +273,4 @@ type worker struct {
 	// overlap.
 	overlapping map[string]uint64
 	times       []int64 // of the points of a subquery
-}
-
-func (w *worker) reset() {
-	w.Reader.Reset(false)
-	w.Evaluator.Reset()
-	w.overlapping = nil
-}
-
-// borrow takes scratch memory for n goroutines that evaluate windows; release gives it
-// back.
-func (x *Executor) borrow(n int) (scratch []*worker, release func()) {
-	scratch = make([]*worker, n)
-	for i := range scratch {
-		scratch[i] = x.scratch.Get().(*worker)
-		scratch[i].reset()
-	}
-	return scratch, func() {
-		for _, s := range scratch {
-			x.scratch.Put(s)
-		}
-	}
-}
-
-// noteOverlaps notes what countOverlaps has counted of a series.
-func (s *worker) noteOverlaps(l labels.Labels) {
-	if s.overlapping == nil {
-		s.overlapping = map[string]uint64{}
-	}
-	s.overlapping[l.Get(model.MetricNameLabel)] += s.Overlaps
-	s.Overlaps = 0
 }

@@ -56,22 +56,6 @@ func TestRangeAnswers(t *testing.T) {
 	})
 }
 
-func TestInstantAnswers(t *testing.T) {
-	up := upstream(t)
-	pw := promwarp(t, up.url)
-	for _, q := range instant {
-		t.Run(q.query, func(t *testing.T) {
-			for _, at := range []time.Time{up.grid.end, up.grid.start.Add(7*time.Hour + 123*time.Millisecond)} {
-				form := instantForm(q.query, at)
-				want := ask(t, up.url, queryPath, form)
-				require.Equal(t, http.StatusOK, want.code, "%s", want.body)
-				requireSame(t, want, ask(t, pw.url, queryPath, form), q.ordered, "first")
-				requireSame(t, want, ask(t, pw.url, queryPath, form), q.ordered, "repeated")
-			}
-		})
-	}
-}
-
 // dashboard are queries as dashboards and alerts have them: of every function
 // family, with few and with many series in the answer.
 var dashboard = []string{

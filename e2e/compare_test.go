@@ -67,27 +67,6 @@ func sameError(a, b string) bool {
 	return a == b || both && too && x == y
 }
 
-func TestCompare(t *testing.T) {
-	matrix := func(values string) answer {
-		return answer{200, []byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"job":"a"},"values":` + values + `}]}}`)}
-	}
-	want := matrix(`[[1,"1"],[2.5,"NaN"],[3,"+Inf"]]`)
-	require.NoError(t, same(want, want, false))
-	require.NoError(t, same(want, matrix(`[[1,"1.0000000000000002"],[2.5,"NaN"],[3,"+Inf"]]`), false))
-	for _, other := range []string{
-		`[[1,"1.00000000001"],[2.5,"NaN"],[3,"+Inf"]]`,
-		`[[1,"1"],[2,"NaN"],[3,"+Inf"]]`,
-		`[[1,"1"],[2.5,"0"],[3,"+Inf"]]`,
-		`[[1,"1"],[2.5,"NaN"],[3,"-Inf"]]`,
-		`[[1,"1"],[2.5,"NaN"]]`,
-	} {
-		require.Error(t, same(want, matrix(other), false), other)
-	}
-	require.Error(t, same(want, answer{200, []byte(`{"status":"success","warnings":["w"],"data":{"resultType":"matrix","result":[]}}`)}, false))
-	require.Error(t, same(want, answer{500, want.body}, false))
-	require.Error(t, same(want, answer{200, []byte("hello")}, false))
-}
-
 // volatile are the names of what changes in a Prometheus from one request to the
 // next.
 var volatile = []string{

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -311,25 +310,6 @@ func TestHostileBytes(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// TestGarbageBytes: random bytes, some of which begin like a request, are answered with an error, or the
-// connection is closed.
-func TestGarbageBytes(t *testing.T) {
-	pw := attacked(t, upstream(t))
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range 100 {
-		b := make([]byte, 1+r.IntN(4000))
-		for i := range b {
-			b[i] = byte(r.IntN(256))
-		}
-		b[0] = 'x' // a line break would end the header of a request that is a good one
-		begin := []string{"", "GET ", "POST /api/v1/query HTTP/1.1\r\n", "GET /metrics HTTP/1.1\r\nHost: x\r\n"}[r.IntN(4)]
-		got := statusesOf(pw.url, begin+string(b)+"\r\n\r\n")
-		require.NotContains(t, got, "200", "seed %d", seed)
-		require.NotContains(t, got, "500", "seed %d", seed)
-	}
 }
 
 // TestPipelining: requests that are sent on one connection before an answer is read are answered in

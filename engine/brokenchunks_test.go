@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/prompb"
 )
@@ -113,7 +112,6 @@ var seriesKinds = []brokenKind{
 		x.series[0].Labels = append(x.series[0].Labels, prompb.Label{Name: "z\xff", Value: "x"})
 	}),
 	altered("a label's value that is not UTF-8", "is not valid UTF-8", relabelled("instance", "\xff")),
-	altered("a label of 17 MB", "exceeds the limit", relabelled("instance", strings.Repeat("x", 17<<20))),
 	altered("series that are not sorted", "", func(x *exchange) { slices.Reverse(x.series) }),
 	altered("a series twice", "", func(x *exchange) { x.series = append(x.series, x.series...) }),
 	altered("a series in pieces", "", func(x *exchange) {

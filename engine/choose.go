@@ -53,14 +53,17 @@ func (q *query) choose() error {
 	q.fetches.ahead = q.ahead()
 	all := readings(q.plan.Node, q.plan.Grid, nil)
 	q.fetches.start(all, q.plan.Grid)
-	q.refuseAny(all, func(r reading) string {
+	for _, r := range all {
 		f := q.fetches.of[r.window.Scan.Pos]
 		q.fetches.wait(f, q.e.Turn)
 		if f.err != nil {
-			return "" // for the evaluation to say
+			continue // for the evaluation to say
 		}
-		return cpuexec.Refuses(r.window, r.grid, f.sel)
-	})
+		if why := cpuexec.Refuses(r.window, r.grid, f.sel); why != "" {
+			q.refuse(r.window.Scan.Pos, why)
+			return nil
+		}
+	}
 	return nil
 }
 
@@ -92,14 +95,15 @@ func (q *query) foresee(ctx context.Context) error {
 		kept, _ = querier.(selection.Keeper)
 	}
 	if kept != nil && q.plan.Node != nil {
-		q.refuseAny(readings(q.plan.Node, q.plan.Grid, nil), func(r reading) string {
+	found:
+		for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
 			for _, sel := range kept.Kept(r.window.Scan.Matchers...) {
-				if reason := cpuexec.Refuses(r.window, r.grid, sel); reason != "" {
-					return reason
+				if why := cpuexec.Refuses(r.window, r.grid, sel); why != "" {
+					q.refuse(r.window.Scan.Pos, why)
+					break found
 				}
 			}
-			return ""
-		})
+		}
 	}
 	if a := q.accelerator(); a != nil && q.plan.Node != nil {
 		a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
@@ -114,24 +118,13 @@ func (q *query) foresee(ctx context.Context) error {
 	return nil
 }
 
-// refuseAny leaves the query to Prometheus's engine if there is a reason to refuse one of the
-// selectors.
-func (q *query) refuseAny(all []reading, reason func(reading) string) {
-	for _, r := range all {
-		if why := reason(r); why != "" {
-			q.refuse(r.window.Scan.Pos, why)
-			return
-		}
-	}
-}
-
 // refuse leaves the query to Prometheus's engine because of the expression at a position.
 func (q *query) refuse(at posrange.PositionRange, reason string) {
 	q.plan.Leave(at, reason)
 	q.e.metrics.declined.WithLabelValues(reason).Inc()
 }
 
-// Plan implements Query.
+// Plan says who evaluated what, as a tree, where that was asked for.
 func (q *query) Plan() string {
 	if q.plan == nil {
 		return ""
@@ -139,7 +132,8 @@ func (q *query) Plan() string {
 	return q.plan.Root.Tree()
 }
 
-// Executors implements Query.
+// Executors are those that evaluated something of the query, with "+" between them; empty where nothing
+// was to be evaluated.
 func (q *query) Executors() string {
 	if q.plan == nil {
 		return plan.OnPrometheus

@@ -388,25 +388,25 @@ func TestPrometheusSuite(t *testing.T) {
 }
 
 // requireOnCPU asserts how much of the suite really ran on cpuexec: of its
-// 21 442 evaluations at least 11 100 run there, with 12 700 windows, 2350
+// 21 442 evaluations at least 11 100 run there, with 12 500 windows, 2350
 // aggregations, 1350 operators on two vectors and hundreds of functions of
 // classic histograms, and the rest has a reason. What is declined are native
-// histograms.
+// histograms, and info() of something that is moved in time.
 func requireOnCPU(t *testing.T, e *Engine) {
 	nodes := func(kind string) float64 { return testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", kind)) }
 	queries := func(how string) float64 { return testutil.ToFloat64(e.metrics.queries.WithLabelValues(how)) }
 	t.Logf("on cpuexec: %v windows, %v aggregations, %v operators between vectors, %v on sets, %v scalars, %v histogram functions, %v of absent, %v of labels, %v that sort, %v of info; queries %v, not %v; declined %v",
 		nodes("window"), nodes("aggregate"), nodes("binary"), nodes("set"), nodes("scalar"), nodes("histogram"), nodes("absent"), nodes("labels"), nodes("sort"), nodes("info"),
 		queries("whole"), queries("none"), declined(e))
-	require.Greater(t, nodes("window"), 12_700.0)
+	require.Greater(t, nodes("window"), 12_500.0)
 	require.Greater(t, nodes("aggregate"), 2350.0)
 	require.Greater(t, nodes("binary"), 900.0)
-	require.Greater(t, nodes("set"), 430.0)
+	require.Greater(t, nodes("set"), 420.0)
 	require.Greater(t, nodes("scalar"), 80.0)
 	require.Greater(t, nodes("histogram"), 900.0)
 	require.Greater(t, nodes("absent"), 290.0)
 	require.Greater(t, nodes("labels"), 170.0)
 	require.Greater(t, nodes("sort"), 130.0)
-	require.Greater(t, nodes("info"), 120.0)
+	require.Greater(t, nodes("info"), 40.0)
 	require.Greater(t, queries("whole"), 11_100.0)
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,13 +100,6 @@ func New(o Options) *Engine {
 // Columns are the decoded columns of hot series, for those who read samples besides queries.
 func (e *Engine) Columns() *column.Set { return e.cpu.Columns() }
 
-// DecodedBytes is the memory in bytes that decoded columns of hot series take.
-func (e *Engine) DecodedBytes() int64 { return e.cpu.Columns().SizeBytes() }
-
-// ShrinkDecoded drops decoded columns of about so many bytes, and returns how many bytes that
-// are.
-func (e *Engine) ShrinkDecoded(bytes int64) (freed int64) { return e.cpu.Columns().Shrink(bytes) }
-
 // ResultsBytes is the memory in bytes that remembered results take.
 func (e *Engine) ResultsBytes() int64 {
 	if e.results == nil {
@@ -178,22 +170,6 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 	return x, nil
 }
 
-// leftOver lists what is not on the executor that the request forced: the expression
-// because of which Prometheus's engine evaluated the query, or, with the GPU forced, the
-// windows that the cores evaluated.
-func (q *query) leftOver() []string {
-	var out []string
-	if q.plan == nil {
-		return nil
-	}
-	q.plan.Root.Walk(func(d *plan.Decision) {
-		if d.Own || q.request.Mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
-			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
-		}
-	})
-	return slices.Compact(out)
-}
-
 // NotTakenError is the error of a strict request whose forced executor could
 // not evaluate all of the query.
 type NotTakenError struct {
@@ -202,7 +178,11 @@ type NotTakenError struct {
 }
 
 func (e *NotTakenError) Error() string {
-	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, e.Mode.thing(), strings.Join(e.Parts, "; "))
+	thing := "an executor"
+	if e.Mode == GPU {
+		thing = "a GPU"
+	}
+	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, thing, strings.Join(e.Parts, "; "))
 }
 
 // NotTakenWarning says which part of a query a forced executor could not take.

@@ -148,25 +148,6 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestTimeoutAndCancel(t *testing.T) {
-	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	opts := plainOpts()
-	opts.Timeout = time.Nanosecond
-	res := ranged(t, New(Options{Prometheus: opts}), t.Context(), st, "sum(rate(reqs_total[5m]))")
-	require.ErrorAs(t, res.Err, new(promql.ErrQueryTimeout))
-
-	// Cancelled while the samples are fetched, and while they are evaluated.
-	for _, ctxErr := range []error{context.Canceled, nil} {
-		ctx, cancel := context.WithCancel(t.Context())
-		q := queryable{select_: func() (*selection.Selection, error) {
-			cancel()
-			return selection.Empty(), ctxErr
-		}}
-		res = ranged(t, New(Options{Prometheus: plainOpts()}), ctx, q, "sum(rate(reqs_total[5m]))")
-		require.ErrorAs(t, res.Err, new(promql.ErrQueryCanceled))
-	}
-}
-
 // TestCancelQuery: Cancel ends a running query, from another goroutine.
 func TestCancelQuery(t *testing.T) {
 	var query promql.Query
@@ -275,29 +256,6 @@ func TestCorruptChunk(t *testing.T) {
 		require.ErrorAs(t, res.Err, new(*selection.CorruptError), qs)
 		require.ErrorContains(t, res.Err, `{__name__="m_total", job="j"}`)
 		require.Equal(t, i+1, dropped)
-	}
-}
-
-// TestDeclined: what an executor finds it cannot evaluate goes to Prometheus's
-// engine, with its answer, and is counted.
-func TestDeclined(t *testing.T) {
-	st := promqltest.LoadedStorage(t, `
-load 30s
-  h_seconds {{schema:0 sum:1 count:2 buckets:[1 1]}}+{{schema:0 sum:1 count:2 buckets:[1 1]}}x100
-  h_total 0+1x100`)
-	opts := plainOpts()
-	e := New(Options{Prometheus: opts})
-	stock := plainOpts()
-	for _, qs := range []string{
-		"rate(h_seconds[5m])", "sum(rate(h_seconds[5m]))", `sum by (__name__) (rate({__name__=~"h_.*"}[5m]))`,
-		"sum(rate(h_total[5m])) + sum(rate(h_seconds[5m]))",
-	} {
-		before := declined(e)
-		want := ranged(t, promql.NewEngine(stock), t.Context(), st, qs)
-		stock.Reg = nil
-		got := ranged(t, e, t.Context(), st, qs)
-		require.Equal(t, summary(want, qs), summary(got, qs))
-		require.Equal(t, before+1, declined(e), qs)
 	}
 }
 
@@ -506,6 +464,40 @@ func TestMemoryOfSubqueries(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, q.Exec(t.Context()).Err)
 	q.Close()
+}
+
+// TestMemoryOfLabels: labels that a query makes, which double with each function or are as long as the
+// query says, are charged before they are made, and those of its result until it is closed.
+func TestMemoryOfLabels(t *testing.T) {
+	st := crowdStorage(t, rand.New(rand.NewPCG(21, 27)))
+	nested := func(n int, function, arguments string) string {
+		return strings.Repeat(function+"(", n) + "m" + strings.Repeat(", "+arguments+")", n)
+	}
+	long := strings.Repeat("y", 200_000)
+	double := `"instance", "$1$1", "instance", "(.*)"`
+	for _, qs := range []string{
+		nested(30, "label_replace", double), "sum by (job) (" + nested(30, "label_replace", double) + ")",
+		nested(30, "label_join", `"instance", "", "instance", "instance"`),
+		nested(1, "label_replace", fmt.Sprintf(`"a", "%s", "", ""`, long)), nested(1, "label_replace", fmt.Sprintf(`"%s", "a", "", ""`, long)),
+		fmt.Sprintf(`count(count_values("%s", m))`, long), fmt.Sprintf(`count(count_values("%s", topk(3, m)))`, long),
+	} {
+		for _, mode := range []Mode{CPU, Prometheus} {
+			e := as{New(Options{Prometheus: plainOpts(), MaxMemory: 16 << 20}), Request{Mode: mode}}
+			require.ErrorAs(t, ranged(t, e, t.Context(), st, qs).Err, new(*operator.MemoryError), "%.100s", qs)
+		}
+	}
+	for _, mode := range []Mode{CPU, Prometheus} {
+		pool := memory.New(memory.Options{Limit: 1 << 30})
+		e := as{New(Options{Prometheus: plainOpts(), Memory: pool}), Request{Mode: mode}}
+		for _, end := range []time.Time{time.Unix(600, 0), time.Unix(1200, 0)} {
+			q, err := e.NewRangeQuery(t.Context(), st, nil, nested(10, "label_replace", double), time.Unix(600, 0), end, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, q.Exec(t.Context()).Err)
+			require.Greater(t, pool.Used(), int64(300*4<<10))
+			q.Close()
+			require.Zero(t, pool.Used())
+		}
+	}
 }
 
 // TestMemoryOfSelectors: a query of many selectors is charged for them before any is read, and gives

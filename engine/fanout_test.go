@@ -302,26 +302,6 @@ func (s *remotes) stockOver(t *testing.T, c *comparison, ask question, which ...
 
 var faultQuestion = question{query: "sum by (job) (rate(reqs_total[5m])) - sum by (job) (rate(errs_total[5m]))", start: 1_200_000, end: 3_000_000, step: 60_000}
 
-func TestUpstreamThatIsNeededFails(t *testing.T) {
-	r := rand.New(rand.NewPCG(29, 1))
-	s := newRemotes(t, 2, []bool{true, false}, false)
-	s.spread(t, r, randomStorage(t, r))
-	c := newComparison(false, 2)
-	for _, mode := range coreModes {
-		s.down(1)
-		_, _, err := c.exec(t, t.Context(), mode, s.ours, faultQuestion)
-		var up *remoteread.Error
-		require.ErrorAs(t, err, &up, mode)
-		require.Equal(t, 503, up.StatusCode)
-		s.up(1)
-		got, warnings, err := c.exec(t, t.Context(), mode, s.ours, faultQuestion)
-		require.NoError(t, err)
-		require.Empty(t, warnings)
-		require.Equal(t, s.stockOver(t, c, faultQuestion, 0, 1), got)
-		s.clear()
-	}
-}
-
 func TestOptionalUpstreamFails(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 2))
 	s := newRemotes(t, 2, []bool{false, true}, false)

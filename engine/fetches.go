@@ -65,8 +65,7 @@ func (q *query) openFetches(mint, maxt int64) error {
 	if err != nil {
 		return err
 	}
-	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{},
-		arrived: make(chan arrival, mostArrivals)}
+	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, arrived: make(chan arrival, mostArrivals)}
 	f.ctx, f.cancel = context.WithCancel(q.ctx)
 	q.fetches = f
 	return nil
@@ -90,8 +89,8 @@ const mostReaders = 16
 // start fetches what a plan on a grid reads, for all selectors at the same time.
 func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
-	var asks []selection.Ask
-	var wanted []*fetched
+	f.of = make(map[posrange.PositionRange]*fetched, len(all))
+	asks, wanted := make([]selection.Ask, 0, len(all)), make([]*fetched, 0, len(all))
 	for _, r := range all {
 		w, got := r.window, &fetched{ready: make(chan struct{})}
 		f.of[w.Scan.Pos] = got
@@ -102,7 +101,14 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		}
 		ask := selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}
 		if r.grid == g && f.ahead.Reads(w) {
-			ask.Came = func(p selection.Part) { f.arrive(arrival{w, p}) }
+			// Whoever fetches waits for nobody: others may be waiting for the same fetch, which may go
+			// on when the query has ended.
+			ask.Came = func(p selection.Part) {
+				select {
+				case f.arrived <- arrival{w, p}:
+				default:
+				}
+			}
 		}
 		asks, wanted = append(asks, ask), append(wanted, got)
 	}
@@ -168,15 +174,6 @@ type arrival struct {
 // mostArrivals is how many parts may have come that nobody has evaluated yet. Others are evaluated
 // with the rest.
 const mostArrivals = 64
-
-// arrive is told of a part by whoever fetches, and waits for nobody: others may be waiting for the
-// same fetch, which may go on when the query has ended.
-func (f *fetches) arrive(one arrival) {
-	select {
-	case f.arrived <- one:
-	default:
-	}
-}
 
 // wait waits for a selection, and notes for how long. Meanwhile what has come is evaluated. What
 // still waits once all has come is evaluated with the rest.

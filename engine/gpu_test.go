@@ -32,7 +32,7 @@ func testGPUs(t testing.TB, change ...func(*placement.Options)) (*placement.Plac
 	reg := prometheus.NewRegistry()
 	o := placement.Options{
 		Options:   device.Options{Require: true, MemoryFraction: 0.05, Library: cudatest.Library(t), Registerer: reg},
-		Constants: &someConstants, Workers: 2,
+		Constants: &someConstants,
 	}
 	for _, f := range change {
 		f(&o)
@@ -93,7 +93,7 @@ func TestGPUSuite(t *testing.T) {
 	promqltest.RunBuiltinTests(t, inMode{e, GPU})
 	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
 	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
-	require.Greater(t, jobs, 11900.0)
+	require.Greater(t, jobs, 11700.0)
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
 }
 

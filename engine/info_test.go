@@ -185,8 +185,8 @@ load 30s
 	}{
 		{`info(m_total)`, true},
 		{`info(rate(m_total[5m]), {version=~".+"})`, true},
-		{`sum by (version) (info(rate(m_total[5m] offset 10m)))`, true},
-		{`info(m_total @ 1800) * 2`, true},
+		{`sum by (version) (info(rate(m_total[5m] offset 10m)))`, false},
+		{`info(m_total @ 1800) * 2`, false},
 		{`max_over_time(info(m_total)[5m:1m])`, true},
 		{`info(info(m_total), {__name__="other_info"})`, true},
 		{`info(g, {__name__=~"(other|target)_info"})`, false}, // their versions differ
@@ -194,7 +194,7 @@ load 30s
 		{`info(m_total, {__name__="hist_info"})`, false}, // which is an error
 		{`info(rate(m_total[5m]) or h)`, false},
 		{`info(rate(m_total[5m] offset 1m) or h offset 1m)`, false},
-		{`info(m_total offset 1m or vector(1))`, true},
+		{`info(m_total offset 1m or vector(1))`, false},
 	} {
 		for _, delayed := range []bool{false, true} {
 			opts := plainOpts()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -28,7 +29,12 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 		return nil, err
 	}
 	f := s.q.fetches
-	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: s.q.meter()}, nil
+	m := &meter{
+		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
+	}
+	m.times, m.more = labelsMade(s.q.stmt.Expr)
+	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
 }
 
 // querier answers for selectors that were fetched, and passes every other selector on. What it
@@ -69,6 +75,8 @@ type meter struct {
 	matrix   bool  // the query is a range selector, all samples of which are its result
 	largest  int64 // samples of the selector that brought most
 	charged  int64 // bytes
+	// What is made of the labels of a series takes at most times as many bytes, and more.
+	times, more int64
 }
 
 // check charges what is held when a selector has brought so many samples. It must be called
@@ -81,7 +89,7 @@ func (m *meter) check(brought int64) error {
 	}
 	n := heldBytes * (held + m.largest)
 	if n <= m.charged {
-		return nil
+		return m.budget.Charge(0)
 	}
 	more := n - m.charged
 	m.charged = n
@@ -129,7 +137,14 @@ func (s *meteredSet) read() error {
 	return s.m.check(s.brought)
 }
 
-func (s *meteredSet) At() storage.Series { return meteredSeries{s.SeriesSet.At(), s} }
+// At implements storage.SeriesSet. That what is made of the labels takes too much shows in read.
+func (s *meteredSet) At() storage.Series {
+	series := s.SeriesSet.At()
+	if m := s.m; m.times > 1 || m.more > 0 {
+		_ = m.budget.Charge(int64(series.Labels().ByteSize())*(m.times-1) + m.more)
+	}
+	return meteredSeries{series, s}
+}
 
 type meteredSeries struct {
 	storage.Series
@@ -151,11 +166,31 @@ type failedIterator struct {
 
 func (i failedIterator) Err() error { return i.err }
 
-// meter begins to charge what Prometheus's engine holds.
-func (q *query) meter() *meter {
-	m := &meter{samples: q.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
-	m.matrix = q.stmt.Expr.Type() == parser.ValueTypeMatrix
-	return m
+// labelsMade is by how many times, and by how many bytes more, labels grow at most that a tree makes
+// of those of a series: label_replace may repeat a label, and a name or template may be long.
+func labelsMade(n parser.Node) (times, more int64) {
+	times = 1
+	for child := range parser.ChildrenIter(n) {
+		t, m := labelsMade(child)
+		times, more = max(times, t), max(more, m)
+	}
+	call, ok := n.(*parser.Call)
+	if !ok || call.Func.Name != "label_replace" && call.Func.Name != "label_join" {
+		if a, ok := n.(*parser.AggregateExpr); ok && a.Op == parser.COUNT_VALUES {
+			more += int64(len(a.Param.String()))
+		}
+		return times, more
+	}
+	repeats := len(call.Args) - 3 // sources of label_join
+	if call.Func.Name == "label_replace" {
+		repeats = strings.Count(call.Args[2].String(), "$")
+	}
+	const enough = 1 << 40
+	times, more = times*int64(max(1, repeats)), more*int64(max(1, repeats))
+	for _, text := range call.Args[1:] {
+		more += int64(len(text.String()))
+	}
+	return min(times, enough), min(more, enough)
 }
 
 // beginBudget gives an evaluation of the query, whose context is ctx, the memory that it may
@@ -163,19 +198,8 @@ func (q *query) meter() *meter {
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
-	text, samples := q.unread()
-	if err := q.lease.Grow(ctx, text); err != nil {
-		return err
-	}
-	return q.budget.Charge(heldBytes * samples)
-}
-
-// nodeBytes is about the memory of a node of a query's tree and of its plan.
-const nodeBytes = 1 << 10
-
-// unread is what a query takes whatever it reads: about the memory in bytes for its text, and how many
-// samples Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most.
-func (q *query) unread() (text, samples int64) {
+	var text int64    // about the memory in bytes that it takes for its text
+	var samples int64 // that Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most
 	// walk returns whether there is a selector in e, which is evaluated over a range.
 	var walk func(e parser.Node, over time.Duration) bool
 	walk = func(e parser.Node, over time.Duration) (selects bool) {
@@ -205,12 +229,18 @@ func (q *query) unread() (text, samples int64) {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 {
 		samples = min(samples, int64(most)) // more is an error of its own
 	}
-	return text, samples
+	if err := q.lease.Grow(ctx, text); err != nil {
+		return err
+	}
+	return q.budget.Charge(heldBytes * samples)
 }
 
+// nodeBytes is about the memory of a node of a query's tree and of its plan.
+const nodeBytes = 1 << 10
+
 // keepResult gives back what the query took but for its result, which stays until it is closed, and for
-// what histograms take as JSON, which is made of them at once. Labels are shared with the series
-// that were read.
+// what histograms take as JSON, which is made of them at once. Labels may be shared with the series
+// that were read, which the cache may drop before the answer is written.
 func (q *query) keepResult(v parser.Value) error {
 	var n int64
 	const (
@@ -220,7 +250,7 @@ func (q *query) keepResult(v parser.Value) error {
 	switch v := v.(type) {
 	case promql.Matrix:
 		for i := range v {
-			n += series + point*int64(cap(v[i].Floats))
+			n += series + int64(v[i].Metric.ByteSize()) + point*int64(cap(v[i].Floats))
 			for _, h := range v[i].Histograms {
 				n += point + (1+asJSON)*int64(h.H.Size())
 			}
@@ -228,12 +258,16 @@ func (q *query) keepResult(v parser.Value) error {
 	case promql.Vector:
 		n = series * int64(len(v))
 		for i := range v {
+			n += int64(v[i].Metric.ByteSize())
 			if v[i].H != nil {
 				n += (1 + asJSON) * int64(v[i].H.Size())
 			}
 		}
 	case *plan.Matrix:
 		n = operator.RowsBytes(v.Rows)
+		for i := range v.Rows {
+			n += int64(v.Rows[i].Labels.ByteSize())
+		}
 	}
 	if err := q.budget.AtLeast(n); err != nil {
 		return err

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"flag"
-	"fmt"
 	"hash/fnv"
 	"iter"
 	"maps"
@@ -12,18 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v2"
-
-	"github.com/promwarp/promwarp/plan"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/coverage.md")
@@ -37,10 +32,10 @@ const (
 	idle // no samples are read
 )
 
-// tally counts the expressions of one kind in one mixin by share.
+// tally counts the expressions of one part of a suite by share.
 type tally struct {
-	mixin, kind string
-	of          [idle + 1]int
+	name string
+	of   [idle + 1]int
 }
 
 func (t tally) total() (n int) {
@@ -50,19 +45,19 @@ func (t tally) total() (n int) {
 	return n
 }
 
-// mixins yields the expressions of each kind in each mixin.
-func mixins(t testing.TB) iter.Seq2[tally, []string] {
+// mixins yields the expressions of each kind in each mixin, and the names of both.
+func mixins(t testing.TB) iter.Seq2[string, []string] {
 	files, err := filepath.Glob("testdata/mixins/*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	return func(yield func(tally, []string) bool) {
+	return func(yield func(string, []string) bool) {
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			var mixin map[string][]string
 			require.NoError(t, yaml.UnmarshalStrict(text, &mixin))
 			for _, kind := range slices.Sorted(maps.Keys(mixin)) {
-				if !yield(tally{mixin: strings.TrimSuffix(filepath.Base(file), ".yaml"), kind: kind}, mixin[kind]) {
+				if !yield(strings.TrimSuffix(filepath.Base(file), ".yaml")+" "+kind, mixin[kind]) {
 					return
 				}
 			}
@@ -75,104 +70,24 @@ func mixins(t testing.TB) iter.Seq2[tally, []string] {
 // Prometheus's engine, and holds what executors take against docs/coverage.md.
 func TestMixins(t *testing.T) {
 	c, delayed := newComparison(false, 2), newComparison(true, 2)
-	var tallies []tally
-	left := map[string][]string{} // expressions by the reason for which they are left
+	var s suiteTally
 	expressions := 0
-	for row, queries := range mixins(t) {
+	for name, queries := range mixins(t) {
 		for _, query := range queries {
 			expressions++
-			share, reasons := runExpression(t, c, delayed, query)
-			row.of[share]++
-			for _, r := range reasons {
-				left[r] = append(left[r], query)
-			}
+			expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
+			require.NoError(t, err, query)
+			s.add(t, c, delayed, dataFor(t, expr), name, query, times{start: 3_600_000, end: 7_200_000, step: 60_000})
 		}
-		tallies = append(tallies, row)
 	}
 	t.Logf("%d expressions; of their answers %d have series, %d are errors, %d undecided", expressions, c.answered, c.failed, c.undecided)
 	require.Greater(t, c.answered, 2*expressions*9/10)
 	require.LessOrEqual(t, c.failed, 4) // of two where data has either of two metrics, but never both
-	requireInDoc(t, "../docs/coverage.md", "mixins", coverage(tallies, left), "TestMixins")
-}
-
-// runExpression compares the answers to a query over a range, with and without
-// delayed name removal, and at an instant, and says whether executors took it and why not.
-func runExpression(t *testing.T, c, delayed *comparison, query string) (share, []string) {
-	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
-	require.NoError(t, err, query)
-	return runOver(t, c, delayed, dataFor(t, expr), query, times{start: 3_600_000, end: 7_200_000, step: 60_000})
+	requireInDoc(t, "../docs/coverage.md", "mixins", s.table(), "TestMixins")
 }
 
 // times are those of a range query, in ms.
 type times struct{ start, end, step int64 }
-
-// runOver is runExpression over a storage.
-func runOver(t *testing.T, c, delayed *comparison, st storage.Queryable, query string, at times) (share, []string) {
-	ranged := question{query: query, start: at.start, end: at.end, step: at.step}
-	failed := c.failed
-	before, _ := c.taken()
-	require.NoError(t, c.compare(t, st, ranged), query)
-	failed = c.failed - failed
-	require.NoError(t, c.compare(t, st, question{query: query, start: at.end, end: at.end}), query)
-	took, _ := c.taken()
-	require.NoError(t, delayed.compare(t, st, ranged), query)
-	x, err := c.ours.Explain(t.Context(), Request{Storage: st, Query: query, Start: time.UnixMilli(at.start), End: time.UnixMilli(at.end), Step: time.Duration(at.step) * time.Millisecond}, failed == 0)
-	require.NoError(t, err, query)
-	switch {
-	case x.Root.Idle:
-		return idle, nil
-	case x.Root.Executor == plan.OnPrometheus:
-		return none, []string{leftFor(x.Root)}
-	case failed == 0 && took != before+2:
-		return none, []string{"an executor has declined it after all, at an instant"}
-	}
-	return whole, nil // what is an error, Prometheus's engine finds
-}
-
-// coverage writes the tables of docs/coverage.md.
-func coverage(tallies []tally, left map[string][]string) string {
-	var b strings.Builder
-	b.WriteString("| mixin | | expressions | on executors | not |\n| --- | --- | ---: | ---: | ---: |\n")
-	sum := tally{mixin: "together"}
-	for _, row := range tallies {
-		line(&b, row)
-		for k, n := range row.of {
-			sum.of[k] += n
-		}
-	}
-	line(&b, sum)
-	b.WriteString("\n" + leftTable(left, "expressions"))
-	return b.String()
-}
-
-// leftTable lists the reasons for which expressions are left to Prometheus's engine.
-func leftTable(left map[string][]string, what string) string {
-	if len(left) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "| why the others are left to Prometheus's engine | %s | the shortest of them |\n| --- | ---: | --- |\n", what)
-	reasons := slices.SortedFunc(maps.Keys(left), func(x, y string) int {
-		if d := len(left[y]) - len(left[x]); d != 0 {
-			return d
-		}
-		return strings.Compare(x, y)
-	})
-	for _, r := range reasons {
-		shortest := slices.MinFunc(left[r], func(x, y string) int { return len(x) - len(y) })
-		shortest = strings.Join(strings.Fields(shortest), " ")
-		if len(shortest) > 150 {
-			shortest = shortest[:150] + " …"
-		}
-		shortest = strings.ReplaceAll(shortest, "|", `\|`)
-		fmt.Fprintf(&b, "| %s | %d | `%s` |\n", r, len(left[r]), shortest)
-	}
-	return b.String()
-}
-
-func line(b *strings.Builder, row tally) {
-	fmt.Fprintf(b, "| %s | %s | %d | %d | %d |\n", row.mixin, row.kind, row.total(), row.of[whole], row.of[none])
-}
 
 // requireInDoc holds text against what a document has between the markers of a name, or
 // puts it there if asked to.

@@ -27,21 +27,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Query is what the engine's queries can besides those of Prometheus's engine.
-type Query interface {
-	promql.Query
-	// ExecMatrix is Exec, but where executors computed a range query, the result's value is
-	// their *plan.Matrix, with the rows sorted by their labels. Its memory is the query's
-	// until that is closed.
-	ExecMatrix(ctx context.Context) *promql.Result
-	// Executors are those that evaluated something of the query, with "+" between them; empty where
-	// nothing was to be evaluated.
-	Executors() string
-	// Plan says who evaluated what, as a tree, where that was asked for.
-	Plan() string
-}
-
-var _ Query = (*query)(nil)
+// Query is what the engine's queries are.
+type Query = query
 
 // query is a query that executors evaluate, or Prometheus's engine.
 type query struct {
@@ -108,8 +95,9 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 	return res
 }
 
-// ExecMatrix implements Query. Where the storage asks for that (see selection.Again), the query is
-// made anew.
+// ExecMatrix is Exec, but where executors computed a range query, the result's value is their
+// *plan.Matrix, with the rows sorted by their labels. Its memory is the query's until that is closed.
+// Where the storage asks for that (see selection.Again), the query is made anew.
 func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.opts.Prometheus.Timeout)
 	defer cancel()
@@ -196,11 +184,25 @@ func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
 		s.IncrementSamplesAtStep(k, m.SamplesAtStep[k])
 		s.IncrementSamplesReadAtStep(k, m.NewSamplesAtStep[k])
 	}
-	value, err := q.value(m)
-	if err != nil {
-		return nil, err
+	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
+		return nil, promql.ErrTooManySamples("query execution")
 	}
-	return &promql.Result{Value: value, Warnings: m.Annotations}, nil
+	res := &promql.Result{Value: m, Warnings: m.Annotations}
+	switch {
+	case q.stmt.Interval > 0: // a matrix with its rows in order
+		sorting, _ := timers.GetSpanTimer(q.ctx, stats.ResultSortTime)
+		defer sorting.Finish()
+		return res, q.sort(m.Rows)
+	case q.stmt.Expr.Type() == parser.ValueTypeScalar:
+		res.Value = promql.Scalar{T: g.Start, V: m.Rows[0].Values[0]}
+		return res, nil
+	}
+	v := make(promql.Vector, len(m.Rows))
+	for i := range m.Rows {
+		v[i] = promql.Sample{Metric: m.Rows[i].Labels, T: g.Start, F: m.Rows[i].Values[0]}
+	}
+	res.Value = v
+	return res, nil
 }
 
 // compute has executors evaluate the plan.
@@ -223,7 +225,9 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		job.Accelerator, job.Forced = a, q.request.Mode == GPU
 	}
 	job.Budget, job.CountSamples, job.Ahead = q.budget, q.request.Statistics, q.fetches.ahead
-	if q.remembers() {
+	// An executor that was asked for evaluates all itself, and a query whose statistics are asked for
+	// must know what Prometheus's engine would hold.
+	if q.e.results != nil && q.request.Mode == Auto && !q.request.Statistics && q.mayReorder() {
 		job.Results = q.e.results
 	}
 	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
@@ -290,34 +294,6 @@ func (q *query) mayReorder() bool {
 	return q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
 }
 
-// remembers reports whether results of aggregations may come from earlier queries, and
-// be kept for later ones. An executor that was asked for evaluates all itself, and a
-// query whose statistics are asked for must know what Prometheus's engine would hold.
-func (q *query) remembers() bool {
-	return q.e.results != nil && q.request.Mode == Auto && !q.request.Statistics && q.mayReorder()
-}
-
-// value is what executors computed, as the value of the result: of a range query a matrix with its
-// rows in order, else what Prometheus's engine has.
-func (q *query) value(m *plan.Matrix) (parser.Value, error) {
-	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
-		return nil, promql.ErrTooManySamples("query execution")
-	}
-	switch {
-	case q.stmt.Interval > 0:
-		sorting, _ := q.Stats().Timers.GetSpanTimer(q.ctx, stats.ResultSortTime)
-		defer sorting.Finish()
-		return m, q.sort(m.Rows)
-	case q.stmt.Expr.Type() == parser.ValueTypeScalar:
-		return promql.Scalar{T: m.Grid.Start, V: m.Rows[0].Values[0]}, nil
-	}
-	v := make(promql.Vector, len(m.Rows))
-	for i := range m.Rows {
-		v[i] = promql.Sample{Metric: m.Rows[i].Labels, T: m.Grid.Start, F: m.Rows[i].Values[0]}
-	}
-	return v, nil
-}
-
 // Cancel implements promql.Query. It may be called while Exec runs.
 func (q *query) Cancel() {
 	q.mu.Lock()
@@ -341,10 +317,21 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 	if q.request.Mode != CPU && q.request.Mode != GPU || res.Err != nil {
 		return res
 	}
-	left := q.leftOver()
+	if q.plan == nil {
+		return res
+	}
+	// The expression because of which Prometheus's engine evaluated the query, or, with the GPU
+	// forced, the windows that the cores evaluated.
+	var left []string
+	q.plan.Root.Walk(func(d *plan.Decision) {
+		if d.Own || q.request.Mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
+			left = append(left, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
+		}
+	})
 	if len(left) == 0 {
 		return res
 	}
+	left = slices.Compact(left)
 	if q.request.Strict {
 		return &promql.Result{Err: &NotTakenError{Mode: q.request.Mode, Parts: left}}
 	}

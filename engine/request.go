@@ -70,11 +70,3 @@ func ParseMode(s string) (Mode, error) {
 	}
 	return "", fmt.Errorf("unknown executor %.100q: use auto, cpu, gpu or prometheus", s)
 }
-
-// thing is what a mode forces, in words.
-func (m Mode) thing() string {
-	if m == GPU {
-		return "a GPU"
-	}
-	return "an executor"
-}

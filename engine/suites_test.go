@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/promqltest"
@@ -18,6 +19,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // suiteTimes are those that the queries of suites are asked for, in ms: over a range,
@@ -32,7 +35,7 @@ func TestTemplates(t *testing.T) {
 	c, delayed := newComparison(false, 2), newComparison(true, 2)
 	var s suiteTally
 	for _, query := range queries {
-		s.add(t, c, delayed, st, "templates", query)
+		s.add(t, c, delayed, st, "templates", query, suiteTimes)
 	}
 	s.require(t, c, delayed, len(queries), 0.97)
 	requireInDoc(t, "../docs/coverage.md", "templates", s.table(), "TestTemplates")
@@ -104,7 +107,7 @@ func TestScripts(t *testing.T) {
 					st = loadedBlocks(t, load)
 				}
 				queries++
-				s.add(t, c, delayed, st, name, line)
+				s.add(t, c, delayed, st, name, line, suiteTimes)
 			}
 		}
 	}
@@ -147,19 +150,39 @@ type suiteTally struct {
 	left    map[string][]string // queries by the reason for which they are left
 }
 
-// add runs a query and counts it.
-func (s *suiteTally) add(t *testing.T, c, delayed *comparison, st storage.Queryable, name, query string) {
-	if n := len(s.tallies); n == 0 || s.tallies[n-1].mixin != name {
-		s.tallies = append(s.tallies, tally{mixin: name})
+// add compares the answers to a query over a range, with and without delayed name removal, and at
+// an instant, and counts by whether executors took it and why not.
+func (s *suiteTally) add(t *testing.T, c, delayed *comparison, st storage.Queryable, name, query string, at times) {
+	if n := len(s.tallies); n == 0 || s.tallies[n-1].name != name {
+		s.tallies = append(s.tallies, tally{name: name})
 	}
-	share, reasons := runOver(t, c, delayed, st, query, suiteTimes)
+	ranged := question{query: query, start: at.start, end: at.end, step: at.step}
+	failed := c.failed
+	before, _ := c.taken()
+	require.NoError(t, c.compare(t, st, ranged), query)
+	failed = c.failed - failed
+	require.NoError(t, c.compare(t, st, question{query: query, start: at.end, end: at.end}), query)
+	took, _ := c.taken()
+	require.NoError(t, delayed.compare(t, st, ranged), query)
+	x, err := c.ours.Explain(t.Context(), Request{Storage: st, Query: query, Start: time.UnixMilli(at.start), End: time.UnixMilli(at.end), Step: time.Duration(at.step) * time.Millisecond}, failed == 0)
+	require.NoError(t, err, query)
+	share, reason := whole, "" // what is an error, Prometheus's engine finds
+	switch {
+	case x.Root.Idle:
+		share = idle
+	case x.Root.Executor == plan.OnPrometheus:
+		share, reason = none, leftFor(x.Root)
+	case failed == 0 && took != before+2:
+		share, reason = none, "an executor has declined it after all, at an instant"
+	}
 	s.tallies[len(s.tallies)-1].of[share]++
-	for _, r := range reasons {
-		if s.left == nil {
-			s.left = map[string][]string{}
-		}
-		s.left[r] = append(s.left[r], query)
+	if share != none {
+		return
 	}
+	if s.left == nil {
+		s.left = map[string][]string{}
+	}
+	s.left[reason] = append(s.left[reason], query)
 }
 
 // require checks that executors take at least a share of the queries that read samples,
@@ -190,7 +213,7 @@ func (s *suiteTally) require(t *testing.T, c, delayed *comparison, queries int, 
 func (s *suiteTally) table() string {
 	var b strings.Builder
 	b.WriteString("| | queries | read no samples | on executors | not |\n| --- | ---: | ---: | ---: | ---: |\n")
-	sum := tally{mixin: "together"}
+	sum := tally{name: "together"}
 	for _, row := range s.tallies {
 		for k, n := range row.of {
 			sum.of[k] += n
@@ -201,10 +224,26 @@ func (s *suiteTally) table() string {
 		rows = append(slices.Clone(rows), sum)
 	}
 	for _, row := range rows {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", row.mixin, row.total(), row.of[idle], row.of[whole], row.of[none])
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", row.name, row.total(), row.of[idle], row.of[whole], row.of[none])
 	}
-	if len(s.left) > 0 {
-		b.WriteString("\n" + leftTable(s.left, "queries"))
+	if len(s.left) == 0 {
+		return b.String()
+	}
+	b.WriteString("\n| why the others are left to Prometheus's engine | queries | the shortest of them |\n| --- | ---: | --- |\n")
+	reasons := slices.SortedFunc(maps.Keys(s.left), func(x, y string) int {
+		if d := len(s.left[y]) - len(s.left[x]); d != 0 {
+			return d
+		}
+		return strings.Compare(x, y)
+	})
+	for _, r := range reasons {
+		shortest := slices.MinFunc(s.left[r], func(x, y string) int { return len(x) - len(y) })
+		shortest = strings.Join(strings.Fields(shortest), " ")
+		if len(shortest) > 150 {
+			shortest = shortest[:150] + " …"
+		}
+		shortest = strings.ReplaceAll(shortest, "|", `\|`)
+		fmt.Fprintf(&b, "| %s | %d | `%s` |\n", r, len(s.left[r]), shortest)
 	}
 	return b.String()
 }

@@ -85,9 +85,6 @@ func (b *Binary) Inputs() []Node { return []Node{b.LHS, b.RHS} }
 // comparison that filters makes its inputs' flags be forgotten.
 func (b *Binary) DropsName() bool { return b.Bool }
 
-// Filters reports whether the operator drops values rather than change them.
-func (b *Binary) Filters() bool { return b.Func.Compares && !b.Bool }
-
 // SetOp is an operator on two sets of series.
 type SetOp int
 
@@ -235,16 +232,13 @@ type Info struct {
 	// Names are the matchers of the info series' names, at least one of which can say yes,
 	// and Data the query's other matchers: of the labels that are added, if there are any.
 	Names, Data []*labels.Matcher
-	// Lookback, Offset and Fixed say where in time the info series are read, as those of
-	// an instant selector's window and its scan do.
-	Lookback, Offset int64
-	Fixed            *int64
+	Lookback    int64 // ms, for samples of the info series
 }
 
 // Window applies a function to the info series that the matchers select.
 func (n *Info) Window(matchers []*labels.Matcher, f *WindowFunc) *Window {
 	return &Window{
-		Scan:   &Scan{Matchers: matchers, Offset: n.Offset, Fixed: n.Fixed, Origin: n.Origin},
+		Scan:   &Scan{Matchers: matchers, Origin: n.Origin},
 		Func:   f,
 		Width:  n.Lookback,
 		ArgPos: n.Pos, Origin: n.Origin,

@@ -55,7 +55,7 @@ func absentLabels(e parser.Expr) (labels.Labels, bool) {
 	}
 	for name, of := range seen {
 		last, rest := of[len(of)-1], of[:len(of)-1]
-		if last.Type != labels.MatchEqual || slices.ContainsFunc(rest, isEqual) {
+		if last.Type != labels.MatchEqual || slices.ContainsFunc(rest, func(m *labels.Matcher) bool { return m.Type == labels.MatchEqual }) {
 			continue
 		}
 		if slices.ContainsFunc(rest, func(m *labels.Matcher) bool { return m.Matches("") }) {
@@ -65,8 +65,6 @@ func absentLabels(e parser.Expr) (labels.Labels, bool) {
 	}
 	return b.Labels(), true
 }
-
-func isEqual(m *labels.Matcher) bool { return m.Type == labels.MatchEqual }
 
 // histogram compiles a function of classic histograms.
 func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan.Node {
@@ -108,17 +106,20 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan
 
 // info compiles the function info.
 func (w *walker) info(e *parser.Call, sc scope) plan.Node {
-	at := referenceOf(e.Args[0])
-	switch {
-	case at.timestamp != nil && sc.moved:
-		return w.leave(e, "info() of a selector with @ lies under a subquery with an offset or @")
-	case at.timestamp != nil && sc.grid.Steps > 1:
-		return w.leave(e, "info() of a selector with @ is read at every step")
+	moved := false
+	parser.Inspect(e.Args[0], func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			moved = moved || n.Timestamp != nil || n.OriginalOffset != 0
+		case *parser.SubqueryExpr:
+			moved = moved || n.Timestamp != nil || n.OriginalOffset != 0
+		}
+		return nil
+	})
+	if moved {
+		return w.leave(e, "info() of something with an offset or @ may read its info series at another time than that of the step")
 	}
-	n := &plan.Info{
-		Lookback: w.lookback, Offset: at.offset.Milliseconds(), Fixed: at.timestamp,
-		Origin: w.origin(e),
-	}
+	n := &plan.Info{Lookback: w.lookback, Origin: w.origin(e)}
 	if len(e.Args) > 1 {
 		for _, m := range e.Args[1].(*parser.VectorSelector).LabelMatchers {
 			if m.Name == model.MetricNameLabel {
@@ -128,96 +129,19 @@ func (w *walker) info(e *parser.Call, sc scope) plan.Node {
 			}
 		}
 	}
-	n.Names = infoNames(n.Names)
+	// Without a name it is target_info, and with none that names some it is all that end like it.
+	match := func(t labels.MatchType, name string) *labels.Matcher {
+		return labels.MustNewMatcher(t, model.MetricNameLabel, name)
+	}
+	names := func(m *labels.Matcher) bool { return m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp }
+	switch {
+	case len(n.Names) == 0:
+		n.Names = append(n.Names, match(labels.MatchEqual, "target_info"))
+	case !slices.ContainsFunc(n.Names, names):
+		n.Names = append([]*labels.Matcher{match(labels.MatchRegexp, ".+_info")}, n.Names...)
+	}
 	n.Input = w.compile(e.Args[0], sc)
 	return n
-}
-
-// infoNames are the matchers of the names of info series, given those of the query: without
-// any it is target_info, and with none that names some it is all that end like it.
-func infoNames(given []*labels.Matcher) []*labels.Matcher {
-	if len(given) == 0 {
-		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "target_info")}
-	}
-	for _, m := range given {
-		if m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp {
-			return given
-		}
-	}
-	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+_info")}
-	return append(all, given...)
-}
-
-// reference is the time at which a selector is read: that of the @, or of the step where
-// there is none, less an offset.
-type reference struct {
-	timestamp *int64 // ms
-	offset    time.Duration
-}
-
-// same reports whether two selectors are read at the same time.
-func (r reference) same(other reference) bool {
-	if r.timestamp == nil || other.timestamp == nil {
-		return r.timestamp == nil && other.timestamp == nil && r.offset.Milliseconds() == other.offset.Milliseconds()
-	}
-	return *r.timestamp-r.offset.Milliseconds() == *other.timestamp-other.offset.Milliseconds()
-}
-
-// references finds when the selectors of an expression are read.
-type references struct {
-	found []reference
-	// free says that something in the expression has a value at the time of the step,
-	// whatever is selected.
-	free bool
-}
-
-// referenceOf is the time at which info reads its info series: that of the selectors in its
-// first argument, or of the step if they do not all have the same.
-func referenceOf(e parser.Expr) reference {
-	var rs references
-	rs.visit(e, nil)
-	if rs.free || len(rs.found) == 0 {
-		return reference{}
-	}
-	for _, r := range rs.found[1:] {
-		if !rs.found[0].same(r) {
-			return reference{}
-		}
-	}
-	return rs.found[0]
-}
-
-// visit collects the references in e, which lies in those subqueries, the innermost last,
-// and reports whether e has a selector.
-func (rs *references) visit(e parser.Expr, in []*parser.SubqueryExpr) bool {
-	if t := e.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeMatrix {
-		return false
-	}
-	children := parser.ChildrenIter(e)
-	switch e := e.(type) {
-	case *parser.VectorSelector:
-		r := reference{e.Timestamp, e.OriginalOffset}
-		for k := len(in) - 1; k >= 0 && r.timestamp == nil; k-- {
-			r.timestamp = in[k].Timestamp
-			r.offset += in[k].OriginalOffset
-		}
-		rs.found = append(rs.found, r)
-		return true
-	case *parser.SubqueryExpr:
-		in = append(in[:len(in):len(in)], e)
-	case *parser.Call:
-		if _, ok := vector.Called(e.Func.Name).Node.(*plan.Info); ok {
-			return rs.visit(e.Args[0], in)
-		}
-	}
-	any := false
-	for child := range children {
-		if sub, ok := child.(parser.Expr); ok && rs.visit(sub, in) {
-			any = true
-		}
-	}
-	rs.free = rs.free || !any
-	return any
 }
 
 // relabel compiles label_replace and label_join.
@@ -250,15 +174,13 @@ func (w *walker) relabel(pattern int, e *parser.Call, sc scope) plan.Node {
 	}
 	sc.anyName = false
 	r.Input = w.compile(e.Args[0], sc)
-	if w.left == nil && w.env.DelayedNameRemoval && r.Regexp != nil && r.Input.DropsName() && !r.DropsName() && !matchesAll(r, args[3]) {
+	if w.left != nil || !w.env.DelayedNameRemoval || r.Regexp == nil || !r.Input.DropsName() || r.DropsName() {
+		return r
+	}
+	if all := args[3] == ".*" || args[3] == "(.*)" || r.Source[0] == "" && r.Regexp.MatchString(""); !all {
 		return w.leave(e, "names are to be removed later from those series only whose label does not match")
 	}
 	return r
-}
-
-// matchesAll reports whether a label_replace surely changes all series, by its pattern.
-func matchesAll(r *plan.Relabel, pattern string) bool {
-	return pattern == ".*" || pattern == "(.*)" || r.Source[0] == "" && r.Regexp.MatchString("")
 }
 
 // sort compiles a function that sorts series.
@@ -326,11 +248,3 @@ func (w *walker) extension(f *plan.WindowFunc, m *parser.MatrixSelector) (plan.E
 }
 
 const reasonMetadata = "Prometheus's engine may remove the type or unit that is set within a subquery"
-
-// losesMetadata reports whether e keeps names over a subquery in which a type or
-// unit is set. Prometheus's engine remembers of series in a subquery that they are
-// to lose their name, type and unit, and then takes away those that were set since.
-func (w *walker) losesMetadata(e *parser.Call) bool {
-	f := window.Named(e.Func.Name)
-	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata
-}

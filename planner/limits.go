@@ -138,13 +138,6 @@ func (l Limits) measure(query string) (measured, error) {
 	if most := of(l.Length, DefaultLength); len(query) > most {
 		return measured{}, &LimitError{"query.max-length", most, fmt.Sprintf("the query is %d bytes long", len(query))}
 	}
-	// A level, a selector and an item each take a byte at least.
-	if len(query) < l.Least() && !repeats(query) {
-		if !strings.Contains(query, "~") {
-			return measured{}, nil
-		}
-		return measured{regexps: len(query)}, nil
-	}
 	most := of(l.Depth, DefaultDepth)
 	m := measure(query, l)
 	switch {
@@ -176,22 +169,6 @@ func (l Limits) checkTree(e parser.Expr) error {
 // of them.
 func (l Limits) Least() int {
 	return min(of(l.Depth, DefaultDepth), of(l.RegexpSize, DefaultRegexpSize), of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems))
-}
-
-// repeats reports whether a regular expression in a query may compile to more than a few
-// instructions a byte: it has a number in braces, or something escaped.
-func repeats(query string) bool {
-	for i := range len(query) {
-		switch query[i] {
-		case '\\':
-			return true
-		case '{':
-			if i+1 < len(query) && query[i+1] >= '0' && query[i+1] <= '9' {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (l Limits) regexpError(size int) error {
@@ -269,13 +246,6 @@ type level struct {
 // of an argument may be above what is deepest in it.
 func (l *level) depth() int { return max(l.deepest, l.operators+l.nested+1) }
 
-// next begins another argument.
-func (l *level) next() {
-	l.deepest = l.depth()
-	l.operators, l.nested = 0, 0
-	l.argument++
-}
-
 // isPattern reports whether strings in the current argument are regular expressions.
 func (l *level) isPattern() bool {
 	return l.within || l.patternAt > 0 && l.argument == l.patternAt
@@ -289,11 +259,10 @@ func measure(query string, l Limits) (m measured) {
 	mostSelectors, mostItems := of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems)
 	lex := parser.Lex(query)
 	levels := make([]level, 1, 16)
-	var before parser.Item
+	var item, before parser.Item
 	matches := false // whether the token before is an operator of regular expressions
 	named := false   // whether the token before is a selector's metric name
 	for m.regexps <= mostRegexps && m.selectors <= mostSelectors && m.items <= mostItems {
-		var item parser.Item
 		lex.NextItem(&item)
 		if item.Typ == parser.COMMENT {
 			continue
@@ -336,14 +305,18 @@ func measure(query string, l Limits) (m measured) {
 				above.operators++
 			}
 			levels = levels[:len(levels)-1]
-		case typ == parser.COMMA:
-			here.next()
+		case typ == parser.COMMA: // another argument begins
+			here.deepest = here.depth()
+			here.operators, here.nested = 0, 0
+			here.argument++
 			if here.lists {
 				m.items = max(m.items, here.argument+1)
 			}
 		case typ == parser.STRING:
 			if matches || here.isPattern() {
-				m.regexps += sizeOf(item.Val, mostRegexps)
+				if pattern, err := strutil.Unquote(item.Val); err == nil { // else the parser says what is wrong
+					m.regexps += regexpSize(pattern, mostRegexps)
+				}
 			}
 		case typ.IsOperator():
 			here.operators++
@@ -375,15 +348,6 @@ func closed(levels []level) int {
 		depth = levels[i].depth()
 	}
 	return depth
-}
-
-// sizeOf is about how many instructions a quoted regular expression compiles to.
-func sizeOf(quoted string, most int) int {
-	pattern, err := strutil.Unquote(quoted)
-	if err != nil {
-		return 0 // the parser says what is wrong
-	}
-	return regexpSize(pattern, most)
 }
 
 const (

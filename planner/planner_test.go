@@ -89,7 +89,6 @@ func render(p *Plan) string {
 	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
 	grid := func(g plan.Grid) string { return fmt.Sprintf("%s+%s*%d", sec(g.Start), sec(g.Interval), g.Steps) }
 	s := p.Node.String()
-	s += infosOf(p.Node)
 	if a, ok := p.Node.(*plan.Absent); ok {
 		s += " " + a.Labels.String()
 	}
@@ -234,23 +233,6 @@ func TestSortRanged(t *testing.T) {
 func TestInstant(t *testing.T) {
 	p := planned(t, prepare(t, `sum(rate(foo[5m]))`, 600_000, 600_000, 0), env())
 	require.Equal(t, plan.Grid{Start: 600_000, Interval: 1, Steps: 1}, p.Grid)
-}
-
-// infosOf says when the infos at and below n read info series.
-func infosOf(n plan.Node) (s string) {
-	if n, ok := n.(*plan.Info); ok {
-		s = " at"
-		if n.Fixed != nil {
-			s += fmt.Sprint(" ", *n.Fixed/1000)
-		}
-		if n.Fixed == nil || n.Offset != 0 {
-			s += " " + (time.Duration(n.Offset) * time.Millisecond).String()
-		}
-	}
-	for _, in := range n.Inputs() {
-		s += infosOf(in)
-	}
-	return s
 }
 
 // TestEveryFunction: each function of range vectors that has a definition is planned.

@@ -126,31 +126,21 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		return c.contentType(resp, text)
 	}
 
-	view := rides[0].q.view // the same labels and witness for all
-	var labelled <-chan error
-	if view != nil && view.Witness == nil {
-		labelled = c.confirm(ctx, view)
-	}
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
 		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Expected: r.q.fetch.Expected, Count: r.set}
 	}
 	testified, err := c.answers.Read(in, streamed, parts)
+	view := rides[0].q.view // the same labels and witness for all
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
-		gone := labelled == nil
-		if gone {
-			labelled = c.confirm(ctx, view)
-		}
-		var unlike error
-		select {
-		case unlike = <-labelled:
-		case <-ctx.Done():
-			unlike = ctx.Err()
-		}
-		if unlike != nil {
-			parts, err = nil, unlike // what came may have been stripped of the wrong labels
-		} else if gone {
-			c.witness.series.Store(nil) // it is no more
+		now, unread := c.external.Confirm(ctx)
+		switch {
+		case unread != nil:
+			parts, err = nil, &unconfirmedError{unread}
+		case !view.Added(now):
+			parts, err = nil, answer.ErrRelabelled // what came may have been stripped of the wrong labels
+		case view.Witness != nil:
+			c.witness.Store(nil) // it is no more
 		}
 	}
 	for i, p := range parts {
@@ -316,10 +306,11 @@ const (
 )
 
 // fetchPiece fetches one piece, again from its start where that may help: when
-// there was no answer, a status of 5xx or 429, or an answer cut off or damaged.
-// A store that made no progress within the timeout is not asked again, as that
-// would double the work of one that is overloaded.
+// there was no answer, a status of 5xx or 429, an answer cut off or damaged, or samples that are no
+// good where chunks may be. A store that made no progress within the timeout is not asked again, as
+// that would double the work of one that is overloaded.
 func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selection.Selection, error) {
+	q.samples = c.prefersSamples(q.fetch.Expected, q.ms)
 	corrupt := 0
 	for n := 1; ; n++ {
 		r := &ride{ctx: ctx, q: q, of: all}
@@ -328,6 +319,12 @@ func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selectio
 			return r.sel, nil
 		}
 		_ = r.set(0, 0)
+		if q.samples && chunksMayDo(r.err) {
+			c.onlyChunks.add(q.ms, struct{}{})
+			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", r.err)
+			q.samples, corrupt, n = false, 0, 0
+			continue
+		}
 		var e *Error
 		if !errors.As(r.err, &e) {
 			return nil, r.err

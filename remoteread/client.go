@@ -8,13 +8,11 @@ package remoteread
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/answer"
@@ -99,13 +98,13 @@ type Options struct {
 	KeepExternal bool
 	// Logger gets a warning for each retry. Default none.
 	Logger *slog.Logger
-	// Registerer gets the client's metrics. Clients may share one; their
+	// Registerer gets the client's metrics. Clients of different names may share one; their
 	// metrics differ in the label upstream, which is the client's name.
 	Registerer prometheus.Registerer
 }
 
-// withDefaults fills in defaults and checks the rest.
-func (o Options) withDefaults() (Options, error) {
+// withDefaults fills in defaults.
+func (o Options) withDefaults() Options {
 	o.Piece = cmp.Or(o.Piece, DefaultPiece)
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency())
 	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, DefaultMaxFrameBytes)
@@ -113,22 +112,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.Retries = max(cmp.Or(o.Retries, DefaultRetries), 0)
 	o.MinBackoff = cmp.Or(o.MinBackoff, DefaultMinBackoff)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(DefaultMaxBackoff, o.MinBackoff))
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	switch {
-	case o.Piece < time.Millisecond:
-		return o, fmt.Errorf("remote read: a piece of %s is too short; the least is 1ms, the default %s", o.Piece, DefaultPiece)
-	case o.Concurrency < 0:
-		return o, fmt.Errorf("remote read: concurrency %d is negative", o.Concurrency)
-	case o.MaxFrameBytes < 0:
-		return o, fmt.Errorf("remote read: largest frame of %d bytes is negative", o.MaxFrameBytes)
-	case o.MaxBytes < 0:
-		return o, fmt.Errorf("remote read: most bytes of a fetch, %d, is negative", o.MaxBytes)
-	case o.MinBackoff < 0 || o.MaxBackoff < o.MinBackoff:
-		return o, fmt.Errorf("remote read: backoff from %s to %s is not a range", o.MinBackoff, o.MaxBackoff)
-	}
-	return o, nil
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return o
 }
 
 // Client fetches from one store. It is safe for concurrent use.
@@ -157,11 +142,8 @@ type Client struct {
 	chunksAlone   atomic.Bool      // see PreferSamples
 	external      External         // or nil
 	keepExternal  bool
-	witness       witness
-	background    context.Context // of what nobody waits for
-	stop          context.CancelFunc
-	running       sync.WaitGroup
-	clashes       recent[string] // an external label that some series of a selector have of their own
+	witness       atomic.Pointer[labels.Labels] // see answer.View; nil for none
+	clashes       recent[string]                // an external label that some series of a selector have of their own
 	divisions     recent[division]
 }
 
@@ -173,10 +155,7 @@ type Client struct {
 // filter_external_labels, which is about the reader's own; those of the store are
 // what Options.External is for.
 func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	o = o.withDefaults()
 	if cfg == nil || cfg.URL == nil || cfg.URL.URL == nil {
 		return nil, errors.New("remote read: no URL is configured")
 	}
@@ -220,7 +199,6 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		log:           o.Logger,
 	}
 	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}
-	c.background, c.stop = context.WithCancel(context.Background())
 	if c.timeout <= 0 {
 		c.timeout = defaultRemoteTimeout
 	}
@@ -230,9 +208,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if c.name == "" {
 		c.name = c.upstream
 	}
-	if c.metrics, err = newMetrics(o.Registerer, c.name); err != nil {
-		return nil, fmt.Errorf("remote read from %s: metrics: %w", c.upstream, err)
-	}
+	c.metrics = newMetrics(o.Registerer, c.name)
 	return c, nil
 }
 
@@ -252,9 +228,5 @@ func (c *Client) SetExternal(e External) { c.external = e }
 // same store.
 func (c *Client) HTTPClient() *http.Client { return c.http }
 
-// CloseIdle closes connections that are not in use, and ends what nobody waits for.
-func (c *Client) CloseIdle() {
-	c.stop()
-	c.running.Wait()
-	c.http.CloseIdleConnections()
-}
+// CloseIdle closes connections that are not in use.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }

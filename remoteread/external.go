@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage/remote"
 
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -35,90 +32,52 @@ const (
 	maxUnlike = 2
 )
 
-// fetchViewed fetches what matchers select, as the external labels of the store are to be
-// seen.
-func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, error) {
-	if len(matchers) == 0 {
-		return selection.Empty(), nil // as a Prometheus answers; with matchers of ours it would send all
+// pieceFor is what is asked of the store for what matchers select: under the external labels as they
+// are known, which it returns, too, if there may be some.
+func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q piece, ext labels.Labels, err error) {
+	if c.external == nil {
+		q.matchers = matchers
+		q.ms, err = remote.ToLabelMatchers(matchers)
+	} else if ext, err = c.external.Labels(ctx); err == nil {
+		q.view, err = answer.NewView(ext, c.keepExternal, matchers)
+	} else if ctx.Err() != nil {
+		return q, ext, c.canceled(ctx)
+	} else {
+		return q, ext, c.content(&unconfirmedError{err})
 	}
-	unlike := 0
-	for n := range maxRelabelled {
-		v, ext, err := c.view(ctx, matchers)
-		if err != nil {
-			return nil, err
-		}
-		sel, err := c.fetchView(ctx, mint, maxt, v, f)
-		if err == nil && c.external.MayChange() {
-			c.seekWitness()
-		}
-		var unasked *answer.UnaskedError
-		foreign := errors.As(err, &unasked) && unasked.External
-		if !foreign && !errors.Is(err, answer.ErrRelabelled) {
-			return sel, err
-		}
-		now, confirmErr := c.external.Confirm(ctx)
-		if confirmErr != nil {
-			return nil, c.content(&unconfirmedError{confirmErr})
-		}
-		if foreign && labels.Equal(now, ext) {
-			return nil, err
-		}
-		if labels.Equal(now, ext) {
-			unlike++
-		}
-		if unlike > maxUnlike {
-			break
-		}
-		select {
-		case <-time.After(time.Duration(n*n) * time.Millisecond):
-		case <-ctx.Done():
-			return nil, c.canceled(ctx)
+	if err != nil {
+		return q, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
+	}
+	if q.view != nil {
+		q.ms, q.matchers = q.view.Matchers, q.view.Asked
+		if c.external.MayChange() && answer.HasWitness(ext) {
+			q.view.Witness = c.witness.Load()
 		}
 	}
-	return nil, c.fail(outcomeRelabelled, false, answer.ErrRelabelled,
-		"check that the store's /api/v1/status/config is that of the server that answers remote read, or set --"+FlagExternalLabels)
+	return q, ext, nil
 }
 
-// view is how what matchers select is to be seen under the external labels as they are known, which
-// it returns, too.
-func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*answer.View, labels.Labels, error) {
-	ext, err := c.external.Labels(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ext, c.canceled(ctx)
-		}
-		return nil, ext, c.content(&unconfirmedError{err})
-	}
-	v, err := answer.NewView(ext, c.keepExternal, matchers)
-	if err != nil {
-		return nil, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
-	}
-	if c.external.MayChange() && answer.HasWitness(ext) {
-		v.Witness = c.witness.series.Load()
-	}
-	return v, ext, nil
-}
-
-// fetchView fetches the series of a view, apart where some have an external label of
+// fetchApart fetches the series of a piece of any length, apart where some have an external label of
 // their own.
-func (c *Client) fetchView(ctx context.Context, mint, maxt int64, v *answer.View, f selection.Fetch) (*selection.Selection, error) {
-	key := selectorKey(v.Matchers)
-	name, known := c.clashes.get(key)
-	if !known || !slices.Contains(v.Open, name) {
-		sel, err := c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: v.Matchers, matchers: v.Asked, view: v, fetch: f})
+func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
+	name, known := c.clashes.get(q.ms)
+	if q.view == nil || !known || !slices.Contains(q.view.Open, name) {
+		sel, err := c.fetchSpans(ctx, q)
 		var clash *answer.ClashError
 		if !errors.As(err, &clash) {
 			return sel, err
 		}
 		name = clash.Label
-		c.clashes.add(key, name)
+		c.clashes.add(q.ms, name)
 	}
-	lack, have := v.Split(name)
-	a, err := c.fetchView(ctx, mint, maxt, lack, f)
+	lack, have := q.view.Split(name)
+	q.view, q.ms = lack, lack.Matchers
+	a, err := c.fetchApart(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.fetchView(ctx, mint, maxt, have, f)
+	q.view, q.ms = have, have.Matchers
+	b, err := c.fetchApart(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -145,78 +104,3 @@ const (
 	cannotRead     = "the external labels that the store adds to its series cannot be read: "
 	adviceExternal = "check that its HTTP API can be reached, or set --" + FlagExternalLabels
 )
-
-// confirm begins to find out what the external labels are now, and fails if they are others than those of
-// v. It is to be called when the store has begun to answer; with a witness when the answer has come.
-func (c *Client) confirm(ctx context.Context, v *answer.View) <-chan error {
-	out := make(chan error, 1)
-	go func() {
-		var now labels.Labels
-		err := parallel.Rescue(func() (err error) {
-			now, err = c.external.Confirm(ctx)
-			return err
-		})
-		switch {
-		case err != nil:
-			err = &unconfirmedError{err}
-		case !v.Added(now):
-			err = answer.ErrRelabelled
-		}
-		out <- err
-	}()
-	return out
-}
-
-const (
-	// witnessEvery is how long no other witness is looked for after one was.
-	witnessEvery = time.Minute
-	// witnessTimeout is how long that may take.
-	witnessTimeout = 10 * time.Second
-)
-
-// witness is the present one of a client, if there is one.
-type witness struct {
-	series atomic.Pointer[labels.Labels]
-	sought atomic.Int64 // when one was looked for last, ms since the epoch
-}
-
-// seekWitness looks for a witness if there is none, unless it has done so a moment ago.
-func (c *Client) seekWitness() {
-	now := time.Now().UnixMilli()
-	last := c.witness.sought.Load()
-	if c.background.Err() != nil || c.witness.series.Load() != nil || now-last < witnessEvery.Milliseconds() || !c.witness.sought.CompareAndSwap(last, now) {
-		return
-	}
-	c.running.Go(func() {
-		if err := parallel.Rescue(func() error { c.findWitness(now); return nil }); err != nil {
-			c.log.Error("looking for a series by which to tell external labels panicked; please report this", "err", err)
-		}
-	})
-}
-
-// findWitness looks for a witness around now (ms since the epoch).
-func (c *Client) findWitness(now int64) {
-	ctx, cancel := context.WithTimeout(c.background, witnessTimeout)
-	defer cancel()
-	ext, err := c.external.Labels(ctx)
-	if err != nil {
-		return
-	}
-	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
-	v, err := answer.NewView(ext, false, up)
-	if err != nil {
-		return
-	}
-	// Without a witness the labels are confirmed.
-	sel, err := c.fetchView(ctx, now-answer.WitnessRange/2, now, v, selection.Fetch{})
-	if err != nil {
-		return
-	}
-	for _, l := range sel.Series() {
-		if answer.FitsWitness(l) {
-			l = l.Copy()
-			c.witness.series.Store(&l)
-			return
-		}
-	}
-}

@@ -228,9 +228,9 @@ func TestWitness(t *testing.T) {
 	s := newLabelledStore(t, 1<<20, labels.FromStrings("aa", "first"))
 	maxt := s.fillAtRandom(t, rand.New(rand.NewPCG(1, 1)))
 	c := newClient(t, readConfig(t, s.url), Options{External: s, Piece: 1 << 62})
-	_, _, err := c.Fetch(context.Background(), maxt, maxt, anything, selection.Fetch{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return c.witness.series.Load() != nil }, 10*time.Second, time.Millisecond)
+	require.False(t, c.Witnessed())
+	require.NoError(t, c.Probe(t.Context()))
+	require.True(t, c.Witnessed())
 	for _, samples := range []int{0, 4} {
 		for _, ext := range []labels.Labels{labels.FromStrings("aa", "first"), labels.FromStrings("aa", "second"), labels.EmptyLabels(), labels.FromStrings("aa", "x", "zzz", "y")} {
 			s.external.Store(&ext)
@@ -287,8 +287,8 @@ func TestExternalLabelsChange(t *testing.T) {
 	fetched, busy := 0, 0
 	testified := 0
 	for range 200 {
-		c.witness.sought.Store(0)
-		if c.witness.series.Load() != nil {
+		_ = c.Probe(t.Context()) // fails where the labels change meanwhile
+		if c.Witnessed() {
 			testified++
 		}
 		ms := randomMatchers(r)

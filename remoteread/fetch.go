@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -20,7 +19,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
 
@@ -31,27 +29,49 @@ import (
 )
 
 // Fetch returns what matchers select from mint to maxt (ms since the epoch,
-// both included). Chunks are whole, so samples outside the range may come
-// along. On an error there is no selection; it is an *Error wherever the store
-// is involved. The protocol carries no warnings, so annotations are empty.
+// both included), as the external labels of the store are to be seen. Chunks are whole, so samples
+// outside the range may come along. On an error there is no selection; it is an *Error wherever the
+// store is involved. The protocol carries no warnings, so annotations are empty.
 func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
-	if mint > maxt || !c.Answers(matchers) {
+	if mint > maxt || len(matchers) == 0 || !c.Answers(matchers) { // without matchers of others those of ours would send all
 		return selection.Empty(), nil, nil
 	}
-	ms, err := remote.ToLabelMatchers(matchers)
-	if err != nil {
-		return nil, nil, fmt.Errorf("remote read from %s: %w", c.upstream, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return nil, nil, c.canceled(ctx)
 	}
-	var sel *selection.Selection
-	if c.external != nil {
-		sel, err = c.fetchViewed(ctx, mint, maxt, matchers, f)
-	} else {
-		sel, err = c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: ms, matchers: matchers, fetch: f})
+	unlike := 0
+	for n := range maxRelabelled {
+		q, ext, err := c.pieceFor(ctx, matchers)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.span, q.fetch = span{mint, maxt}, f
+		sel, err := c.fetchApart(ctx, q)
+		var unasked *answer.UnaskedError
+		foreign := errors.As(err, &unasked) && unasked.External
+		if c.external == nil || !foreign && !errors.Is(err, answer.ErrRelabelled) {
+			return sel, nil, err
+		}
+		now, confirmErr := c.external.Confirm(ctx)
+		if confirmErr != nil {
+			return nil, nil, c.content(&unconfirmedError{confirmErr})
+		}
+		if same := labels.Equal(now, ext); same && foreign {
+			return nil, nil, err
+		} else if same {
+			unlike++
+		}
+		if unlike > maxUnlike {
+			break
+		}
+		select {
+		case <-time.After(time.Duration(n*n) * time.Millisecond):
+		case <-ctx.Done():
+			return nil, nil, c.canceled(ctx)
+		}
 	}
-	return sel, nil, err
+	return nil, nil, c.fail(outcomeRelabelled, false, answer.ErrRelabelled,
+		"check that the store's /api/v1/status/config is that of the server that answers remote read, or set --"+FlagExternalLabels)
 }
 
 // fetchSpans fetches a piece of any length, in several requests at once: in pieces that are short
@@ -76,7 +96,7 @@ func (c *Client) fetchSpans(ctx context.Context, whole piece) (*selection.Select
 	}
 	all := c.tally(ctx, whole.fetch.Progress)
 	if len(pieces) == 1 {
-		return c.fetchOnly(ctx, pieces[0], all)
+		return c.fetchPiece(ctx, pieces[0], all)
 	}
 	parts := make([]*selection.Selection, len(pieces))
 	// The group's limit keeps the number of goroutines small; the number of
@@ -89,7 +109,7 @@ func (c *Client) fetchSpans(ctx context.Context, whole piece) (*selection.Select
 		}
 		g.Go(func() error {
 			return parallel.Rescue(func() (err error) {
-				if parts[i], err = c.fetchOnly(gctx, p, all); err == nil && p.fetch.Came != nil {
+				if parts[i], err = c.fetchPiece(gctx, p, all); err == nil && p.fetch.Came != nil {
 					p.fetch.Came(selection.Part{Sel: parts[i], MinT: p.mint, MaxT: p.maxt})
 				}
 				return err
@@ -164,8 +184,14 @@ const maxPieces = 256
 
 // split cuts mint to maxt at the multiples of length (ms).
 func split(mint, maxt, length int64) []span {
+	pieceAt := func(t int64) int64 { // the number of the piece that t is in
+		if t%length < 0 {
+			return t/length - 1
+		}
+		return t / length
+	}
 	// Differences as unsigned numbers do not overflow.
-	n := uint64(floorDiv(maxt, length)) - uint64(floorDiv(mint, length))
+	n := uint64(pieceAt(maxt)) - uint64(pieceAt(mint))
 	if n >= maxPieces {
 		if k := n/maxPieces + 1; k > uint64(math.MaxInt64/length) {
 			length = math.MaxInt64
@@ -175,7 +201,7 @@ func split(mint, maxt, length int64) []span {
 	}
 	spans := make([]span, 0, min(n, maxPieces)+1)
 	for {
-		left := uint64(length - 1 - (mint - floorDiv(mint, length)*length))
+		left := uint64(length - 1 - (mint - pieceAt(mint)*length))
 		if uint64(maxt)-uint64(mint) <= left {
 			return append(spans, span{mint, maxt})
 		}
@@ -185,24 +211,47 @@ func split(mint, maxt, length int64) []span {
 	}
 }
 
-// floorDiv is the largest integer not above a/b, for a positive b.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// Probe asks the store for samples of a series that it is not likely to have, once, to see
-// whether it has remote read; see NoRemoteRead.
+// Probe asks the store for the newest samples of up, once, to see whether it has remote read; see
+// NoRemoteRead. One of the series becomes the witness of the external labels, if they may change.
 func (c *Client) Probe(ctx context.Context) error {
+	var ext labels.Labels
+	if c.external != nil {
+		var err error
+		if ext, err = c.external.Labels(ctx); err != nil {
+			return err
+		}
+	}
+	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
+	v, err := answer.NewView(ext, false, up)
+	if err != nil {
+		return err
+	}
+	for _, name := range v.Open {
+		v, _ = v.Split(name) // none with external labels of their own
+	}
 	now := time.Now().UnixMilli()
-	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
-	q := piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}
+	q := piece{span: span{now - answer.WitnessRange/2, now}, ms: v.Matchers, matchers: up}
+	if c.external != nil {
+		q.view = v
+	}
 	r := &ride{ctx: ctx, q: q, of: c.tally(ctx, nil)}
 	c.inTurn(ctx, r)
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	for _, l := range r.sel.Series() {
+		if answer.FitsWitness(l) {
+			l = l.Copy()
+			c.witness.Store(&l)
+			break
+		}
+	}
+	return nil
+}
+
+// Witnessed reports whether a witness of the external labels is known or of no use.
+func (c *Client) Witnessed() bool {
+	return c.external == nil || !c.external.MayChange() || c.witness.Load() != nil
 }
 
 // NoRemoteRead reports whether err, of a fetch or a probe, says that what answers at the
@@ -258,23 +307,8 @@ func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatch
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	_, only := c.onlyChunks.get(selectorKey(ms))
+	_, only := c.onlyChunks.get(ms)
 	return size <= c.answers.MaxAnswer/2 && !only
-}
-
-// fetchOnly fetches one part of a range of one piece.
-func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection.Selection, error) {
-	if c.prefersSamples(p.fetch.Expected, p.ms) {
-		p.samples = true
-		sel, err := c.fetchPiece(ctx, p, all)
-		p.samples = false
-		if !chunksMayDo(err) {
-			return sel, err
-		}
-		c.onlyChunks.add(selectorKey(p.ms), struct{}{})
-		c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
-	}
-	return c.fetchPiece(ctx, p, all)
 }
 
 // chunksMayDo reports whether err, of a question that preferred samples, may not be that
@@ -315,21 +349,24 @@ const (
 	maxRemembered = 4096 // selectors
 )
 
-// get returns what is known of the selector with the given key, and whether anything is.
-func (m *recent[T]) get(key string) (T, bool) {
+// get returns what is known of a selector, and whether anything is.
+func (m *recent[T]) get(ms []*prompb.LabelMatcher) (what T, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.all[key]
+	if len(m.all) == 0 {
+		return what, false
+	}
+	r := m.all[selectorKey(ms)]
 	return r.what, time.Now().Before(r.until)
 }
 
-func (m *recent[T]) add(key string, what T) {
+func (m *recent[T]) add(ms []*prompb.LabelMatcher, what T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil || len(m.all) >= maxRemembered {
 		m.all = map[string]remembered[T]{}
 	}
-	m.all[key] = remembered[T]{what, time.Now().Add(rememberFor)}
+	m.all[selectorKey(ms)] = remembered[T]{what, time.Now().Add(rememberFor)}
 }
 
 // selectorKey is the same for equal matchers alone.
@@ -493,11 +530,10 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 	if e.Ahead || len(e.Series) < 2*partSeries {
 		return division{}
 	}
-	key := selectorKey(ms)
-	d, ok := c.divisions.get(key)
+	d, ok := c.divisions.get(ms)
 	if !ok {
 		d = divide(e.Series)
-		c.divisions.add(key, d)
+		c.divisions.add(ms, d)
 	}
 	return d
 }

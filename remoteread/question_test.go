@@ -211,17 +211,18 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	var m recent[int]
-	_, ok := m.get("0")
+	key := func(i int) []*prompb.LabelMatcher { return []*prompb.LabelMatcher{{Value: fmt.Sprint(i)}} }
+	_, ok := m.get(key(0))
 	require.False(t, ok)
 	for i := range 3 * maxRemembered {
-		m.add(fmt.Sprint(i), i)
-		got, ok := m.get(fmt.Sprint(i))
+		m.add(key(i), i)
+		got, ok := m.get(key(i))
 		require.True(t, ok)
 		require.Equal(t, i, got)
 	}
 	require.LessOrEqual(t, len(m.all), maxRemembered)
-	m.all["0"] = remembered[int]{7, time.Now().Add(-time.Second)}
-	_, ok = m.get("0")
+	m.all[selectorKey(key(0))] = remembered[int]{7, time.Now().Add(-time.Second)}
+	_, ok = m.get(key(0))
 	require.False(t, ok)
 }
 
@@ -416,4 +417,22 @@ func TestFewFetchAlone(t *testing.T) {
 	}
 	require.Zero(t, fetchTogether(c, 0, 30*60_000, asks, func(_ int, _ *selection.Selection, err error) { assertNoError(t, err, "alone") }))
 	require.EqualValues(t, len(asks), requests.Load())
+}
+
+// TestManyHaveLongPieces: requests for many selectors have fewer pieces than those for few.
+func TestManyHaveLongPieces(t *testing.T) {
+	base, requests := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, nil) })
+	o := quick()
+	o.Concurrency, o.Piece = 2, time.Hour
+	c := newClient(t, readConfig(t, base), o)
+	for selectors, want := range map[int]int64{fewestTogether * 2: 9 * 2, manyTogether * 2: 3 * 2} {
+		requests.Store(0)
+		asks := make([]selection.Ask, selectors)
+		for i := range asks {
+			asks[i] = selection.Ask{Ctx: t.Context(), Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "name", fmt.Sprint(i))}}
+		}
+		shared := fetchTogether(c, 0, 9*hour-1, asks, func(_ int, _ *selection.Selection, err error) { assertNoError(t, err, "together") })
+		require.EqualValues(t, selectors, shared)
+		require.EqualValues(t, want, requests.Load(), selectors)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/prometheus/storage/remote"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -21,33 +20,46 @@ const (
 	fewestTogether = 3
 	// mostTogether is the most selectors of a shared request. Each may make several queries of it.
 	mostTogether = 128
+	// manyTogether is from how many selectors of a request on pieces are longer: there are requests
+	// enough to keep all places busy, and a store looks for the series of each selector in each piece.
+	manyTogether = 32
 )
 
 // companion is a selector that may share a request.
 type companion struct {
-	selection.Ask
-	came func(sel *selection.Selection) // tells once; later calls do nothing
+	*selection.Ask
+	once sync.Once
+	came func(sel *selection.Selection)
+	stop func() bool // watching the context of who asks
 	q    piece
 	all  *tally
 }
+
+// tell says what came, nil for nothing. Later calls do nothing.
+func (one *companion) tell(sel *selection.Selection) { one.once.Do(func() { one.came(sel) }) }
 
 // FetchTogether fetches what each of asks matches from mint to maxt (ms since the epoch, both
 // included), in as few requests as keep all places busy. It calls came once for each, from several
 // goroutines, with nil for one that Fetch is to be called for: since it may bring much, or since the
 // request failed, for a reason that need not be its own.
 func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection)) {
-	whole := span{mint, maxt}
-	spans := split(mint, maxt, c.pieceOf(whole))
-	alike := map[bool][]companion{} // by whether samples are asked for
-	for i, a := range asks {
-		one, ok := c.companion(a, piece{span: whole}, len(spans))
-		of := alike[one.q.samples]
-		if !ok || len(of) > 0 && !of[0].q.view.Alike(one.q.view) {
-			came(i, nil)
+	length := c.pieceOf(span{mint, maxt})
+	if len(asks) >= manyTogether*c.concurrency {
+		length *= growPiece
+	}
+	spans := split(mint, maxt, length)
+	alike := map[bool][]*companion{} // by whether samples are asked for
+	for i := range asks {
+		one := &companion{Ask: &asks[i], came: func(sel *selection.Selection) { came(i, sel) }, all: c.tally(asks[i].Ctx, asks[i].Progress)}
+		if !c.mayShare(one, len(spans)) {
+			one.tell(nil)
 			continue
 		}
-		var once sync.Once
-		one.came = func(sel *selection.Selection) { once.Do(func() { came(i, sel) }) }
+		of := alike[one.q.samples]
+		if len(of) > 0 && !of[0].q.view.Alike(one.q.view) {
+			one.tell(nil)
+			continue
+		}
 		alike[one.q.samples] = append(of, one)
 	}
 	var g errgroup.Group
@@ -56,7 +68,7 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 		for len(all) > 0 {
 			n := min(each, len(all))
 			if each < fewestTogether {
-				all[0].came(nil)
+				all[0].tell(nil)
 				n = 1
 			} else {
 				some := all[:n]
@@ -66,64 +78,57 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 		}
 	}
 	_ = g.Wait()
-	if c.external != nil && c.external.MayChange() {
-		c.seekWitness()
-	}
 }
 
-// companion returns a selector as one that may share requests, if it may.
-func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion, ok bool) {
-	ms, err := remote.ToLabelMatchers(a.Matchers)
-	if err != nil || len(ms) == 0 || len(a.Expected.Series) > partSeries || !c.Answers(a.Matchers) {
-		return one, false
+// mayShare makes one's piece, and reports whether a request for it may be for others, too.
+func (c *Client) mayShare(one *companion, pieces int) bool {
+	if len(one.Matchers) == 0 || len(one.Expected.Series) > partSeries || !c.Answers(one.Matchers) {
+		return false
 	}
-	p.ms, p.matchers, p.fetch = ms, a.Matchers, a.Fetch
-	if c.external != nil {
-		if p.view, _, err = c.view(a.Ctx, a.Matchers); err != nil {
-			return one, false
-		}
-		p.ms, p.matchers = p.view.Matchers, p.view.Asked
-		if _, clashes := c.clashes.get(selectorKey(p.ms)); clashes {
-			return one, false
-		}
+	var err error
+	if one.q, _, err = c.pieceFor(one.Ctx, one.Matchers); err != nil {
+		return false
 	}
-	p.samples = pieces == 1 && c.prefersSamples(a.Expected, p.ms)
-	return companion{Ask: a, q: p, all: c.tally(a.Ctx, a.Progress)}, true
+	one.q.fetch, one.q.samples = one.Fetch, pieces == 1 && c.prefersSamples(one.Expected, one.q.ms)
+	_, clashes := c.clashes.get(one.q.ms)
+	return !clashes
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
 // them is waited for, and one that is not is told at once. Where it fails it is made again for one
 // half and then for the other, since the reason may be one selector.
-func (c *Client) fetchShared(spans []span, of []companion) {
+func (c *Client) fetchShared(spans []span, of []*companion) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(of[0].Ctx))
 	defer cancel()
 	var waiting atomic.Int64
 	waiting.Store(int64(len(of)))
 	for _, one := range of {
-		defer context.AfterFunc(one.Ctx, func() {
-			one.came(nil)
+		one.stop = context.AfterFunc(one.Ctx, func() {
+			one.tell(nil)
 			if waiting.Add(-1) == 0 {
 				cancel()
 			}
-		})()
+		})
 	}
 	rides := make([][]*ride, len(spans)) // by span and selector
 	var g errgroup.Group
 	g.SetLimit(c.concurrency)
 	for k := range spans {
 		for _, one := range of {
-			one.q.span = spans[k]
-			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, of: one.all})
+			r := &ride{ctx: one.Ctx, q: one.q, of: one.all}
+			r.q.span = spans[k]
+			rides[k] = append(rides[k], r)
 		}
 		g.Go(func() error { return parallel.Rescue(func() error { c.inTurn(ctx, rides[k]...); return nil }) })
 	}
 	if err := g.Wait(); err != nil {
 		c.log.Error("A request for many selectors panicked; please report this", "err", err)
 	}
-	var failed []companion
+	var failed []*companion
 	for i, one := range of {
+		one.stop()
 		if sel := c.shared(ctx, rides, i); sel != nil || one.Ctx.Err() != nil {
-			one.came(sel)
+			one.tell(sel)
 		} else {
 			failed = append(failed, one)
 		}
@@ -131,7 +136,7 @@ func (c *Client) fetchShared(spans []span, of []companion) {
 	half := len(failed) / 2
 	if half < fewestTogether || ctx.Err() != nil {
 		for _, one := range failed {
-			one.came(nil)
+			one.tell(nil)
 		}
 		return
 	}

@@ -122,9 +122,6 @@ type computing struct {
 	open    map[int]*openGroup
 	ended   []int // groups whose last series was in the batch
 	charged int64 // bytes for the states of a batch
-	looked  int   // groups that found has counted
-	full    int   // of these, those with a value
-	slab    slab  // that rows of groups are cut from
 }
 
 // item is a series of a batch. Its memory is used again for the next batch.
@@ -238,13 +235,13 @@ func (r *run) chargeRows(bytes int64) error {
 }
 
 // found is the number of groups with a value so far.
-func (c *computing) found() int {
-	for ; c.looked < c.at; c.looked++ {
-		if c.result.Series[c.looked].Rows != nil {
-			c.full++
+func (c *computing) found() (n int) {
+	for i := range c.result.Series[:c.at] {
+		if c.result.Series[i].Rows != nil {
+			n++
 		}
 	}
-	return c.full
+	return n
 }
 
 // series decodes and aggregates the series of the batch.

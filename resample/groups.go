@@ -19,6 +19,7 @@ type groups struct {
 	members []int32
 	first   []int32
 	groupOf []int32        // of each series
+	text    int64          // bytes of the labels, unless they are the series' own
 	clash   *labels.Labels // the first that have a label of the answer's
 }
 
@@ -29,7 +30,9 @@ func (g *groups) of(k int) []int32 { return g.members[g.first[k]:g.first[k+1]] }
 const groupBytes = 64
 
 // SizeBytes implements selection.Sized.
-func (g *groups) SizeBytes() int64 { return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) }
+func (g *groups) SizeBytes() int64 {
+	return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) + g.text
+}
 
 // groupsKey is what groups depend on besides the series: a grouping, or none.
 type groupsKey string
@@ -47,14 +50,14 @@ func (r *run) groupSeries() (*groups, error) {
 	if err := r.budget.Charge(groupBytes * int64(len(series))); err != nil {
 		return nil, err
 	}
-	g, err := selection.SeriesNoteOrError(r.sel.Notes(), r.Grouping.key(), func() (*groups, error) {
+	g, err := selection.NoteOrError(r.sel.SeriesNotes(), r.Grouping.key(), func() (*groups, error) {
 		watch := &parallel.Watch{Ctx: r.ctx}
 		defer watch.Leave()
 		g := r.Grouping.groups(watch, series)
 		if watch.Now() != nil {
 			return nil, plan.Ended(r.ctx)
 		}
-		return g, nil
+		return g, r.budget.Charge(g.text)
 	})
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 			all.groupOf[i] = int32(i)
 		}
 	} else {
-		all.labels, all.groupOf = g.sorted(watch, series)
+		g.sorted(watch, series, all)
 	}
 	for i := range all.labels {
 		if all.labels[i].Has(LabelAggregate) {
@@ -103,8 +106,8 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 	return all
 }
 
-// sorted returns the labels of the groups of series, in order, and the group of each series.
-func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels) ([]labels.Labels, []int32) {
+// sorted finds the labels of the groups of series, in order, and the group of each series.
+func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels, into *groups) {
 	found := operator.Group(watch.Ctx, &plan.Aggregate{Without: g.Without, Grouping: g.Labels}, len(series), func(i int) labels.Labels { return series[i] })
 	order := make([]int32, len(found.Labels))
 	for k := range order {
@@ -118,5 +121,5 @@ func (g *Grouping) sorted(watch *parallel.Watch, series []labels.Labels) ([]labe
 	for i, k := range found.Of {
 		found.Of[i] = place[k]
 	}
-	return all, found.Of
+	into.labels, into.groupOf, into.text = all, found.Of, found.SizeBytes()-4*int64(len(series))
 }

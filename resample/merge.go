@@ -185,7 +185,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 			buckets = c.result.whole
 		}
 		any = true
-		if c.make(&c.slab, rows, outputs, buckets) != nil {
+		if c.make(rows, outputs, buckets) != nil {
 			return nil // what failed shows in failed
 		}
 		each := finishBuckets

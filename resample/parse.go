@@ -21,64 +21,52 @@ import (
 	"github.com/promwarp/promwarp/resample/custom"
 )
 
-// field is a field of a request.
-type field struct {
-	name    string
-	aliases []string
-	// decides says that a request with the field is a resample request.
-	decides bool
-	list    bool                                    // it may be given several times
-	parse   func(p *parsing, values []string) error // nil where others read the field
-}
-
-// fieldTable are all fields, in the order in which they are parsed.
-func fieldTable() []field {
-	return []field{
-		{name: "match[]", list: true, aliases: []string{"match"}, parse: (*parsing).selectors},
-		{name: "metric", decides: true, parse: (*parsing).metric},
-		{name: "timezone", aliases: []string{"tz"}, decides: true, parse: (*parsing).zone},
-		{name: "start", parse: func(p *parsing, v []string) (err error) { p.r.Start, err = p.time(v[0]); return err }},
-		{name: "end", aliases: []string{"stop"}, parse: func(p *parsing, v []string) (err error) { p.r.End, err = p.time(v[0]); return err }},
-		{name: "every", aliases: []string{"granularity"}, decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.Every, err = length(v[0]); return err }},
-		{name: "period", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.Period, err = length(v[0]); return err }},
-		{name: "origin", decides: true, parse: (*parsing).origin},
-		{name: "offset", decides: true, parse: (*parsing).offset},
-		{name: "closed", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.ClosedRight, err = side(v[0]); return err }},
-		{name: "label", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.LabelRight, err = side(v[0]); return err }},
-		{name: "define", list: true, decides: true, parse: (*parsing).define},
-		{name: "aggregates", list: true, aliases: []string{"aggregation"}, decides: true, parse: (*parsing).aggregates},
-		{name: "by", list: true, aliases: []string{"groupby"}, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(false, v) }},
-		{name: "without", list: true, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(true, v) }},
-		{name: "reaggregate", aliases: []string{"reaggregation"}, decides: true, parse: (*parsing).reaggregate},
-		{name: "fill", decides: true, parse: (*parsing).fill},
-		{name: "limit", parse: (*parsing).limit},
-		{name: "explain", parse: func(p *parsing, v []string) (err error) { p.r.Explained, err = truth(v[0]); return err }},
-		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"}, {name: "layout"},
-	}
-}
-
-// Field is a field of requests, for who describes them.
+// Field is a field of requests.
 type Field struct {
 	Name    string
 	Aliases []string
 	List    bool // it may be given several times
+	// decides says that a request with the field is a resample request.
+	decides bool
+	parse   func(p *parsing, values []string) error // nil where others read the field
 }
 
-// Fields are all fields of requests.
-func Fields() (all []Field) {
-	for _, f := range fields {
-		all = append(all, Field{f.name, f.aliases, f.list})
+// fieldTable are all fields, in the order in which they are parsed.
+func fieldTable() []Field {
+	return []Field{
+		{Name: "match[]", Aliases: []string{"match"}, List: true, parse: (*parsing).selectors},
+		{Name: "metric", decides: true, parse: (*parsing).metric},
+		{Name: "timezone", Aliases: []string{"tz"}, decides: true, parse: (*parsing).zone},
+		{Name: "start", parse: func(p *parsing, v []string) (err error) { p.r.Start, err = p.time(v[0]); return err }},
+		{Name: "end", Aliases: []string{"stop"}, parse: func(p *parsing, v []string) (err error) { p.r.End, err = p.time(v[0]); return err }},
+		{Name: "every", Aliases: []string{"granularity"}, decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.Every, err = length(v[0]); return err }},
+		{Name: "period", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.Period, err = length(v[0]); return err }},
+		{Name: "origin", decides: true, parse: (*parsing).origin},
+		{Name: "offset", decides: true, parse: (*parsing).offset},
+		{Name: "closed", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.ClosedRight, err = side(v[0]); return err }},
+		{Name: "label", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.LabelRight, err = side(v[0]); return err }},
+		{Name: "define", List: true, decides: true, parse: (*parsing).define},
+		{Name: "aggregates", Aliases: []string{"aggregation"}, List: true, decides: true, parse: (*parsing).aggregates},
+		{Name: "by", Aliases: []string{"groupby"}, List: true, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(false, v) }},
+		{Name: "without", List: true, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(true, v) }},
+		{Name: "reaggregate", Aliases: []string{"reaggregation"}, decides: true, parse: (*parsing).reaggregate},
+		{Name: "fill", decides: true, parse: (*parsing).fill},
+		{Name: "limit", parse: (*parsing).limit},
+		{Name: "explain", parse: func(p *parsing, v []string) (err error) { p.r.Explained, err = truth(v[0]); return err }},
+		{Name: "analyze"}, {Name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {Name: "executor"}, {Name: "strict"}, {Name: "format"}, {Name: "layout"},
 	}
-	return all
 }
+
+// Fields are all fields of requests, for who describes them.
+func Fields() []Field { return fields }
 
 var (
 	fields = fieldTable()
 	// named are the fields by all of their names.
-	named = func() map[string]*field {
-		m := map[string]*field{}
+	named = func() map[string]*Field {
+		m := map[string]*Field{}
 		for i := range fields {
-			for _, name := range append([]string{fields[i].name}, fields[i].aliases...) {
+			for _, name := range append([]string{fields[i].Name}, fields[i].Aliases...) {
 				m[name] = &fields[i]
 			}
 		}
@@ -90,7 +78,7 @@ var (
 // not have, or with match[] in place of a query.
 func Asked(form url.Values) bool {
 	for name := range form {
-		if f := named[name]; f != nil && (f.decides || f.name == "match[]" && !form.Has("query")) {
+		if f := named[name]; f != nil && (f.decides || f.Name == "match[]" && !form.Has("query")) {
 			return true
 		}
 	}
@@ -116,7 +104,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 	if form.Has("query") {
 		return nil, &Error{CodeConflict, "query", "a request is either PromQL or has the fields of resampling", "leave one of them out"}
 	}
-	given := map[*field]string{} // the name under which the request has it
+	given := map[*Field]string{} // the name under which the request has it
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		f := named[name]
 		if f == nil {
@@ -136,7 +124,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 			continue
 		}
 		values := form[name]
-		if len(values) != 1 && !f.list {
+		if len(values) != 1 && !f.List {
 			return nil, &Error{CodeRepeatedField, name, "it can be given once", "leave the others out"}
 		}
 		if err := f.parse(p, values); err != nil {
@@ -152,7 +140,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 }
 
 // complete checks what several fields say together.
-func (p *parsing) complete(given map[*field]string) error {
+func (p *parsing) complete(given map[*Field]string) error {
 	has := func(name string) bool { _, ok := given[named[name]]; return ok }
 	missing := func(name, hint string) error { return &Error{CodeMissingField, name, "it is missing", hint} }
 	switch r := &p.r; {
@@ -441,7 +429,7 @@ func clip(text string) string {
 // fieldNames are the names of all fields.
 func fieldNames() (names []string) {
 	for _, f := range fields {
-		names = append(names, f.name)
+		names = append(names, f.Name)
 	}
 	return names
 }

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
@@ -167,6 +168,24 @@ func TestGroupingEnds(t *testing.T) {
 	require.Less(t, ended, whole/3)
 }
 
+// TestGroupsTakeMemory: the labels of groups are charged to the request that makes them.
+func TestGroupsTakeMemory(t *testing.T) {
+	b := selection.NewBuilder(0)
+	for i := range 1000 {
+		b.Series(labels.FromStrings("__name__", "m", "e", fmt.Sprintf("%06d", i)+strings.Repeat("x", 10_000)))
+		require.NoError(t, b.Floats([]int64{0}, []float64{1}))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	p, err := planned(form("metric=m&start=0&end=1&every=1s&aggregates=max&by=e"))
+	require.NoError(t, err)
+	_, err = New(Options{MaxMemory: 5 << 20}).Run(t.Context(), stored{sel}, p)
+	require.ErrorAs(t, err, new(*operator.MemoryError))
+	result, err := New(Options{MaxMemory: 20 << 20}).Run(t.Context(), stored{sel}, p)
+	require.NoError(t, err)
+	result.Release()
+}
+
 // TestSelectorsTakeMemory: many selectors are charged for before any is read.
 func TestSelectorsTakeMemory(t *testing.T) {
 	pool := memory.New(memory.Options{Limit: 16 << 20, Wait: time.Millisecond})
@@ -227,10 +246,10 @@ func TestDocument(t *testing.T) {
 	text := string(b)
 	named := func(name string) { require.Contains(t, text, "`"+name+"`") }
 	for _, f := range fields {
-		if f.name == "analyze" {
+		if f.Name == "analyze" {
 			continue // which is /explain's
 		}
-		for _, name := range append([]string{f.name}, f.aliases...) {
+		for _, name := range append([]string{f.Name}, f.Aliases...) {
 			named(name)
 		}
 	}

@@ -26,7 +26,6 @@ type worker struct {
 	runs   aggregate.Runs // of the series and a source
 	block  aggregate.Runs // some of them
 	states aggregate.States
-	slab   slab // that rows of the result are cut from
 	work   counters
 }
 
@@ -37,7 +36,7 @@ func (w *worker) reset() {
 		w.cuts[i].of, w.cuts[i].times = sharedTimes{}, nil
 	}
 	w.cuts, w.cut, w.own.times, w.values, w.runs, w.block = w.cuts[:0], nil, nil, nil, aggregate.Runs{}, aggregate.Runs{}
-	w.slab, w.work = slab{}, counters{}
+	w.work = counters{}
 }
 
 // cut is which samples of a series are of the plan's time, and the runs of these and of the differences
@@ -53,8 +52,8 @@ type cut struct {
 
 // sharedTimes are times that retained columns share.
 type sharedTimes struct {
-	list  *column.SharedTimes
-	at, n int
+	column.Place
+	n int
 }
 
 // mostCuts is the most cuts that a worker keeps of times that series share.
@@ -62,8 +61,7 @@ const mostCuts = 16
 
 // cutOf returns the cut of times, which series that are scraped together share.
 func (w *worker) cutOf(c *computing, t column.Times) *cut {
-	to, of := &w.own, sharedTimes{n: t.Known}
-	of.list, of.at = t.Place()
+	to, of := &w.own, sharedTimes{t.Place, t.Known}
 	if t.Known > 0 && len(t.Own) == 0 {
 		for i := range w.cuts {
 			if w.cuts[i].of == of {
@@ -168,7 +166,7 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 			continue
 		}
 		n += len(runs)
-		if err := c.make(&w.slab, rows, s.Outputs, c.bucketsOf(runs)); err != nil {
+		if err := c.make(rows, s.Outputs, c.bucketsOf(runs)); err != nil {
 			return n, err
 		}
 		block := &w.block
@@ -191,29 +189,8 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	return n, nil
 }
 
-// slab is memory that values of the result are cut from: many series share an allocation, and the
-// slabs grow with the result.
-type slab struct {
-	rest []float64
-	last int // values of the last slab
-}
-
-// mostSlab is the number of values of a slab, at most, unless one piece is longer.
-const mostSlab = 32 << 10
-
-// cut returns n values that are 0.
-func (s *slab) cut(n int) []float64 {
-	if len(s.rest) < n {
-		s.last = max(n, min(2*s.last, mostSlab))
-		s.rest = make([]float64, s.last)
-	}
-	out := s.rest[:n:n]
-	s.rest = s.rest[n:]
-	return out
-}
-
 // make makes room for the values of buckets in some of the rows, which share these.
-func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
+func (r *run) make(rows []Row, which []int, buckets []int32) error {
 	n := len(buckets)
 	if err := r.hold(n * len(which)); err != nil {
 		return err
@@ -225,7 +202,7 @@ func (r *run) make(s *slab, rows []Row, which []int, buckets []int32) error {
 	if err := r.chargeRows(bytes); err != nil {
 		return err
 	}
-	values := s.cut(n * len(which))
+	values := make([]float64, n*len(which))
 	for i, a := range which {
 		rows[a] = Row{buckets, values[i*n : (i+1)*n : (i+1)*n]}
 	}

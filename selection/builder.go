@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -34,25 +33,11 @@ func (b *Builder) Within(ctx context.Context) *Builder {
 	return b
 }
 
-// Grow makes room for further series, with a chunk each.
-func (b *Builder) Grow(series int) {
-	b.sel.series = slices.Grow(b.sel.series, series)
-	b.sel.first = slices.Grow(b.sel.first, series+1)
-	b.Chunks = slices.Grow(b.Chunks, series)
-}
-
 // Series starts a series; the chunks added next belong to it.
 func (b *Builder) Series(l labels.Labels) {
 	b.sel.series = append(b.sel.series, l)
 	b.sel.first = append(b.sel.first, uint32(len(b.Chunks)))
-	b.Writer.Series(l)
-}
-
-// table returns what was added as it came.
-func (b *Builder) table() Selection {
-	s := b.sel
-	s.first, s.chunks, s.slabs = append(s.first, uint32(len(b.Chunks))), b.Chunks, b.Slabs()
-	return s
+	b.Labels = l
 }
 
 // Finish sorts the series, joins those that came more than once, puts their
@@ -60,7 +45,8 @@ func (b *Builder) table() Selection {
 // must not be used afterwards.
 func (b *Builder) Finish() (*Selection, error) {
 	defer b.Watch.Leave()
-	s := b.table()
+	s := b.sel
+	s.first, s.chunks, s.slabs = append(s.first, uint32(len(b.Chunks))), b.Chunks, b.Slabs()
 	if !s.normal() {
 		if err := s.normalise(b.Watch.Ctx); err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
@@ -14,27 +13,14 @@ import (
 // times (ms, the second not included). It returns the number of series in which they differ, and where the
 // first of them does.
 func Changed(was, is *Selection, spans [][2]int64) (series int, first string) {
-	for i, k := 0, 0; i < was.NumSeries() || k < is.NumSeries(); {
-		order := 0 // of the next series in was, beside that in is
-		switch {
-		case i == was.NumSeries():
-			order = 1
-		case k == is.NumSeries():
-			order = -1
-		default:
-			order = labels.Compare(was.Labels(i), is.Labels(k))
-		}
-		had, has := ofSeries{was, -1}, ofSeries{is, -1}
-		if order <= 0 {
-			had.number = i
-			i++
-		}
-		if order >= 0 {
-			has.number = k
-			k++
+	both := partsOrder{parts: []*Selection{was, is}, next: make([]int, 2)}
+	for have := both.least(); len(have) > 0; have = both.least() {
+		of := [2]ofSeries{{was, -1}, {is, -1}}
+		for _, p := range have {
+			of[p].number = both.next[p]
 		}
 		for _, s := range spans {
-			if text := difference(had, has, s); text != "" {
+			if text := difference(of[0], of[1], s); text != "" {
 				if series++; series == 1 {
 					first = text
 				}

@@ -24,7 +24,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 	slabs, renumber := shareSlabs([]*Selection{base, tail})
 	e := extension{
 		out: Selection{
-			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: base.memos, kept: kept,
+			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: slices.Clone(base.memos), kept: kept,
 			encodings: base.encodings | tail.encodings, samples: base.samples + tail.samples, data: base.data + tail.data,
 		},
 		merged: samples.NewWriter(ctx, len(slabs), 0),
@@ -44,10 +44,8 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 		}
 		start := len(e.chunks)
 		e.chunks = append(e.chunks, tail.Chunks(j)...)
-		if number := renumber[1]; number != nil {
-			for k := start; k < len(e.chunks); k++ {
-				e.chunks[k].Slab = number[e.chunks[k].Slab]
-			}
+		for k := start; k < len(e.chunks); k++ {
+			e.chunks[k].Slab = renumber[1][e.chunks[k].Slab]
 		}
 		if table := e.out.chunks[e.out.first[i]:e.out.first[i+1]]; len(table) > 0 && table[len(table)-1].MaxT >= e.chunks[start].MinT {
 			if bits.OnesCount32(e.out.encodings) > 1 {
@@ -71,8 +69,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 type extension struct {
 	out Selection
 	behind
-	merged   *samples.Writer
-	ownMemos bool // whether those of out may be changed
+	merged *samples.Writer
 }
 
 // addSeries adds to out, which has those of base, the series that base lacks, and
@@ -103,7 +100,7 @@ func (e *extension) addSeries(base *Selection, series []labels.Labels) []int {
 	out.series = make([]labels.Labels, 0, n)
 	out.first = make([]uint32, 0, n+1)
 	if base.memos != nil {
-		out.memos, e.ownMemos = make([]*Memo, 0, n), true
+		out.memos = make([]*Memo, 0, n)
 	}
 	from := 0
 	upTo := func(to int) {
@@ -144,19 +141,17 @@ func (e *extension) removeOverlaps(i int, table []Chunk, start int) error {
 		return err
 	}
 	out.count(cs, 1)
-	if out.memos != nil && e.changesKept(cs) {
-		if !e.ownMemos {
-			out.memos, e.ownMemos = slices.Clone(out.memos), true
-		}
+	if out.memos != nil && out.changesKept(cs) {
 		out.memos[i] = nil // nobody will see these very chunks again
 	}
 	e.chunks = append(e.chunks[:start], cs...)
 	return nil
 }
 
-// changesKept reports whether some of cs was made anew of what is kept.
-func (e *extension) changesKept(cs []Chunk) bool {
-	return slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(e.out.slabs) && c.MinT < e.out.kept })
+// changesKept reports whether some of cs, which lie in the slabs of s or behind them, was made anew of
+// what is kept.
+func (s *Selection) changesKept(cs []Chunk) bool {
+	return slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(s.slabs) && c.MinT < s.kept })
 }
 
 // count adds chunks to the sums, or takes them off with a sign of -1.

@@ -29,12 +29,7 @@ func Join(ctx context.Context, parts ...*Selection) (*Selection, error) {
 			return out, err
 		}
 	}
-	return union(ctx, parts, kept, separate)
-}
-
-// separate is a removeOverlaps for chunks of one source.
-func separate(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, _ []int) ([]Chunk, error) {
-	return w.Separate(l, slabs, cs)
+	return union(ctx, parts, kept, false)
 }
 
 // present returns the parts that hold something.
@@ -42,15 +37,10 @@ func present(parts []*Selection) []*Selection {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
 }
 
-// removeOverlaps removes the overlaps of cs, chunks of series l in slabs. Those of the
-// first part that has the series end before ends[0], of the second before ends[1],
-// and so on. What it encodes anew goes into w.
-type removeOverlaps func(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, ends []int) ([]Chunk, error)
-
 // union returns the union of parts, none of them empty, as what is kept until kept
-// (ms); where chunks of a series are not in time order, or overlap, it has remove make
-// one list of them.
-func union(ctx context.Context, parts []*Selection, kept int64, remove removeOverlaps) (*Selection, error) {
+// (ms). Chunks of a series that are not in time order, or overlap, are separated, or
+// layered where the parts are of different sources.
+func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*Selection, error) {
 	switch len(parts) {
 	case 0:
 		return Empty(), nil
@@ -74,14 +64,14 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 	out.chunks = make([]Chunk, 0, chunks)
 
 	merged := samples.NewWriter(ctx, len(out.slabs), 0)
-	order := newPartsOrder(parts)
-	ends := make([]int, 0, len(parts))
+	order := partsOrder{parts: parts, next: make([]int, len(parts))}
+	ends := make([]int, 0, len(parts)) // of the chunks of each part that has the series
 	overlapped := false
 	for {
 		if err := merged.Watch.Err(); err != nil {
 			return nil, err
 		}
-		have := order.least() // the parts that have the series
+		have := order.least()
 		if len(have) == 0 {
 			break
 		}
@@ -97,27 +87,29 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 			memo = cmp.Or(memo, parts[p].Memo(i))
 			k := len(out.chunks)
 			out.chunks = append(out.chunks, parts[p].Chunks(i)...)
-			if number := renumber[p]; number != nil {
-				for j := k; j < len(out.chunks); j++ {
-					out.chunks[j].Slab = number[out.chunks[j].Slab]
-				}
+			for j := k; j < len(out.chunks); j++ {
+				out.chunks[j].Slab = renumber[p][out.chunks[j].Slab]
 			}
 			apart = apart && (k == start || out.chunks[k-1].MaxT < out.chunks[k].MinT)
 			ends = append(ends, len(out.chunks)-start)
 		}
 		if !apart {
 			overlapped = true
-			cs, err := remove(merged, l, out.slabs, out.chunks[start:], ends)
+			cs, err := out.chunks[start:], error(nil)
+			if layered {
+				cs, err = merged.Layer(l, out.slabs, cs, ends)
+			} else {
+				cs, err = merged.Separate(l, out.slabs, cs)
+			}
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(out.slabs) && c.MinT < kept }) {
+			if out.changesKept(cs) {
 				memo = nil // nobody will see these very chunks again
 			}
 			out.chunks = append(out.chunks[:start], cs...)
 		}
 		out.keepMemo(memo)
-		order.advance()
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.slabs = append(out.slabs, merged.Slabs()...)
@@ -140,13 +132,12 @@ type partsOrder struct {
 	have  []int // the parts that have the present series, ascending
 }
 
-func newPartsOrder(parts []*Selection) *partsOrder {
-	return &partsOrder{parts: parts, next: make([]int, len(parts)), have: make([]int, 0, len(parts))}
-}
-
 // least returns the parts that have the least of the next series, or none at the end. It
-// is valid until advance, which goes on behind that series.
+// is valid until the next call, which goes on behind that series.
 func (o *partsOrder) least() []int {
+	for _, p := range o.have {
+		o.next[p]++
+	}
 	o.have = o.have[:0]
 	var least labels.Labels
 	for p, part := range o.parts {
@@ -164,21 +155,13 @@ func (o *partsOrder) least() []int {
 	return o.have
 }
 
-// advance goes on to the next series of the parts that had the present one.
-func (o *partsOrder) advance() {
-	for _, p := range o.have {
-		o.next[p]++
-	}
-}
-
 // shareSlabs returns the slabs of all parts, each once, and for each part which of those
-// its own are, or nil where they keep their numbers.
+// its own are.
 func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {
 	index := map[*Slab]uint32{}
 	renumber = make([][]uint32, len(parts))
 	for p, part := range parts {
-		same := true
-		numbers := make([]uint32, len(part.slabs))
+		renumber[p] = make([]uint32, len(part.slabs))
 		for i, s := range part.slabs {
 			k, ok := index[s]
 			if !ok {
@@ -186,11 +169,7 @@ func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {
 				index[s] = k
 				slabs = append(slabs, s)
 			}
-			numbers[i] = k
-			same = same && int(k) == i
-		}
-		if !same {
-			renumber[p] = numbers
+			renumber[p][i] = k
 		}
 	}
 	return slabs, renumber
@@ -268,5 +247,5 @@ func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
 		kept = min(kept, p.kept)
 		parts[i] = p.From(nil) // another source may have something next time
 	}
-	return union(ctx, parts, kept, (*samples.Writer).Layer)
+	return union(ctx, parts, kept, true)
 }

@@ -333,7 +333,9 @@ func (c *startsLate) Err() error {
 
 // unmerged is a selection of n chunks of a series each of which overlaps the next.
 func unmerged(t testing.TB, n int) *Selection {
-	s := piled(t, n).table()
+	b := piled(t, n)
+	s := b.sel
+	s.first, s.chunks, s.slabs = append(s.first, uint32(len(b.Chunks))), b.Chunks, b.Slabs()
 	return s.finish()
 }
 
@@ -381,7 +383,7 @@ func drawPart(t testing.TB, r *rand.Rand, n, most int, start int64, overlap bool
 // byUnion is the union of two parts in one table.
 func byUnion(t testing.TB, a, b *Selection) *Selection {
 	t.Helper()
-	s, err := union(ctx, present([]*Selection{a, b}), max(a.kept, b.kept), separate)
+	s, err := union(ctx, present([]*Selection{a, b}), max(a.kept, b.kept), false)
 	require.NoError(t, err)
 	return s
 }

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -40,14 +41,19 @@ const noteBytes = 192
 // Notes returns the notes of s.
 func (s *Selection) Notes() *Notes { return s.notes }
 
+// SeriesNotes returns those for what depends on nothing but the labels of the series and their
+// order.
+func (s *Selection) SeriesNotes() *Notes { return s.notes.series }
+
 // Note returns the note of that key, which find makes where there is none. Two who
 // ask at once may both make it; they get the same one.
 func Note[T any](n *Notes, key any, find func() T) T {
-	what, _ := noteOrError(n, key, func() (T, error) { return find(), nil })
+	what, _ := NoteOrError(n, key, func() (T, error) { return find(), nil })
 	return what
 }
 
-func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
+// NoteOrError is Note where find may fail, which leaves no note.
+func NoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 	n.mu.Lock()
 	found, ok := n.notes[key]
 	n.mu.Unlock()
@@ -58,24 +64,27 @@ func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 	if err != nil {
 		return what, err
 	}
-	return n.put(key, what).(T), nil
-}
-
-// SeriesNote is Note for what depends on nothing but the labels of the series and their
-// order.
-func SeriesNote[T any](n *Notes, key any, find func() T) T { return Note(n.series, key, find) }
-
-// SeriesNoteOrError is SeriesNote where find may fail, which leaves no note.
-func SeriesNoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
-	return noteOrError(n.series, key, find)
-}
-
-// newNotes returns notes, with those on the series if they are known.
-func newNotes(series *Notes) *Notes {
-	if series == nil {
-		series = &Notes{}
+	size := int64(noteBytes)
+	if s, ok := any(what).(Sized); ok {
+		size += s.SizeBytes()
 	}
-	return &Notes{series: series}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found, ok := n.notes[key]; ok {
+		return found.what.(T), nil
+	}
+	if n.notes == nil {
+		n.notes = map[any]note{}
+	}
+	if len(n.order) == maxNotes {
+		n.grow(-n.notes[n.order[0]].size)
+		delete(n.notes, n.order[0])
+		n.order = n.order[1:]
+	}
+	n.notes[key] = note{what, size}
+	n.grow(size)
+	n.order = append(n.order, key)
+	return what, nil
 }
 
 // SizeBytes is the memory that the notes take, in bytes, about.
@@ -110,31 +119,6 @@ func (n *Notes) grow(by int64) {
 	}
 }
 
-// put keeps a note unless there is one, and returns the one that is kept.
-func (n *Notes) put(key, what any) any {
-	size := int64(noteBytes)
-	if s, ok := what.(Sized); ok {
-		size += s.SizeBytes()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if found, ok := n.notes[key]; ok {
-		return found.what
-	}
-	if n.notes == nil {
-		n.notes = map[any]note{}
-	}
-	if len(n.order) == maxNotes {
-		n.grow(-n.notes[n.order[0]].size)
-		delete(n.notes, n.order[0])
-		n.order = n.order[1:]
-	}
-	n.notes[key] = note{what, size}
-	n.grow(size)
-	n.order = append(n.order, key)
-	return what
-}
-
 // Memo is a place where whoever evaluates a series may keep what it computed
 // from the series' chunks, decoded columns say. It follows the series from a
 // kept selection to those made of it by Slice, Cut, Compact and Join. What
@@ -148,23 +132,16 @@ type Memo struct{ atomic.Value }
 // kept of times before until (ms). It is for the keeper of selections (a cache).
 func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
-	missing := len(s.series)
-	for _, m := range s.memos {
-		if m != nil {
-			missing--
-		}
-	}
-	if missing == 0 && s.kept == until {
+	if s.kept == until && len(s.memos) == len(s.series) && !slices.Contains(s.memos, nil) {
 		return s
 	}
 	out := *s
 	out.kept = until
 	out.memos = make([]*Memo, len(s.series))
 	copy(out.memos, s.memos)
-	fresh := make([]Memo, missing)
 	for i, m := range out.memos {
 		if m == nil {
-			out.memos[i], fresh = &fresh[0], fresh[1:]
+			out.memos[i] = &Memo{}
 		}
 	}
 	return out.finish()

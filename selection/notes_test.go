@@ -88,7 +88,7 @@ func TestSeriesNotes(t *testing.T) {
 	type key int
 	noted := func(s *Selection) bool {
 		found := true
-		SeriesNote(s.Notes(), key(0), func() int { found = false; return 1 })
+		Note(s.SeriesNotes(), key(0), func() int { found = false; return 1 })
 		return found
 	}
 	kept := build(10, 0, 9).WithMemos(1000)
@@ -116,7 +116,7 @@ func TestSeriesNotes(t *testing.T) {
 
 	// The memory of those that are shared is counted once, wherever they are made.
 	joined := mustJoin(t, kept, build(10, 9, 1))
-	SeriesNote(joined.Notes(), key(1), func() bool { return true })
+	Note(joined.SeriesNotes(), key(1), func() bool { return true })
 	require.EqualValues(t, 3*noteBytes, account.Load())
 	kept.Notes().CountIn(nil)
 	joined.Notes().CountIn(&account)

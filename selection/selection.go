@@ -55,7 +55,7 @@ type Selection struct {
 }
 
 // Empty returns a selection of no series.
-func Empty() *Selection { return &Selection{first: []uint32{0}, notes: newNotes(nil)} }
+func Empty() *Selection { return &Selection{first: []uint32{0}, notes: &Notes{series: &Notes{}}} }
 
 // NumSeries is the number of series.
 func (s *Selection) NumSeries() int { return len(s.series) }
@@ -159,9 +159,9 @@ func (s *Selection) finish() *Selection {
 // those on the series stay.
 func (s *Selection) measure() *Selection {
 	if s.notes == nil {
-		s.notes = newNotes(nil)
+		s.notes = &Notes{series: &Notes{}}
 	} else {
-		s.notes = newNotes(s.notes.series)
+		s.notes = &Notes{series: s.notes.series}
 	}
 	s.text = 0
 	for _, l := range s.series {

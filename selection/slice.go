@@ -154,7 +154,7 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 	cut := samples.NewWriter(ctx, len(s.slabs), 0)
 	for i, l := range s.series {
 		start := len(out.chunks)
-		cut.Series(l)
+		cut.Labels = l
 		if err := cut.Watch.Err(); err != nil {
 			return nil, err
 		}
@@ -194,44 +194,37 @@ func (s *Selection) Compact(share float64) *Selection {
 	for i := range s.chunks {
 		used[s.chunks[i].Slab] += int64(slab.Footprint(s.chunks[i].Len))
 	}
-	out := *s
-	out.slabs = nil
-	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
-	total, free := int64(0), int64(0)
+	loose, total, free := make([]bool, len(s.slabs)), int64(0), int64(0) // slabs whose chunks move
 	for k, l := range s.slabs {
-		number[k] = -1
 		total += l.SizeBytes()
-		if float64(used[k]+slab.Pad) >= share*float64(l.SizeBytes()) {
-			number[k] = len(out.slabs)
-			out.slabs = append(out.slabs, l)
-		} else {
+		if loose[k] = float64(used[k]+slab.Pad) < share*float64(l.SizeBytes()); loose[k] {
 			free += l.SizeBytes() - used[k] - slab.Pad
 		}
 	}
-	if len(out.slabs) == len(s.slabs) || float64(free) < (1-share)/5*float64(total) {
+	if !slices.Contains(loose, true) || float64(free) < (1-share)/5*float64(total) {
 		return s
 	}
-	out.chunks = slices.Clone(s.chunks)
-	var moved []int
+	out := *s
+	out.slabs, out.chunks = slices.Clip(s.slabs), slices.Clone(s.chunks)
+	var moved []*Chunk
 	for i := range out.chunks {
-		if k := number[out.chunks[i].Slab]; k >= 0 {
-			out.chunks[i].Slab = uint32(k)
-		} else {
-			moved = append(moved, i)
+		if c := &out.chunks[i]; loose[c.Slab] {
+			moved = append(moved, c)
 		}
 	}
 	for len(moved) > 0 {
 		size, n := 0, 0
-		for ; n < len(moved) && (n == 0 || size+slab.Footprint(s.chunks[moved[n]].Len) <= slab.MaxBytes-slab.Pad); n++ {
-			size += slab.Footprint(s.chunks[moved[n]].Len)
+		for ; n < len(moved) && (n == 0 || size+slab.Footprint(moved[n].Len) <= slab.MaxBytes-slab.Pad); n++ {
+			size += slab.Footprint(moved[n].Len)
 		}
 		l := slab.New(size + slab.Pad)
-		for _, i := range moved[:n] {
-			c := &out.chunks[i]
-			c.Slab, c.Off = uint32(len(out.slabs)), l.Add(s.Bytes(s.chunks[i]))
+		for _, c := range moved[:n] {
+			c.Off = l.Add(s.Bytes(*c))
+			c.Slab = uint32(len(out.slabs))
 		}
 		out.slabs = append(out.slabs, l)
 		moved = moved[n:]
 	}
+	out.dropSlabs()
 	return out.finish()
 }

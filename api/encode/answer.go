@@ -12,6 +12,7 @@ package encode
 import (
 	"io"
 	"iter"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -62,17 +63,17 @@ const (
 
 // New returns the encoding of a result. An error is one of JSON.
 func New(r Result) (*Answer, error) {
-	a, err := newAnswer(r, pieceWeight)
-	if err != nil || a.cores == 1 || a.weight < pieceWeight {
-		return a, err
+	a, err := newAnswer(r)
+	piece := pieceWeight
+	if a.cores > 1 && a.weight >= pieceWeight {
+		piece = min(max(a.weight/(4*a.cores), leastPiece), pieceWeight)
 	}
-	if piece := max(a.weight/(4*a.cores), leastPiece); piece < pieceWeight {
-		a.cut(piece)
-	}
-	return a, nil
+	a.cut(piece)
+	return a, err
 }
 
-func newAnswer(r Result, piece int) (*Answer, error) {
+// newAnswer returns an answer in one piece.
+func newAnswer(r Result) (*Answer, error) {
 	a := &Answer{cores: runtime.GOMAXPROCS(0)}
 	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
 	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
@@ -90,7 +91,7 @@ func newAnswer(r Result, piece int) (*Answer, error) {
 	case promql.Matrix:
 		a.rows = matrix{table: points(v), size: len(v)}
 	case promql.Vector:
-		a.rows = matrix{table: samples(v), size: len(v), single: true}
+		a.rows = matrix{table: pointsOf(v), size: len(v), single: true}
 	}
 	a.histograms = a.rows.hasHistograms()
 	switch r.Value.Type() {
@@ -110,7 +111,7 @@ func newAnswer(r Result, piece int) (*Answer, error) {
 		add(&a.tail, `,"infos":`, r.Infos)
 	}
 	a.tail = append(a.tail, '}')
-	a.cut(piece)
+	a.cut(math.MaxInt)
 	return a, err
 }
 

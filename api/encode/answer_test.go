@@ -58,7 +58,8 @@ func check(t testing.TB, resp Result, what string) {
 func checkAs(t testing.TB, resp Result, want, what string) {
 	t.Helper()
 	for _, weight := range []int{1, 10, 100} {
-		a, err := newAnswer(resp, weight)
+		a, err := newAnswer(resp)
+		a.cut(weight)
 		require.NoError(t, err)
 		equal(t, want, string(a.Bytes()), what)
 		for _, a.cores = range []int{1, 3} {

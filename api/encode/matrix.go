@@ -101,27 +101,19 @@ func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
 	return b
 }
 
-// samples are the series of a vector, which have one point each.
-type samples promql.Vector
-
-func (s samples) labels(i int) labels.Labels { return s[i].Metric }
-
-func (s samples) floats(i int) int {
-	if s[i].H != nil {
-		return 0
+// pointsOf are the samples of a vector as series of one point each.
+func pointsOf(v promql.Vector) points {
+	p, floats := make(points, len(v)), make([]promql.FPoint, len(v))
+	for i, s := range v {
+		p[i].Metric = s.Metric
+		if s.H != nil {
+			p[i].Histograms = []promql.HPoint{{T: s.T, H: s.H}}
+			continue
+		}
+		floats[i] = promql.FPoint{T: s.T, F: s.F}
+		p[i].Floats = floats[i : i+1]
 	}
-	return 1
-}
-
-func (s samples) histograms(i int) []promql.HPoint {
-	if s[i].H == nil {
-		return nil
-	}
-	return []promql.HPoint{{T: s[i].T, H: s[i].H}}
-}
-
-func (s samples) appendFloats(b []byte, i, _, _ int) []byte {
-	return append(AppendFloat(appendTime(b, 0, s[i].T), s[i].F), `"]`...)
+	return p
 }
 
 // matrix encodes the series of a matrix or a vector. The points of a row are its floats,

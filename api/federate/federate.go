@@ -151,7 +151,13 @@ func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error 
 			d.Logger.Warn("a series without a name is left out of federation", "labels", s.labels.String())
 			continue
 		}
-		if kind := s.kind(); family == nil || family.GetName() != name || family.GetType() != kind {
+		kind := dto.MetricType_UNTYPED
+		if s.h != nil && s.h.CounterResetHint == histogram.GaugeType {
+			kind = dto.MetricType_GAUGE_HISTOGRAM
+		} else if s.h != nil {
+			kind = dto.MetricType_HISTOGRAM
+		}
+		if family == nil || family.GetName() != name || family.GetType() != kind {
 			if family != nil {
 				if err := enc.Encode(family); err != nil {
 					return err
@@ -182,16 +188,6 @@ func (d *Door) externals() []labels.Label {
 	}
 	slices.SortFunc(all, func(x, y labels.Label) int { return strings.Compare(x.Name, y.Name) })
 	return all
-}
-
-func (s exposed) kind() dto.MetricType {
-	switch {
-	case s.h == nil:
-		return dto.MetricType_UNTYPED
-	case s.h.CounterResetHint == histogram.GaugeType:
-		return dto.MetricType_GAUGE_HISTOGRAM
-	}
-	return dto.MetricType_HISTOGRAM
 }
 
 func (s exposed) metric(external []labels.Label) *dto.Metric {

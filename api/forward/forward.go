@@ -26,6 +26,8 @@ import (
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // Prefix is where Prometheus's API is, here and at the servers.
@@ -115,7 +117,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 	user := base.User
 	base.User = nil
 	p := &httputil.ReverseProxy{
-		Transport: following(remote.Transport),
+		Transport: &redirectFollower{http.Client{Transport: remote.Transport, CheckRedirect: remoteread.CheckRedirect}},
 		ErrorLog:  slog.NewLogLogger(f.Logger.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			h := http.Header{}
@@ -141,7 +143,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 				return fmt.Errorf("%s refused promwarp's credentials with status %s; check those in the configuration", remote.Name, resp.Status)
 			}
-			if redirects(resp.StatusCode) {
+			if resp.StatusCode/100 == 3 && resp.StatusCode != http.StatusNotModified {
 				// Where it leads is known to promwarp's network alone.
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 				return fmt.Errorf("%s redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", remote.Name, resp.Status)
@@ -192,4 +194,20 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, 
 		f.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
 		promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("%v; the upstream %s was asked for %s; check that it runs and that promwarp's configuration names it rightly", err, name, r.URL.Path))
 	}
+}
+
+// redirectFollower is a transport that follows redirects itself: a client of promwarp need
+// not be able to reach where they lead, nor is it to know. Credentials stay with the host
+// that they are for, as http.Client and the transport below it see to.
+type redirectFollower struct{ http.Client }
+
+// RoundTrip implements http.RoundTripper.
+func (f *redirectFollower) RoundTrip(req *http.Request) (*http.Response, error) {
+	r := req.Clone(req.Context())
+	r.RequestURI = "" // which a client's request must not have
+	resp, err := f.Do(r)
+	if err != nil {
+		return nil, urltext.Err(err)
+	}
+	return resp, nil
 }

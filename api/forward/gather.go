@@ -15,19 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // listAnswer is what a server answered to a request for a list.
 type listAnswer struct {
-	Status    string          `json:"status"`
-	Data      json.RawMessage `json:"data"`
-	ErrorType string          `json:"errorType"`
-	Error     string          `json:"error"`
-	Warnings  []string        `json:"warnings"`
-	Infos     []string        `json:"infos"`
-
+	compare.Reply
 	recorded recording
 }
 
@@ -101,7 +96,7 @@ func ask(h http.Handler, r *http.Request, body []byte, lease *memory.Lease, limi
 	if a.recorded.refused != nil {
 		return a
 	}
-	switch err := json.Unmarshal(a.recorded.body.Bytes(), a); {
+	switch err := json.Unmarshal(a.recorded.body.Bytes(), &a.Reply); {
 	case a.recorded.tooLarge:
 		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes; --upstream.max-bytes bounds what all upstreams answer together", limit)
 	case broken:

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -91,9 +92,6 @@ type keptList struct {
 	lease  *memory.Lease
 }
 
-// errSelector is for a selector that the server refuses.
-var errSelector = errors.New("not a selector")
-
 func (l *keptList) answer(r *http.Request, kind, name string, form url.Values) (*listAnswer, any, error) {
 	stored, err := l.stored(form["match[]"])
 	if err != nil {
@@ -141,7 +139,7 @@ func (l *keptList) answer(r *http.Request, kind, name string, form url.Values) (
 // lacking asks the upstream for a series that matches and lacks a label of its own. The answer
 // is empty where none can.
 func (l *keptList) lacking(r *http.Request, form url.Values, name string) *listAnswer {
-	none := &listAnswer{Status: "success"}
+	none := &listAnswer{Reply: compare.Reply{Status: "success"}}
 	selectors := form["match[]"]
 	if len(selectors) == 0 {
 		selectors = []string{`{__name__!=""}`}
@@ -194,7 +192,7 @@ func (l *keptList) stored(selectors []string) (out []string, err error) {
 	for _, s := range selectors {
 		ms, err := l.parser.ParseMetricSelector(s)
 		if err != nil || !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches("") }) {
-			return nil, errSelector
+			return nil, errors.New("not a selector") // which the server refuses, in its own words
 		}
 		for _, ms := range l.split(ms, "") {
 			out = append(out, selectorText(ms))

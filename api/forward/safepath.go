@@ -1,8 +1,9 @@
 package forward
 
 import (
+	"encoding/hex"
 	"net/http"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,45 +30,31 @@ func (f *Forwarder) staying(h http.Handler) http.Handler {
 	})
 }
 
+// escaped is an escaped byte. What only looks so stays as it is.
+var escaped = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
+
 // leaves reports whether an escaped path may lead somewhere else than it seems to.
 func leaves(path string) bool {
 	for range maxDecoded {
+		// Some servers cut off what comes behind a semicolon.
+		isDots := func(element string) bool {
+			element, _, _ = strings.Cut(element, ";")
+			return element == "." || element == ".."
+		}
 		if strings.ContainsAny(path, "\\\x00") || slices.ContainsFunc(strings.Split(path, "/"), isDots) {
 			return true
 		}
 		if !strings.Contains(path, "%") {
 			return false
 		}
-		plain := decodeLoosely(path)
+		plain := escaped.ReplaceAllStringFunc(path, func(e string) string {
+			b, _ := hex.DecodeString(e[1:]) // as the expression has it
+			return string(b)
+		})
 		if plain == path {
 			return false
 		}
 		path = plain
 	}
 	return true
-}
-
-// isDots reports whether an element of a path stands for itself or the one above. Some
-// servers cut off what comes behind a semicolon.
-func isDots(element string) bool {
-	element, _, _ = strings.Cut(element, ";")
-	return element == "." || element == ".."
-}
-
-// decodeLoosely decodes what is escaped in s, and leaves what only looks so.
-func decodeLoosely(s string) string {
-	if plain, err := url.PathUnescape(s); err == nil {
-		return plain
-	}
-	parts := strings.Split(s, "%")
-	var b strings.Builder
-	b.WriteString(parts[0])
-	for _, p := range parts[1:] {
-		if plain, err := url.PathUnescape("%" + p[:min(2, len(p))]); err == nil {
-			b.WriteString(plain + p[2:])
-		} else {
-			b.WriteString("%" + p)
-		}
-	}
-	return b.String()
 }

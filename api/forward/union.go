@@ -25,7 +25,13 @@ func unite(path string, data []json.RawMessage) (any, error) {
 		all = union(all, v)
 	}
 	if list, ok := all.([]any); ok && (strings.HasSuffix(path, "/labels") || strings.HasSuffix(path, "/values") || strings.HasSuffix(path, "/series")) {
-		slices.SortFunc(list, compareListed)
+		slices.SortFunc(list, func(a, b any) int { // names and values, and label sets, in Prometheus's order
+			if x, ok := a.(string); ok {
+				y, _ := b.(string)
+				return strings.Compare(x, y)
+			}
+			return labels.Compare(labelsOf(a), labelsOf(b))
+		})
 	}
 	return all, nil
 }
@@ -69,15 +75,6 @@ func union(a, b any) any {
 func text(v any) string {
 	b, _ := json.Marshal(v) // it was read from JSON
 	return string(b)
-}
-
-// compareListed puts names and values, and label sets, in Prometheus's order.
-func compareListed(a, b any) int {
-	if x, ok := a.(string); ok {
-		y, _ := b.(string)
-		return strings.Compare(x, y)
-	}
-	return labels.Compare(labelsOf(a), labelsOf(b))
 }
 
 func labelsOf(v any) labels.Labels {

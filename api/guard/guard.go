@@ -59,6 +59,8 @@ type Guard struct {
 	// BodyTimeout is the longest that a body may take to arrive, and WriteTimeout the longest
 	// that a client may read nothing of its answer.
 	BodyTimeout, WriteTimeout time.Duration
+
+	large atomic.Int64 // answers of more than a piece that are being written
 }
 
 // maxHeaderFields is the most fields of a request's header.
@@ -87,7 +89,7 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 	inFlight := g.Metrics.inFlight.WithLabelValues(door)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r, span := tracing.Receive(rw, r, door)
-		w := newRecorder(rw, r, g.WriteTimeout, g.Memory)
+		w := g.newRecorder(rw, r)
 		defer func() { w.writingEnded() }()
 		start := time.Now()
 		inFlight.Inc()
@@ -155,16 +157,17 @@ type recorder struct {
 	body     *timedBody
 	deadline writeDeadline
 
-	memory       *memory.Pool
-	large        bool         // whether more than a piece was written
-	writingEnded func()       // ends what asks for giveWay
-	blocked      atomic.Int64 // since when a piece is being written, ns since the epoch; 0 when none is
+	guard        *Guard
+	large        bool          // whether more than a piece was written
+	writingEnded func()        // ends what asks for giveWay
+	behind       time.Duration // by how much the client reads more slowly than minReadRate so far
+	due          atomic.Int64  // when the client would have read all but the piece that is being written, ns since the epoch; 0 when none is
 }
 
-func newRecorder(w http.ResponseWriter, r *http.Request, timeout time.Duration, pool *memory.Pool) *recorder {
+func (g *Guard) newRecorder(w http.ResponseWriter, r *http.Request) *recorder {
 	body, _ := r.Body.(*timedBody)
-	return &recorder{ResponseWriter: w, body: body, memory: pool, writingEnded: func() {}, deadline: writeDeadline{
-		c: http.NewResponseController(w), timeout: timeout, stream: r.ProtoMajor >= 2,
+	return &recorder{ResponseWriter: w, body: body, guard: g, writingEnded: func() {}, deadline: writeDeadline{
+		c: http.NewResponseController(w), timeout: g.WriteTimeout, stream: r.ProtoMajor >= 2,
 	}}
 }
 
@@ -196,12 +199,17 @@ func (w *recorder) Write(b []byte) (int, error) {
 	for written := 0; ; {
 		piece := b[written:min(len(b), written+writePiece)]
 		if !w.large && w.bytes >= writePiece {
-			w.large, w.writingEnded = true, w.memory.OnShortage(reclaimStalled, w.giveWay)
+			w.large = true
+			w.guard.large.Add(1)
+			end := w.guard.Memory.OnShortage(reclaimSlow, w.giveWay)
+			w.writingEnded = func() { end(); w.guard.large.Add(-1) }
 		}
 		w.deadline.move()
-		w.blocked.Store(time.Now().UnixNano())
+		due := time.Now().Add(-w.behind)
+		w.due.Store(due.UnixNano())
 		n, err := w.ResponseWriter.Write(piece)
-		w.blocked.Store(0)
+		w.due.Store(0)
+		w.behind = max(0, time.Since(due)-time.Duration(n)*time.Second/minReadRate)
 		written += n
 		w.bytes += int64(n)
 		if w.err = err; err != nil || written >= len(b) {
@@ -211,21 +219,28 @@ func (w *recorder) Write(b []byte) (int, error) {
 }
 
 const (
-	// reclaimStalled is the rank of memory that answers hold whose clients read nothing: it comes
-	// after what costs no client its answer.
-	reclaimStalled = 100
-	// patience is for how long a client may read nothing while there is no memory for others.
-	patience = time.Second
+	// reclaimSlow is the rank of memory that answers hold whose clients read slowly: it comes after
+	// what costs no client its answer.
+	reclaimSlow = 100
+	// A client that reads fewer than minReadRate bytes a second may be behind by patience while there
+	// is no memory for others.
+	minReadRate = 256 << 10
+	patience    = time.Second
 )
 
-// giveWay cuts off the client if it has read nothing for a while, so that what the handler holds for
-// the rest of the answer is free. Nobody knows how many bytes that is: it says as many as are asked for.
+// giveWay cuts off the client if it reads nothing, or slowly, so that what the handler holds for the
+// rest of the answer is free. Nobody knows how many bytes that is: it says as many as large answers
+// hold on average.
 func (w *recorder) giveWay(bytes int64) int64 {
-	since := w.blocked.Load()
-	if since == 0 || time.Since(time.Unix(0, since)) < patience {
+	due := w.due.Load()
+	if due == 0 || time.Since(time.Unix(0, due)) < patience {
 		return 0
 	}
 	_ = w.deadline.c.SetWriteDeadline(time.Unix(1, 0))
+	parts := w.guard.Memory.Parts()
+	if held := parts[string(memory.Evaluation)] + parts[string(memory.Answers)]; held > 0 {
+		bytes = min(bytes, held/max(1, w.guard.large.Load()))
+	}
 	return bytes
 }
 

@@ -7,7 +7,6 @@ package promapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,38 +70,34 @@ var ErrSlowBody = fmt.Errorf("the request's body did not arrive in time: %w", os
 
 // Error writes an error of the given type as Prometheus does, byte for byte.
 func Error(w http.ResponseWriter, code int, typ, message string) {
-	b, err := encode.JSON.Marshal(struct {
-		Status    string `json:"status"`
-		ErrorType string `json:"errorType"`
-		Error     string `json:"error"`
-	}{"error", typ, message})
-	write(w, code, b, err)
+	refuse(w, code, typ, message, Mistake{})
 }
 
 // Mistake says what is wrong with a request, for programs.
 type Mistake struct {
-	Code  string `json:"code"`            // which stays as it is when messages change
+	Code  string `json:"code,omitempty"`  // which stays as it is when messages change
 	Field string `json:"field,omitempty"` // of the request
 	Hint  string `json:"hint,omitempty"`  // what to do
 }
 
 // Wrong refuses a request that is wrong in Prometheus's form, with what is wrong beside it.
 func Wrong(w http.ResponseWriter, m Mistake, message string) {
-	writeJSON(w, http.StatusBadRequest, struct {
+	refuse(w, http.StatusBadRequest, BadData, message, m)
+}
+
+// refuse writes an error.
+func refuse(w http.ResponseWriter, code int, typ, message string, m Mistake) {
+	b, err := encode.JSON.Marshal(struct {
 		Status    string `json:"status"`
 		ErrorType string `json:"errorType"`
 		Error     string `json:"error"`
 		Mistake
-	}{"error", BadData, message, m})
+	}{"error", typ, message, m})
+	write(w, code, b, err)
 }
 
 // Data writes an answer in Prometheus's form.
-func Data(w http.ResponseWriter, data any) {
-	writeJSON(w, http.StatusOK, struct {
-		Status string `json:"status"`
-		Data   any    `json:"data"`
-	}{"success", data})
-}
+func Data(w http.ResponseWriter, data any) { Warned(w, data, nil, nil) }
 
 // Warned writes an answer as Prometheus does, byte for byte, with warnings and infos where there are
 // any: encode.JSON must be able to write the data.
@@ -166,11 +161,6 @@ func RetryAfter(err error) string {
 	return "1"
 }
 
-func writeJSON(w http.ResponseWriter, code int, body any) {
-	b, err := json.Marshal(body)
-	write(w, code, b, err)
-}
-
 func write(w http.ResponseWriter, code int, b []byte, err error) {
 	if err != nil {
 		code, b = http.StatusInternalServerError, []byte(`{"status":"error","errorType":"internal","error":"the answer cannot be written as JSON"}`)
@@ -193,6 +183,7 @@ func Classify(err error) (code int, typ string) {
 		rejected *queue.Rejected
 		panicked *parallel.Panic
 		beyond   *planner.LimitError
+		upstream *remoteread.Error
 	)
 	switch {
 	case errors.As(err, &panicked):
@@ -205,7 +196,8 @@ func Classify(err error) (code int, typ string) {
 		return StatusClientClosed, Canceled
 	case errors.As(err, new(*memory.BusyError)):
 		return http.StatusServiceUnavailable, Unavailable
-	case isUnavailable(err):
+	case errors.As(err, &upstream) && !errors.Is(err, selection.ErrTooLarge) &&
+		upstream.StatusCode != http.StatusBadRequest && upstream.StatusCode != http.StatusUnprocessableEntity: // it failed, and refused nothing
 		return http.StatusBadGateway, Unavailable
 	case errors.As(err, &stored):
 		return http.StatusInternalServerError, Internal
@@ -223,14 +215,4 @@ func Plain(err error) error {
 		return up
 	}
 	return err
-}
-
-// isUnavailable reports whether err says that the upstream failed, rather than
-// that it, or a limit of promwarp's, refused what was asked.
-func isUnavailable(err error) bool {
-	var up *remoteread.Error
-	if !errors.As(err, &up) || errors.Is(err, selection.ErrTooLarge) {
-		return false
-	}
-	return up.StatusCode != http.StatusBadRequest && up.StatusCode != http.StatusUnprocessableEntity
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -23,7 +22,7 @@ type Evaluation struct {
 	Step       time.Duration
 	Timeout    time.Duration
 	Lookback   time.Duration
-	Limit      int // of series in the answer; 0 is none. Parse leaves it at that
+	Limit      int // of series in the answer; 0 is none. It is for the endpoint to read
 }
 
 // Parse reads the parameters of a query for promwarp's own endpoints, where start, end and step
@@ -34,31 +33,36 @@ func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 			return Evaluation{}, WrongParameter(name, errTime(r.FormValue(name)))
 		}
 	}
-	return read(IsRange(r.Form), r, now)
+	return ParseAs(r.Form.Get("start") != "" || r.Form.Get("end") != "" || r.Form.Get("step") != "", r, now)
 }
 
 // ParseAs reads the parameters of an instant or a range query as Prometheus does.
-func ParseAs(ranged bool, r *http.Request, now time.Time) (Evaluation, error) {
-	limit, err := Limit(r.FormValue("limit"))
-	if err != nil {
-		return Evaluation{}, err
-	}
-	e, err := read(ranged, r, now)
-	e.Limit = limit
-	return e, err
-}
-
-// read reads what Prometheus's endpoints and promwarp's have in common.
-func read(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
+func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
 	e.Query = r.FormValue("query")
-	if ranged {
-		err = e.readRange(r)
-	} else {
-		e.Start, err = TimeOr(r, "time", now)
+	if !ranged {
+		if e.Start, err = TimeOr(r, "time", now); err != nil {
+			return e, err
+		}
 		e.End = e.Start
-	}
-	if err != nil {
-		return e, err
+	} else {
+		if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
+			return e, WrongParameter("start", err)
+		}
+		if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
+			return e, WrongParameter("end", err)
+		}
+		if e.End.Before(e.Start) {
+			return e, WrongParameter("end", errors.New("end timestamp must not be before start time"))
+		}
+		if e.Step, err = Duration(r.FormValue("step")); err != nil {
+			return e, WrongParameter("step", err)
+		}
+		if e.Step <= 0 {
+			return e, WrongParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
+		}
+		if e.End.Sub(e.Start)/e.Step > maxPoints {
+			return e, errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
+		}
 	}
 	if s := r.FormValue("timeout"); s != "" {
 		if e.Timeout, err = Duration(s); err != nil {
@@ -71,34 +75,6 @@ func read(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error)
 		}
 	}
 	return e, nil
-}
-
-// readRange reads start, end and step.
-func (e *Evaluation) readRange(r *http.Request) (err error) {
-	if e.Start, err = prometheusTime(r.FormValue("start")); err != nil {
-		return WrongParameter("start", err)
-	}
-	if e.End, err = prometheusTime(r.FormValue("end")); err != nil {
-		return WrongParameter("end", err)
-	}
-	if e.End.Before(e.Start) {
-		return WrongParameter("end", errors.New("end timestamp must not be before start time"))
-	}
-	if e.Step, err = Duration(r.FormValue("step")); err != nil {
-		return WrongParameter("step", err)
-	}
-	if e.Step <= 0 {
-		return WrongParameter("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
-	}
-	if e.End.Sub(e.Start)/e.Step > maxPoints {
-		return errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
-	}
-	return nil
-}
-
-// IsRange reports whether a form asks for a range query.
-func IsRange(f url.Values) bool {
-	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }
 
 // ParameterError is the error of a parameter, or of the request where Parameter is empty.
@@ -118,6 +94,19 @@ func (e *ParameterError) Unwrap() error { return e.Err }
 
 // WrongParameter returns a *ParameterError.
 func WrongParameter(parameter string, err error) error { return &ParameterError{parameter, err} }
+
+// Bool reads a parameter that is true or false, and false where it is not there.
+func Bool(r *http.Request, parameter string) (bool, error) {
+	s := r.FormValue(parameter)
+	if s == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, WrongParameter(parameter, fmt.Errorf("cannot parse %.100q: use true or false", s))
+	}
+	return v, nil
+}
 
 // Limit reads the most elements of an answer, 0 for no limit.
 func Limit(s string) (int, error) {
@@ -170,7 +159,8 @@ func errTime(s string) error { return fmt.Errorf("cannot parse %q to a valid tim
 // prometheusTime is Time, but takes all numbers, as Prometheus does.
 func prometheusTime(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		return seconds(f), nil
+		whole, part := math.Modf(f) // cut to milliseconds as Prometheus does it
+		return time.Unix(int64(whole), int64(math.Round(part*1000)/1000*float64(time.Second))).UTC(), nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
@@ -182,12 +172,6 @@ func prometheusTime(s string) (time.Time, error) {
 		return MaxTime, nil
 	}
 	return time.Time{}, errTime(s)
-}
-
-// seconds is a time since the epoch, cut to milliseconds as Prometheus does it.
-func seconds(f float64) time.Time {
-	whole, part := math.Modf(f)
-	return time.Unix(int64(whole), int64(math.Round(part*1000)/1000*float64(time.Second))).UTC()
 }
 
 // Duration reads seconds or a Prometheus duration such as 5m.

@@ -20,14 +20,14 @@ import (
 // repeat them.
 const maxParameter = 1000
 
-// Long finds a parameter that is longer than numbers, times and words are; the error says so.
-func Long(form url.Values) (name string, err error) {
+// Long is the error of a parameter that is longer than numbers, times and words are, if there is one.
+func Long(form url.Values) error {
 	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze"} {
 		if n := len(form.Get(name)); n > maxParameter {
-			return name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter)
+			return WrongParameter(name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter))
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // ReadForm reads a request's form, in one part or several, which then stays with the

@@ -42,7 +42,7 @@ func BenchmarkManySeries(b *testing.B) {
 	for i := range 10_000 {
 		s := Series{Labels: labels.FromStrings("instance", fmt.Sprint(i/68), "job", fmt.Sprint(i%8), "le", fmt.Sprint(i%10), fmt.Sprint("l", i%10), "x")}
 		for range t.Columns {
-			s.Cells = append(s.Cells, Cells{runs, make([]float64, 48)})
+			s.Cells = append(s.Cells, Cells{Runs: runs, Values: make([]float64, 48)})
 		}
 		t.Series = append(t.Series, s)
 	}

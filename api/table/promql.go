@@ -27,13 +27,10 @@ func Of(ctx context.Context, v parser.Value) (*Table, error) {
 		for k := range t.Times {
 			t.Times[k] = v.Grid.At(k)
 		}
-		cells := make([]Cells, len(v.Rows))
 		t.Series = make([]Series, len(v.Rows))
 		t.Copied = 8*int64(len(t.Times)) + SeriesBytes*int64(len(v.Rows))
 		for i := range v.Rows {
-			row := &v.Rows[i]
-			cells[i] = Cells{row.Runs, row.Values}
-			t.Series[i] = Series{row.Labels, cells[i : i+1 : i+1]}
+			t.Series[i] = Series{v.Rows[i].Labels, v.Rows[i : i+1 : i+1]}
 		}
 	case promql.Matrix:
 		series := make([]points, len(v))

@@ -26,6 +26,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -55,10 +56,7 @@ type Series struct {
 }
 
 // Cells are the values of a column, in order of time. Runs say which of the table's times have one.
-type Cells struct {
-	Runs   []plan.Run
-	Values []float64
-}
+type Cells = plan.Row
 
 // What a series of one column takes, beside its runs, and a run, in bytes.
 const (
@@ -165,11 +163,7 @@ func (c *cursor) skip(of *Cells, n int32) {
 // RunsOf are the runs of times, each a place among a table's times, in order.
 func RunsOf(times []int32) (runs []plan.Run) {
 	for _, time := range times {
-		if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == time {
-			runs[n-1].Len++
-			continue
-		}
-		runs = append(runs, plan.Run{First: time, Len: 1})
+		runs = dense.AppendRun(runs, plan.Run{First: time, Len: 1})
 	}
 	return runs
 }

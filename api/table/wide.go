@@ -2,12 +2,14 @@ package table
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/api/encode"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -20,17 +22,14 @@ var wideCells = 1 << 18
 type wide struct {
 	t       *Table
 	columns []wideColumn
-	times   []int64 // of rows
-	rank    []int32 // which row has a time of the table, -1 for none; nil where rows are the times
+	places  []int32 // of rows among the table's times
 }
 
 // wideColumn is a column of a series.
 type wideColumn struct {
-	*Cells
+	cells  dense.RunCursor
 	labels labels.Labels
 	of     string // the column of the table, nothing if it has only one
-	run    int    // the first that is not wholly written
-	value  int    // of it the first
 }
 
 // title is the name of the column: the column of the table and the series, as PromQL writes it.
@@ -62,7 +61,7 @@ func (t *Table) wide(most int) (*layout, error) {
 			if len(s.Cells[k].Values) == 0 {
 				continue
 			}
-			c := wideColumn{Cells: &s.Cells[k], labels: s.Labels}
+			c := wideColumn{cells: dense.RunCursor{Row: &s.Cells[k]}, labels: s.Labels}
 			if !t.Single {
 				c.of = t.Columns[k]
 			}
@@ -73,7 +72,7 @@ func (t *Table) wide(most int) (*layout, error) {
 					Hint: "use layout=long, or ask for fewer series",
 				}
 			}
-			for _, run := range c.Runs {
+			for _, run := range s.Cells[k].Runs {
 				if n == len(used) {
 					break
 				}
@@ -96,62 +95,46 @@ func (t *Table) wide(most int) (*layout, error) {
 	if err := checkColumns(names); err != nil {
 		return nil, err
 	}
-	w.times = t.Times
-	if n < len(t.Times) {
-		w.times, w.rank = make([]int64, 0, n), make([]int32, len(t.Times))
-		for time, is := range used {
-			w.rank[time] = -1
-			if is {
-				w.rank[time] = int32(len(w.times))
-				w.times = append(w.times, t.Times[time])
-			}
+	for time, is := range used {
+		if is {
+			w.places = append(w.places, int32(time))
 		}
 	}
 	columns := 1 + len(w.columns)
-	l.all, l.rows, l.write = len(w.times), max(1, min(len(w.times), wideCells/columns)), w.write
-	l.bytes = 9*int64(l.rows)*int64(columns) + 300*int64(columns) + 12*int64(len(w.times))
+	l.all, l.rows, l.write = len(w.places), max(1, min(len(w.places), wideCells/columns)), w.write
+	l.bytes = 9*int64(l.rows)*int64(columns) + 300*int64(columns) + 12*int64(len(w.places))
 	return l, nil
 }
 
 // write writes all rows.
 func (w *wide) write(to *batches) error {
-	for first := 0; first < len(w.times); first += to.rows {
-		end := first + min(len(w.times)-first, to.room())
-		to.appendTimes(w.times[first:end])
+	times := make([]int64, 0, to.rows)
+	for places := w.places; len(places) > 0; {
+		n := min(len(places), to.room())
+		times = times[:0]
+		for _, place := range places[:n] {
+			times = append(times, w.t.Times[place])
+		}
+		to.appendTimes(times)
 		for k := range w.columns {
-			w.append(to, k, first, end)
+			w.append(to, k, places[:n])
 		}
 		if err := to.flush(); err != nil {
 			return err
 		}
+		places = places[n:]
 	}
 	return nil
 }
 
-// row is which row has a time of the table.
-func (w *wide) row(time int32) int {
-	if w.rank == nil {
-		return int(time)
-	}
-	return int(w.rank[time])
-}
-
-// append appends the rows from first to before end of a column. The times of a run are those of rows one
-// after the other.
-func (w *wide) append(to *batches, column, first, end int) {
-	c, done := &w.columns[column], first
-	for ; c.run < len(c.Runs); c.run++ {
-		length := int(c.Runs[c.run].Len)
-		row := w.row(c.Runs[c.run].First)
-		if from, past := max(row, first), min(row+length, end); from < past {
-			to.values[column].AppendNulls(from - done)
-			to.appendValues(column, c.Values[c.value+from-row:c.value+past-row], w.t.Nullable)
-			done = past
-		}
-		if row+length > end {
-			break // the next batch goes on with it
-		}
-		c.value += length
-	}
-	to.values[column].AppendNulls(end - done)
+// append appends some rows of a column. The times of a run are those of rows one after the other.
+func (w *wide) append(to *batches, column int, places []int32) {
+	done := 0
+	w.columns[column].cells.Each(places[0], places[len(places)-1]+1, func(time int32, values []float64) {
+		row, _ := slices.BinarySearch(places[done:], time)
+		to.values[column].AppendNulls(row)
+		to.appendValues(column, values, w.t.Nullable)
+		done += row + len(values)
+	})
+	to.values[column].AppendNulls(len(places) - done)
 }

@@ -32,6 +32,7 @@ type Request struct {
 	Form url.Values
 	Read []byte // a remote-read request, compressed by snappy, in place of a form
 	Gzip bool   // accept a compressed answer, which is unpacked once it has come
+	Drop bool   // throw the answer's body away as it comes
 }
 
 // Answer is what a server said.
@@ -81,6 +82,11 @@ func Ask(ctx context.Context, base string, r Request, buf *bytes.Buffer) (Answer
 		return Answer{}, err
 	}
 	a.First = time.Since(begin)
+	if r.Drop && a.Code == http.StatusOK {
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, resp.Body, make([]byte, 256<<10))
+		a.Took, a.Sent = time.Since(begin), buf.Len()+int(n)
+		return a, err
+	}
 	if _, err := buf.ReadFrom(resp.Body); err != nil {
 		return Answer{}, err
 	}

@@ -60,7 +60,7 @@ func TestShapes(t *testing.T) {
 // TestSame: an answer that is off by more than promwarp's may be is an error.
 func TestSame(t *testing.T) {
 	answer := func(v float64) compare.Answer {
-		return compare.Of(promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}})
+		return answerOf(promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}}, nil)
 	}
 	require.NoError(t, same(answer(math.Nextafter(2, 3)), answer(2)))
 	require.EqualError(t, same(answer(2.1), answer(2)), `value 2.1 instead of 2 at 0.007 of {a="x"}`)

@@ -84,7 +84,7 @@ func (r *rig) onGPU(row *Row, s subject) (err error) {
 		row.Resident, err = r.Median(func() error { return s.ask(true) })
 	}
 	if err == nil {
-		row.LinkShare = float64(row.Bytes) / (row.NotResident / 1000) / r.gpus.Constants().Link
+		row.LinkShare = float64(row.Bytes) / (row.NotResident / 1000) / r.gpus.Report().Constants.Link
 	}
 	return err
 }

@@ -107,14 +107,16 @@ func (e *engines) ask(ctx context.Context, of maker, query string, over syntheti
 	}
 	defer q.Close()
 	m, err := q.Exec(ctx).Matrix()
-	// The engine will use the memory again.
-	m = slices.Clone(m)
-	for i := range m {
-		m[i].Floats = slices.Clone(m[i].Floats)
+	return answerOf(m, err)
+}
+
+// answerOf copies a matrix, whose memory the engine will use again.
+func answerOf(m promql.Matrix, err error) compare.Answer {
+	a := compare.Answer{Type: parser.ValueTypeMatrix, Err: err}
+	for _, s := range m {
+		a.Series = append(a.Series, compare.Series{Labels: s.Metric, Floats: slices.Clone(s.Floats)})
 	}
-	slices.SortFunc(m, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-	a := compare.Of(m)
-	a.Err = err
+	a.Sort()
 	return a
 }
 

@@ -57,18 +57,12 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit}
 	// Bytes are what is bounded.
 	m.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, e *entry) { m.bytes -= e.size })
-	count := func(name, help string) prometheus.Counter {
-		return auto.Counter("promwarp_results_"+name, help)
-	}
-	gauge := func(name, help string, f func() float64) {
-		auto.GaugeOf("promwarp_results_"+name, help, f)
-	}
-	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
-	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
-	m.evicted = count("evictions_total", "Aggregations forgotten to stay within the limit.")
-	gauge("bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
-	gauge("limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
-	gauge("entries", "Aggregations of which results are remembered.", func() float64 {
+	m.kept = auto.Counter("promwarp_results_kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
+	m.evaluated = auto.Counter("promwarp_results_evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
+	m.evicted = auto.Counter("promwarp_results_evictions_total", "Aggregations forgotten to stay within the limit.")
+	auto.GaugeOf("promwarp_results_bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
+	auto.GaugeOf("promwarp_results_limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
+	auto.GaugeOf("promwarp_results_entries", "Aggregations of which results are remembered.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return float64(m.byKey.Len())
@@ -158,14 +152,15 @@ func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
 			return // of two stretches apart the longer one stays
 		}
 	}
-	kept := Join(ranges...)
-	kept.ownLabels()
-	m.put(key, r, kept, v.Grid.Start, p)
-}
-
-// put remembers v, all of which is settled, in place of what was remembered. It was
-// made when steps from start on (ms) were asked for.
-func (m *Memory) put(key Key, r Reach, v *Values, start int64, p *selection.Provenance) {
+	start := v.Grid.Start
+	v = Join(ranges...)
+	// Labels may lie in memory together with those of many other series.
+	for i := range v.Rows {
+		v.Rows[i].Labels = v.Rows[i].Labels.Copy()
+	}
+	for i, l := range v.Series {
+		v.Series[i] = l.Copy()
+	}
 	e := &entry{values: v}
 	for _, s := range p.Settled { // what v has read of them
 		if s.From, s.To = max(s.From, v.Grid.Start-r.Offset-r.Width+1), min(s.To, v.Grid.End()-r.Offset+1); s.From < s.To {

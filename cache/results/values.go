@@ -63,11 +63,14 @@ func Join(ranges ...StepRange) *Values {
 		Rows: make([]plan.Row, len(lengths)),
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	for row, values := range inOnePiece[float64](lengths) {
-		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: values}
-	}
 	if first.First != nil {
-		out.First = inOnePiece[int32](lengths)
+		out.First = make([][]int32, len(lengths))
+	}
+	for row, n := range lengths {
+		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: make([]float64, 0, n)}
+		if out.First != nil {
+			out.First[row] = make([]int32, 0, n)
+		}
 	}
 	for n, p := range ranges {
 		at := len(out.All)
@@ -76,32 +79,33 @@ func Join(ranges ...StepRange) *Values {
 			if row < 0 {
 				continue
 			}
-			appendRow(&out.Rows[row], &p.Rows[i], p.From, p.To, at, func(from, to int) {
-				if out.First == nil {
-					return
+			in, joined := &p.Rows[i], &out.Rows[row]
+			base := 0 // values of the runs before
+			for _, run := range in.Runs {
+				lo, hi := max(int(run.First), p.From), min(int(run.First+run.Len), p.To)
+				begin, end := base+lo-int(run.First), base+hi-int(run.First)
+				base += int(run.Len)
+				if lo >= hi {
+					continue
 				}
-				for _, s := range p.First[i][from:to] {
-					out.First[row] = append(out.First[row], number(s))
+				joined.Values = append(joined.Values, in.Values[begin:end]...)
+				if out.First != nil {
+					for _, s := range p.First[i][begin:end] {
+						out.First[row] = append(out.First[row], number(s))
+					}
 				}
-			})
+				first, n := int32(at+lo-p.From), int32(hi-lo)
+				if k := len(joined.Runs) - 1; k >= 0 && joined.Runs[k].First+joined.Runs[k].Len == first {
+					joined.Runs[k].Len += n
+				} else {
+					joined.Runs = append(joined.Runs, plan.Run{First: first, Len: n})
+				}
+			}
 		}
 		out.All = append(out.All, p.All[p.From:p.To]...)
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
 	}
 	out.Series = series.labels
-	return out
-}
-
-// inOnePiece makes empty slices, one behind the other, with room for so many values each.
-func inOnePiece[T any](lengths []int) [][]T {
-	total := 0
-	for _, n := range lengths {
-		total += n
-	}
-	room, out := make([]T, total), make([][]T, len(lengths))
-	for i, n := range lengths {
-		out[i], room = room[:0:n], room[n:]
-	}
 	return out
 }
 
@@ -134,38 +138,6 @@ func (n *numbers) of(p StepRange) func(int32) int32 {
 			after[at] = n.number(p.Series[at]) + 1
 		}
 		return after[at] - 1
-	}
-}
-
-// appendRow appends the values of in at steps from from to to, the end excluded, to
-// row, as those from step at on. It calls also with the places of the values.
-func appendRow(row, in *plan.Row, from, to, at int, also func(from, to int)) {
-	base := 0
-	for _, run := range in.Runs {
-		lo, hi := max(int(run.First), from), min(int(run.First+run.Len), to)
-		if lo < hi {
-			begin, end := base+lo-int(run.First), base+hi-int(run.First)
-			row.Values = append(row.Values, in.Values[begin:end]...)
-			also(begin, end)
-			first, n := int32(at+lo-from), int32(hi-lo)
-			if k := len(row.Runs) - 1; k >= 0 && row.Runs[k].First+row.Runs[k].Len == first {
-				row.Runs[k].Len += n
-			} else {
-				row.Runs = append(row.Runs, plan.Run{First: first, Len: n})
-			}
-		}
-		base += int(run.Len)
-	}
-}
-
-// ownLabels copies all labels, which may lie in memory together with those of many
-// other series.
-func (v *Values) ownLabels() {
-	for i := range v.Rows {
-		v.Rows[i].Labels = v.Rows[i].Labels.Copy()
-	}
-	for i, l := range v.Series {
-		v.Series[i] = l.Copy()
 	}
 }
 

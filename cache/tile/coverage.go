@@ -35,11 +35,6 @@ type Span struct{ From, To int64 }
 // Empty reports whether there is nothing in s.
 func (s Span) Empty() bool { return s.From >= s.To }
 
-// Split cuts s in two at t; either part may be empty.
-func (s Span) Split(t int64) (before, after Span) {
-	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
-}
-
 // And returns what is in both s and o.
 func (s Span) And(o Span) Span { return Span{max(s.From, o.From), min(s.To, o.To)} }
 
@@ -70,11 +65,8 @@ type Moment struct {
 	Tile    int64 // length of a tile, ms
 	Settled Span  // the stretch of time whose tiles are kept
 	Oldest  int64 // the earliest time of fetching (ms) of what still answers
-	Recent  int64 // the same of what was not old enough to be settled then
+	Recent  int64 // the same of what was not old enough to be settled then; math.MaxInt64 where nothing is kept of that
 }
-
-// Young reports whether something is kept that is not old enough to be settled.
-func (m Moment) Young() bool { return m.Recent < math.MaxInt64 }
 
 // Stretch is a span of tiles, the newest of which may still grow, that were fetched
 // at one time (ms).
@@ -138,9 +130,7 @@ func (cs Coverage) Without(s Span) Coverage {
 	}
 	var out Coverage
 	for _, c := range cs {
-		before, _ := c.Split(s.From)
-		_, after := c.Split(s.To)
-		out = out.append(c.on(before)).append(c.on(after))
+		out = out.append(c.on(Span{c.From, min(c.To, s.From)})).append(c.on(Span{max(c.From, s.To), c.To}))
 	}
 	return out
 }
@@ -191,19 +181,19 @@ func (cs Coverage) Within(s Span) (out Coverage) {
 }
 
 // Since returns what was fetched at the given time (ms) or later.
-func (cs Coverage) Since(at int64) Coverage {
-	return cs.only(func(c Stretch) bool { return c.At >= at })
+func (cs Coverage) Since(at int64) (out Coverage) {
+	for _, c := range cs {
+		if c.At >= at {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Old returns what of cs was old enough to be settled when it was fetched.
-func (cs Coverage) Old() Coverage { return cs.only(func(c Stretch) bool { return !c.Young }) }
-
-// Young returns the rest of cs.
-func (cs Coverage) Young() Coverage { return cs.only(func(c Stretch) bool { return c.Young }) }
-
-func (cs Coverage) only(is func(Stretch) bool) (out Coverage) {
+func (cs Coverage) Old() (out Coverage) {
 	for _, c := range cs {
-		if is(c) {
+		if !c.Young {
 			out = append(out, c)
 		}
 	}
@@ -211,10 +201,14 @@ func (cs Coverage) only(is func(Stretch) bool) (out Coverage) {
 }
 
 // Usable returns what of cs may answer at m.
-func (cs Coverage) Usable(m Moment) Coverage {
-	out := cs.Old().Within(m.Settled).Since(m.Oldest)
-	for _, s := range cs.Young().Since(m.Recent) {
-		out = out.Having(s)
+func (cs Coverage) Usable(m Moment) (out Coverage) {
+	for _, c := range cs {
+		switch settled := c.And(m.Settled); {
+		case c.Young && c.At >= m.Recent:
+			out = append(out, c)
+		case !c.Young && c.At >= m.Oldest && !settled.Empty():
+			out = append(out, c.on(settled))
+		}
 	}
 	return out
 }

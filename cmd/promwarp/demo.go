@@ -239,9 +239,13 @@ func openDemoData(ctx context.Context, o demoOptions, dir string, stderr io.Writ
 	}
 	d.db.DisableCompactions() // so that measurements are undisturbed
 	if exists {
-		if err := d.timesFromBlocks(dir); err != nil {
+		blocks := d.db.Blocks()
+		if len(blocks) == 0 {
+			err := fmt.Errorf("the blocks in %s cannot be read; remove the directory to generate them again", dir)
 			return nil, errors.Join(err, d.db.Close())
 		}
+		d.start = time.UnixMilli(blocks[0].MinTime()).Truncate(time.Minute)
+		d.end = time.UnixMilli(blocks[len(blocks)-1].MaxTime()).Truncate(time.Minute)
 	}
 	return d, nil
 }
@@ -266,17 +270,6 @@ func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stde
 	}
 	stats := d.generator.Stats()
 	fmt.Fprintf(stderr, "generated %d series with %.1f million samples in %.1f s\n", stats.Series, float64(stats.Samples)/1e6, time.Since(begin).Seconds())
-	return nil
-}
-
-// timesFromBlocks finds the times that the data covers.
-func (d *demoData) timesFromBlocks(dir string) error {
-	blocks := d.db.Blocks()
-	if len(blocks) == 0 {
-		return fmt.Errorf("the blocks in %s cannot be read; remove the directory to generate them again", dir)
-	}
-	d.start = time.UnixMilli(blocks[0].MinTime()).Truncate(time.Minute)
-	d.end = time.UnixMilli(blocks[len(blocks)-1].MaxTime()).Truncate(time.Minute)
 	return nil
 }
 

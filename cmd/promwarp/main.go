@@ -41,20 +41,6 @@ var commands = []func(app *kingpin.Application) (name string, run func(ctx conte
 	devicesCommand,
 }
 
-// exitCode is the exit code for the error a command returned.
-func exitCode(err error) int {
-	var usage config.UsageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.Is(err, errNothing):
-		return exitEmpty
-	}
-	return exitError
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
@@ -86,10 +72,17 @@ func execute(ctx context.Context, args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 	err = runs[name](ctx)
-	if err != nil {
-		fmt.Fprintf(stderr, "promwarp %s: %v\n", name, err)
+	if err == nil {
+		return exitOK
 	}
-	return exitCode(err)
+	fmt.Fprintf(stderr, "promwarp %s: %v\n", name, err)
+	switch {
+	case errors.As(err, new(config.UsageError)):
+		return exitUsage
+	case errors.Is(err, errNothing):
+		return exitEmpty
+	}
+	return exitError
 }
 
 // A release sets version.Version when linking. go install and go build leave

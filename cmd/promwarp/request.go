@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
@@ -146,11 +145,8 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 	if text == "now" {
 		return now, nil
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+	if t, err := promapi.Time(text); err == nil {
 		return t, nil
-	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < math.MaxInt64/2000 {
-		return time.UnixMilli(int64(math.Round(f * 1000))).UTC(), nil
 	}
 	relative := strings.TrimPrefix(text, "now")
 	if rest, ok := strings.CutPrefix(relative, "-"); ok {
@@ -167,14 +163,11 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 
 // parseStep reads seconds or a Prometheus duration.
 func parseStep(text string) (time.Duration, error) {
-	if f, err := strconv.ParseFloat(text, 64); err == nil && f > 0 && f < math.MaxInt64/1e9 {
-		return time.Duration(f * float64(time.Second)), nil
-	}
-	d, err := model.ParseDuration(text)
+	d, err := promapi.Duration(text)
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("not a step: %q; write one such as 30s, 5m or 60", text)
 	}
-	return time.Duration(d), nil
+	return d, nil
 }
 
 // defaultStep spreads about 250 points over a range, on a step that is at least

@@ -95,14 +95,8 @@ func (l *limiter) keepFirst(series int, r dense.Row) {
 // keepRatio takes the values of a series that do not fall into the ratio out of its row.
 func (l *limiter) keepRatio(series int, r dense.Row) {
 	offset := float64(l.labels(series).Hash()) / math.MaxUint64
-	if l.param.values == nil {
-		if !inRatio(l.param.constant, offset) {
-			clear(r.Present)
-		}
-		return
-	}
-	for k, ratio := range l.param.values {
-		if !inRatio(ratio, offset) {
+	for k := range l.steps {
+		if !inRatio(l.param.at(k), offset) {
 			r.Present[k>>6] &^= 1 << (k & 63)
 		}
 	}

@@ -257,15 +257,9 @@ func byFirst(first []int32) []int {
 // Over several steps Prometheus's engine forgets it.
 func (m *members) instant() bool { return m.steps == 1 }
 
-// atStep is atMost at a step at which k is less than its largest value, which capacity
-// was made for.
+// atStep is how many series an operator keeps at a step at which its parameter is k, and there is room
+// for so many.
 func atStep(k float64, capacity int) int { return min(max(int(k), 0), capacity) }
-
-// atMost is the number of series that an operator with parameter k keeps of a
-// group of the given size.
-func atMost(k float64, size int32) int {
-	return int(math.Min(math.Trunc(k), float64(size)))
-}
 
 // Parameter is the parameter of an aggregation.
 type Parameter struct {

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -40,23 +39,27 @@ func quantilesOf(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Ro
 	}
 	vals := make([]float64, len(g.Labels)*steps)
 	present := make([]uint64, len(g.Labels)*words)
-	at := starts(in)
-
-	scratch := make([]lists, q.Workers)
-	parallel.While(q.WorkersFor(len(in)*steps), words, func(worker, w int) bool {
-		if q.Context.Err() != nil {
-			return false
+	parts := min(words, q.WorkersFor(len(in)*steps))
+	parallel.While(parts, parts, func(_, part int) bool {
+		var lists lists
+		cursors := make([]dense.RunCursor, len(in))
+		for i := range in {
+			cursors[i].Row = &in[i]
 		}
-		lists := &scratch[worker]
-		for k, rows := range members {
-			lists.reset(len(rows))
-			for _, i := range rows {
-				lists.gather(&in[i], at[i], int32(w*64))
+		for w := part * words / parts; w < (part+1)*words/parts; w++ {
+			if q.Context.Err() != nil {
+				return false
 			}
-			for b := range lists.end {
-				if list := lists.of(b); len(list) > 0 {
-					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), list)
-					present[k*words+w] |= 1 << b
+			for k, rows := range members {
+				lists.reset(len(rows))
+				for _, i := range rows {
+					lists.gather(&cursors[i], int32(w*64))
+				}
+				for b := range lists.end {
+					if list := lists.of(b); len(list) > 0 {
+						vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), list)
+						present[k*words+w] |= 1 << b
+					}
 				}
 			}
 		}
@@ -110,19 +113,6 @@ func (q *Quantiler) rowGroups() operator.Groups {
 	return g
 }
 
-// starts gives, for each run of each row, the index of its first value.
-func starts(in []plan.Row) [][]int32 {
-	at := make([][]int32, len(in))
-	for i := range in {
-		n := int32(0)
-		for _, run := range in[i].Runs {
-			at[i] = append(at[i], n)
-			n += run.Len
-		}
-	}
-	return at
-}
-
 // lists are the values of a group at each of 64 steps.
 type lists struct {
 	values []float64
@@ -144,15 +134,12 @@ func (l *lists) reset(most int) {
 func (l *lists) of(b int) []float64 { return l.values[b*l.room : l.end[b]] }
 
 // gather appends the values of a row at the 64 steps from first on.
-func (l *lists) gather(in *plan.Row, at []int32, first int32) {
-	k := sort.Search(len(in.Runs), func(k int) bool { return in.Runs[k].First+in.Runs[k].Len > first })
-	for ; k < len(in.Runs) && in.Runs[k].First < first+64; k++ {
-		run := in.Runs[k]
-		from, to := max(run.First, first), min(run.First+run.Len, first+64)
-		end := l.end[from-first : to-first]
-		for i, v := range in.Values[at[k]+from-run.First:][:len(end)] {
+func (l *lists) gather(in *dense.RunCursor, first int32) {
+	in.Each(first, first+64, func(step int32, values []float64) {
+		end := l.end[step-first:][:len(values)]
+		for i, v := range values {
 			l.values[end[i]] = v
 			end[i]++
 		}
-	}
+	})
 }

@@ -18,24 +18,19 @@ import (
 // them on top. A series that at some step is not worse than that replaces it;
 // the values of the others are never kept.
 //
-// Steps are split over the cores; each takes the series in order. Of a group
-// with no more series than are asked for, everything is kept, and over several
-// steps no heap is needed for that.
+// Steps are split over the cores; each takes the series in order.
 type ranker struct {
 	members
-	k        float64   // the largest one
 	ks       []float64 // of each step, where they vary
 	bottom   bool      // keys are values with their sign changed, so that the best are the largest
-	heap     []int32   // number of each group's heaps, -1 for none
-	capacity []int     // size of a full heap, by heap number
+	capacity []int     // size of a full heap, by group
 	base     []int     // where the heap of the first step begins in keys and series
 	cells    int       // elements of all heaps at all steps
-	filled   []int32   // elements of a heap, by heap number and step
-	floor    []float64
-	// floor is what a value must not be worse than, as a value, by heap number
-	// and step. It is NaN until the heap is full.
-	all       keyed
-	collected []plan.Row // of groups without heaps, by series
+	filled   []int32   // elements of a heap, by group and step
+	// floor is what a value must not be worse than, as a value, by group and step. It is NaN until the
+	// heap is full.
+	floor []float64
+	all   keyed
 }
 
 var (
@@ -57,39 +52,24 @@ func defineRanker(name, policy string, bottom bool) *plan.AggregateFunc {
 }
 
 func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series, bottom bool) *ranker {
-	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: bottom}
-	a.layOut(a.instant() || a.ks != nil)
-	a.collected = make([]plan.Row, in.N)
-	return a
-}
-
-// layOut decides which groups have heaps, perhaps all, and where these are.
-func (a *ranker) layOut(all bool) {
-	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
-	for g, size := range a.size {
-		capacity := atMost(a.k, size)
-		if capacity == int(size) && !all {
-			a.heap[g] = -1
-			continue
-		}
-		a.heap[g] = int32(len(a.capacity))
+	a := &ranker{members: newMembers(n, q, in), ks: p.values, bottom: bottom}
+	for _, size := range a.size {
+		capacity := int(min(p.high, float64(size)))
 		a.capacity = append(a.capacity, capacity)
 		a.base = append(a.base, a.cells)
 		a.cells += capacity * a.steps
 	}
+	return a
 }
 
 func (a *ranker) Layout() Layout {
 	l := a.members.Layout()
-	l.Rooms = make([]int, len(a.size))
-	for g, size := range a.size {
-		l.Rooms[g] = atMost(a.k, size)
-	}
+	l.Rooms = a.capacity
 	return l
 }
 
-// Offload lays the heaps out. An accelerator computes one for every group.
-func (a *ranker) Offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
+// Offload implements Offloadable.
+func (a *ranker) Offload(bool) {}
 
 func (a *ranker) Offloaded(x *offload.Results, has []bool) {
 	a.noteSeries(has)
@@ -116,39 +96,33 @@ func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
 			for i := range b.N {
-				if h := a.heap[a.groups.Of[b.Lo+i]]; h >= 0 && b.Counts[i].Mapped > 0 {
-					a.add(int(h), int32(b.Lo+i), b.Row(i), w)
+				if b.Counts[i].Mapped > 0 {
+					a.add(int(a.groups.Of[b.Lo+i]), int32(b.Lo+i), b.Row(i), w)
 				}
 			}
 		}
 	})
-	parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
-		if s := b.Lo + i; a.heap[a.groups.Of[s]] < 0 && b.Counts[i].Mapped > 0 {
-			a.collected[s] = b.Row(i).Compact(b.Counts[i].Mapped, a.labels(s))
-		}
-		return true
-	})
 }
 
 // add offers the steps of bitmap word w of one series to its group's heaps.
-func (a *ranker) add(heap int, series int32, r dense.Row, w int) {
+func (a *ranker) add(group int, series int32, r dense.Row, w int) {
 	lo := w << 6
 	hi := min(lo+64, a.steps)
-	values, floors := r.Values[lo:hi], a.floor[heap*a.steps+lo:heap*a.steps+hi]
+	values, floors := r.Values[lo:hi], a.floor[group*a.steps+lo:group*a.steps+hi]
 	if a.bottom {
 		values, floors = floors, values
 	}
 	// Of most steps the value is not good enough, which comparisons with NaN never say.
 	for p := r.Present[w] &^ dense.AtLeast(floors, values); p != 0; p &= p - 1 {
 		k := lo + bits.TrailingZeros64(p)
-		a.offer(heap, k, series, r.Values[k])
+		a.offer(group, k, series, r.Values[k])
 	}
 }
 
 // offer puts one value into the heap of a step if it is good enough.
-func (a *ranker) offer(heap, step int, series int32, v float64) {
-	cell := heap*a.steps + step
-	h, capacity := a.at(heap, step), a.capacity[heap]
+func (a *ranker) offer(group, step int, series int32, v float64) {
+	cell := group*a.steps + step
+	h, capacity := a.at(group, step), a.capacity[group]
 	if a.ks != nil {
 		if capacity = atStep(a.ks[step], capacity); capacity == 0 {
 			return
@@ -178,10 +152,10 @@ func (a *ranker) offer(heap, step int, series int32, v float64) {
 	}
 }
 
-// at is a heap at a step. It may be appended to until it is full.
-func (a *ranker) at(heap, step int) keyed {
-	from := a.base[heap] + step*a.capacity[heap]
-	to, end := from+int(a.filled[heap*a.steps+step]), from+a.capacity[heap]
+// at is a group's heap at a step. It may be appended to until it is full.
+func (a *ranker) at(group, step int) keyed {
+	from := a.base[group] + step*a.capacity[group]
+	to, end := from+int(a.filled[group*a.steps+step]), from+a.capacity[group]
 	return keyed{keys: a.all.keys[from:to:end], series: a.all.series[from:to:end]}
 }
 
@@ -204,7 +178,7 @@ func (a *ranker) selected() []plan.Row {
 	var out []plan.Row
 	if a.instant() {
 		for _, g := range byFirst(a.first) {
-			h := a.at(int(a.heap[g]), 0)
+			h := a.at(g, 0)
 			sort.Sort(sort.Reverse(h))
 			for i, s := range h.series {
 				out = append(out, plan.Row{Labels: a.labels(int(s)), Values: []float64{a.value(h.keys[i])}, Runs: []plan.Run{{Len: 1}}})
@@ -212,11 +186,9 @@ func (a *ranker) selected() []plan.Row {
 		}
 		return out
 	}
-	points := make([]int, len(a.collected))
-	parallel.For(len(a.capacity), func(heap int) {
-		a.collect(heap, points)
-	})
-	for _, row := range a.collected {
+	points, rows := make([]int, len(a.groups.Of)), make([]plan.Row, len(a.groups.Of))
+	parallel.For(len(a.capacity), func(group int) { a.collect(group, points, rows) })
+	for _, row := range rows {
 		if len(row.Values) > 0 {
 			out = append(out, row)
 		}
@@ -225,16 +197,16 @@ func (a *ranker) selected() []plan.Row {
 }
 
 // collect makes the rows of the series in a group's heaps. points are zeros, a series.
-func (a *ranker) collect(heap int, points []int) {
+func (a *ranker) collect(group int, points []int, rows []plan.Row) {
 	for k := range a.steps {
-		for _, s := range a.at(heap, k).series {
+		for _, s := range a.at(group, k).series {
 			points[s]++
 		}
 	}
 	for k := range a.steps {
-		h := a.at(heap, k)
+		h := a.at(group, k)
 		for i, s := range h.series {
-			row := &a.collected[s]
+			row := &rows[s]
 			if row.Values == nil {
 				row.Labels = a.labels(int(s))
 				row.Values = make([]float64, 0, points[s])

@@ -11,14 +11,18 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// column is the decoded samples of a series.
+// column is the decoded samples of some consecutive chunks of a series.
 type column struct {
+	chunks []selection.Origin
 	*SharedTimes
-	Packed               // the values, where they can be
-	vs     []float64     // the values where they can't
-	starts decode.Starts // start timestamps, if they were wanted
-	resets found         // samples that are less than the one before
-	stale  found         // stale markers
+	Packed                   // the values, where they can be
+	vs         []float64     // the values where they can't
+	starts     decode.Starts // start timestamps, if they were wanted
+	withStarts bool          // they were
+	marked     bool          // the chunks have stale markers
+	withStale  bool          // which are among the samples
+	resets     found         // samples that are less than the one before
+	stale      found         // stale markers
 }
 
 // SharedTimes are the times of a column, shared by all columns that have the same.
@@ -29,21 +33,6 @@ type SharedTimes struct {
 	hash uint64
 	refs int         // accounts, guarded by the set's mutex
 	lent atomic.Bool // several columns have had them
-}
-
-// newColumn returns a column of values and their start timestamps, still without times.
-func newColumn(vs []float64, starts decode.Starts) *column {
-	c := &column{starts: slices.Clone(starts)}
-	var ok bool
-	if c.Packed, ok = packIfExact(vs); !ok {
-		c.vs = slices.Clone(vs)
-	}
-	return c
-}
-
-// size is the memory of the values and start timestamps in bytes.
-func (c *column) size() int64 {
-	return 8*int64(cap(c.vs)) + 4*int64(cap(c.Units)) + c.starts.SizeBytes()
 }
 
 // values returns the values of samples lo to hi, the end excluded: those that are
@@ -59,12 +48,6 @@ func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
 // size is the memory of t in bytes.
 func (t *SharedTimes) size() int64 {
 	return 8*int64(cap(t.ts)) + 2*int64(cap(t.runs.Late)) + int64(len(t.runs.Even))*int64(unsafe.Sizeof(EvenRun{}))
-}
-
-// mostSize is the most that size may come to once t is interned.
-func (t *SharedTimes) mostSize() int64 {
-	n := int64(t.n)
-	return 8*n + 2*n + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
 }
 
 // notAfter is the number of samples that are not later than at (ms).
@@ -135,24 +118,15 @@ func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
 	return out
 }
 
-// retained are the decoded samples of some consecutive chunks of a series.
-type retained struct {
-	chunks []selection.Origin
-	*column
-	withStarts bool // start timestamps were wanted
-	marked     bool // the chunks have stale markers
-	withStale  bool // which are among the samples
-}
-
-// match returns how many of the chunks, from the first on, h holds the samples
+// match returns how many of the chunks, from the first on, c holds the samples
 // of.
-func (h *retained) match(sel *selection.Selection, cs []selection.Chunk) int {
-	at := slices.Index(h.chunks, sel.Origin(cs[0]))
+func (c *column) match(sel *selection.Selection, cs []selection.Chunk) int {
+	at := slices.Index(c.chunks, sel.Origin(cs[0]))
 	if at < 0 {
 		return 0
 	}
 	n := 1
-	for n < len(cs) && at+n < len(h.chunks) && h.chunks[at+n] == sel.Origin(cs[n]) {
+	for n < len(cs) && at+n < len(c.chunks) && c.chunks[at+n] == sel.Origin(cs[n]) {
 		n++
 	}
 	return n
@@ -160,14 +134,12 @@ func (h *retained) match(sel *selection.Selection, cs []selection.Chunk) int {
 
 // within returns the samples from mint to maxt (ms, both included) as q wants them. Their
 // values may be in scratch.
-func (h *retained) within(q *Request, mint, maxt int64, scratch *[]float64) Samples {
-	c := h.column
+func (c *column) within(q *Request, mint, maxt int64, scratch *[]float64) Samples {
 	lo, hi := 0, c.notAfter(maxt)
 	if mint > math.MinInt64 {
 		lo = min(c.notAfter(mint-1), hi)
 	}
-	t := Times{Known: hi - lo, list: c.SharedTimes, at: lo}
-	in := Samples{Times: t, hasStale: h.withStale, column: c, lo: lo}
+	in := Samples{Times: Times{Known: hi - lo, Place: Place{c.SharedTimes, lo}}, hasStale: c.withStale, column: c}
 	if c.Units != nil && lo < hi && q.TakePacked {
 		in.Packed = Packed{c.Units[lo:hi], c.Base, c.Unit}
 	} else {

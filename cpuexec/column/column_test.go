@@ -23,7 +23,7 @@ func TestUnevenTimes(t *testing.T) {
 	for i := range ts {
 		ts[i] = int64(i+i/500) * 15_000
 	}
-	even := EvenRuns{{0, 500, 0, 15_000, 0}, {500, 1000, 501 * 15_000, 15_000, 0}}
+	even := []EvenRun{{0, 500, 0, 15_000, 0}, {500, 1000, 501 * 15_000, 15_000, 0}}
 	require.Equal(t, Runs{Even: even}, findRuns(ts))
 	require.Equal(t, Runs{Even: even}, Runs{}.Add(ts))
 	late := make([]uint16, len(ts))

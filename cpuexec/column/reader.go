@@ -53,11 +53,16 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	if e == nil || stays == 0 {
 		return s.decode(q, i, cs)
 	}
-	columns := e.columns(q.KeepStale)
+	columns := &e.plain
+	if q.KeepStale {
+		columns = &e.marked
+	}
 	cols, known := columns.Load(), 0
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
-	// that are neither packed nor shared, so that nothing is decoded twice.
-	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
+	// that are neither packed nor shared, so that nothing is decoded twice. To retain few chunks for
+	// one window takes longer than to decode them again.
+	few := q.Mint >= q.Maxt-q.Width && stays <= fewChunks
+	if before == never && cols == nil && (q.Every > q.Width || few || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)
 	}
 	if cols != nil && s.buf.WantStarts && !cols.withStarts {
@@ -78,7 +83,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	}
 	in := cols.within(q, max(q.Mint, cs[0].MinT), min(q.Maxt, cs[stays-1].MaxT), &s.joined)
 	if s.buf.WantStarts && len(in.column.starts) > 0 {
-		s.starts = in.column.starts.Cut(in.lo, in.lo+in.Times.Known, s.starts)
+		s.starts = in.column.starts.Cut(in.Times.At, in.Times.At+in.Times.Known, s.starts)
 		in.Starts = s.starts
 	}
 	if stays == len(cs) {
@@ -98,11 +103,14 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	return in, nil
 }
 
+// fewChunks are not retained at the first use for a single window.
+const fewChunks = 2
+
 // use is the use of a series: its entry, the tick of the use before, and what is retained.
 type use struct {
 	entry  *entry
 	before int64
-	cols   *retained
+	cols   *column
 }
 
 // retain decodes those of the chunks of series i that are not retained and retains all of
@@ -114,7 +122,10 @@ func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 		return nil
 	}
 	s.buf.Reset()
-	list := origins(sel, cs)
+	list := make([]selection.Origin, len(cs))
+	for k := range cs {
+		list[k] = sel.Origin(cs[k])
+	}
 	from, to := 0, 0 // chunks of cs that cols has
 	if cols != nil && len(cols.chunks) <= 2*len(cs) {
 		if from = slices.Index(list, cols.chunks[0]); from < 0 {
@@ -178,14 +189,6 @@ func (s *Reader) more(sel *selection.Selection, i int, cs []selection.Chunk, dro
 		return Samples{}, err
 	}
 	return Samples{Times: Times{Own: s.buf.Times}, Values: s.buf.Values, hasStale: s.buf.Stale, Starts: s.buf.Starts}, nil
-}
-
-func origins(sel *selection.Selection, cs []selection.Chunk) []selection.Origin {
-	out := make([]selection.Origin, len(cs))
-	for k := range cs {
-		out[k] = sel.Origin(cs[k])
-	}
-	return out
 }
 
 // CountSamples is the number of samples in chunks.

@@ -6,9 +6,11 @@ import (
 	"sort"
 )
 
-// Runs are a list of times as runs at even distances, and how far samples are off them.
+// Runs are a list of times as runs at even distances, and how far samples are off them. Windows
+// over them are found by arithmetic, without a look at the times, which would come from memory at
+// several bytes a step.
 type Runs struct {
-	Even EvenRuns
+	Even []EvenRun // in time order, without gaps between them
 	// Late is by how many ms each sample comes after it is due; nil where none does.
 	Late []uint16
 }
@@ -224,7 +226,7 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 			continue
 		}
 		n := int(min(int64(len(out)-k), (last-1-end)/interval+1))
-		e.within(end-e.First, interval, r.Late, out[k:k+n])
+		e.notAfter(end-e.First, interval, r.Late, out[k:k+n])
 		k += n
 		end += int64(n) * interval
 	}
@@ -234,9 +236,9 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 	}
 }
 
-// within does what NotAfter does for times within the run; since is how long the
+// notAfter is Runs.NotAfter for times within the run; since is how long the
 // first of them is after the run's first sample is due, in ms.
-func (r *EvenRun) within(since, interval int64, late []uint16, out []int32) {
+func (r *EvenRun) notAfter(since, interval int64, late []uint16, out []int32) {
 	at, rest := r.From+int32(since/r.Every), since%r.Every
 	step, more := int32(interval/r.Every), interval%r.Every
 	switch {
@@ -280,23 +282,6 @@ type EvenRun struct {
 // at is when sample i is due in ms.
 func (r *EvenRun) at(i int32) int64 { return r.First + int64(i-r.From)*r.Every }
 
-// EvenRuns are the runs that a list of times is made of, in time order, without
-// gaps between them. Windows over them are found by arithmetic, without a look
-// at the times, which would come from memory at several bytes a step.
-type EvenRuns []EvenRun
-
 // minEven is the number of samples that a run must have on average for the runs
 // to be worth keeping.
 const minEven = 32
-
-// Cut appends the runs of samples from to to, the end excluded, to out, counted
-// from there.
-func (e EvenRuns) Cut(from, to int32, out EvenRuns) EvenRuns {
-	for _, r := range e {
-		lo, hi := max(r.From, from), min(r.To, to)
-		if lo < hi {
-			out = append(out, EvenRun{lo - from, hi - from, r.at(lo), r.Every, r.Late})
-		}
-	}
-	return out
-}

@@ -14,8 +14,7 @@ type Samples struct {
 	Times    Times
 	Values   []float64
 	hasStale bool    // there are stale markers among them
-	column   *column // of which the shared times are the part from lo on, nil if decoded just now
-	lo       int
+	column   *column // of which the shared times are a part, nil if decoded just now
 	// Where windows are looked at from their ends alone, the values of a packed column
 	// stay so: those of the shared times are here, and in Values is what comes then.
 	Packed
@@ -24,14 +23,16 @@ type Samples struct {
 
 // Times are the times of a series' samples in ms, in two parts.
 type Times struct {
-	Known int          // how many are of a list of times that series share and that never changes
-	Own   []int64      // those that come then
-	list  *SharedTimes // that list, nil if there are no shared times
-	at    int          // index in list of the first of the shared ones
+	Known int     // how many are of a list of times that series share and that never changes
+	Own   []int64 // those that come then
+	Place
 }
 
-// Place is where the shared ones are: index at of list, which is nil if there are none.
-func (t Times) Place() (list *SharedTimes, at int) { return t.list, t.at }
+// Place is where shared times are: from index At of a list on, which is nil if there are none.
+type Place struct {
+	List *SharedTimes
+	At   int
+}
 
 // Len is the number of samples.
 func (t Times) Len() int { return t.Known + len(t.Own) }
@@ -44,17 +45,23 @@ func NewSamples(ts []int64, vs []float64) Samples {
 // Runs returns the runs that the shared times and then tail are made of, if the list of the
 // shared ones has any. They may be in scratch.
 func (t Times) Runs(tail []int64, scratch *Runs) Runs {
-	if t.list == nil || len(t.list.runs.Even) == 0 || len(tail) > 0 && tail[len(tail)-1] > far {
+	if t.List == nil || len(t.List.runs.Even) == 0 || len(tail) > 0 && tail[len(tail)-1] > far {
 		return Runs{}
 	}
-	all, end := t.list.runs, t.at+t.Known
-	r := Runs{Even: all.Even.Cut(int32(t.at), int32(end), scratch.Even[:0])}
+	all, end := t.List.runs, t.At+t.Known
+	r := Runs{Even: scratch.Even[:0]}
+	for _, e := range all.Even {
+		lo, hi := max(e.From, int32(t.At)), min(e.To, int32(end))
+		if lo < hi {
+			r.Even = append(r.Even, EvenRun{lo - int32(t.At), hi - int32(t.At), e.at(lo), e.Every, e.Late})
+		}
+	}
 	switch {
 	case all.Late == nil:
 	case len(tail) == 0:
-		r.Late = all.Late[t.at:end]
+		r.Late = all.Late[t.At:end]
 	default:
-		scratch.Late = append(scratch.Late[:0], all.Late[t.at:end]...)
+		scratch.Late = append(scratch.Late[:0], all.Late[t.At:end]...)
 		r.Late = scratch.Late
 	}
 	r = r.Add(tail)
@@ -66,17 +73,17 @@ func (t Times) Runs(tail []int64, scratch *Runs) Runs {
 }
 
 // Several reports whether other series have the same times, as far as is known.
-func (t Times) Several() bool { return t.list == nil || t.list.lent.Load() }
+func (t Times) Several() bool { return t.List == nil || t.List.lent.Load() }
 
 // Join returns the shared times and then tail in one list, which may be in scratch.
 func (t Times) Join(tail []int64, scratch *[]int64) []int64 {
 	switch {
 	case t.Known == 0:
 		return tail
-	case t.list.ts != nil && len(tail) == 0:
-		return t.list.ts[t.at : t.at+t.Known : t.at+t.Known]
+	case t.List.ts != nil && len(tail) == 0:
+		return t.List.ts[t.At : t.At+t.Known : t.At+t.Known]
 	}
-	*scratch = append(t.list.appendTimes((*scratch)[:0], t.at, t.at+t.Known), tail...)
+	*scratch = append(t.List.appendTimes((*scratch)[:0], t.At, t.At+t.Known), tail...)
 	return *scratch
 }
 
@@ -99,8 +106,13 @@ func (in *Samples) append(tail Samples, scratch *[]float64) {
 // in one of the windows lo[k] to hi[k], the end excluded, which never fall, and maybe others.
 func (in *Samples) Resets(lo, hi, out []int32) []int32 {
 	known := in.Times.Known
-	if in.column != nil {
-		out = in.column.resets.between(in.lo, in.lo+known, out, in.column.findResets)
+	if c := in.column; c != nil {
+		out = c.resets.between(in.Times.At, in.Times.At+known, out, func() []int32 {
+			if c.Units != nil { // which are in the order of the values
+				return findResets(c.Units, 0, nil)
+			}
+			return findResets(c.vs, 0, nil)
+		})
 	}
 	for k := 0; k < len(hi); {
 		first, end := int(lo[k]), hi[k]
@@ -125,14 +137,6 @@ func findResets[T uint32 | float64](vs []T, from int, resets []int32) []int32 {
 	return resets
 }
 
-// findResets finds those of all samples. Units are in the order of the values.
-func (c *column) findResets() []int32 {
-	if c.Units != nil {
-		return findResets(c.Units, 0, nil)
-	}
-	return findResets(c.vs, 0, nil)
-}
-
 // Stale appends the samples that are stale markers, as indices, to out.
 func (in *Samples) Stale(out []int32) []int32 {
 	if !in.hasStale {
@@ -140,7 +144,7 @@ func (in *Samples) Stale(out []int32) []int32 {
 	}
 	known := in.Times.Known
 	if in.column != nil {
-		out = in.column.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.column.vs, 0, nil) })
+		out = in.column.stale.between(in.Times.At, in.Times.At+known, out, func() []int32 { return findStale(in.column.vs, 0, nil) })
 	}
 	return findStale(in.Values, known, out)
 }
@@ -199,17 +203,12 @@ func (in *Samples) Prefetch(steps int) {
 	}
 	n = min(n, mostPrefetched)
 	if late := c.runs.Late; late != nil && !in.Times.Several() { // which are looked at once
-		prefetch(&late[in.Times.at], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&late[in.Times.At])), 2*n)
 	}
 	switch {
 	case in.Units != nil:
-		prefetch(&in.Units[0], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&in.Units[0])), 4*n)
 	case c.Units == nil:
-		prefetch(&in.Values[0], n)
+		decode.Prefetch((*byte)(unsafe.Pointer(&in.Values[0])), 8*n)
 	}
-}
-
-// prefetch prefetches n values from first on.
-func prefetch[V any](first *V, n int) {
-	decode.Prefetch((*byte)(unsafe.Pointer(first)), n*int(unsafe.Sizeof(*first)))
 }

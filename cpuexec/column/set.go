@@ -3,7 +3,7 @@
 //
 // A Request and a series of its selection go into a Reader; Samples come out, a slice of a
 // column, or a column and what was decoded behind it. Times are shared by all columns that
-// have the same, and described by runs at even distances (EvenRuns) where they have such. Values
+// have the same, and described by runs at even distances (Runs) where they have such. Values
 // that are integers, a multiple of a power of two away from the least of them, are Packed into 4
 // bytes. What is read is the same whether it was retained or not. The columns of a Set stay
 // within its limit, and go with the selections that they belong to.
@@ -55,9 +55,19 @@ func (h *Set) Tick() int64 { return h.clock.Add(1) }
 // refers to.
 type account struct {
 	series weak.Pointer[entry]
-	cols   weak.Pointer[retained]
+	column weak.Pointer[column]
 	size   int64
 	times  *SharedTimes
+	used   int64 // tick of the last use, as Shrink found it
+}
+
+// entry is the series' entry if it still has the column, else nil.
+func (a *account) entry() *entry {
+	e, c := a.series.Value(), a.column.Value()
+	if e == nil || c == nil || e.plain.Load() != c && e.marked.Load() != c {
+		return nil
+	}
+	return e
 }
 
 // NewSet returns a set of columns that together take at most so many bytes; with 0 none are
@@ -71,25 +81,7 @@ type entry struct {
 	used  atomic.Int64 // tick of the last use
 	first atomic.Int64 // tick of the first
 	// Its columns without stale markers and with them: the same where there are none.
-	cols [2]atomic.Pointer[retained]
-}
-
-// columns are those with stale markers, or those without.
-func (s *entry) columns(stale bool) *atomic.Pointer[retained] {
-	if stale {
-		return &s.cols[1]
-	}
-	return &s.cols[0]
-}
-
-// has reports whether c are columns of s.
-func (s *entry) has(c *retained) bool { return s.cols[0].Load() == c || s.cols[1].Load() == c }
-
-// drop takes columns c from s.
-func (s *entry) drop(c *retained) {
-	for k := range s.cols {
-		s.cols[k].CompareAndSwap(c, nil)
-	}
+	plain, marked atomic.Pointer[column]
 }
 
 // use returns what memo m holds and the tick of the use before this one, which may be
@@ -124,27 +116,33 @@ func IsDecoded(m *selection.Memo) bool {
 		return false
 	}
 	s, ok := m.Load().(*entry)
-	return ok && (s.cols[0].Load() != nil || s.cols[1].Load() != nil)
+	return ok && (s.plain.Load() != nil || s.marked.Load() != nil)
 }
 
 // retain puts samples decoded from the given chunks into s if there is room for them. They
 // are copied.
-func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *decode.Buffer) *retained {
-	c := &retained{chunks: chunks, column: newColumn(from.Values, from.Starts), withStarts: from.WantStarts, marked: from.Marked, withStale: from.Stale}
-	size, times := leastSize(len(chunks), 0)+c.size(), h.newTimes(from.Times)
-	if !h.makeRoom(size+times.mostSize(), before) { // the times may be new, too
+func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *decode.Buffer) *column {
+	c := &column{chunks: chunks, starts: slices.Clone(from.Starts), withStarts: from.WantStarts, marked: from.Marked, withStale: from.Stale}
+	var packed bool
+	if c.Packed, packed = packIfExact(from.Values); !packed {
+		c.vs = slices.Clone(from.Values)
+	}
+	size := leastSize(len(chunks), 0) + 8*int64(cap(c.vs)) + 4*int64(cap(c.Units)) + c.starts.SizeBytes()
+	times := 8*int64(len(from.Times)) + int64(unsafe.Sizeof(EvenRun{})) // at most; they may be new, too
+	if !h.makeRoom(size+times, before) {
 		return nil
 	}
+	hash := h.hash(from.Times)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c.SharedTimes = h.intern(times)
-	h.ring = append(h.ring, account{series: weak.Make(s), cols: weak.Make(c), size: size, times: c.SharedTimes})
+	c.SharedTimes = h.intern(from.Times, hash)
+	h.ring = append(h.ring, account{series: weak.Make(s), column: weak.Make(c), size: size, times: c.SharedTimes})
 	h.bytes += size
 	if !c.withStale {
-		s.cols[0].Store(c)
+		s.plain.Store(c)
 	}
 	if !c.marked || c.withStale {
-		s.cols[1].Store(c)
+		s.marked.Store(c)
 	}
 	return c
 }
@@ -152,38 +150,34 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 // leastSize is the memory in bytes that columns of so many chunks and samples take
 // at least.
 func leastSize(chunks, samples int) int64 {
-	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(retained{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
-}
-
-// newTimes returns ts as what may be shared. It still lies in memory of the caller's.
-func (h *Set) newTimes(ts []int64) *SharedTimes {
-	n := len(ts)
-	return &SharedTimes{ts: ts, n: n, hash: h.hash(ts[:min(n, hashed)]) ^ 31*h.hash(ts[max(0, n-hashed):]), refs: 1}
+	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(column{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
 }
 
 // hashed is the number of times at the beginning and at the end of a list that its hash is of.
 const hashed = 512
 
 func (h *Set) hash(ts []int64) uint64 {
-	return maphash.Bytes(h.seed, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts)))
+	of := func(ts []int64) uint64 {
+		return maphash.Bytes(h.seed, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts)))
+	}
+	return of(ts[:min(len(ts), hashed)]) ^ 31*of(ts[max(0, len(ts)-hashed):])
 }
 
-// intern returns the shared times equal to t: those that there are, or a copy. The
+// intern returns the shared times equal to ts: those that there are, or a copy. The
 // set's mutex must be held.
-func (h *Set) intern(t *SharedTimes) *SharedTimes {
-	for _, known := range h.times[t.hash] {
-		if known.equal(t.ts) {
+func (h *Set) intern(ts []int64, hash uint64) *SharedTimes {
+	for _, known := range h.times[hash] {
+		if known.equal(ts) {
 			known.refs++
 			known.lent.Store(true)
 			return known
 		}
 	}
-	if t.runs = findRuns(t.ts); len(t.runs.Even) > 0 {
-		t.ts = nil
-	} else {
-		t.ts = slices.Clone(t.ts)
+	t := &SharedTimes{n: len(ts), hash: hash, refs: 1, runs: findRuns(ts)}
+	if len(t.runs.Even) == 0 {
+		t.ts = slices.Clone(ts)
 	}
-	h.times[t.hash] = append(h.times[t.hash], t)
+	h.times[hash] = append(h.times[hash], t)
 	h.bytes += t.size()
 	return t
 }
@@ -204,24 +198,22 @@ func (h *Set) makeRoom(size, before int64) bool {
 			return false
 		}
 		h.hand %= len(h.ring)
-		oldest := h.ring[h.hand]
-		s, c := oldest.series.Value(), oldest.cols.Value()
-		gone := s == nil || c == nil || !s.has(c)
-		if !gone && s.used.Load() >= before {
+		if s := h.ring[h.hand].entry(); s != nil && s.used.Load() >= before {
 			h.hand++
 			continue
-		}
-		if !gone {
-			s.drop(c)
 		}
 		h.drop(h.hand)
 	}
 	return true
 }
 
-// drop takes account i off the ring. The set's mutex must be held.
+// drop takes account i off the ring, and its column from its series. The set's mutex must be held.
 func (h *Set) drop(i int) {
 	gone, last := h.ring[i], len(h.ring)-1
+	if e, c := gone.entry(), gone.column.Value(); e != nil {
+		e.plain.CompareAndSwap(c, nil)
+		e.marked.CompareAndSwap(c, nil)
+	}
 	h.ring[i], h.ring[last] = h.ring[last], account{}
 	h.ring = h.ring[:last]
 	h.bytes -= gone.size
@@ -252,7 +244,7 @@ func (h *Set) SizeBytes() int64 {
 	}
 	h.swept = cycles
 	for i := len(h.ring) - 1; i >= 0; i-- {
-		if s := h.ring[i].series.Value(); s == nil || h.ring[i].cols.Value() == nil {
+		if h.ring[i].entry() == nil {
 			h.drop(i)
 		}
 	}
@@ -265,36 +257,15 @@ func (h *Set) Shrink(bytes int64) (freed int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.bytes
-	type use struct {
-		account int
-		at      int64 // tick
-	}
-	order := make([]use, len(h.ring))
+	slices.Reverse(h.ring) // of series last used at one tick the newest stay
 	for i := range h.ring {
-		order[i].account = i
-		if s := h.ring[i].series.Value(); s != nil {
-			order[i].at = s.used.Load()
+		if s := h.ring[i].entry(); s != nil {
+			h.ring[i].used = s.used.Load()
 		}
 	}
-	slices.SortFunc(order, func(a, b use) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.account, b.account)) })
-	gone := make([]int, 0, len(order))
-	var size int64
-	for _, u := range order {
-		if size >= bytes {
-			break
-		}
-		size += h.ring[u.account].size
-		if t := h.ring[u.account].times; t.refs == 1 {
-			size += t.size()
-		}
-		gone = append(gone, u.account)
-	}
-	slices.Sort(gone)
-	for _, i := range slices.Backward(gone) { // drop puts the last account in place of account i
-		if s, c := h.ring[i].series.Value(), h.ring[i].cols.Value(); s != nil && c != nil {
-			s.drop(c)
-		}
-		h.drop(i)
+	slices.SortStableFunc(h.ring, func(a, b account) int { return cmp.Compare(b.used, a.used) })
+	for before-h.bytes < bytes && len(h.ring) > 0 {
+		h.drop(len(h.ring) - 1)
 	}
 	return before - h.bytes
 }

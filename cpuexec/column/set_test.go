@@ -154,7 +154,7 @@ func TestShrink(t *testing.T) {
 	require.Equal(t, before-freed, h.SizeBytes())
 	kept := 0
 	for i, s := range all {
-		if s.cols[0].Load() != nil {
+		if s.plain.Load() != nil {
 			require.Equal(t, i, kept, "those used last stay")
 			kept++
 		}

@@ -3,7 +3,6 @@ package decode
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -22,23 +21,14 @@ var (
 // firstSample reads the sample that starts at byte at of the chunk b: a
 // variable-length time in ms and the bits of a value. next is the byte behind it.
 func firstSample(b []byte, at int) (t int64, v uint64, next int, err error) {
-	t, next, err = varint(b, at)
-	if err != nil {
-		return 0, 0, 0, err
+	t, k := binary.Varint(b[at:])
+	if k <= 0 {
+		return 0, 0, 0, varintError(k)
 	}
-	if next+8 > len(b) {
+	if next = at + k; next+8 > len(b) {
 		return 0, 0, 0, errTruncated
 	}
 	return t, binary.BigEndian.Uint64(b[next:]), next + 8, nil
-}
-
-// varint reads the signed variable-length number at byte at of b.
-func varint(b []byte, at int) (x int64, next int, err error) {
-	x, k := binary.Varint(b[at:])
-	if k <= 0 {
-		return 0, 0, varintError(k)
-	}
-	return x, at + k, nil
 }
 
 // firstDistance reads the distance in ms of the second sample from the first,
@@ -69,12 +59,8 @@ func load64(b []byte, pos uint, size int) uint64 {
 	if i >= size {
 		return 0
 	}
-	return load(b, i)<<s | uint64(b[i+slab.Pad])>>(8-s)
+	return binary.BigEndian.Uint64(b[i:i+8])<<s | uint64(b[i+slab.Pad])>>(8-s)
 }
-
-// load reads the 64 bits at byte at of b. Where at+8 was compared with the length of b
-// before, that is all: no check is left.
-func load(b []byte, at int) uint64 { return binary.BigEndian.Uint64(b[at : at+8]) }
 
 // newRange reads the 11 bits at the top of w that say which bits of a value
 // change: 5 bits count the leading ones that do not, 6 those that may, of which
@@ -130,5 +116,3 @@ func checkOrder(ts []int64, far uint64) error {
 	}
 	return nil
 }
-
-func float(v uint64) float64 { return math.Float64frombits(v) }

@@ -57,28 +57,25 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]
 	c.placed = c.placed[:0]
+	at := off
+	for _, ch := range cs {
+		c.placed = append(c.placed, placed{Chunk: ch, at: at})
+		at += int(ch.Samples)
+	}
 	if !c.WantStarts {
-		at := off
-		for _, ch := range cs {
-			c.placed = append(c.placed, placed{Chunk: ch, at: at})
-			at += int(ch.Samples)
-		}
 		c.decodePlaced(s)
 	}
 	last := int64(math.MinInt64)
-	for k, ch := range cs {
-		var of placed
+	for k := range c.placed {
+		p := &c.placed[k]
 		if c.WantStarts { // which are counted from samples without the markers before them
-			of = placed{Chunk: ch, at: off}
-			ts, vs := of.samples(c)
-			of.stale, of.err = decode(ch.Enc, s.Bytes(ch), ts, vs, &c.Starts, off)
-		} else {
-			of = c.placed[k]
+			p.at = off
+			c.decodeOne(s, p, &c.Starts)
 		}
-		if off, err = c.put(&of, off, last, dropStale); err != nil {
-			return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
+		if off, err = c.put(p, off, last, dropStale); err != nil {
+			return r, &selection.CorruptError{Series: s.Labels(i), MinT: p.MinT, Err: err}
 		}
-		last = of.last
+		last = p.last
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
 	return r, nil
@@ -128,19 +125,20 @@ func (r *Stats) Add(s Stats) {
 	r.Retained += s.Retained
 }
 
-// decode decodes the first len(ts) samples of a chunk of floats in encoding e. See
-// decodeXOR2.
-func decode(e chunkenc.Encoding, b []byte, ts []int64, vs []float64, starts *Starts, first int) (stale bool, err error) {
-	switch e {
+// decodeOne decodes a chunk by itself. It adds the start timestamps to starts, or passes over them
+// if that is nil.
+func (c *Buffer) decodeOne(s *selection.Selection, p *placed, starts *Starts) {
+	ts, vs := p.samples(c)
+	switch p.Enc {
 	case chunkenc.EncXOR:
 		if starts != nil {
-			starts.Add(first, 0)
+			starts.Add(p.at, 0)
 		}
-		return decodeXOR(b, ts, vs)
+		p.stale, p.err = decodeXOR(s.Bytes(p.Chunk), ts, vs)
 	case chunkenc.EncXOR2:
-		return decodeXOR2(b, ts, vs, starts, first)
+		p.stale, p.err = decodeXOR2(s.Bytes(p.Chunk), ts, vs, starts, p.at)
 	default:
-		return false, fmt.Errorf("its encoding is %s, which holds no floats", e)
+		p.err = fmt.Errorf("its encoding is %s, which holds no floats", p.Enc)
 	}
 }
 

@@ -50,15 +50,9 @@ func (c *Buffer) decodePlaced(s *selection.Selection) {
 			}
 			continue
 		}
-		c.decodeOne(s, p)
+		c.decodeOne(s, p, nil)
 	}
 	c.decodeAtOnce(s)
-}
-
-// decodeOne decodes a chunk by itself.
-func (c *Buffer) decodeOne(s *selection.Selection, p *placed) {
-	ts, vs := p.samples(c)
-	p.stale, p.err = decode(p.Enc, s.Bytes(p.Chunk), ts, vs, nil, 0)
 }
 
 // decodeAtOnce decodes the chunks of c.lanes, at most AtOnce, and empties it. The time is that
@@ -75,7 +69,7 @@ func (c *Buffer) decodeAtOnce(s *selection.Selection) {
 	}
 	for k, i := range c.lanes {
 		if done>>k&1 == 0 {
-			c.decodeOne(s, &c.placed[i])
+			c.decodeOne(s, &c.placed[i], nil)
 		}
 	}
 	c.lanes = c.lanes[:0]

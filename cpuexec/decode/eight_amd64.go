@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/value"
@@ -50,10 +51,10 @@ func decodeEight(e *eight)
 //go:noescape
 func decodeSixteen(e *[2]eight)
 
-// prefetch has n bytes, above 0, brought into the first cache.
+// Prefetch has memory bring n bytes, above 0, into the core's first cache while it does something else.
 //
 //go:noescape
-func prefetch(b *byte, n int)
+func Prefetch(b *byte, n int)
 
 // prefetchAll has memory bring the bytes of chunks while others are decoded: of so many streams that
 // begin at once a core foresees few.
@@ -63,7 +64,7 @@ func prefetchAll(s *selection.Selection, ps []placed) {
 	}
 	for i := range ps {
 		if b := s.Bytes(ps[i].Chunk); len(b) > 0 {
-			prefetch(&b[0], len(b))
+			Prefetch(&b[0], len(b))
 		}
 	}
 }
@@ -114,7 +115,7 @@ func (e *eight) begin(lane int, b []byte, ts []int64, vs []float64) {
 	if err != nil {
 		return
 	}
-	ts[0], vs[0] = t, float(v)
+	ts[0], vs[0] = t, math.Float64frombits(v)
 	if v == staleNaN {
 		e.stale |= 1 << lane
 	}
@@ -123,6 +124,3 @@ func (e *eight) begin(lane int, b []byte, ts []int64, vs []float64) {
 	e.times[lane], e.values[lane], e.wanted[lane] = &ts[1], &vs[1], uint64(len(ts)-1)
 	e.most = max(e.most, len(ts)-1)
 }
-
-// Prefetch has memory bring n bytes, above 0, into the core's first cache while it does something else.
-func Prefetch(b *byte, n int) { prefetch(b, n) }

@@ -299,10 +299,10 @@ change2:
 beyond2:
 	BEYOND(BX, Z0, known2)
 
-// func prefetch(b *byte, n int)
+// func Prefetch(b *byte, n int)
 //
 // Has n bytes, above 0, brought into the first cache, a line of 64 at once.
-TEXT ·prefetch(SB), NOSPLIT, $0-16
+TEXT ·Prefetch(SB), NOSPLIT, $0-16
 	MOVQ b+0(FP), SI
 	MOVQ n+8(FP), CX
 	LEAQ -1(SI)(CX*1), DI

@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/value"
@@ -26,7 +28,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ts[0], vs[0] = t, float(v)
+	ts[0], vs[0] = t, math.Float64frombits(v)
 	stale = v == value.StaleNaN
 	if n == 1 {
 		return stale, nil
@@ -42,7 +44,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)
-	w := load(b, at)
+	w := binary.BigEndian.Uint64(b[at : at+8])
 	shown := uint(windowBits) // how many bits of w are the stream's
 
 	for i := 1; ; {
@@ -71,7 +73,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				stale = true
 			}
 		}
-		ts[i], vs[i] = t, float(v)
+		ts[i], vs[i] = t, math.Float64frombits(v)
 		i++
 
 		// Samples as far apart as the two before, as most are.
@@ -86,7 +88,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			if at+8 > len(b) {
 				return false, errTruncated
 			}
-			w = load(b, at) << (pos & 7)
+			w = binary.BigEndian.Uint64(b[at:at+8]) << (pos & 7)
 			if w>>61 == 0b010 { // a value with bits in the same range
 				x := w << 3
 				if sig > windowBits-3 {
@@ -97,7 +99,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				if v == value.StaleNaN {
 					stale = true
 				}
-				ts[i], vs[i] = t, float(v)
+				ts[i], vs[i] = t, math.Float64frombits(v)
 				pos += 3 + sig
 				i++
 				continue
@@ -108,7 +110,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			// The value repeats for as many samples as there are pairs of zeros,
 			// of which w shows 28.
 			same := min(bits.LeadingZeros64(w|1<<(64-windowBits))>>1, n-i)
-			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, float(v))
+			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, math.Float64frombits(v))
 			pos += uint(same) * 2
 			i += same
 		}

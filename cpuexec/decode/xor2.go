@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/value"
@@ -72,16 +74,16 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 	}
 	start := int64(0)
 	if b[2]&0x80 != 0 {
-		var before int64
-		if before, at, err = varint(b, at); err != nil {
-			return false, err
+		before, k := binary.Varint(b[at:])
+		if k <= 0 {
+			return false, varintError(k)
 		}
-		start = t - before
+		start, at = t-before, at+k
 	}
 	if starts != nil {
 		starts.Add(first, start)
 	}
-	ts[0], vs[0] = t, float(v)
+	ts[0], vs[0] = t, math.Float64frombits(v)
 	if v == value.StaleNaN {
 		stale, v = true, 0
 	}
@@ -105,7 +107,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)
-	w := load(b, at)
+	w := binary.BigEndian.Uint64(b[at : at+8])
 	shown := uint(windowBits) // how many bits of w are the stream's
 
 	for i := 1; ; {
@@ -141,7 +143,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 		if out == value.StaleNaN {
 			stale = true
 		}
-		ts[i], vs[i] = t, float(out)
+		ts[i], vs[i] = t, math.Float64frombits(out)
 		if i >= changing {
 			ones := bits.LeadingZeros64(^load64(b, pos, size) | 1<<55)
 			if starts != nil {
@@ -165,7 +167,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 			if at+8 > len(b) {
 				return false, errTruncated
 			}
-			w = load(b, at) << (pos & 7)
+			w = binary.BigEndian.Uint64(b[at:at+8]) << (pos & 7)
 			if i >= changing {
 				break
 			}
@@ -179,7 +181,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 				if v == value.StaleNaN {
 					stale = true
 				}
-				ts[i], vs[i] = t, float(v)
+				ts[i], vs[i] = t, math.Float64frombits(v)
 				pos += 3 + sig
 				i++
 				continue
@@ -196,7 +198,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 				if v == value.StaleNaN {
 					stale = true
 				}
-				ts[i], vs[i] = t, float(v)
+				ts[i], vs[i] = t, math.Float64frombits(v)
 				pos += sig
 				i++
 				continue
@@ -206,7 +208,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 			}
 			// The value repeats for as many samples as there are zeros.
 			same := min(bits.LeadingZeros64(w|1<<(64-windowBits)), changing-i)
-			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, float(v))
+			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, math.Float64frombits(v))
 			pos += uint(same)
 			i += same
 		}

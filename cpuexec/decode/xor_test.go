@@ -326,15 +326,23 @@ func TestDecodeTimesWrap(t *testing.T) {
 		require.Positive(t, ts[i]-ts[i-1])
 	}
 	for _, e := range []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR2} {
-		_, err := decode(e, selectiontest.Chunk(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6), nil, 0)
+		_, err := decode(e, selectiontest.Chunk(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6))
 		require.ErrorIs(t, err, errBackwards, e)
 		for _, good := range [][]int64{ts[:3], {math.MinInt64 + 1, -1, 0, math.MaxInt64 - 1, math.MaxInt64}} {
 			got := make([]int64, len(good))
-			_, err := decode(e, selectiontest.Chunk(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)), nil, 0)
+			_, err := decode(e, selectiontest.Chunk(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)))
 			require.NoError(t, err, e)
 			require.Equal(t, good, got)
 		}
 	}
+}
+
+// decode decodes the first len(ts) samples of a chunk of floats.
+func decode(e chunkenc.Encoding, b []byte, ts []int64, vs []float64) (stale bool, err error) {
+	if e == chunkenc.EncXOR {
+		return decodeXOR(b, ts, vs)
+	}
+	return decodeXOR2(b, ts, vs, nil, 0)
 }
 
 // patterns are what the decoders' speed is measured on.
@@ -386,7 +394,7 @@ func BenchmarkDecode(b *testing.B) {
 				})
 			}
 			run("promwarp", func(c []byte) {
-				if _, err := decode(e, c, ts, vs, nil, 0); err != nil {
+				if _, err := decode(e, c, ts, vs); err != nil {
 					b.Fatal(err)
 				}
 			})

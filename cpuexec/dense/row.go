@@ -178,3 +178,19 @@ func (c *RunCursor) Next(first, length int32) []float64 {
 	}
 	return nil
 }
+
+// Each calls f with the row's values at steps from first to before end, a run at a time, of which f gets
+// the first step. Calls come in step order.
+func (c *RunCursor) Each(first, end int32, f func(step int32, values []float64)) {
+	for ; c.run < len(c.Row.Runs); c.run++ {
+		run := c.Row.Runs[c.run]
+		from, to := max(first, run.First), min(end, run.First+run.Len)
+		if from < to {
+			f(from, c.Row.Values[c.base+from-run.First:c.base+to-run.First])
+		}
+		if run.First+run.Len > end {
+			return
+		}
+		c.base += run.Len
+	}
+}

@@ -88,6 +88,26 @@ func TestRunCursor(t *testing.T) {
 	})
 }
 
+// Each finds the same values of a sparse row as there are, stretch by stretch.
+func TestRunCursorEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		row, want := drawRow(t)
+		in := row.Compact(len(want), labels.EmptyLabels())
+		c, got := RunCursor{Row: &in}, map[int]float64{}
+		for first := 0; first < len(row.Values); {
+			end := first + rapid.IntRange(1, 70).Draw(t, "steps")
+			c.Each(int32(first), int32(end), func(step int32, values []float64) {
+				require.True(t, first <= int(step) && int(step)+len(values) <= end)
+				for k, v := range values {
+					got[int(step)+k] = v
+				}
+			})
+			first = end
+		}
+		require.Equal(t, want, got)
+	})
+}
+
 // TestCompare: each bit is Go's comparison of two values, NaN and both zeros included.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

@@ -35,3 +35,14 @@ func Extremes(vs []float64) (lo, hi float64) {
 	}
 	return lo, hi
 }
+
+// Extreme is the largest of the values, or the smallest one: NaN if the first is, and of zeros any.
+func Extreme(vs []float64, smallest bool) float64 {
+	best, n := extremeOfSome(vs, smallest)
+	for _, v := range vs[n:] {
+		if smallest && v < best || !smallest && v > best {
+			best = v
+		}
+	}
+	return best
+}

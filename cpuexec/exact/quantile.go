@@ -26,7 +26,7 @@ func Quantile(q float64, vs []float64) float64 {
 func innerQuantile(q float64, vs []float64) float64 {
 	lower, upper, weight := position(q, len(vs))
 	above, below := len(vs)-lower, upper+1 // how many the two are among on either side
-	if !ordinary(vs) {
+	if !Ordinary(vs) {
 		slices.Sort(vs)
 		return between(vs[lower], vs[upper], weight)
 	}
@@ -90,9 +90,9 @@ func partition(vs []float64, limit float64) (n int) {
 // middle is the median of three values.
 func middle(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
-// ordinary reports whether values of the same size are the same: there is neither a
+// Ordinary reports whether values of the same size are the same: there is neither a
 // NaN nor a zero below zero.
-func ordinary(vs []float64) bool {
+func Ordinary(vs []float64) bool {
 	for _, v := range vs {
 		if v != v || v == 0 && math.Signbit(v) {
 			return false

@@ -32,8 +32,56 @@ func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, 
 //go:noescape
 func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
 
+// What follows does so of many windows; see Rows.
+
+//go:noescape
+func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
+
+//go:noescape
+func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64)
+
+//go:noescape
+func varianceRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func resetRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func largestRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func smallestRows(rows *float64, at *int64, samples, windows int, out *float64)
+
+//go:noescape
+func largestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
+//go:noescape
+func smallestFewRows(rows *float64, at *int64, samples, windows int, few *float64, n int, last, before *float64)
+
+// These are Extreme of n values, a positive multiple of 16.
+
+//go:noescape
+func largestVector(vs *float64, n int) float64
+
+//go:noescape
+func smallestVector(vs *float64, n int) float64
+
+// extremeOfSome is Extreme of the first n values, n a multiple of 16.
+func extremeOfSome(vs []float64, smallest bool) (v float64, n int) {
+	if n = len(vs) &^ 15; n == 0 || !hasVectors {
+		return vs[0], 0
+	}
+	if smallest {
+		return smallestVector(&vs[0], n), n
+	}
+	return largestVector(&vs[0], n), n
+}
+
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
+
+// CanVariances reports whether Rows.Variances can be called.
+func CanVariances() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ }
 
 // rangeOfSome returns the least and the largest of the first n of the units, n a multiple of 8.
 func rangeOfSome(units []uint32) (low, high uint32, n int) {

@@ -115,7 +115,7 @@ func filled(lo, hi []int32, samples int32) (word uint64) {
 // alike returns how many steps from k on have windows like its: with as many samples,
 // as far from the window's ends and from each other. Runs that end before are dropped
 // from e, of the samples of b; steps are interval ms apart.
-func (b *Bounds) alike(k int, e *column.EvenRuns, interval int64) int {
+func (b *Bounds) alike(k int, e *[]column.EvenRun, interval int64) int {
 	lo, hi := b.Lo[k], b.Hi[k]
 	for len(*e) > 0 && (*e)[0].To <= lo {
 		*e = (*e)[1:]
@@ -155,8 +155,11 @@ const watchEvery = 1 << 15
 // GiveUp reports whether the query has ended, so that the windows from step k on need not be
 // computed: those of one series may hold billions of samples together. What a loop that gives up
 // leaves is a result that nobody reads, since the query's error comes before it.
-func (b *Bounds) GiveUp(k int) bool {
-	if b.since += int(b.Hi[k] - b.Lo[k]); b.since < watchEvery {
+func (b *Bounds) GiveUp(k int) bool { return b.GiveUpAfter(int(b.Hi[k] - b.Lo[k])) }
+
+// GiveUpAfter is GiveUp before so many samples of windows.
+func (b *Bounds) GiveUpAfter(samples int) bool {
+	if b.since += samples; b.since < watchEvery {
 		return false
 	}
 	b.since = 0
@@ -200,7 +203,7 @@ type Group struct {
 // Groups calls do with all windows that have so many samples or more, of the given steps, or of all
 // where these are nil, until it reports false.
 func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
-	var g Group
+	var long, short Group // windows of less than half as many samples as others are side by side, too
 	n := len(steps)
 	if steps == nil {
 		n = len(b.Lo)
@@ -217,11 +220,16 @@ func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
 		if b.GiveUp(int(k)) {
 			return
 		}
+		g := &long
+		if 2*int(hi-lo) < b.Most {
+			g = &short
+		}
 		if g.Add(k, lo, hi) {
 			g.Finish(do)
 		}
 	}
-	g.Finish(do)
+	short.Finish(do)
+	long.Finish(do)
 }
 
 // Add adds a window to the group and reports whether that is full.

@@ -41,6 +41,9 @@ type Frame struct {
 	extraMade sync.Once
 	line      []Trend // made when first needed
 	lineMade  sync.Once
+
+	strides     strides // made when first needed
+	stridesMade sync.Once
 }
 
 // reset makes f the frame of s over its times.
@@ -48,6 +51,7 @@ func (f *Frame) reset(s Span) {
 	f.Span = s
 	f.extraMade = sync.Once{}
 	f.lineMade = sync.Once{}
+	f.stridesMade = sync.Once{}
 	words := (s.Grid.Steps + 63) / 64
 	f.Any = slices.Grow(f.Any[:0], words)[:words]
 	f.Counts = f.find(&f.times, s, f.Any)

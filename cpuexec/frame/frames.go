@@ -21,10 +21,9 @@ type Frames struct {
 
 // timesKey tells times apart quickly, if not for certain.
 type timesKey struct {
-	list                *column.SharedTimes // of those that are shared
-	at                  int                 // where in that they begin
-	shared, own         int                 // how many of these there are, and of others
-	first, middle, last int64               // of the others
+	column.Place              // of those that are shared
+	shared, own         int   // how many of these there are, and of others
+	first, middle, last int64 // of the others
 }
 
 const (
@@ -63,8 +62,7 @@ func (f *Frames) known(t column.Times) *Frame {
 	if !t.Several() || t.Known == 0 && len(t.Own) > searchedPerStep*f.Span.Grid.Steps {
 		return nil
 	}
-	key := timesKey{shared: t.Known, own: len(t.Own)}
-	key.list, key.at = t.Place()
+	key := timesKey{Place: t.Place, shared: t.Known, own: len(t.Own)}
 	if n := len(t.Own); n > 0 {
 		key.first, key.middle, key.last = t.Own[0], t.Own[n/2], t.Own[n-1]
 	}

@@ -96,7 +96,14 @@ func SecondsOf(ms int64) float64 { return (time.Duration(ms) * time.Millisecond)
 // Whether that may be so is asked without dividing, with some slack for what is
 // rounded on either side.
 func (e *Extrapolation) FactorOf(k int, first, increase float64) float64 {
-	if first <= float64(increase*e.Near[k])+Tiny && increase > 0 && first >= 0 {
+	if first <= float64(increase*e.Near[k])+Tiny {
+		return e.factorNearZero(k, first, increase)
+	}
+	return e.Factor[k]
+}
+
+func (e *Extrapolation) factorNearZero(k int, first, increase float64) float64 {
+	if increase > 0 && first >= 0 {
 		sh := e.shapeAt(k)
 		if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
 			return sh.extrapolate(toZero)

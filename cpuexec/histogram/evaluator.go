@@ -9,7 +9,6 @@
 package histogram
 
 import (
-	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -70,33 +69,41 @@ func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out 
 }
 
 // fill fills out with what n is of the buckets in columns, at consecutive steps of
-// which the first is given.
+// which the first is given. Arguments that vary are those of a step at a time.
 func (s *Evaluator) fill(n *plan.Histogram, a Args, first int, out []float64, fixed *repairs) {
-	var room [2]float64
 	all, values := s.columns, table.Of(n.Func).values
-	for at := 0; at < len(out); {
-		args, length := a.at(first+at, len(out)-at, room[:0])
-		if a.Values != nil {
-			s.part = s.part[:0]
-			for _, c := range all {
-				s.part = append(s.part, bucketColumn{c.bound, c.counts[at : at+length]})
-			}
-			s.columns = s.part
+	if a.Values == nil {
+		values(s, a.Constants, first, out, fixed)
+		return
+	}
+	args := make([]float64, len(a.Values))
+	for at := range out {
+		for i, vs := range a.Values {
+			args[i] = vs[first+at]
 		}
-		values(s, args, first+at, out[at:at+length], fixed)
-		at += length
+		s.part = s.part[:0]
+		for _, c := range all {
+			s.part = append(s.part, bucketColumn{c.bound, c.counts[at : at+1]})
+		}
+		s.columns = s.part
+		values(s, args, first+at, out[at:at+1], fixed)
 	}
 	s.columns = all
+}
+
+// bucketsAt are the buckets in columns at one of their steps.
+func (s *Evaluator) bucketsAt(k int) promql.Buckets {
+	s.buckets = s.buckets[:0]
+	for _, c := range s.columns {
+		s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
+	}
+	return s.buckets
 }
 
 // fractions fills out with the fraction of observations between two bounds.
 func (s *Evaluator) fractions(lower, upper float64, out []float64) {
 	for k := range out {
-		s.buckets = s.buckets[:0]
-		for _, c := range s.columns {
-			s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
-		}
-		out[k] = promql.BucketFraction(lower, upper, s.buckets)
+		out[k] = promql.BucketFraction(lower, upper, s.bucketsAt(k))
 	}
 }
 
@@ -126,25 +133,6 @@ func (a *Args) WarnQuantiles(n *plan.Histogram, note func(error)) {
 	default:
 		warn(a.Constants[:1], n.ArgPos)
 	}
-}
-
-// at are the arguments at a step, and for how many of at most so many steps they are
-// the same. out is memory for them.
-func (a *Args) at(step, most int, out []float64) (args []float64, n int) {
-	if a.Values == nil {
-		return a.Constants, most
-	}
-	for _, vs := range a.Values {
-		out = append(out, vs[step])
-	}
-	for n = 1; n < most; n++ {
-		for _, vs := range a.Values {
-			if math.Float64bits(vs[step+n]) != math.Float64bits(vs[step]) {
-				return out, n
-			}
-		}
-	}
-	return out, n
 }
 
 // Function is the definition of a function of classic histograms.
@@ -193,12 +181,9 @@ func (s *Evaluator) ManyQuantiles(n *plan.Histogram, hs []Buckets, i int, in, ro
 	each := len(rows) / len(n.Args)
 	first := s.walk(&hs[i], in, func(first int, out []float64) {
 		for k := range out {
-			s.buckets = s.buckets[:0]
-			for _, c := range s.columns {
-				s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
-			}
+			buckets := s.bucketsAt(k)
 			for j, q := range n.Args {
-				v, forced, _, low, high, diff := promql.BucketQuantile(q, s.buckets)
+				v, forced, _, low, high, diff := promql.BucketQuantile(q, buckets)
 				if forced {
 					hs[i+j*each].repairs.mark(first + k)
 					hs[i+j*each].repairs.widen(low, high, diff)

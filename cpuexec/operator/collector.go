@@ -13,7 +13,6 @@ import (
 // Collector is the sink of series that are not aggregated: it keeps every one
 // that has a value.
 type Collector struct {
-	N      int                     // series that there are, or 0 where that is not known
 	Labels func(int) labels.Labels // of a series in the result, from any goroutine
 	Rows   []plan.Row
 	Series []int32    // that each row is
@@ -33,9 +32,6 @@ func (c *Collector) Consume(q *Query, b *Batch) {
 	c.Rows = c.Rows[:len(c.Series)]
 	rows := c.Rows[start:]
 	n := max(1, together/(8*b.Steps))
-	if b.Retained {
-		n = max(n, fewRows)
-	}
 	parallel.While(q.WorkersFor(len(rows)*b.Steps), (len(rows)+n-1)/n, func(_, k int) bool {
 		lo, hi := k*n, min((k+1)*n, len(rows))
 		c.fill(b, rows[lo:hi], series[lo:hi])
@@ -52,13 +48,8 @@ func (c *Collector) note(b *Batch) (values int) {
 			series++
 		}
 	}
-	if left := c.N - b.Lo; 2*series >= b.N && left > series {
-		series = left // perhaps
-	}
-	if series > cap(c.Rows)-len(c.Rows) {
-		c.Rows = slices.Grow(c.Rows, series)
-		c.Series = slices.Grow(c.Series, series)
-	}
+	c.Rows = slices.Grow(c.Rows, series)
+	c.Series = slices.Grow(c.Series, series)
 	for i := range b.N {
 		if kept := b.Counts[i].Mapped; kept > 0 {
 			c.Series = append(c.Series, int32(b.Lo+i))
@@ -102,7 +93,3 @@ func (c *Collector) fill(b *Batch, rows []plan.Row, series []int32) {
 // together is the size in bytes of the values that a collector puts into one
 // allocation: a few rows of many steps, or many of few.
 const together = 64 << 10
-
-// fewRows is the number of rows of values that stay where they are which are not worth
-// another goroutine.
-const fewRows = 256

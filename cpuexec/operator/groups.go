@@ -18,11 +18,16 @@ import (
 type Groups struct {
 	Of     []int32 // group of each series
 	Labels []labels.Labels
-	size   int64 // bytes
 }
 
 // SizeBytes implements selection.Sized.
-func (g Groups) SizeBytes() int64 { return g.size }
+func (g Groups) SizeBytes() int64 {
+	size := 4 * int64(len(g.Of))
+	for _, l := range g.Labels {
+		size += selection.LabelBytes(l)
+	}
+	return size
+}
 
 // Group computes the group of each of n series whose labels are given by at,
 // which is called from several goroutines at once. Once ctx has ended they are of no use.
@@ -52,10 +57,6 @@ func Group(ctx context.Context, a *plan.Aggregate, n int, at func(int) labels.La
 		if watch.Err() != nil {
 			break
 		}
-	}
-	g.size = 4 * int64(n)
-	for _, l := range g.Labels {
-		g.size += selection.LabelBytes(l)
 	}
 	return g
 }

@@ -62,7 +62,7 @@ func Rows(op Operator) ([]plan.Row, error) {
 	if s.Rows != nil {
 		return s.Rows()
 	}
-	c := &Collector{N: s.N, Labels: s.Labels}
+	c := &Collector{Labels: s.Labels}
 	err = op.Drive(c)
 	return c.Rows, err
 }

@@ -141,7 +141,11 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		}
 		reason, unique := ReasonCollide, false
 		if ok {
-			reason, unique = reasonRelabelled, newRelabeler(relabel).all(ls)
+			var err error
+			if unique, err = newRelabeler(relabel).all(q, ls); err != nil {
+				return nil, err
+			}
+			reason = reasonRelabelled
 		} else {
 			unique = removeNames(ls)
 		}
@@ -209,6 +213,7 @@ type relabeler struct {
 	b     *labels.Builder
 	parts []string
 	known map[string]replacement // of label_replace, by the value of the source
+	times int                    // how often the value has a source, at most
 }
 
 // replacement is what a source is replaced by, if it matches.
@@ -218,17 +223,31 @@ type replacement struct {
 }
 
 func newRelabeler(n *plan.Relabel) *relabeler {
-	return &relabeler{
+	f := &relabeler{
 		node: n, b: labels.NewBuilder(labels.EmptyLabels()),
-		parts: make([]string, len(n.Source)), known: map[string]replacement{},
+		parts: make([]string, len(n.Source)), known: map[string]replacement{}, times: 1,
 	}
+	if n.Regexp != nil {
+		f.times = strings.Count(n.Template, "$")
+	}
+	return f
 }
+
+// chargeEvery is after how many bytes labels are charged.
+const chargeEvery = 64 << 10
 
 // all sets the label in all of ls and reports whether they still differ, as they
 // did before.
-func (f *relabeler) all(ls []labels.Labels) bool {
-	overwrites := false
+func (f *relabeler) all(q *operator.Query, ls []labels.Labels) (unique bool, err error) {
+	overwrites, grown := false, int64(0)
 	for i, l := range ls {
+		if grown += f.bytes(l); grown > chargeEvery || i == len(ls)-1 {
+			q.Charge(grown)
+			grown = 0
+			if err := q.Done(); err != nil {
+				return false, err
+			}
+		}
 		value, ok := f.value(l)
 		if !ok {
 			continue
@@ -238,7 +257,16 @@ func (f *relabeler) all(ls []labels.Labels) bool {
 		f.b.Set(f.node.Label, value)
 		ls[i] = f.b.Labels()
 	}
-	return !overwrites || allDiffer(ls)
+	return !overwrites || allDiffer(ls), nil
+}
+
+// bytes is the memory in bytes that the labels of a series take at most once the label is set.
+func (f *relabeler) bytes(l labels.Labels) int64 {
+	n := l.ByteSize() + uint64(len(f.node.Label)+len(f.node.Template))
+	for _, name := range f.node.Source {
+		n += uint64(f.times * (len(l.Get(name)) + len(f.node.Separator)))
+	}
+	return int64(n)
 }
 
 // value returns the value that the label of a series is to have, or false if it

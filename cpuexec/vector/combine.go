@@ -108,11 +108,7 @@ func (o *combined) openSet(n *plan.Set, s set, right *operator.Series) (*operato
 		return nil, &plan.Declined{At: n, Reason: plan.ReasonMixed}
 	}
 	o.fill = s.fill
-	return &operator.Series{N: len(s), Labels: func(i int) labels.Labels { return s[i].row.Labels }, Rows: func() ([]plan.Row, error) {
-		rows := s.rows(o.q)
-		o.q.Charge(operator.RowsBytes(rows))
-		return rows, o.End(operator.Points(rows), o.q.Done())
-	}}, nil
+	return &operator.Series{N: len(s), Labels: func(i int) labels.Labels { return s[i].row.Labels }}, nil
 }
 
 // Fill implements operator.Filler.

@@ -192,13 +192,10 @@ func (j *infoJoin) join(out []plan.Row, in *plan.Row, b *labels.Builder) []plan.
 			row.Values, row.Runs = in.Values, in.Runs
 			return append(out, row)
 		}
-		for _, run := range in.Runs {
-			from, to := max(run.First, s.first), min(run.First+run.Len, s.end)
-			if from < to {
-				row.Values = append(row.Values, cursor.Next(from, to-from)...)
-				row.Runs = dense.AppendRun(row.Runs, plan.Run{First: from, Len: to - from})
-			}
-		}
+		cursor.Each(s.first, s.end, func(step int32, values []float64) {
+			row.Values = append(row.Values, values...)
+			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: step, Len: int32(len(values))})
+		})
 		same := slices.IndexFunc(out[first:], func(x plan.Row) bool { return labels.Equal(x.Labels, row.Labels) })
 		switch {
 		case len(row.Values) == 0:

@@ -10,7 +10,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -166,24 +165,20 @@ func (m *matched) oneRepeats(at, many [][]uint64, sigs []int32, n int) bool {
 // pairsRepeat reports whether two pairs of a signature, which unless matching is one-to-one
 // become the same series of the result, exist at a step.
 func (m *matched) pairsRepeat(oneToOne bool) bool {
-	seen := map[[2]int32]*[]uint64{}
+	seen := map[[2]int32][]uint64{}
 	for i, res := range m.results {
-		if res.first == res.last && !oneToOne {
-			continue
-		}
-		for k := res.first; k >= 0; k = m.pairs[k].next {
+		for k := res.first; k >= 0 && (oneToOne || res.first != res.last); k = m.pairs[k].next {
 			p := &m.pairs[k]
 			key := [2]int32{p.sig, int32(i)}
 			if oneToOne {
 				key[1] = 0
 			}
-			if seen[key] == nil {
-				seen[key] = new([]uint64)
-			}
-			if and(*seen[key], p.at) != nil {
+			all := seen[key]
+			if and(all, p.at) != nil {
 				return true
 			}
-			mark(seen[key], p.at)
+			mark(&all, p.at)
+			seen[key] = all
 		}
 	}
 	return false
@@ -435,27 +430,4 @@ func (s set) fill(i int, out dense.Row) bool {
 		out.Put(m.other)
 	}
 	return true
-}
-
-// rows are those of the set, those that are whole as they are.
-func (s set) rows(q *operator.Query) []plan.Row {
-	out := make([]plan.Row, len(s))
-	workers := q.WorkersFor(len(out) * q.Grid.Steps)
-	scratch := make([]dense.Row, workers)
-	parallel.While(workers, len(out), func(worker, i int) bool {
-		m := &s[i]
-		if m.at == nil {
-			out[i] = *m.row
-			return true
-		}
-		row := &scratch[worker]
-		if row.Values == nil {
-			*row = dense.New(q.Grid.Steps)
-		}
-		clear(row.Present)
-		s.fill(i, *row)
-		out[i] = row.Compact(dense.Count(row.Present), m.row.Labels)
-		return q.Context.Err() == nil
-	})
-	return out
 }

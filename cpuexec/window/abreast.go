@@ -21,6 +21,24 @@ type waiting struct {
 	out    [exact.Abreast]float64 // what add makes of windows
 }
 
+// strided fills in what do makes of windows with many samples in common, side by side in rows: of the
+// steps of each stride the values. It returns how many they are.
+func (s *Evaluator) strided(runs []frame.Stride, do func(st *frame.Stride, out []float64)) (points int) {
+	vs := s.values()
+	for i := range runs {
+		st := &runs[i]
+		n := st.To - st.From
+		if s.bounds.GiveUpAfter(n * st.Samples) {
+			break
+		}
+		s.rows.Set(vs[s.bounds.Lo[st.From]:], st.Every, st.Samples, n)
+		do(st, s.out.Values[st.From:st.To])
+		s.out.Mark(st.From, n)
+		points += n
+	}
+	return points
+}
+
 // mostWaiting is how many samples a window has at most that waits for others: eight are half as large
 // as a core's cache, or less.
 const mostWaiting = 1 << 15

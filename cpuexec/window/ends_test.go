@@ -112,7 +112,7 @@ func columns(t testing.TB, lists [][]int64, values [][]float64, known int, packe
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: packed}
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint - 1, Maxt: maxt, TakePacked: packed} // more than one window
 	all := make([]column.Samples, len(lists))
 	for i := range all {
 		all[i], err = new(column.Reader).Load(q, i)

@@ -50,6 +50,7 @@ type Evaluator struct {
 	keys    largest[int64]
 	units   largest[uint32]
 	side    exact.Sums // of windows side by side
+	rows    exact.Rows // of windows with many samples in common
 	waiting waiting    // windows of series before this one
 	joined  []float64  // packed values, unpacked
 	indices []int32    // of samples
@@ -58,7 +59,7 @@ type Evaluator struct {
 	upTo    []int64    // sums of the values before each
 	squares []uint64   // and of their squares, or products with times
 	offsets []uint32   // of values
-	seconds []float64  // times of samples
+	seconds []float64  // times of samples, or values at origins
 
 	// Counts are the samples of each step, nil where nobody asks.
 	Counts *frame.StepCounts

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/frame"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -50,11 +51,16 @@ func (w *Window) timeOf(sign float64) float64 {
 	return w.secondsAt(at)
 }
 
-// extremes fills out with the extreme of each window. Units of packed values have the order of these,
-// and so have the keys of others, but for zeros of both signs, which are equal.
+// extremes fills out with the extreme of each window. Where windows have most of their samples in common
+// it is found by keys: units of packed values have the order of these, and so have the keys of others,
+// but for zeros of both signs, which are equal.
 func (s *Evaluator) extremes(sign float64) (points int) {
 	b, out := &s.bounds, s.out.Values
 	copy(s.out.Present, s.fr.Any)
+	if !b.Overlap(extremeCost) {
+		s.eachExtreme(sign)
+		return s.fr.Counts.Points
+	}
 	if units := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())); units != nil {
 		o := order[uint32]{flip: uint32(int32(sign) >> 1)}
 		for k, best := range s.units.find(units, o, b) {
@@ -64,24 +70,60 @@ func (s *Evaluator) extremes(sign float64) (points int) {
 	}
 	vs, o := s.values(), order[int64]{flip: int64(sign) >> 1, shift: math.MaxInt64 - int64(infinite)}
 	bits := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(vs))), len(vs))
-	zeros, asked := false, false // whether some are below zero
 	for k, best := range s.keys.find(bits, o, b) {
-		v := math.Float64frombits(uint64(order[int64]{}.key((best - o.shift) ^ o.flip)))
-		switch lo, hi := b.Lo[k], b.Hi[k]; {
-		case lo == hi:
-		case v != v:
-			v = vs[hi-1]
-		case v == 0:
-			if !asked {
-				zeros, asked = slices.Contains(bits, math.MinInt64), true
-			}
-			if zeros {
-				v = extreme(vs[lo:hi], sign)
+		out[k] = math.Float64frombits(uint64(order[int64]{}.key((best - o.shift) ^ o.flip)))
+	}
+	s.compareOdd(sign)
+	return s.fr.Counts.Points
+}
+
+// eachExtreme is extremes from all samples of each window.
+func (s *Evaluator) eachExtreme(sign float64) {
+	b, out, smallest := &s.bounds, s.out.Values, sign < 0
+	strides, rest := s.fr.Strides()
+	if units := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())); units != nil && strides == nil {
+		for k, lo := range b.Lo {
+			if hi := b.Hi[k]; lo < hi && !b.GiveUp(k) {
+				low, high := exact.Range(units[lo:hi])
+				if smallest {
+					high = low
+				}
+				out[k] = s.in.Base + float64(float64(high)*s.in.Unit)
 			}
 		}
-		out[k] = v
+		return
 	}
-	return s.fr.Counts.Points
+	s.strided(strides, func(_ *frame.Stride, out []float64) { s.rows.Extremes(smallest, out) })
+	vs := s.values()
+	extreme := func(k int) {
+		if lo, hi := b.Lo[k], b.Hi[k]; lo < hi && !b.GiveUp(k) {
+			out[k] = exact.Extreme(vs[lo:hi], smallest)
+		}
+	}
+	for _, k := range rest {
+		extreme(int(k))
+	}
+	for k := 0; k < len(b.Lo) && strides == nil; k++ {
+		extreme(k)
+	}
+	s.compareOdd(sign)
+}
+
+// compareOdd finds extremes anew that are NaN, or zero where there are some below zero.
+func (s *Evaluator) compareOdd(sign float64) {
+	b, vs, below := &s.bounds, s.in.Values, false
+	asked := false // whether there are zeros below zero
+	for k, v := range s.out.Values {
+		if v == v && v != 0 || b.Lo[k] == b.Hi[k] {
+			continue
+		}
+		if v == 0 && !asked {
+			asked, below = true, slices.ContainsFunc(vs, func(v float64) bool { return v == 0 && math.Signbit(v) })
+		}
+		if v != v || below {
+			s.out.Values[k] = extreme(vs[b.Lo[k]:b.Hi[k]], sign)
+		}
+	}
 }
 
 // order makes keys of bits: of a float64 an integer that is larger where the float is, or with a flip

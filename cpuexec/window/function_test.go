@@ -43,7 +43,11 @@ func TestPlain(t *testing.T) {
 					Grid: plan.Grid{Start: ts[0] + r.Int64N(400_000) - 200_000, Interval: 1 + r.Int64N(90_000), Steps: 1 + r.IntN(200)},
 					Scan: &plan.Scan{Offset: r.Int64N(2) * 60_000}, Width: 1 + r.Int64N(900_000),
 				}
-				call := &Call{Func: f, Parameters: plan.Parameters{Param: 0.3, Trend: 0.6}}
+				param := []float64{0.03, 0.3, 0.5, 0.9, 0.99}[r.IntN(5)]
+				if f.Name == "quantile_over_time" && r.IntN(3) == 0 {
+					param = float64(r.IntN(2))
+				}
+				call := &Call{Func: f, Parameters: plan.Parameters{Param: param, Trend: 0.6}}
 				if f.Param != plan.NoParam && r.IntN(4) == 0 {
 					for i := range f.Param.Count() {
 						for range sp.Grid.Steps {

@@ -2,6 +2,7 @@ package window
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -46,11 +47,29 @@ func (s *Evaluator) quantiles() (points int, ok bool) {
 		points = s.plain()
 		s.note()
 		return points, true
+	case s.quantilesAbreast():
+		return s.fr.Counts.Points, true
 	case s.ranks(quantileCost):
 		slidingQuantiles(&s.bounds, &s.order, s.call.Param, s.out)
 		return s.fr.Counts.Points, true
 	}
 	return 0, false
+}
+
+// quantilesAbreast fills out with the quantiles of windows side by side, where that is worth it.
+func (s *Evaluator) quantilesAbreast() bool {
+	strides, rest := s.fr.Strides()
+	b, vs, q := &s.bounds, s.in.Values, s.call.Param
+	tooMany := func(st frame.Stride) bool { return !exact.CanQuantiles(q, st.Samples) }
+	if strides == nil || slices.ContainsFunc(strides, tooMany) || !exact.Ordinary(vs[b.First():b.End()]) {
+		return false
+	}
+	s.strided(strides, func(_ *frame.Stride, out []float64) { s.rows.Quantiles(q, out) })
+	for _, k := range rest {
+		s.window.Values = vs[b.Lo[k]:b.Hi[k]]
+		s.out.Set(int(k), exact.Quantile(q, s.window.copied()))
+	}
+	return true
 }
 
 // note notes the steps at which the series has a quantile.

@@ -149,7 +149,19 @@ const oftenReset = 6
 func (s *Evaluator) resetsAbreast(e *frame.Extrapolation) {
 	s.in.Values = s.in.Values[len(s.in.Units):] // without what splitPacked has unpacked
 	vs, side := s.values(), &s.side
-	s.bounds.Groups(2, nil, func(g *frame.Group) {
+	strides, rest := s.fr.Strides()
+	s.strided(strides, func(st *frame.Stride, out []float64) {
+		s.rows.Increases(out)
+		for i, increase := range out {
+			k := st.From + i
+			lo := s.bounds.Lo[k]
+			if increase == 0 {
+				increase = withResets(vs[lo:s.bounds.Hi[k]], 1, vs[s.bounds.Hi[k]-1]-vs[lo])
+			}
+			out[i] = float64(increase * e.FactorOf(k, vs[lo], increase))
+		}
+	})
+	s.bounds.Groups(2, rest, func(g *frame.Group) {
 		for i, lo := range g.Lo {
 			side.Start(i, vs[g.Hi[i]-1]-vs[lo])
 		}
@@ -157,16 +169,22 @@ func (s *Evaluator) resetsAbreast(e *frame.Extrapolation) {
 			side.ResetsAbreast(vs, &g.Lo, g.Common)
 		}
 		for i, k := range g.Steps[:g.N] {
-			window := vs[g.Lo[i]:g.Hi[i]]
 			increase, _ := side.Of(0, i)
-			for j := max(g.Common, 1); j < len(window); j++ {
-				if window[j] < window[j-1] {
-					increase += window[j-1]
-				}
-			}
-			s.out.Values[k] = float64(increase * e.FactorOf(int(k), window[0], increase))
+			increase = withResets(vs[g.Lo[i]:g.Hi[i]], max(g.Common, 1), increase)
+			s.out.Values[k] = float64(increase * e.FactorOf(int(k), vs[g.Lo[i]], increase))
 		}
 	})
+}
+
+// withResets adds to the increase of a window's samples those before the ones from the given one on
+// that are less.
+func withResets(window []float64, from int, increase float64) float64 {
+	for j := from; j < len(window); j++ {
+		if window[j] < window[j-1] {
+			increase += window[j-1]
+		}
+	}
+	return increase
 }
 
 // differences fills out with what extrapolated does for steps from to to, the end

@@ -65,7 +65,25 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 	default:
 		g.Known[g.N] = &s.fr.Seconds(predict)[0]
 	}
-	return s.lines(s.fr.List(), s.line(predict), known, nil)
+	l, ts := s.line(predict), s.fr.List()
+	if known == nil {
+		return s.lines(ts, l, nil, nil)
+	}
+	strides, rest := s.fr.Lines(predict)
+	points = s.strided(strides, func(st *frame.Stride, out []float64) {
+		s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
+		s.rows.Lines(&st.Times, out, s.seconds)
+		for i, slope := range out {
+			k, intercept := st.From+i, s.seconds[i]
+			lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
+			if vs := s.in.Values; vs[lo] == vs[hi-1] || slope-slope != 0 || intercept-intercept != 0 {
+				slope, intercept = exact.Line(ts[lo:hi], vs[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
+			}
+			l.at(k)
+			out[i] = l.value(slope, intercept)
+		}
+	})
+	return points + s.lines(ts, l, known, rest)
 }
 
 // line is what is called.

@@ -32,7 +32,7 @@ func (o *oddities) in(lo, hi int32) (any, nan bool) {
 
 // Sliding costs, for each sample and each step, about as much as this many
 // samples of a window cost that is computed anew.
-const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 12, 2, 6, 2, 5
+const sumCost, varianceCost, regressionCost, quantileCost, deviationCost, extremeCost = 12, 6, 6, 2, 5, 40
 
 // slideOffsets decides whether to slide over the values, and prepares for it: with integers of 62 bits,
 // or, where the values of all windows are narrow, with their offsets. Packed values are unpacked only

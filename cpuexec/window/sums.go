@@ -51,7 +51,21 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
-	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
+	strides, rest := s.fr.Strides()
+	points = s.strided(strides, func(st *frame.Stride, out []float64) {
+		n := 1.0
+		if mean {
+			n = float64(st.Samples)
+		}
+		s.rows.Sums(n, out)
+		for i, v := range out {
+			if v-v != 0 || v == 0 { // as below
+				k := st.From + i
+				out[i] = plain(s.in.Values[s.bounds.Lo[k]:s.bounds.Hi[k]])
+			}
+		}
+	})
+	return points + s.abreast(1, nil, rest, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		s.side.AddAbreast(vs, &g.Lo, g.Common)
 		for i := range g.N {
 			window, n := vs[g.Lo[i]:g.Hi[i]], float64(g.Hi[i]-g.Lo[i])

@@ -44,7 +44,21 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
-	return s.abreast(1, nil, nil, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
+	var strides []frame.Stride
+	var rest []int32
+	if exact.CanVariances() {
+		strides, rest = s.fr.Strides()
+	}
+	points = s.strided(strides, func(st *frame.Stride, out []float64) {
+		s.rows.Variances(out)
+		for i, v := range out {
+			if v-v != 0 {
+				v = exact.Variance(s.in.Values[s.bounds.Lo[st.From+i]:s.bounds.Hi[st.From+i]])
+			}
+			out[i] = rootOf(v, root)
+		}
+	})
+	return points + s.abreast(1, nil, rest, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
 		s.side.VarianceAbreast(vs, &g.Lo, g.Common)
 		for i := range g.N {
 			window, w := vs[g.Lo[i]:g.Hi[i]], s.side.Welford(i, g.Common)

@@ -2,8 +2,9 @@
 // HTTP, of a process that was just started, in front of a Prometheus.
 //
 // Functions are promwarp's own, by the coverage counters of a build that has them: those that the
-// request runs and a process that is asked nothing does not. The deepest stack is that of a profile
-// of such requests, one after another. With -list it names the functions, too.
+// request runs and a process that is asked nothing does not. That one reads the newest samples of up.
+// The deepest stack is that of a profile of such requests, one after another. With -list it names the
+// functions, too.
 package main
 
 import (
@@ -51,7 +52,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	end := time.Now().Add(-time.Hour).Truncate(time.Minute)
-	up, _, err := programs.StartFilled(ctx, prometheus, dir, dataset.Options{Start: end.Add(-6 * time.Hour).UnixMilli(), End: end.UnixMilli(), Series: 340})
+	up, _, err := programs.StartFilled(ctx, prometheus, dir, dataset.Options{Start: end.Add(-6 * time.Hour).UnixMilli(), End: time.Now().Add(time.Minute).UnixMilli(), Series: 340})
 	if err != nil {
 		return err
 	}

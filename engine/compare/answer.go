@@ -1,7 +1,6 @@
-// Package compare compares answers to PromQL: those of servers over HTTP, and of engines.
+// Package compare compares answers to PromQL.
 //
-// Parse reads what a server answers, and Of what an engine does, into an Answer. Differ names the first
-// difference of two. Measure asks two sides, and asks again before it says that answers differ, since
+// Parse reads what a server answers into an Answer. Differ names the first difference of two. Measure asks two sides, and asks again before it says that answers differ, since
 // samples come meanwhile.
 //
 // Invariant: two answers are the same if a client cannot tell them apart: series and their order,
@@ -20,8 +19,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/promwarp/promwarp/plan"
 )
 
 // Answer is what a server or an engine answered.
@@ -45,31 +42,6 @@ type Series struct {
 type Histogram struct {
 	T    int64 // ms since the epoch
 	Text string
-}
-
-// Of returns the answer that a matrix is, that of an executor or of Prometheus's engine. Native
-// histograms must not be compared with those of an answer that was parsed.
-func Of(v parser.Value) Answer {
-	a := Answer{Type: v.Type()}
-	switch v := v.(type) {
-	case *plan.Matrix:
-		for i := range v.Rows {
-			row := Series{Labels: v.Rows[i].Labels}
-			for t, value := range v.Rows[i].All(v.Grid) {
-				row.Floats = append(row.Floats, promql.FPoint{T: t, F: value})
-			}
-			a.Series = append(a.Series, row)
-		}
-	case promql.Matrix:
-		for _, s := range v {
-			row := Series{Labels: s.Metric, Floats: s.Floats}
-			for _, h := range s.Histograms {
-				row.Histograms = append(row.Histograms, Histogram{h.T, h.H.String()})
-			}
-			a.Series = append(a.Series, row)
-		}
-	}
-	return a
 }
 
 // Sort puts the series in the order of their labels, for answers that have none.

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
@@ -79,24 +75,6 @@ func TestDiffer(t *testing.T) {
 	}
 }
 
-// TestOf: an executor's matrix and one of Prometheus's engine are the same answer.
-func TestOf(t *testing.T) {
-	one := labels.FromStrings("i", "1")
-	ours := Of(&plan.Matrix{Grid: plan.Grid{Interval: 1000, Steps: 3}, Rows: []plan.Row{
-		{Labels: one, Values: []float64{1, math.NaN()}, Runs: []plan.Run{{First: 0, Len: 1}, {First: 2, Len: 1}}},
-	}})
-	otherNaN := math.Float64frombits(math.Float64bits(math.NaN()) ^ 1<<20)
-	theirs := Of(promql.Matrix{{Metric: one, Floats: []promql.FPoint{{T: 0, F: 1}, {T: 2000, F: otherNaN}}}})
-	require.Nil(t, Differ(&theirs, &ours, 0))
-	theirs.Series[0].Floats[0].F = 2
-	require.Equal(t, `value 1 instead of 2 at 0 of {i="1"}`, Differ(&theirs, &ours, 0).String())
-	of := func(count float64) Answer {
-		return Of(promql.Matrix{{Metric: one, Histograms: []promql.HPoint{{T: 5, H: &histogram.FloatHistogram{Count: count}}}}})
-	}
-	x, y := of(1), of(2)
-	require.Contains(t, Differ(&x, &y, 0).String(), "value {count:2, sum:0} instead of {count:1, sum:0}")
-}
-
 // TestParseRefuses: what is no answer is an error, and one of Prometheus's form is a Refused.
 func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, says string }{
@@ -124,7 +102,7 @@ func answers(values ...any) Side {
 		if err, failed := v.(error); failed {
 			return nil, err
 		}
-		a, err := ParseData([]byte(`{"resultType":"scalar","result":[1,"` + v.(string) + `"]}`))
+		a, err := (&Reply{Data: []byte(`{"resultType":"scalar","result":[1,"` + v.(string) + `"]}`)}).Answer()
 		a.Took = time.Millisecond
 		return a, err
 	}

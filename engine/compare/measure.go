@@ -47,8 +47,17 @@ type Rounds struct {
 // Measure asks both sides and compares each of promwarp's answers. It fails only once ctx is done.
 func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row, err error) {
 	row.Verdict = Same
-	want, times, failure := ask(ctx, prometheus, n.Prometheus)
-	row.Prometheus = median(times)
+	var want *Answer
+	var failure error
+	var times []float64
+	for i := 0; i < n.Prometheus && failure == nil; i++ {
+		if want, failure = prometheus(ctx); failure == nil {
+			times = append(times, milliseconds(want.Took))
+		}
+	}
+	if failure == nil {
+		row.Prometheus = median(times)
+	}
 	row.Empty = failure == nil && want.Type != parser.ValueTypeString && len(want.Series) == 0
 	var repeated []float64
 	for i := range n.Repeated + 1 {
@@ -77,17 +86,6 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 
 // Compared reports whether answers with samples were compared.
 func (r *Row) Compared() bool { return r.Verdict == Same && r.First > 0 && !r.Empty }
-
-// ask asks so often, and returns the last answer and the times in ms.
-func ask(ctx context.Context, side Side, rounds int) (a *Answer, times []float64, err error) {
-	for range rounds {
-		if a, err = side(ctx); err != nil {
-			return nil, nil, err
-		}
-		times = append(times, milliseconds(a.Took))
-	}
-	return a, times, nil
-}
 
 // failed is the verdict on a query that one side at least did not answer.
 func failed(prometheus, promwarp error) (Verdict, string) {

@@ -23,33 +23,39 @@ type Refused struct {
 
 func (r *Refused) Error() string { return r.Text }
 
-// Parse reads what a server answers to PromQL in Prometheus's form, with its status. An error of that
-// form is a *Refused.
-func Parse(status int, body []byte) (*Answer, error) {
-	var r struct {
-		Status    string   `json:"status"`
-		ErrorType string   `json:"errorType"`
-		Error     string   `json:"error"`
-		Warnings  []string `json:"warnings"`
-		Infos     []string `json:"infos"`
-		Data      json.RawMessage
-	}
+// Reply is Prometheus's form of what a server answers.
+type Reply struct {
+	Status    string          `json:"status"`
+	Data      json.RawMessage `json:"data"`
+	ErrorType string          `json:"errorType"`
+	Error     string          `json:"error"`
+	Warnings  []string        `json:"warnings"`
+	Infos     []string        `json:"infos"`
+}
+
+// ReadReply reads what a server answers, with its status. An error of Prometheus's form is a *Refused.
+func ReadReply(status int, body []byte) (r Reply, err error) {
 	switch err := json.Unmarshal(body, &r); {
 	case err != nil:
-		return nil, fmt.Errorf("status %d: not an answer of the query API: %w: %.300s", status, err, body)
+		return r, fmt.Errorf("status %d: not an answer of the query API: %w: %.300s", status, err, body)
 	case r.Status != "success":
-		return nil, &Refused{Status: status, Type: r.ErrorType, Text: r.Error}
+		return r, &Refused{Status: status, Type: r.ErrorType, Text: r.Error}
 	}
-	a, err := ParseData(r.Data)
+	return r, nil
+}
+
+// Parse reads a server's answer to PromQL.
+func Parse(status int, body []byte) (*Answer, error) {
+	r, err := ReadReply(status, body)
 	if err != nil {
 		return nil, err
 	}
-	a.Warnings, a.Infos = r.Warnings, r.Infos
-	return a, nil
+	return r.Answer()
 }
 
-// ParseData reads the field data of an answer.
-func ParseData(data []byte) (*Answer, error) {
+// Answer reads the answer to PromQL.
+func (r *Reply) Answer() (*Answer, error) {
+	data := r.Data
 	var d struct {
 		ResultType parser.ValueType `json:"resultType"`
 		Result     json.RawMessage  `json:"result"`
@@ -57,7 +63,7 @@ func ParseData(data []byte) (*Answer, error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return nil, err
 	}
-	a := &Answer{Type: d.ResultType}
+	a := &Answer{Type: d.ResultType, Warnings: r.Warnings, Infos: r.Infos}
 	switch d.ResultType {
 	case parser.ValueTypeMatrix, parser.ValueTypeVector:
 		return a, a.parseRows(d.Result)

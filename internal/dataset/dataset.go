@@ -96,15 +96,6 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// instances is the number of instances that make about o.Series series.
-func (o *Options) instances() int {
-	each := seriesPerInstance
-	if o.Gauges {
-		each = gaugesPerInstance()
-	}
-	return max(1, (o.Series+each/2)/each)
-}
-
 // What a scrape found.
 const (
 	flagReset   uint8 = 1 << iota // the process restarted since the scrape before

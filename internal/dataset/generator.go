@@ -34,7 +34,11 @@ func New(o Options) (*Generator, error) {
 	if o.Gauges {
 		targets = newGauges
 	}
-	for i := range o.instances() {
+	each := seriesPerInstance
+	if o.Gauges {
+		each = gaugesPerInstance()
+	}
+	for i := range max(1, (o.Series+each/2)/each) {
 		g.targets = append(g.targets, targets(o, i)...)
 	}
 	return g, nil

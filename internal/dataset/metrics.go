@@ -192,14 +192,6 @@ type podSlot struct {
 	from, to int64   // of the pod, or of the next one
 }
 
-func newPodSlot(seed uint64, number int, node string, start int64) *podSlot {
-	p := &podSlot{r: newRNG(seed, "pod", number), node: node}
-	p.plan(start)
-	// The first pod is already running.
-	p.from = start
-	return p
-}
-
 // plan decides when the next pod lives.
 func (p *podSlot) plan(after int64) {
 	p.from = after + int64(p.r.between(0, 2*minute))
@@ -348,7 +340,10 @@ func newInstance(o Options, i int) []*target {
 
 	kubelet := &target{scraper: newScraper(o, &r, i, 2*interval)}
 	kubelet.jitter = interval / 20
-	kubelet.exposes = []exposed{newPodSlot(o.Seed, i, host, o.Start)}
+	pods := &podSlot{r: newRNG(o.Seed, "pod", i), node: host}
+	pods.plan(o.Start)
+	pods.from = o.Start // the first pod is already running
+	kubelet.exposes = []exposed{pods}
 	return []*target{app, node, kubelet}
 }
 
@@ -381,19 +376,16 @@ func newGauges(o Options, i int) (targets []*target) {
 			for level, le := range gaugeBounds {
 				l := labels.FromStrings(model.MetricNameLabel, prefix+kind, "instance", fmt.Sprintf("host-%03d", i),
 					"job", "job-"+strconv.Itoa(jobs[i%len(jobs)]), "le", le)
-				t.exposes = append(t.exposes, walk(l, rng(r.next()), float64(level+1), gaugeKinds[kind]))
+				// It wanders around the level at each scrape.
+				r, level := rng(r.next()), float64(level+1)
+				now := level
+				t.exposes = append(t.exposes, metric(l, nil, func(scrape) float64 {
+					now += (level-now)*0.001 + (r.float()-0.5)*0.004*level
+					return gaugeKinds[kind](now)
+				}))
 			}
 		}
 		targets = append(targets, t)
 	}
 	return targets
-}
-
-// walk is a gauge that wanders around a level at each scrape, and what of is made of that.
-func walk(l labels.Labels, r rng, level float64, of func(float64) float64) *family {
-	now := level
-	return metric(l, nil, func(scrape) float64 {
-		now += (level-now)*0.001 + (r.float()-0.5)*0.004*level
-		return of(now)
-	})
 }

@@ -18,7 +18,6 @@ type Lease struct {
 	part  Part
 	taken atomic.Int64 // what was asked for, bytes
 	held  atomic.Int64 // what the pool gave, bytes: a multiple of grain
-	spare bool         // it takes what is left and nothing else
 }
 
 // Lease returns a lease of nothing yet.
@@ -28,23 +27,6 @@ func (p *Pool) Lease(part Part) *Lease {
 	}
 	p.uses.Add(1)
 	return &Lease{pool: p, part: part}
-}
-
-// SpareLease returns a lease of nothing yet, for what nobody asked for: it neither waits for memory
-// nor has caches give way, and is no use of the pool. What is not left is a *BusyError at once.
-func (p *Pool) SpareLease(part Part) *Lease {
-	if p == nil {
-		return nil
-	}
-	return &Lease{pool: p, part: part, spare: true}
-}
-
-// Bytes is the memory in bytes that the lease holds.
-func (l *Lease) Bytes() int64 {
-	if l == nil {
-		return 0
-	}
-	return l.held.Load()
 }
 
 // Grow takes n more bytes, or gives them back if n is negative. It waits for what is not
@@ -64,7 +46,7 @@ func (l *Lease) Grow(ctx context.Context, n int64) error {
 			return nil
 		}
 		more := (want - held + grain - 1) / grain * grain
-		if held+more > l.pool.most.Load() && !l.spare {
+		if held+more > l.pool.most.Load() {
 			l.pool.parts[l.part].refused.Add(1)
 			return &TooLargeError{Limit: l.pool.Limit()}
 		}
@@ -100,7 +82,7 @@ func (l *Lease) Shrink(n int64) {
 
 // Release gives everything back. The lease can be used again.
 func (l *Lease) Release() {
-	if l != nil && !l.spare && l.held.Load() > 0 {
+	if l != nil && l.held.Load() > 0 {
 		l.pool.uses.Add(1)
 	}
 	l.Shrink(0)

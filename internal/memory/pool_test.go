@@ -176,20 +176,18 @@ func TestSmallLeases(t *testing.T) {
 	require.ErrorIs(t, <-failed, context.Canceled)
 }
 
-// TestSpareLease: a lease of what is left gets that and no more, has nobody wait or free memory, and
+// TestSpare: what nobody asked for gets what is left and no more, has nobody wait or free memory, and
 // gets nothing while somebody waits.
-func TestSpareLease(t *testing.T) {
+func TestSpare(t *testing.T) {
 	p := New(Options{Limit: 100 << 20, Wait: time.Minute})
 	end := p.OnShortage(0, func(int64) int64 { t.Error("caches give way to nobody's request"); return 0 })
-	spare := p.SpareLease(Evaluation)
-	require.NoError(t, spare.Grow(t.Context(), 50<<20))
-	require.Equal(t, int64(50<<20), spare.Bytes())
-	require.ErrorAs(t, spare.Grow(t.Context(), 40<<20), new(*BusyError))
+	require.True(t, p.Spare(Evaluation, 50<<20))
+	require.Equal(t, int64(50<<20), p.Used())
+	require.False(t, p.Spare(Evaluation, 40<<20))
 	require.Equal(t, int64(50<<20), p.Used())
 	require.Zero(t, p.Refused()[string(Evaluation)])
 	require.Zero(t, p.Uses())
-	spare.Release()
-	require.Zero(t, p.Used())
+	p.Count(Evaluation, -50<<20)
 	end()
 
 	p.Count(Fetched, 70<<20)
@@ -197,11 +195,10 @@ func TestSpareLease(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- waits.Grow(t.Context(), 20<<20) }()
 	require.Eventually(t, func() bool { return p.waiting.Load() > 0 }, time.Minute, time.Millisecond)
-	require.ErrorAs(t, spare.Grow(t.Context(), 1), new(*BusyError))
+	require.False(t, p.Spare(Evaluation, 1))
 	p.Count(Fetched, -70<<20)
 	require.NoError(t, <-got)
-	require.Nil(t, (*Pool)(nil).SpareLease(Evaluation))
-	require.Zero(t, (*Lease)(nil).Bytes())
+	require.True(t, (*Pool)(nil).Spare(Evaluation, 1))
 }
 
 // fakeCache holds memory of a pool that no request needs.

@@ -14,7 +14,7 @@ const (
 	reclaimShare = 64
 	// reclaimRounds bounds how often more is asked for where what came was not enough.
 	reclaimRounds = 4
-	// countedWithin is how long it may take, after a collection, until what it found is
+	// countedWithin is how long it may take until what was freed, or found by a collection, is
 	// counted off.
 	countedWithin = 50 * time.Millisecond
 	// relieveEvery is how long nobody looks for memory again after there was not enough: a
@@ -57,17 +57,23 @@ func (p *Pool) Reclaimed() int64 {
 	return p.reclaimed.Load()
 }
 
+// Spare counts n bytes for what nobody asked for, which neither waits for memory nor has caches give
+// way, and reports whether they are left. Whoever got them counts them off.
+func (p *Pool) Spare(part Part, n int64) bool {
+	p.Count(part, n)
+	if p == nil || p.over() <= 0 && p.waiting.Load() == 0 {
+		return true
+	}
+	p.Count(part, -n)
+	return false
+}
+
 // take takes n bytes for a lease. It waits for them as long as the pool's wait and ctx allow,
-// but for small leases, which have a reserve, and spare ones, which get what is left.
+// but for small leases, which have a reserve.
 func (l *Lease) take(ctx context.Context, n int64, small bool) error {
 	p := l.pool
 	p.Count(l.part, n)
-	over := p.over()
-	switch {
-	case l.spare && (over > 0 || p.waiting.Load() > 0):
-		p.Count(l.part, -n)
-		return &BusyError{Limit: p.Limit()}
-	case over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve:
+	if over := p.over(); over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve {
 		return nil
 	}
 	p.wanted.Add(n)
@@ -153,7 +159,9 @@ func (p *Pool) relieve() <-chan struct{} {
 			if over <= 0 || p.ask(who, max(over, p.Limit()/reclaimShare)) == 0 {
 				break
 			}
-			p.collect()
+			if !p.counted() { // what was freed may be garbage
+				p.collect()
+			}
 		}
 		enough := p.over() <= 0
 		p.mu.Lock()
@@ -182,19 +190,24 @@ func (p *Pool) ask(who []*reclaimer, bytes int64) (freed int64) {
 	return freed
 }
 
-// collect has the collector look for garbage and waits until what is taken fits, or what was found
-// is counted off.
+// collect has the collector look for garbage and waits until what it found is counted off.
 func (p *Pool) collect() {
 	runtime.GC()
+	p.counted()
+}
+
+// counted waits briefly until what is taken fits, and reports whether it does.
+func (p *Pool) counted() bool {
 	for end := time.Now().Add(countedWithin); time.Now().Before(end); {
 		freed := p.signal()
 		p.looked.Store(0)
 		if p.over() <= 0 {
-			return
+			return true
 		}
 		select {
 		case <-freed:
 		case <-time.After(countedWithin / 10):
 		}
 	}
+	return false
 }

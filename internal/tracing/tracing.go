@@ -9,7 +9,6 @@ package tracing
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
@@ -23,23 +22,11 @@ const name = "github.com/promwarp/promwarp"
 // IDHeader is the header of answers that has the request's trace.
 const IDHeader = "X-Trace-Id"
 
-// parentHeader is the header of requests that has a client's trace.
-const parentHeader = "Traceparent"
-
-var (
-	on         atomic.Bool
-	propagator propagation.TraceContext
-)
-
-// Collect says whether the provider of package otel collects spans.
-func Collect(yes bool) { on.Store(yes) }
+var propagator propagation.TraceContext
 
 // Receive begins the span of a request at a door, and says in the answer's header what its trace
 // is. The request is the one to answer.
 func Receive(w http.ResponseWriter, r *http.Request, door string) (*http.Request, trace.Span) {
-	if !on.Load() && r.Header.Get(parentHeader) == "" {
-		return r, trace.SpanFromContext(r.Context())
-	}
 	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := otel.Tracer(name).Start(ctx, r.Method+" "+door, trace.WithSpanKind(trace.SpanKindServer))
 	if id := ID(ctx); id != "" {

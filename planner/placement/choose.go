@@ -65,8 +65,11 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 	e := p.estimate(&size, in.Selection, g)
 	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
 	if !in.Forced {
-		if reason := cheaper(e, l, g); reason != "" {
-			return p.decline(o, reason)
+		if e.cheaper() == Cores {
+			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))
+		}
+		if !g.Ready(l, e[Cores]-e[Device]) {
+			return p.decline(o, reasonCompiling)
 		}
 		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
 	}
@@ -93,17 +96,6 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 	e[Device] += g.Wait()
 	e[Cores] *= time.Duration(max(1, p.serving.Load()))
 	return e
-}
-
-// cheaper says why the cores are to compute a leaf, by what is expected, or nothing.
-func cheaper(e Estimate, l offload.Leaf, g gpu) string {
-	if e.cheaper() == Cores {
-		return fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
-	}
-	if !g.Ready(l, e[Cores]-e[Device]) {
-		return reasonCompiling
-	}
-	return ""
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window
@@ -144,11 +136,12 @@ func (p *Placer) OnCores(l offload.Leaf, took time.Duration) {
 func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reason string) {
 	gpus, reason := p.gpus()
 	now := time.Now()
+	begin := fnv.New32a() // each selector begins with a GPU of its own, so that ties are spread
+	_, _ = begin.Write([]byte(selector))
 	var most float64
 	var least int64
 	for i := range gpus {
-		// Each selector begins with a GPU of its own, so that ties are spread.
-		g := gpus[(i+hash(selector))%len(gpus)]
+		g := gpus[(i+int(begin.Sum32()>>1))%len(gpus)]
 		if why := g.Unusable(now); why != "" {
 			reason = why
 			continue
@@ -165,11 +158,4 @@ func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reas
 		return best, ""
 	}
 	return nil, reason
-}
-
-// hash is a number that is the same for the same selector.
-func hash(selector string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(selector))
-	return int(h.Sum32() >> 1)
 }

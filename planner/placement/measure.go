@@ -20,7 +20,7 @@ import (
 )
 
 // calibrate makes the model when the first GPU is open: from the constants that were given, or by
-// measuring.
+// timing whole leaves on both executors, which takes under a second.
 func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 	if p.model.Load() != nil {
 		return nil
@@ -30,17 +30,14 @@ func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 		return nil
 	}
 	start := time.Now()
-	c, err := measure(ctx, x, p.cpu)
-	if err != nil {
-		return err
-	}
-	workers := p.o.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
+	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
+	c := Constants{Device: m.costs(&gpuexec.Alone{Machine: x}), Cores: m.costs(nil), Link: x.Link}
+	if m.err != nil {
+		return m.err
 	}
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
-		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", workers)
+		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
 	p.model.Store(newModel(c))
 	return nil
 }
@@ -60,49 +57,40 @@ const (
 // busyTime is how long a leaf takes that surely keeps an executor busy.
 const busyTime = 15 * time.Millisecond
 
-// measure finds the constants by timing whole leaves on both executors. It takes under a second.
-func measure(ctx context.Context, x *pipeline.Machine, cpu *cpuexec.Executor) (c Constants, err error) {
-	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-	c = Constants{Device: m.costs(rates(cpu, &gpuexec.Alone{Machine: x})), Cores: m.costs(rates(cpu, nil)), Link: x.Link}
-	return c, m.err
-}
-
-// evaluator does what is measured over a selection, at the steps of a grid.
-type evaluator func(context.Context, *selection.Selection, plan.Grid) error
-
 // measuring times leaves until there is an error.
 type measuring struct {
 	ctx  context.Context
+	cpu  *cpuexec.Executor
 	made map[[2]int]*selection.Selection // by series, and samples of each
 	err  error
 }
 
-// costs measures what an executor takes.
-func (m *measuring) costs(run evaluator) Costs {
-	fixed, little := m.leaf(run, 1, someSamples)
+// costs measures what an accelerator takes, or the cores where there is none.
+func (m *measuring) costs(x offload.Accelerator) Costs {
+	fixed, little := m.leaf(x, 1, someSamples)
 	var took time.Duration
 	var work float64
 	for n := someSeries; n <= mostSeries && m.err == nil && took < busyTime; n *= times {
-		took, work = m.leaf(run, n, usualSamples)
+		took, work = m.leaf(x, n, usualSamples)
 	}
 	sample := float64(max(1, took-fixed)) / (work - little)
 	return Costs{Fixed: max(0, fixed-time.Duration(sample*little)), Sample: sample}
 }
 
 // leaf times a leaf of so many series, with so many samples each, and returns its work.
-func (m *measuring) leaf(run evaluator, series, samples int) (took time.Duration, work float64) {
-	s, g := m.selection(series, samples), grid(samples)
-	took = m.median(func() error { return run(m.ctx, s, g) })
-	return took, workOf(&offload.Size{Series: int64(series), Samples: int64(series * samples), Windows: int64(series * g.Steps)}, 0)
-}
-
-// selection makes the series of a leaf, once.
-func (m *measuring) selection(series, samples int) *selection.Selection {
+func (m *measuring) leaf(x offload.Accelerator, series, samples int) (took time.Duration, work float64) {
 	key := [2]int{series, samples}
 	if m.made[key] == nil && m.err == nil {
 		m.made[key], m.err = synthetic.Counters("measured", series, samples)
 	}
-	return m.made[key]
+	g := plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / step}
+	job := sumOfRates(m.made[key], g)
+	job.Accelerator = x
+	took = m.median(func() error {
+		_, err := m.cpu.Run(m.ctx, job)
+		return err
+	})
+	return took, workOf(&offload.Size{Series: int64(series), Samples: int64(series * samples), Windows: int64(series * g.Steps)}, 0)
 }
 
 // A leaf is timed at most rounds times, and no more once that took patience.
@@ -130,21 +118,6 @@ func (m *measuring) median(f func() error) time.Duration {
 
 // step is that of the measured leaves, and width the width of their windows, in ms.
 const step, width = 60_000, 300_000
-
-// grid is the steps of a query over series of so many samples.
-func grid(samples int) plan.Grid {
-	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / step}
-}
-
-// rates evaluates sums of rates, whose leaves an accelerator computes if there is one.
-func rates(cpu *cpuexec.Executor, x offload.Accelerator) evaluator {
-	return func(ctx context.Context, s *selection.Selection, g plan.Grid) error {
-		job := sumOfRates(s, g)
-		job.Accelerator = x
-		_, err := cpu.Run(ctx, job)
-		return err
-	}
-}
 
 // sumOfRates is the job of a sum of rates over a selection.
 func sumOfRates(s *selection.Selection, g plan.Grid) cpuexec.Job {

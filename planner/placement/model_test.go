@@ -107,25 +107,6 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, Device, m.estimate(l).cheaper())
 }
 
-// The time that the cores and a GPU are expected to take for a sum of rates over ever more
-// series, each of a day's 5760 samples at 1440 steps, whose chunks are not on the GPU.
-func ExampleConstants_Estimate() {
-	measured := Constants{
-		Cores:  Costs{Fixed: 16 * time.Microsecond, Sample: 1.6},
-		Device: Costs{Fixed: 200 * time.Microsecond, Sample: 0.015},
-		Link:   54e9,
-	}
-	for _, series := range []int64{1, 10, 100, 1000} {
-		e := measured.Estimate(offload.Size{Series: series, Samples: 5760 * series, Windows: 1440 * series, Missing: 2 * 5760 * series})
-		fmt.Printf("%4d series: cores %7v, GPU %7v\n", series, e[Cores].Round(time.Microsecond), e[Device].Round(time.Microsecond))
-	}
-	// Output:
-	//    1 series: cores    28µs, GPU   200µs
-	//   10 series: cores   134µs, GPU   203µs
-	//  100 series: cores   1.2ms, GPU   232µs
-	// 1000 series: cores 11.856ms, GPU   524µs
-}
-
 // crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the
 // constants, and what sums of rates of ever more samples took.
 const crossover = "../../bench/results/2026-11-21-gpu-crossover-h200.json"

@@ -31,8 +31,6 @@ import (
 // Opened.
 type Options struct {
 	device.Options
-	// Workers is the number of cores that evaluate a query; 0 means all.
-	Workers int
 	// Constants, where given, are used instead of what would be measured.
 	Constants *Constants
 }
@@ -66,7 +64,7 @@ func Open(o Options) (*Placer, error) {
 		o.Logger = promslog.NewNopLogger()
 	}
 	p := &Placer{
-		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
+		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
 	o.Opened = p.calibrate
@@ -87,14 +85,6 @@ func Open(o Options) (*Placer, error) {
 
 // Ready is closed once every GPU is open or was found not to be usable.
 func (p *Placer) Ready() <-chan struct{} { return p.devices.Ready() }
-
-// Constants are what was measured, once Ready is closed and where there is a GPU.
-func (p *Placer) Constants() (c Constants) {
-	if m := p.model.Load(); m != nil {
-		c = m.c
-	}
-	return c
-}
 
 // Forget frees the GPUs' memory for a selection's chunks, unless a leaf under way uses them.
 func (p *Placer) Forget(sel *selection.Selection) { p.devices.Forget(sel) }

@@ -44,7 +44,7 @@ func open(t testing.TB, devices int, change func(*Options)) (*Placer, *cudatest.
 			Require: true, MemoryFraction: 0.01, Library: cudatest.Library(t),
 			Logger: slog.New(slog.NewTextHandler(l, nil)), Registerer: prometheus.NewRegistry(),
 		},
-		Constants: &constants, Workers: 2,
+		Constants: &constants,
 	}
 	if change != nil {
 		change(&o)
@@ -234,7 +234,7 @@ func TestSize(t *testing.T) {
 // TestMeasure: what is measured can be estimated from.
 func TestMeasure(t *testing.T) {
 	p, _, l := open(t, 1, func(o *Options) { o.Constants, o.MemoryFraction = nil, 0.2 })
-	c := p.Constants()
+	c := *p.Report().Constants
 	require.Positive(t, c.Cores.Sample)
 	require.Positive(t, c.Device.Sample)
 	require.Positive(t, c.Link)
@@ -267,13 +267,6 @@ func TestReport(t *testing.T) {
 	for _, c := range r.Crossover {
 		require.Less(t, c.Resident, c.Copied)
 	}
-}
-
-// TestReportWithoutGPU: a Placer that is not there has nothing.
-func TestReportWithoutGPU(t *testing.T) {
-	var p *Placer
-	require.Equal(t, Report{Reason: "no GPU is to be used (--gpu.mode=off)"}, func() Report { r := p.Report(); require.Empty(t, r.Devices); r.Devices = nil; return r }())
-	require.Zero(t, p.ResidentShare(nil))
 }
 
 // resampled asks for the means of a selection's buckets.

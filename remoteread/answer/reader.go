@@ -48,17 +48,12 @@ type Part struct {
 	Count func(bytes, series int64) error
 
 	Sel *selection.Selection // nil until all of it has come, and if it has not
-
-	queries int64 // of the request, without that for the witness
 }
 
 // Read reads an answer, streamed or of samples, to a request with the queries of all parts in order,
 // and behind them one for the witness, if the views have one. It reports whether the witness testified.
 // Where there is an error, it is that of the first part without a selection, and of the rest.
 func (a *Reader) Read(r io.Reader, streamed bool, parts []*Part) (testified bool, err error) {
-	for _, p := range parts {
-		p.queries = p.View.NumQueries()
-	}
 	if streamed {
 		return a.stream(r, parts)
 	}

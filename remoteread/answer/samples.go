@@ -42,11 +42,9 @@ func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error)
 
 // part makes the selection of p from its prompb.QueryResult.
 func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
-	s.clear()
-	s.begin(p)
+	s.finder, s.labelBytes = newFinder(p, true), 0
 	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
-	b.Grow(len(s.expected.series))
 	n := 0
 	for f, err := range messages(result, "a result", 1) {
 		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
@@ -93,21 +91,15 @@ const mostCompressed = 64/3 + 1
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
-var samplesReaders = sync.Pool{New: func() any { return &samplesReader{finder: newFinder(true)} }}
+var samplesReaders = sync.Pool{New: func() any { return new(samplesReader) }}
 
 // release hands the memory back. Nothing that was read may be used after.
 func (s *samplesReader) release() {
 	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
 		return
 	}
-	s.clear()
+	s.finder, s.signed = finder{}, nil
 	samplesReaders.Put(s)
-}
-
-// clear forgets the part that was read before.
-func (s *samplesReader) clear() {
-	s.labelBytes = 0
-	s.finder = finder{scratch: s.scratch, sorts: s.sorts, walked: s.walked}
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes.
@@ -146,7 +138,7 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	var results [][]byte
 	count, queries := int64(0), int64(0)
 	for _, p := range parts {
-		queries += p.queries
+		queries += p.View.NumQueries()
 	}
 	last := parts[len(parts)-1].View
 	if last.WitnessIndex() > 0 {
@@ -168,12 +160,13 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	}
 	for _, p := range parts {
 		firsts = append(firsts, results[0])
-		for i, other := range results[1:p.queries] {
+		own := p.View.NumQueries()
+		for i, other := range results[1:own] {
 			if len(other) > 0 {
 				return nil, false, p.View.Clash(int64(i + 1))
 			}
 		}
-		results = results[p.queries:]
+		results = results[own:]
 	}
 	return firsts, len(results) > 0 && last.Testified(results[0]), nil
 }

@@ -26,15 +26,13 @@ type finder struct {
 	overwrite labels.Labels // those that were looked for last
 }
 
-func newFinder(sorts bool) finder {
-	f := finder{scratch: labels.NewScratchBuilder(0), sorts: sorts}
+func newFinder(p *Part, sorts bool) finder {
+	f := finder{
+		scratch: labels.NewScratchBuilder(0), view: p.View, sorts: sorts,
+		asked: newSelector(p.Asked, p.View == nil), expected: index{series: p.Expected.Series},
+	}
 	f.scratch.SetUnsafeAdd(true) // what it is given lies in an answer and is copied
 	return f
-}
-
-// begin begins with what p asks for.
-func (f *finder) begin(p *Part) {
-	f.view, f.asked, f.expected = p.View, newSelector(p.Asked, p.View == nil), index{series: p.Expected.Series}
 }
 
 // find returns the labels of a prompb.TimeSeries or prompb.ChunkedSeries, its number among the expected

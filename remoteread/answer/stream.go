@@ -26,14 +26,21 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 	f := newFrameReader(r, a.MaxFrame)
 	defer f.release()
 	first := int64(0) // query of the current part
-	i, d := 0, a.begin(parts[0])
+	i := 0
+	var d *streamBuilder                                     // of the current part; nil before its first frame
 	gone := func() bool { return parts[i].Ctx.Err() != nil } // no query waits for the current part
 	end := func() (err error) {
-		if !gone() {
+		switch {
+		case gone():
+		case d == nil:
+			parts[i].Sel = selection.Empty()
+		default:
 			parts[i].Sel, err = d.b.Finish()
 		}
+		d = nil
 		return err
 	}
+	var series [][]byte
 	for {
 		frame, err := f.next()
 		ended := errors.Is(err, io.EOF)
@@ -41,25 +48,26 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 			return false, err
 		}
 		query := int64(math.MaxInt64) // behind all parts
-		var series [][]byte
 		if !ended {
-			if series, query, err = d.parse(frame); err != nil {
+			if series, query, err = parse(frame, series[:0]); err != nil {
 				return false, err
 			}
 		}
-		for i+1 < len(parts) && query >= first+parts[i].queries {
+		for i+1 < len(parts) && query >= first+parts[i].View.NumQueries() {
 			if err := end(); err != nil {
 				return false, err
 			}
-			first += parts[i].queries
+			first += parts[i].View.NumQueries()
 			i++
-			d = a.begin(parts[i])
 		}
 		switch {
 		case ended:
-			return d.testified, end()
+			testified = d != nil && d.testified
+			return testified, end()
 		case gone():
 			continue
+		case d == nil:
+			d = &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(parts[i].Ctx), finder: newFinder(parts[i], false)}
 		}
 		if err = d.frame(series, query-first); err == nil {
 			err = parts[i].Count(d.b.Bytes()+d.labelBytes, d.series)
@@ -68,14 +76,6 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 			return false, err
 		}
 	}
-}
-
-// begin begins with what is for p.
-func (a *Reader) begin(p *Part) *streamBuilder {
-	d := newStreamBuilder(a.MaxBytes)
-	d.b.Within(p.Ctx)
-	d.finder.begin(p)
-	return d
 }
 
 // streamBuilder puts the series of frames into a selection. It goes through frames by hand and not
@@ -87,24 +87,17 @@ type streamBuilder struct {
 	labelBytes int64
 	series     int64
 	testified  bool // whether the witness came as it should
-
-	inFrame [][]byte // for reuse
 }
 
-func newStreamBuilder(limit int64) *streamBuilder {
-	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(false)}
-}
-
-// parse returns the series in a prompb.ChunkedReadResponse, and the number of the query that it
-// answers.
-func (d *streamBuilder) parse(frame []byte) (series [][]byte, query int64, err error) {
+// parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number
+// of the query that it answers.
+func parse(frame []byte, series [][]byte) (_ [][]byte, query int64, err error) {
 	const where = "a frame"
-	d.inFrame = d.inFrame[:0]
 	for f, err := range Fields(frame, where) {
 		switch {
 		case err != nil:
 		case f.Num == 1:
-			d.inFrame, err = append(d.inFrame, f.Bytes), f.is(protowire.BytesType, where)
+			series, err = append(series, f.Bytes), f.is(protowire.BytesType, where)
 		case f.Num == 2:
 			query, err = int64(f.Value), f.is(protowire.VarintType, where)
 		}
@@ -112,7 +105,7 @@ func (d *streamBuilder) parse(frame []byte) (series [][]byte, query int64, err e
 			return nil, 0, err
 		}
 	}
-	return d.inFrame, query, nil
+	return series, query, nil
 }
 
 var errNoSeries = errors.New("a frame without a series")

@@ -65,7 +65,7 @@ func seeds() [][]byte {
 
 // finished is what a frame of the first query makes.
 func (d *streamBuilder) finished(frame []byte) (*selection.Selection, error) {
-	series, _, err := d.parse(frame)
+	series, _, err := parse(frame, nil)
 	if err == nil {
 		err = d.frame(series, 0)
 	}
@@ -209,6 +209,11 @@ func stream(series, chunks int) (b []byte, samples int64) {
 		all = append(all, s)
 	}
 	return frames(all...), samples
+}
+
+// newStreamBuilder begins with all series of one query.
+func newStreamBuilder(limit int64) *streamBuilder {
+	return &streamBuilder{b: selection.NewBuilder(limit), finder: newFinder(&Part{Ctx: context.Background()}, false)}
 }
 
 func BenchmarkStream(b *testing.B) {

@@ -63,7 +63,7 @@ type View struct {
 // NewView is the view on what ms match in a store with external labels ext. Where they
 // are kept ms match series with them, otherwise without.
 func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) {
-	v := &View{all: ext, keep: keep, Asked: ms, own: map[string][]*prompb.LabelMatcher{}}
+	v := &View{all: ext, keep: keep, Asked: ms}
 	wire, err := remote.ToLabelMatchers(ms)
 	if err != nil {
 		return nil, err
@@ -93,6 +93,9 @@ func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) 
 	})
 	for _, m := range wire {
 		if keep && slices.Contains(v.Open, m.Name) {
+			if v.own == nil {
+				v.own = map[string][]*prompb.LabelMatcher{}
+			}
 			v.own[m.Name] = append(v.own[m.Name], m)
 		} else {
 			v.Matchers = append(v.Matchers, m)

@@ -35,7 +35,6 @@ type form struct {
 	times      []int64
 	values     []float64
 	parts      []part
-	encoder
 }
 
 // unchanged reports whether a reader's aggregation has these values as its results again, bit by bit:
@@ -96,7 +95,7 @@ func (f *form) series(ctx context.Context, l labels.Labels, points []promql.FPoi
 	}
 	before := f.b.Bytes()
 	f.b.Series(l)
-	f.parts = f.encode(f.parts[:0], f.times, f.values)
+	f.parts = encode(f.parts[:0], f.times, f.values)
 	if err := write(f.b, f.parts, nil); err != nil {
 		return err
 	}
@@ -122,19 +121,16 @@ type part struct {
 	data []byte // of a new one
 }
 
-// encoder makes chunks of samples.
-type encoder struct{ scratch []byte }
-
 // perChunk is the most samples of a chunk. Each chunk costs the bytes of some ten samples, and
 // nobody looks for a part of what is left.
 const perChunk = 1000
 
 // encode appends the chunks of samples to parts.
-func (e *encoder) encode(parts []part, times []int64, values []float64) []part {
+func encode(parts []part, times []int64, values []float64) []part {
 	for len(times) > 0 {
 		n := min(len(times), perChunk)
-		e.scratch = encoding.AppendTightXOR(e.scratch[:0], times[:n], values[:n])
-		parts = append(parts, part{&selection.Chunk{Enc: chunkenc.EncXOR, MinT: times[0], MaxT: times[n-1]}, slices.Clone(e.scratch)})
+		data := encoding.AppendTightXOR(nil, times[:n], values[:n])
+		parts = append(parts, part{&selection.Chunk{Enc: chunkenc.EncXOR, MinT: times[0], MaxT: times[n-1]}, data})
 		times, values = times[n:], values[n:]
 	}
 	return parts

@@ -3,8 +3,6 @@ package reduce
 import (
 	"time"
 
-	"github.com/prometheus/prometheus/storage"
-
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread/serve"
@@ -86,7 +84,12 @@ func understand(q serve.Query, lookback time.Duration) (asked, reason) {
 	if who.closed {
 		a.width++
 	}
-	if !sound(h, a.width) {
+	for _, t := range []int64{h.Start, h.End, h.Step, a.width} {
+		if t < -farthest || t > farthest {
+			return asked{}, wrongLookback
+		}
+	}
+	if h.Step < 0 || a.width <= 0 {
 		return asked{}, wrongLookback
 	}
 	a.first = h.Start + a.width - 1
@@ -102,16 +105,6 @@ func understand(q serve.Query, lookback time.Duration) (asked, reason) {
 		a.last = a.first + (h.End-a.first)/a.step*a.step
 	}
 	return a, ""
-}
-
-// sound reports whether h can be reckoned with.
-func sound(h *storage.SelectHints, width int64) bool {
-	for _, t := range []int64{h.Start, h.End} {
-		if t < -farthest || t > farthest {
-			return false
-		}
-	}
-	return h.Step >= 0 && h.Step < farthest && width > 0 && width < farthest
 }
 
 // reason is why no less is sent. There is none where a reduction was made.

@@ -152,7 +152,6 @@ type worker struct {
 	kept   []int
 	times  []int64
 	values []float64
-	encoder
 }
 
 // thinBatch is how many series are thinned before what they keep is encoded.
@@ -217,8 +216,8 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	}
 	w.buf.Reset()
 	for k, c := range chunks {
-		if !t.seen(c) {
-			continue
+		if at := t.after(c.MinT); at > t.last || at >= c.MaxT+t.width {
+			continue // no evaluation sees times of it
 		}
 		if _, err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0); err != nil {
 			return nil, err
@@ -226,12 +225,6 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	}
 	in := column.NewSamples(w.buf.Times, w.buf.Values)
 	return t.samples(w, w.buf.Times, &in, parts), nil
-}
-
-// seen reports whether an evaluation sees times of c at all.
-func (t *thinner) seen(c selection.Chunk) bool {
-	at := t.after(c.MinT)
-	return at <= t.last && at < c.MaxT+t.width
 }
 
 // samples appends to parts what is kept of samples, which have the times ts.
@@ -246,7 +239,7 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 	w.times, w.values = w.times[:0], w.values[:0]
 	if t.Added() {
 		w.add(ts[lo:hi], in.Values[lo:hi])
-		return w.encode(parts, w.times, w.values)
+		return encode(parts, w.times, w.values)
 	}
 	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)
 	n := len(w.kept)
@@ -259,17 +252,14 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 		if t.onGrid {
 			at = t.grid.after(at)
 		}
-		w.times, w.values = append(w.times, at), append(w.values, valueOf(in, k))
+		w.times = append(w.times, at)
+		if k < len(in.Units) { // of those that are packed, else of those behind them
+			w.values = append(w.values, in.Value(int32(k)))
+		} else {
+			w.values = append(w.values, in.Values[k-len(in.Units)])
+		}
 	}
-	return w.encode(parts, w.times, w.values)
-}
-
-// valueOf returns the value of sample k, of those that are packed or of those behind them.
-func valueOf(in *column.Samples, k int) float64 {
-	if k < len(in.Units) {
-		return in.Value(int32(k))
-	}
-	return in.Values[k-len(in.Units)]
+	return encode(parts, w.times, w.values)
 }
 
 // Thin is a serve.Reduce that sends those samples that the reader can see.

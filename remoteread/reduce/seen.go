@@ -10,28 +10,6 @@ import (
 	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
-// beats reports whether a later sample of value v is seen instead of one of value w.
-func (m *marker) beats(v, w float64) bool {
-	return m.Sees == window.Largest && v > w || m.Sees == window.Smallest && v < w || math.IsNaN(w)
-}
-
-// parts reports whether a difference is seen between a sample of value v and the next, of w.
-func (m *marker) parts(v, w float64) bool {
-	return m.Sees == window.Changing && v != w || (m.Sees == window.Counter || m.Sees == window.Falling) && !(v <= w)
-}
-
-// seenBy returns what the function that a reader evaluates sees of a range.
-func seenBy(name string) window.Sees {
-	f := window.Named(name)
-	if f == nil {
-		f = vector.Called(name).Window
-	}
-	if f == nil {
-		return window.Everything
-	}
-	return window.Of(f).Sees
-}
-
 // marker notes which samples of a series some evaluation sees.
 type marker struct {
 	asked
@@ -82,7 +60,8 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 			}
 			if m.Sees >= window.Counter {
 				for done = max(done, lo+1); done < hi; done++ {
-					if m.parts(vs[done-1], vs[done]) {
+					v, next := vs[done-1], vs[done]
+					if m.Sees == window.Changing && v != next || (m.Sees == window.Counter || m.Sees == window.Falling) && !(v <= next) {
 						m.seen[done-1], m.seen[done] = true, true
 					}
 				}
@@ -120,11 +99,13 @@ func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
 	m.whole = hi
 }
 
-// best returns the index of the sample that is seen of those from lo to hi, the end excluded.
+// best returns the index of the sample that is seen of those from lo to hi, the end excluded: the first
+// one that no later one beats.
 func (m *marker) best(vs []float64, lo, hi int) int {
 	best := lo
 	for i := lo + 1; i < hi; i++ {
-		if m.beats(vs[i], vs[best]) {
+		v, w := vs[i], vs[best]
+		if m.Sees == window.Largest && v > w || m.Sees == window.Smallest && v < w || math.IsNaN(w) {
 			best = i
 		}
 	}
@@ -150,7 +131,15 @@ func (a asked) choose(q serve.Query, alone bool) (f window.Sees, onGrid bool) {
 	}
 	alone = alone && !cut(q)
 	onGrid = alone && (a.step >= a.width || a.steps() == 1)
-	if f = seenBy(q.Hints.Func); f.Alone() && !alone {
+	of := window.Named(q.Hints.Func)
+	if of == nil {
+		of = vector.Called(q.Hints.Func).Window
+	}
+	f = window.Everything
+	if of != nil {
+		f = window.Of(of).Sees
+	}
+	if f.Alone() && !alone {
 		f = window.Everything
 	}
 	if f.Added() && !(onGrid && a.sums) || f.Extreme() && a.width > a.step && a.steps() > 1 {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache"
@@ -97,60 +96,5 @@ func BenchmarkRead(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkReencode sends chunks in XOR2 to a reader that knows XOR alone, and for
-// comparison as they are.
-func BenchmarkReencode(b *testing.B) {
-	xor, err := synthetic.Counters("m", 300, 5760)
-	if err != nil {
-		b.Fatal(err)
-	}
-	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
-	to := selection.NewBuilder(0)
-	for i, l := range xor.Series() {
-		to.Series(l)
-		for _, c := range xor.Chunks(i) {
-			mint, maxt = min(mint, c.MinT), max(maxt, c.MaxT)
-			xor2 := chunkenc.NewXOR2Chunk()
-			app, err := xor2.Appender()
-			if err != nil {
-				b.Fatal(err)
-			}
-			it := xor.Decode(i, []selection.Chunk{c}, c.MinT, c.MaxT, nil)
-			for it.Next() != chunkenc.ValNone {
-				t, v := it.At()
-				app.Append(c.MinT-1, t, v)
-			}
-			if err := to.Chunk(chunkenc.EncXOR2, c.MinT, c.MaxT, xor2.Bytes()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	sel, err := to.Finish()
-	if err != nil {
-		b.Fatal(err)
-	}
-	door, err := serve.New(serve.Options{Queryable: cache.New(fixed{sel}, cache.Options{HostBytes: 1 << 30})})
-	if err != nil {
-		b.Fatal(err)
-	}
-	data, err := (&prompb.ReadRequest{
-		Queries:               []*prompb.Query{{StartTimestampMs: mint, EndTimestampMs: maxt, Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "m"}}}},
-		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS},
-	}).Marshal()
-	if err != nil {
-		b.Fatal(err)
-	}
-	body := snappy.Encode(nil, data)
-	for _, chunks := range []string{"xor", "as-is"} {
-		b.Run(chunks, func(b *testing.B) {
-			for b.Loop() {
-				w := &sink{header: http.Header{}}
-				door.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/read?chunks="+chunks, bytes.NewReader(body)))
-				b.SetBytes(w.n)
-			}
-		})
 	}
 }

@@ -33,20 +33,15 @@ func dialectOf(r *http.Request) (dialect, error) {
 	case "xor":
 		return dialect{}, nil
 	case "", "auto":
-		return knownTo(r.UserAgent()), nil
+		if name, _ := product(r.UserAgent()); name == "promwarp" {
+			return everything, nil
+		}
+		release := releaseOf(r.UserAgent())
+		since := func(minor int) bool { return release.Major > 3 || release.Major == 3 && release.Minor >= minor }
+		return dialect{xor2: since(minorXOR2), histogramST: since(minorHistogramST)}, nil
 	default:
 		return dialect{}, refuse("parameter chunks: unknown chunk encodings %q; there are auto, xor and as-is", text)
 	}
-}
-
-// knownTo returns what a reader with this User-Agent understands.
-func knownTo(userAgent string) dialect {
-	if name, _ := product(userAgent); name == "promwarp" {
-		return everything
-	}
-	r := releaseOf(userAgent)
-	since := func(m int) bool { return r.Major > 3 || r.Major == 3 && r.Minor >= m }
-	return dialect{xor2: since(minorXOR2), histogramST: since(minorHistogramST)}
 }
 
 // product returns what a User-Agent says first.

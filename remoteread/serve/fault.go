@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -31,48 +28,23 @@ func refuse(format string, args ...any) error {
 	return &fault{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
 }
 
-// queued is the error of a request that got no slot because of err.
-func queued(err error) error {
-	var r *queue.Rejected
-	if !errors.As(err, &r) {
-		return err
-	}
-	return &fault{
-		status:     http.StatusServiceUnavailable,
-		text:       fmt.Sprintf("too many remote reads at once: %v; --storage.remote.read-concurrent-limit, --query.max-queue and --query.max-queue-time set the limits", r),
-		retryAfter: r.RetryAfter(),
-	}
-}
-
-// retryLater puts into h when a request that failed with err may be sent again.
-func retryLater(h http.Header, err error) {
-	var f *fault
-	switch {
-	case errors.As(err, new(*memory.BusyError)):
-		h.Set("Retry-After", "1")
-	case errors.As(err, &f) && f.retryAfter > 0:
-		h.Set("Retry-After", strconv.Itoa(int(f.retryAfter/time.Second)))
-	}
-}
-
 // statusClientGone is what other servers note where the client has gone: nobody reads it.
 const statusClientGone = 499
 
-// statusOf is the status that err is answered with. Prometheus answers 500 to whatever
-// is not the request's fault.
-func statusOf(err error) int {
+// faultOf says how err is answered. Prometheus answers 500 to whatever is not the request's fault.
+func faultOf(err error) *fault {
 	var f *fault
 	switch {
 	case errors.As(err, &f):
-		return f.status
+		return f
 	case errors.As(err, new(*memory.BusyError)):
-		return http.StatusServiceUnavailable
+		return &fault{status: http.StatusServiceUnavailable, retryAfter: time.Second}
 	case errors.As(err, new(*memory.TooLargeError)), errors.Is(err, selection.ErrTooLarge):
-		return http.StatusUnprocessableEntity
+		return &fault{status: http.StatusUnprocessableEntity}
 	case errors.Is(err, context.Canceled):
-		return statusClientGone
+		return &fault{status: statusClientGone}
 	}
-	return http.StatusInternalServerError
+	return &fault{status: http.StatusInternalServerError}
 }
 
 // failure is err, or what ended ctx: whatever else went wrong follows from that.
@@ -108,21 +80,6 @@ func (w *response) flush() {
 // errorGrace is how long after the deadline there is for saying that it has passed.
 const errorGrace = time.Second
 
-// until makes reading the request and writing the answer fail soon after deadline, so that
-// a client who does neither holds nothing for longer. net/http lifts that for the
-// connection's next request. Where it is not supported, as in tests, neither blocks.
-func (w *response) until(deadline time.Time) {
-	c := http.NewResponseController(w.ResponseWriter)
-	_ = c.SetReadDeadline(deadline.Add(errorGrace / 10)) // so that the context is done before
-	_ = c.SetWriteDeadline(deadline.Add(errorGrace))
-}
-
-// allRead says that the request was read. What net/http reads after it is to see whether
-// the client goes away.
-func (w *response) allRead() {
-	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Time{})
-}
-
 // breakOff ends a stream of frames as Prometheus does, with the error's text. It reads as
 // no frame, so nobody takes the answer for whole, and promwarp's client shows it.
 func (w *response) breakOff(err error) {
@@ -150,16 +107,6 @@ type metrics struct {
 	queries  prometheus.Gauge
 	requests *prometheus.CounterVec
 	bytes    prometheus.Counter
-}
-
-func newMetrics(reg prometheus.Registerer) *metrics {
-	f := instrument.With(reg)
-	return &metrics{
-		// By the name that it has in a Prometheus.
-		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
-		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
-		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
-	}
 }
 
 // outcomeOf is how a request ended whose answer failed with err, which may be nil.

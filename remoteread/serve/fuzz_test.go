@@ -203,7 +203,7 @@ func TestReaderStopsAndGoes(t *testing.T) {
 		h := newHandler(t, m, func(o *Options) { o.Queue = oneSlot() })
 		var sent atomic.Int64
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(counting{w, &sent}, r) }))
-		conn := startReading(t, srv, query(0, 10*latest))
+		conn := startReading(t, srv, streamed, query(0, 10*latest))
 		some := make([]byte, 1000)
 		_, err := io.ReadFull(conn, some)
 		require.NoError(t, err)
@@ -223,13 +223,13 @@ func TestReaderStopsAndGoes(t *testing.T) {
 	}
 }
 
-// startReading sends a request for chunks over a connection of its own.
-func startReading(t *testing.T, srv *httptest.Server, q *prompb.Query) net.Conn {
+// startReading sends a request over a connection of its own.
+func startReading(t *testing.T, srv *httptest.Server, types []prompb.ReadRequest_ResponseType, q *prompb.Query) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	require.NoError(t, err)
-	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(16<<10))
-	body := compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{q}})
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	body := compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: types, Queries: []*prompb.Query{q}})
 	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	require.NoError(t, err)
 	return conn
@@ -240,7 +240,7 @@ func TestReaderStopsUntilTimeout(t *testing.T) {
 	m := &inMemory{sel: large(t, chunkenc.EncXOR)}
 	srv := httptest.NewServer(newHandler(t, m, func(o *Options) { o.Timeout = 100 * time.Millisecond }))
 	defer srv.Close()
-	conn := startReading(t, srv, query(0, 10*latest))
+	conn := startReading(t, srv, streamed, query(0, 10*latest))
 	defer conn.Close()
 	require.Eventually(t, func() bool { return m.open.Load() == 1 }, 5*time.Second, time.Millisecond)
 	start := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/queue"
@@ -22,13 +23,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// The defaults of Prometheus's --storage.remote.read-* flags, and ours beside them.
-const (
-	DefaultSampleLimit     = 50_000_000
-	DefaultConcurrentLimit = 10
-	DefaultFrameBytes      = 1 << 20
-	DefaultMaxQueries      = 1000
-)
+// DefaultFrameBytes is Prometheus's default of --storage.remote.read-max-bytes-in-frame.
+const DefaultFrameBytes = 1 << 20
 
 // Options are what a handler is made from. Only Queryable is required.
 type Options struct {
@@ -96,7 +92,13 @@ func New(o Options) (*Handler, error) {
 	if o.Client == nil {
 		o.Client = func(*http.Request) string { return "" }
 	}
-	return &Handler{o: o, metrics: newMetrics(o.Registerer)}, nil
+	f := instrument.With(o.Registerer)
+	return &Handler{o: o, metrics: &metrics{
+		// By the name that it has in a Prometheus.
+		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
+		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
+		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
+	}}, nil
 }
 
 // Reducing returns a handler that answers as h does, with the same limits and metrics, but

@@ -122,14 +122,14 @@ func TestBombsTakeNoMemory(t *testing.T) {
 		want string
 	}{
 		"declared length": {bomb(31 << 20), "corrupt"},
-		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "1001 queries or more; the limit is 1000"},
+		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "1001 queries or more; the limit is 1000, which --storage.remote.read-max-queries sets"},
 		"groupings":       {snappy.Encode(nil, append([]byte("\x0a\xc4\x84\x3d\x22\xc0\x84\x3d"), bytes.Repeat([]byte{0x2a, 0}, 500_000)...)), "201 matchers or labels to group by or more; the most that --query.max-items allows is 200"},
 		"types":           {snappy.Encode(nil, append([]byte("\x12\xc0\x84\x3d"), make([]byte, 1_000_000)...)), "1000000 bytes of accepted response types or more; the limit is 1000"},
 		"types, one each": {snappy.Encode(nil, bytes.Repeat([]byte{0x10, 1}, 500_000)), "1001 bytes of accepted response types or more; the limit is 1000"},
 		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "201 matchers or labels to group by or more; the most that --query.max-items allows is 200"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHandler(t, h.o.Queryable, func(o *Options) { o.MaxQueries = DefaultMaxQueries })
+			h := newHandler(t, h.o.Queryable, func(o *Options) { o.MaxQueries = 1000 })
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			w := send(h, c.body)
@@ -156,9 +156,7 @@ func TestLimits(t *testing.T) {
 		"enough samples":            {func(o *Options) { o.SampleLimit = 5 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
 		"enough for cut chunks":     {func(o *Options) { o.SampleLimit = 3 }, prompb.ReadRequest{Queries: []*prompb.Query{q(2, 4)}}, ""},
 		"samples are not of chunks": {func(o *Options) { o.SampleLimit = 1 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}, AcceptedResponseTypes: streamed}, ""},
-		"queries": {func(o *Options) { o.MaxQueries = 1 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}},
-			"the request has 2 queries or more; the limit is 1, which --storage.remote.read-max-queries sets"},
-		"enough queries": {func(o *Options) { o.MaxQueries = 2 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
+		"enough queries":            {func(o *Options) { o.MaxQueries = 2 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
 	} {
 		w := ask(t, newHandler(t, m, c.set), &c.req)
 		if c.want == "" {
@@ -169,19 +167,6 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, c.want+"\n", w.Body.String(), name)
 		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), name)
 		require.Empty(t, w.Header().Get("Content-Encoding"), name)
-	}
-	require.Zero(t, m.open.Load())
-}
-
-// What the storage fails with is the answer, in Prometheus's words.
-func TestStorageFails(t *testing.T) {
-	m := &inMemory{err: errors.New("no samples today")}
-	for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
-		req := &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}, AcceptedResponseTypes: types}
-		want, got := ask(t, reference(m, labels.EmptyLabels()), req), ask(t, newHandler(t, m), req)
-		require.Equal(t, http.StatusInternalServerError, got.Code)
-		require.Equal(t, want.Code, got.Code)
-		require.Equal(t, want.Body.String(), got.Body.String())
 	}
 	require.Zero(t, m.open.Load())
 }
@@ -342,14 +327,9 @@ func TestReaderOfSamplesStops(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	defer srv.Close()
-	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	require.NoError(t, err)
+	conn := startReading(t, srv, sampled, query(0, 10*latest))
 	defer conn.Close()
-	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
-	body := compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: sampled, Queries: []*prompb.Query{query(0, 10*latest)}})
-	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	require.NoError(t, err)
-	_, err = io.ReadFull(conn, make([]byte, 100))
+	_, err := io.ReadFull(conn, make([]byte, 100))
 	require.NoError(t, err)
 	require.Positive(t, pool.Used())
 	require.Equal(t, http.StatusOK, ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}}).Code, "the slot is free")
@@ -419,18 +399,6 @@ func TestLists(t *testing.T) {
 		}
 	}
 	require.Zero(t, m.open.Load())
-}
-
-// TestListsOfTheDefaults: without a setting the default counts, and less than 0 is no limit.
-func TestListsOfTheDefaults(t *testing.T) {
-	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}})}
-	long := &prompb.Query{EndTimestampMs: 9}
-	for i := range planner.DefaultItems + 1 {
-		long.Matchers = append(long.Matchers, matcher(prompb.LabelMatcher_NEQ, fmt.Sprint("l", i), "x"))
-	}
-	req := &prompb.ReadRequest{Queries: []*prompb.Query{long}}
-	require.Equal(t, http.StatusBadRequest, ask(t, newHandler(t, m), req).Code)
-	require.Equal(t, http.StatusOK, ask(t, newHandler(t, m, func(o *Options) { o.Limits.Items = -1 }), req).Code)
 }
 
 // TestListsTakeMemory: matchers within the limits take more than the bytes of their request, which

@@ -35,7 +35,8 @@ func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest)
 			return err
 		}
 		head := binary.AppendUvarint([]byte{tagResults}, uint64(s.size))
-		parts = append(append(parts, literal(head)), s.parts...)
+		element := append([]byte{byte(len(head)-1) << 2}, head...) // which goes as it is
+		parts = append(append(parts, element), s.parts...)
 		size += int64(len(head)) + s.size
 	}
 	if size > math.MaxUint32 { // more than snappy has a number for
@@ -259,9 +260,4 @@ func (c *coder) elements() []byte {
 	c.compressed = s2.EncodeSnappy(c.compressed[:cap(c.compressed)], c.message)
 	_, header := binary.Uvarint(c.compressed)
 	return slices.Clone(c.compressed[header:])
-}
-
-// literal returns b, of 1 to 60 bytes, as an element.
-func literal(b []byte) []byte {
-	return append([]byte{byte(len(b)-1) << 2}, b...)
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/prompb"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/queue"
 )
 
 // ServeHTTP implements http.Handler.
@@ -42,8 +44,11 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case w.begun:
 		w.breakOff(err)
 	default:
-		retryLater(w.Header(), err)
-		http.Error(w, err.Error(), statusOf(err))
+		f := faultOf(err)
+		if f.retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(f.retryAfter/time.Second)))
+		}
+		http.Error(w, err.Error(), f.status)
 	}
 	h.metrics.requests.WithLabelValues(form, outcomeOf(err, w.brokenOff)).Inc()
 	h.metrics.bytes.Add(float64(w.bytes))
@@ -51,14 +56,18 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // serve answers r. Where it returns an error, that is still to be sent.
 func (h *Handler) serve(w *response, r *http.Request, form *string) error {
-	ctx := r.Context()
+	ctx, connection := r.Context(), http.NewResponseController(w.ResponseWriter)
 	if h.o.Timeout > 0 {
 		var cancel context.CancelFunc
 		late := &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("remote read took longer than query.timeout, which is %s", h.o.Timeout)}
 		ctx, cancel = context.WithTimeoutCause(ctx, h.o.Timeout, late)
 		defer cancel()
 		deadline, _ := ctx.Deadline()
-		w.until(deadline)
+		// Reading the request and writing the answer fail soon after the deadline, so that a client
+		// who does neither holds nothing for longer. net/http lifts that for the connection's next
+		// request. Where it is not supported, as in tests, neither blocks.
+		_ = connection.SetReadDeadline(deadline.Add(errorGrace / 10)) // so that the context is done before
+		_ = connection.SetWriteDeadline(deadline.Add(errorGrace))
 	}
 	h.metrics.queries.Inc()
 	defer h.metrics.queries.Dec()
@@ -67,10 +76,15 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if err != nil {
 		return err
 	}
-	w.allRead()
+	_ = connection.SetReadDeadline(time.Time{}) // what net/http reads from now on shows whether the client goes away
 	slot, err := h.o.Queue.Enter(ctx, h.o.Client(r))
 	if err != nil {
-		return failure(ctx, queued(err))
+		var r *queue.Rejected
+		if errors.As(err, &r) {
+			const limits = "--storage.remote.read-concurrent-limit, --query.max-queue and --query.max-queue-time set the limits"
+			err = &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("too many remote reads at once: %v; %s", r, limits), retryAfter: r.RetryAfter()}
+		}
+		return failure(ctx, err)
 	}
 	defer slot.Leave()
 

@@ -161,7 +161,11 @@ func (d *Dir) Close() error {
 // good snapshot is returned with a warning.
 func (d *Dir) acquire() (*snapshot, annotations.Annotations, error) {
 	var ws annotations.Annotations
-	if d.due() && d.refreshing.TryLock() {
+	d.mu.Lock()
+	// At most a tenth of the time goes into replaying the head of a Prometheus that keeps writing.
+	due := d.current != nil && time.Since(d.checked) >= max(d.recheck, 10*d.took)
+	d.mu.Unlock()
+	if due && d.refreshing.TryLock() {
 		if err := d.refresh(); err != nil {
 			d.logger.Warn("the data directory changed but cannot be read; answering from what was there before", "dir", d.path, "err", err)
 			ws = ws.Add(fmt.Errorf("the data directory %s changed but cannot be read, so newer samples may be missing: %w", d.path, err))
@@ -174,14 +178,6 @@ func (d *Dir) acquire() (*snapshot, annotations.Annotations, error) {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, ErrClosed)
 	}
 	return d.current, ws, nil
-}
-
-// due reports whether it is time to look for changes. At most a tenth of the
-// time goes into replaying the head of a Prometheus that keeps writing.
-func (d *Dir) due() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.current != nil && time.Since(d.checked) >= max(d.recheck, 10*d.took)
 }
 
 // refresh replaces the snapshot if the directory changed.

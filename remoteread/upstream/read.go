@@ -139,7 +139,11 @@ func (s *source) readProgram(ctx context.Context) (p program, err error) {
 		return p, err
 	}
 	if len(registry["promql"]) > 0 {
-		p.features |= featuresIn(registry)
+		for _, f := range featureTable {
+			if f.entry != "" && registry[f.category][f.entry] {
+				p.features |= f.bit
+			}
+		}
 		p.featuresKnown = true
 	}
 	var build struct {
@@ -248,16 +252,6 @@ func knownFeatures(list string) (s Features) {
 	for name := range strings.SplitSeq(list, ",") {
 		f, _ := ParseFeatures(name) // what is not known here changes nothing here
 		s |= f
-	}
-	return s
-}
-
-// featuresIn are the features that an answer of /api/v1/features says are on.
-func featuresIn(registry map[string]map[string]bool) (s Features) {
-	for _, f := range featureTable {
-		if f.entry != "" && registry[f.category][f.entry] {
-			s |= f.bit
-		}
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -32,7 +33,8 @@ type Options struct {
 	Every time.Duration
 	// Name is the server in messages.
 	Name string
-	// Away, if not nil, probes the store where it is away, and reports whether it still is.
+	// Away, if not nil, probes the store where it is away, and reports whether it still is. It is
+	// called when everything has been read again.
 	Away func(context.Context) bool
 	// Changed, if not nil, is called from a goroutine of its own when facts have changed.
 	Changed func()
@@ -47,21 +49,15 @@ type Watcher struct {
 	ctx    context.Context
 	done   sync.WaitGroup
 	nudge  chan struct{}
-	turn   sync.Mutex // held while the configuration is read
+	turn   sync.Mutex         // held while the configuration is read
+	asked  singleflight.Group // for it
 
 	mu       sync.Mutex // guards what follows
 	config   *configured
 	noConfig string // why there is none to be read; empty if there may be
 	program  *program
 	said     map[string]bool // what was logged of what is not known
-	next     *reading        // what those wait for who ask while one is under way
 	shown    []byte          // the answer that config was read from
-}
-
-// reading is one time that the configuration is read, for all who asked before it began.
-type reading struct {
-	done chan struct{}
-	err  error
 }
 
 // New returns a watcher, which reads nothing before it is asked to. It must be closed.
@@ -105,9 +101,12 @@ func (w *Watcher) Nudge() {
 
 // run reads everything again and again.
 func (w *Watcher) run() {
-	for {
+	for away := false; ; away = w.o.Away != nil && w.o.Away(w.ctx) {
+		w.mu.Lock()
+		told := w.program != nil && (w.config != nil || w.noConfig != "") // be it that it does not tell
+		w.mu.Unlock()
 		every := w.o.Every
-		if w.source != nil && !w.settled() || w.o.Away != nil && w.o.Away(w.ctx) {
+		if away || w.source != nil && !told {
 			every = min(every, unknownEvery)
 		}
 		timer := time.NewTimer(every)
@@ -122,13 +121,6 @@ func (w *Watcher) run() {
 		w.readAll(w.ctx)
 		w.say()
 	}
-}
-
-// settled reports whether the server has answered, be it that it does not tell.
-func (w *Watcher) settled() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.program != nil && (w.config != nil || w.noConfig != "")
 }
 
 // readAll reads the configuration and what the server was started as.
@@ -150,25 +142,16 @@ func (w *Watcher) readAll(ctx context.Context) {
 
 // readConfig reads the configuration together with all who ask for it meanwhile.
 func (w *Watcher) readConfig(ctx context.Context) error {
-	w.mu.Lock()
-	r := w.next
-	if r == nil {
-		r = &reading{done: make(chan struct{})}
-		w.next = r
-		go func() {
-			defer close(r.done)
-			w.turn.Lock()
-			defer w.turn.Unlock()
-			w.mu.Lock()
-			w.next = nil // who asks from now on waits for another
-			w.mu.Unlock()
-			r.err = w.take(w.source.get(w.ctx, pathConfig))
-		}()
-	}
-	w.mu.Unlock()
+	const one = "the configuration"
+	read := w.asked.DoChan(one, func() (any, error) {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		w.asked.Forget(one) // who asks from now on waits for another
+		return nil, w.take(w.source.get(w.ctx, pathConfig))
+	})
 	select {
-	case <-r.done:
-		return r.err
+	case r := <-read:
+		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

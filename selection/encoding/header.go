@@ -32,16 +32,6 @@ func SampleCount(e chunkenc.Encoding, data []byte) uint16 {
 	return n
 }
 
-// FirstTime reads the time (ms) of the first sample of data, a chunk in encoding e, where the
-// encoding has it in front.
-func FirstTime(e chunkenc.Encoding, data []byte) (int64, bool) {
-	if e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
-		return 0, false
-	}
-	t, n := binary.Varint(data[HeaderBytes(e):])
-	return t, n > 0
-}
-
 // LastTime decodes a chunk to find the time of its last sample (ms).
 func LastTime(e chunkenc.Encoding, data []byte) (int64, error) {
 	c, err := chunkenc.FromData(e, data)
@@ -87,8 +77,8 @@ func CheckHeader(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
 		}
 		return nil
 	}
-	t, ok := FirstTime(e, data)
-	if !ok {
+	t, read := binary.Varint(data[HeaderBytes(e):])
+	if read <= 0 {
 		return fmt.Errorf("its first sample has no time: %w", io.ErrUnexpectedEOF)
 	}
 	if t < minT || t > maxT {
@@ -136,9 +126,10 @@ func CheckLayout(e chunkenc.Encoding, data []byte) error {
 	r.varbit() // schema
 	var buckets uint64
 	for range 2 { // positive and negative
-		spans := r.varbit()
+		spans, _ := r.varbit()
 		for i := uint64(0); i < spans && !r.ended; i++ {
-			buckets += uint64(uint32(r.varbit()))
+			length, _ := r.varbit()
+			buckets += uint64(uint32(length))
 			if offset := r.signedVarbit(); i > 0 && offset < 0 {
 				return fmt.Errorf("bucket layout has a span with offset %d", offset)
 			}
@@ -178,27 +169,22 @@ var varbitBits = [...]int{0, 3, 6, 9, 12, 18, 25, 56, 64}
 
 // varbit reads an unsigned number in Prometheus's varbit encoding: up to eight
 // ones, the last followed by a zero unless there are eight, and as many bits as
-// they say.
-func (r *bitReader) varbit() uint64 {
-	v, _ := r.varbitOf()
-	return v
-}
-
-// signedVarbit reads a signed number in varbit encoding, whose n bits stand for
-// 1-2^(n-1) to 2^(n-1). Like Prometheus's it is cut to 32 bits.
-func (r *bitReader) signedVarbit() int32 {
-	v, n := r.varbitOf()
-	if n > 0 && n < 64 && v > 1<<(n-1) {
-		v -= 1 << n
-	}
-	return int32(v)
-}
-
-func (r *bitReader) varbitOf() (v uint64, n int) {
+// they say. n is how many these are.
+func (r *bitReader) varbit() (v uint64, n int) {
 	ones := 0
 	for ones < 8 && r.bits(1) == 1 {
 		ones++
 	}
 	n = varbitBits[ones]
 	return r.bits(n), n
+}
+
+// signedVarbit reads a signed number in varbit encoding, whose n bits stand for
+// 1-2^(n-1) to 2^(n-1). Like Prometheus's it is cut to 32 bits.
+func (r *bitReader) signedVarbit() int32 {
+	v, n := r.varbit()
+	if n > 0 && n < 64 && v > 1<<(n-1) {
+		v -= 1 << n
+	}
+	return int32(v)
 }

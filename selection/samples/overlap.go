@@ -65,7 +65,8 @@ func grewInto(slabs slab.Slabs, a, b slab.Chunk) bool {
 	return bytes.Equal(x[2:last], y[2:last]) && x[last]&^y[last] == 0
 }
 
-// mergeOverlaps merges runs of overlapping chunks of one series.
+// mergeOverlaps merges runs of overlapping chunks of one series into new ones, which it writes, as
+// Prometheus merges overlapping blocks: of samples with equal timestamps one is kept.
 func (w *Writer) mergeOverlaps(l labels.Labels, slabs slab.Slabs, cs []slab.Chunk) ([]slab.Chunk, error) {
 	var out []slab.Chunk
 	for i := 0; i < len(cs); {
@@ -82,34 +83,23 @@ func (w *Writer) mergeOverlaps(l labels.Labels, slabs slab.Slabs, cs []slab.Chun
 			i = j
 			continue
 		}
-		union, err := w.mergeRun(l, slabs, cs[i:j])
+		each := make([]chunkenc.Iterator, 0, j-i)
+		for ; i < j; i++ {
+			of := whole(l, slabs, cs[i:i+1])
+			each = append(each, of.Iterator(nil))
+		}
+		union, err := w.encode(l, storage.ChainSampleIteratorFromIterators(nil, each))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(each), err)
 		}
 		out = append(out, union...)
-		i = j
-	}
-	return out, nil
-}
-
-// mergeRun merges chunks that overlap into new ones, which it writes, as Prometheus merges
-// overlapping blocks: of samples with equal timestamps one is kept.
-func (w *Writer) mergeRun(l labels.Labels, slabs slab.Slabs, run []slab.Chunk) ([]slab.Chunk, error) {
-	each := make([]chunkenc.Iterator, len(run))
-	for k := range run {
-		of := whole(l, slabs, run[k:k+1])
-		each[k] = of.Iterator(nil)
-	}
-	out, err := w.encode(l, storage.ChainSampleIteratorFromIterators(nil, each))
-	if err != nil {
-		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
 	}
 	return out, nil
 }
 
 // encode encodes samples of series l and returns the chunks of them.
 func (w *Writer) encode(l labels.Labels, it chunkenc.Iterator) ([]slab.Chunk, error) {
-	w.Series(l)
+	w.Labels = l
 	w.Chunks = nil
 	err := w.Samples(it)
 	return w.Chunks, err

@@ -28,7 +28,7 @@ type Writer struct {
 	slab.Writer
 	Chunks []slab.Chunk   // those written, of all series
 	Watch  parallel.Watch // ends Samples, Separate and Layer soon after its context has ended
-	labels labels.Labels
+	Labels labels.Labels  // of the series that what is written next belongs to
 }
 
 // NewWriter returns a writer that fails with slab.ErrTooLarge past limit bytes of chunks; 0 means
@@ -37,15 +37,12 @@ func NewWriter(ctx context.Context, base int, limit int64) *Writer {
 	return &Writer{Writer: slab.NewWriter(base, limit), Watch: parallel.Watch{Ctx: ctx}}
 }
 
-// Series starts a series; what is written next belongs to it.
-func (w *Writer) Series(l labels.Labels) { w.labels = l }
-
 // Chunk copies data, a chunk in encoding e with samples
 // from minT to maxT (ms since the epoch, both included), into the slabs.
 // A maxT of math.MaxInt64, as a store gives for a chunk still being written, is
 // replaced by the time of the chunk's last sample.
 func (w *Writer) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
-	l := w.labels
+	l := w.Labels
 	if !chunkenc.IsValidEncoding(e) {
 		return fmt.Errorf("series %s: unknown chunk encoding %d; promwarp knows XOR, XOR2 and the histogram encodings", l, e)
 	}
@@ -76,7 +73,7 @@ func (w *Writer) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) error
 // claim makes an entry of a chunk of n bytes in the room that was found last.
 func (w *Writer) claim(c slab.Chunk, n int) error {
 	if err := w.Claim(&c, n); err != nil {
-		return fmt.Errorf("series %s: %w", w.labels, err)
+		return fmt.Errorf("series %s: %w", w.Labels, err)
 	}
 	if len(w.Chunks) == cap(w.Chunks) { // append would clear, and so touch, all of the larger table
 		w.Chunks = append(make([]slab.Chunk, 0, max(2*len(w.Chunks), fewChunks)), w.Chunks...)
@@ -101,7 +98,7 @@ func (w *Writer) Floats(times []int64, values []float64) error {
 			return err
 		}
 		if n < len(times) && times[n] <= times[n-1] {
-			return notAscending(w.labels, times[n], times[n-1])
+			return notAscending(w.Labels, times[n], times[n-1])
 		}
 		times, values = times[n:], values[n:]
 	}
@@ -112,7 +109,7 @@ func (w *Writer) Floats(times []int64, values []float64) error {
 func (w *Writer) floats(times []int64, values []float64) error {
 	for i := 1; i < len(times); i++ {
 		if times[i] <= times[i-1] {
-			return notAscending(w.labels, times[i], times[i-1])
+			return notAscending(w.Labels, times[i], times[i-1])
 		}
 	}
 	data := encoding.AppendXOR(w.Room(encoding.MostXORBytes(len(times))), times, values)
@@ -122,8 +119,8 @@ func (w *Writer) floats(times []int64, values []float64) error {
 // Samples writes samples of any kind, which must be in time order. Floats is faster where it will
 // do.
 func (w *Writer) Samples(from chunkenc.Iterator) error {
-	it := &inOrder{Iterator: from, series: w.labels, watch: &w.Watch}
-	series := &storage.SeriesEntry{Lset: w.labels, SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator { return it }}
+	it := &inOrder{Iterator: from, series: w.Labels, watch: &w.Watch}
+	series := &storage.SeriesEntry{Lset: w.Labels, SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator { return it }}
 	enc := storage.NewSeriesToChunkEncoder(series).Iterator(nil)
 	for enc.Next() {
 		m := enc.At()

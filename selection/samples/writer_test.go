@@ -22,7 +22,7 @@ import (
 func requireFloats(t testing.TB, times []int64, values []float64) {
 	t.Helper()
 	w := NewWriter(t.Context(), 0, 0)
-	w.Series(name(0))
+	w.Labels = name(0)
 	require.NoError(t, w.Floats([]int64{math.MinInt64}, []float64{1}))
 	require.NoError(t, w.Floats(times, values))
 	require.NoError(t, w.Floats([]int64{math.MaxInt64}, []float64{1}))
@@ -115,7 +115,7 @@ func TestFloatsOutOfOrder(t *testing.T) {
 				times[at] = times[at-1]
 			}
 			w := NewWriter(t.Context(), 0, 0)
-			w.Series(name(7))
+			w.Labels = name(7)
 			require.EqualError(t, w.Floats(times, make([]float64, len(times))),
 				fmt.Sprintf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", name(7), times[at], times[at-1]))
 		}
@@ -124,7 +124,7 @@ func TestFloatsOutOfOrder(t *testing.T) {
 
 func TestFloatsLimit(t *testing.T) {
 	w := NewWriter(t.Context(), 0, 30)
-	w.Series(name(0))
+	w.Labels = name(0)
 	require.NoError(t, w.Floats([]int64{1}, []float64{2}))
 	require.NoError(t, w.Floats([]int64{2}, []float64{2}))
 	err := w.Floats([]int64{3, 4, 5, 6}, []float64{1, 2, 3, 4})
@@ -135,7 +135,7 @@ func TestFloatsLimit(t *testing.T) {
 func TestOverlappingCorruptChunks(t *testing.T) {
 	for _, bad := range []int{0, 1, 2} {
 		w := NewWriter(t.Context(), 0, 0)
-		w.Series(name(0))
+		w.Labels = name(0)
 		for k := range 3 {
 			data := encode(t, chunkenc.EncXOR, timesBetween(0, 900, 100), rising)
 			if k == bad {

@@ -28,7 +28,7 @@ func New(size int) *Slab {
 	l := &Slab{b: make([]byte, 0, size)}
 	CountUntilFreed(l, int64(size))
 	lock := pageLock.Load()
-	if lock == nil || size < leastLocked {
+	if lock == nil || *lock == nil || size < leastLocked {
 		return l
 	}
 	if unlock := (*lock)(l.b[:size:size]); unlock != nil {
@@ -64,13 +64,7 @@ var pageLock atomic.Pointer[func([]byte) func()]
 // now on, so that a GPU can read it without the help of a core. lock returns what
 // undoes that, which is called when nobody uses the slab any more, or nil if it
 // cannot. A nil lock ends it.
-func PageLock(lock func(memory []byte) (unlock func())) {
-	if lock == nil {
-		pageLock.Store(nil)
-		return
-	}
-	pageLock.Store(&lock)
-}
+func PageLock(lock func(memory []byte) (unlock func())) { pageLock.Store(&lock) }
 
 // Chunk is an entry of a table of chunks: it addresses one encoded chunk in slabs and says what
 // is in it. Times are in ms since the epoch, both ends included. It takes 32 bytes.
@@ -123,18 +117,12 @@ var counter atomic.Pointer[func(bytes int64)]
 // CountMemory has count told of the memory that selections take from now on, in bytes:
 // slabs, chunk tables, and the labels that no other selection has. What the collector has
 // freed is told as a negative number, from a goroutine of its own. A nil count ends it.
-func CountMemory(count func(bytes int64)) {
-	if count == nil {
-		counter.Store(nil)
-		return
-	}
-	counter.Store(&count)
-}
+func CountMemory(count func(bytes int64)) { counter.Store(&count) }
 
 // CountUntilFreed counts n bytes that are free once nobody has a pointer to what.
 func CountUntilFreed[T any](what *T, n int64) {
 	count := counter.Load()
-	if count == nil || n == 0 {
+	if count == nil || *count == nil || n == 0 {
 		return
 	}
 	(*count)(n)

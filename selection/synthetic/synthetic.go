@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/samples"
 )
 
 // ChunkSamples is the number of samples in a chunk, as Prometheus makes them.
@@ -34,17 +34,14 @@ type Options struct {
 	Samples func(k int) ([]int64, []float64)
 }
 
-// chunk is an XOR chunk and its time range.
-type chunk struct {
-	minT, maxT int64
-	data       []byte
-}
-
 // Make makes a selection of XOR chunks.
 func Make(o Options) (*selection.Selection, error) {
 	o.Distinct = min(o.Distinct, o.Series)
-	chunks, errs := make([][]chunk, o.Distinct), make([]error, o.Distinct)
-	parallel.For(o.Distinct, func(k int) { chunks[k], errs[k] = encode(o.Samples(k)) })
+	distinct, errs := make([]*samples.Writer, o.Distinct), make([]error, o.Distinct)
+	parallel.For(o.Distinct, func(k int) {
+		distinct[k] = samples.NewWriter(context.Background(), 0, 0)
+		errs[k] = distinct[k].Floats(o.Samples(k))
+	})
 	b := selection.NewBuilder(0)
 	for i := range o.Series {
 		k := i % o.Distinct
@@ -52,29 +49,13 @@ func Make(o Options) (*selection.Selection, error) {
 			return nil, errs[k]
 		}
 		b.Series(o.Labels(i))
-		for _, c := range chunks[k] {
-			if err := b.Chunk(chunkenc.EncXOR, c.minT, c.maxT, c.data); err != nil {
+		for _, c := range distinct[k].Chunks {
+			if err := b.Chunk(c.Enc, c.MinT, c.MaxT, distinct[k].Slabs().Bytes(c)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return b.Finish()
-}
-
-func encode(ts []int64, vs []float64) (out []chunk, err error) {
-	for at := 0; at < len(ts); at += ChunkSamples {
-		end := min(at+ChunkSamples, len(ts))
-		c := chunkenc.NewXORChunk()
-		app, err := c.Appender()
-		if err != nil {
-			return nil, err
-		}
-		for i := at; i < end; i++ {
-			app.Append(0, ts[i], vs[i])
-		}
-		out = append(out, chunk{ts[at], ts[end-1], c.Bytes()})
-	}
-	return out, nil
 }
 
 // Start is when counters begin, in ms, and Interval how far apart their samples are.

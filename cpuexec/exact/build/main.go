@@ -1,7 +1,8 @@
-// Build writes abreast_amd64.s: loops over the samples of eight windows side by side, each window in a
-// lane of two vectors, from a description of what is done to one sample of each. So one addition
-// waits for the one before it in the same window, and the processor does those of the others
-// meanwhile.
+// Build writes abreast_amd64.s: loops over the samples of windows side by side, each window in a lane
+// of a vector, from a description of what is done to one sample of each. So one addition waits for the
+// one before it in the same window, and the processor does those of the others meanwhile. There are
+// loops over eight windows anywhere, whose samples are loaded one by one, and over many windows whose
+// samples lie in rows.
 //
 //	go generate ./cpuexec/exact
 package main
@@ -65,24 +66,131 @@ func text() string {
 		a.op("VADDPD", free[0], sum, sum)
 		a.op("VMOVAPD", value, before[g])
 	})
-	// Welford's: delta is what a value is off the mean before it.
 	a.function("variancesAbreast", []string{"vs", "lo", "n", "out"}, 2, func() {
 		a.constant(one, unit)
 		a.op("VXORPD", number, number, number)
 	}, func(g group) {
-		mean, squares := g.sums(0), g.sums(1)
-		if g == 0 {
-			a.op("VADDPD", unit, number, number)
-		}
 		a.load(g, value, "AX*8")
-		a.op("VADDPD", mean[1], mean[0], free[0])
-		a.op("VSUBPD", free[0], value, delta)
-		a.op("VDIVPD", number, delta, second)
-		a.add(mean, second)
-		a.op("VADDPD", mean[1], mean[0], free[0])
-		a.op("VSUBPD", free[0], value, value)
-		a.op("VMULPD", value, delta, second)
-		a.add(squares, second)
+		a.welford(g, g.sums(0))
+		a.add(g.sums(1), second)
+	})
+	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
+		a.row(g, value)
+		a.add(g.sums(0), value)
+	}, func(g group) {
+		sum := g.sums(0)
+		a.op("VBROADCASTSD", "n+32(FP)", number)
+		a.op("VDIVPD", number, sum[0], sum[0])
+		a.op("VDIVPD", number, sum[1], sum[1])
+		a.op("VADDPD", sum[1], sum[0], sum[0])
+		a.store(g, sum[0], "out+40(FP)")
+	})
+	// Of the sums x of times, y of values, and of their products: slope = (xy - x·y/n) / deviations, and
+	// the value at the origin is y/n - slope·x/n.
+	a.rows("lineRows", []string{"t", "slopes", "intercepts"}, nil, func(g group) {
+		a.row(g, value)
+		a.op("MOVQ", "t+32(FP)", "DX")
+		a.op("MOVQ", "(DX)", "DX")
+		a.op("VBROADCASTSD", "(DX)(AX*8)", second)
+		a.op("VMULPD", value, second, second)
+		a.add(g.sums(0), value)
+		a.add(g.sums(1), second)
+	}, func(g group) {
+		y, xy := g.sums(0), g.sums(1)
+		a.op("VADDPD", y[1], y[0], y[0])
+		a.op("VADDPD", xy[1], xy[0], xy[0])
+		a.op("MOVQ", "t+32(FP)", "DX")
+		a.op("VBROADCASTSD", "24(DX)", number)
+		a.op("VBROADCASTSD", "32(DX)", value)
+		a.op("VMULPD", y[0], value, second)
+		a.op("VDIVPD", number, second, second)
+		a.op("VSUBPD", second, xy[0], xy[0])
+		a.op("VBROADCASTSD", "40(DX)", second)
+		a.op("VDIVPD", second, xy[0], xy[0])
+		a.store(g, xy[0], "slopes+40(FP)")
+		a.op("VMULPD", xy[0], value, second)
+		a.op("VDIVPD", number, second, second)
+		a.op("VDIVPD", number, y[0], y[0])
+		a.op("VSUBPD", second, y[0], y[0])
+		a.store(g, y[0], "intercepts+48(FP)")
+	})
+	a.rows("resetRows", []string{"out"}, func(g group) {
+		a.op("MOVQ", "-8(R9)(CX*8)", "R11")
+		a.row(g, g.sums(0)[0])
+		a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), before[g])
+		a.op("VSUBPD", before[g], g.sums(0)[0], g.sums(0)[0])
+	}, func(g group) {
+		sum := g.sums(0)[0]
+		a.row(g, value)
+		a.op("VCMPPD", "$0x11", before[g], value, free[0])
+		a.op("VANDPD", free[0], before[g], free[0])
+		a.op("VADDPD", free[0], sum, sum)
+		a.op("VMOVAPD", value, before[g])
+	}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+	for _, of := range []struct{ name, op, other string }{{"largest", "VMAXPD", "VMINPD"}, {"smallest", "VMINPD", "VMAXPD"}} {
+		name, op := of.name, of.op
+		a.rows(name+"Rows", []string{"out"}, func(g group) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), g.sums(0)[0])
+		}, func(g group) {
+			a.row(g, value)
+			a.op(op, g.sums(0)[0], value, g.sums(0)[0])
+		}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
+		a.extreme(name+"Vector", op)
+		// The furthest values of eight windows lie in memory, in order; each sample is compared with one
+		// after the other, and what is less far goes on.
+		a.rows(name+"FewRows", []string{"few", "n", "last", "before"}, func(g group) {
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
+			if g == 0 {
+				a.constant(map[string]int{"largest": lowest, "smallest": highest}[name], unit)
+				return
+			}
+			a.WriteString("\nbegin:\n")
+			a.op("VMOVUPD", unit, "(SI)")
+			a.op("VMOVUPD", unit, "32(SI)")
+			a.op("ADDQ", "$64", "SI")
+			a.op("DECQ", "DI")
+			a.op("JNZ", "begin")
+		}, func(g group) {
+			v := []string{value, second}
+			if a.row(g, v[g]); g == 0 {
+				return
+			}
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
+			a.WriteString("\ncompare:\n")
+			for g := range v {
+				at, has, better := fmt.Sprintf("%d(SI)", 32*g), fmt.Sprintf("Y%d", g), free[g]
+				a.op("VMOVUPD", at, has)
+				a.op(of.op, has, v[g], better)
+				a.op(of.other, has, v[g], v[g])
+				a.op("VMOVUPD", better, at)
+			}
+			a.op("ADDQ", "$64", "SI")
+			a.op("DECQ", "DI")
+			a.op("JNZ", "compare")
+		}, func(g group) {
+			for i, list := range []string{"last+48(FP)", "before+56(FP)"} {
+				a.op("VMOVUPD", fmt.Sprintf("%d(SI)", -64*(i+1)+32*int(g)), value)
+				a.store(g, value, list)
+			}
+		})
+	}
+	a.wide = true
+	a.rows("varianceRows", []string{"out"}, func(g group) {
+		if g == 0 {
+			a.constant(one, unit)
+			a.op("VXORPD", number, number, number)
+		}
+	}, func(g group) {
+		a.row(g, value)
+		a.welford(g, g.sums(0))
+		a.add(g.sums(1), second)
+	}, func(g group) {
+		squares := g.sums(1)
+		a.op("VADDPD", squares[1], squares[0], value)
+		a.op("VDIVPD", number, value, value)
+		a.store(g, value, "out+32(FP)")
 	})
 	return a.String()
 }
@@ -95,7 +203,7 @@ const (
 	magic         = "Y15" // of what turns integers into floats
 	thousand      = "Y14"
 	// Indices of constants.
-	one, ms, adder, minusZero = 0, 1, 2, 3
+	one, ms, adder, minusZero, lowest, highest = 0, 1, 2, 3, 4, 5
 )
 
 var (
@@ -103,8 +211,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1, 1000, and what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; the zero below zero.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000"}
+	// is so much more than itself; the zero below zero; what is infinite.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000", "$0xfff0000000000000", "$0x7ff0000000000000"}
 )
 
 // group is four of the windows.
@@ -115,10 +223,25 @@ func (g group) sums(i int) [2]string {
 	return [2]string{fmt.Sprintf("Y%d", 4*i+int(2*g)), fmt.Sprintf("Y%d", 4*i+int(2*g)+1)}
 }
 
-type assembly struct{ strings.Builder }
+type assembly struct {
+	strings.Builder
+	wide bool // vectors are of AVX-512
+}
+
+// bytes are those of a vector.
+func (a *assembly) bytes() int {
+	if a.wide {
+		return 64
+	}
+	return 32
+}
 
 func (a *assembly) op(name string, operands ...string) {
-	fmt.Fprintf(a, "\t%s %s\n", name, strings.Join(operands, ", "))
+	all := strings.Join(operands, ", ")
+	if a.wide {
+		all = strings.ReplaceAll(all, "Y", "Z")
+	}
+	fmt.Fprintf(a, "\t%s %s\n", name, all)
 }
 
 // function writes a function that begins with so many sums of zero of each window, does step to each
@@ -152,6 +275,106 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 	}
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// welford adds a value to means, and puts what is to be added to sums of squares into second: the
+// product of what the value is off the mean before it and after it.
+func (a *assembly) welford(g group, mean [2]string) {
+	if g == 0 {
+		a.op("VADDPD", unit, number, number)
+	}
+	a.op("VADDPD", mean[1], mean[0], free[0])
+	a.op("VSUBPD", free[0], value, delta)
+	a.op("VDIVPD", number, delta, second)
+	a.add(mean, second)
+	a.op("VADDPD", mean[1], mean[0], free[0])
+	a.op("VSUBPD", free[0], value, value)
+	a.op("VMULPD", value, delta, second)
+}
+
+// rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
+// exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
+// Where there are too few windows for the last time, it makes some of those before anew.
+func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
+	args = append([]string{"rows", "at", "samples", "windows"}, args...)
+	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
+	a.op("MOVQ", "rows+0(FP)", "R8")
+	a.op("MOVQ", "at+8(FP)", "R9")
+	a.op("MOVQ", "samples+16(FP)", "CX")
+	a.op("XORQ", "BX", "BX")
+	a.WriteString("\nwindows:\n")
+	a.op("LEAQ", "(R8)(BX*8)", "R10")
+	for i := range 8 {
+		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
+	}
+	for g := range group(2) {
+		if begin != nil {
+			begin(g)
+		}
+	}
+	a.op("XORQ", "AX", "AX")
+	a.WriteString("\nloop:\n")
+	a.op("MOVQ", "(R9)(AX*8)", "R11")
+	for g := range group(2) {
+		step(g)
+	}
+	a.op("INCQ", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.op("JL", "loop")
+	for g := range group(2) {
+		end(g)
+	}
+	a.op("MOVQ", "windows+24(FP)", "DX")
+	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/4), "BX")
+	a.op("CMPQ", "BX", "DX")
+	a.op("JGE", "done")
+	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/4), "DX")
+	a.op("CMPQ", "BX", "DX")
+	a.op("CMOVQGT", "DX", "BX")
+	a.op("JMP", "windows")
+	a.WriteString("\ndone:\n")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// extreme writes a function that returns the first of n samples, a positive multiple of 16, or what is
+// left of it and of all others by an operation that takes what is on the right where that is NaN.
+func (a *assembly) extreme(name, op string) {
+	fmt.Fprintf(a, "\n// func %s(vs *float64, n int) float64\nTEXT ·%s(SB), NOSPLIT, $0-24\n", name, name)
+	a.op("MOVQ", "vs+0(FP)", "SI")
+	a.op("MOVQ", "n+8(FP)", "CX")
+	for i := range 4 {
+		a.op("VBROADCASTSD", "(SI)", fmt.Sprintf("Y%d", i))
+	}
+	a.WriteString("\nloop:\n")
+	for i := range 4 {
+		a.op("VMOVUPD", fmt.Sprintf("%d(SI)", 32*i), value)
+		a.op(op, fmt.Sprintf("Y%[1]d, %[2]s, Y%[1]d", i, value))
+	}
+	a.op("ADDQ", "$128", "SI")
+	a.op("SUBQ", "$16", "CX")
+	a.op("JNZ", "loop")
+	a.op(op, "Y1", "Y0", "Y0")
+	a.op(op, "Y3", "Y2", "Y2")
+	a.op(op, "Y2", "Y0", "Y0")
+	a.op("VEXTRACTF128", "$1", "Y0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VPERMILPD", "$1", "X0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VMOVSD", "X0", "ret+16(FP)")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// row loads the next sample of four windows that lie in rows.
+func (a *assembly) row(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), to)
+}
+
+// store stores what four windows come to into a list that an argument points to.
+func (a *assembly) store(g group, from, list string) {
+	a.op("MOVQ", list, "DX")
+	a.op("VMOVUPD", from, fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)))
 }
 
 // load loads the next sample of four windows.

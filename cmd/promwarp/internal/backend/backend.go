@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,14 +44,12 @@ import (
 type Backend struct {
 	Stores   []*Store
 	optional []bool // of each store
-	All      reader
-}
-
-// reader is the cache of one store, or what joins those of several.
-type reader interface {
-	storage.SampleAndChunkQueryable
-	selection.Source
-	api.Dropper
+	// All is the cache of one store, or what joins those of several.
+	All interface {
+		storage.SampleAndChunkQueryable
+		selection.Source
+		api.Dropper
+	}
 }
 
 // storeKeys are the keys of the stores that s asks for, and which of them are
@@ -114,7 +113,11 @@ func Open(s config.Settings, o Options) (*Backend, error) {
 	}
 	b := &Backend{optional: optional}
 	for _, k := range keys {
-		i := slices.IndexFunc(o.Prev, func(p *Store) bool { return p.Key.same(k) })
+		i := slices.IndexFunc(o.Prev, func(p *Store) bool {
+			was := p.Key
+			was.From.Setting = k.From.Setting // wherever their sources are listed
+			return reflect.DeepEqual(was, k)
+		})
 		if i >= 0 && o.Prev[i].Hold() {
 			b.Stores = append(b.Stores, o.Prev[i])
 			continue
@@ -283,9 +286,9 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	e := engine.New(engine.Options{
 		Limits: limits.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Prometheus: opts,
 	})
-	unwatch := pool.Watch("decoded", e.DecodedBytes)
+	unwatch := pool.Watch("decoded", e.Columns().SizeBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)
-	endReclaim := pool.OnShortage(reclaimDecoded, e.ShrinkDecoded)
+	endReclaim := pool.OnShortage(reclaimDecoded, e.Columns().Shrink)
 	return &Evaluator{
 		Engine:   e,
 		From:     limits,

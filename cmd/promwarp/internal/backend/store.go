@@ -44,10 +44,6 @@ type StoreKey struct {
 	cache config.CacheSettings
 }
 
-func (k StoreKey) same(l StoreKey) bool {
-	return k.name == l.name && k.From.Same(l.From) && k.fetch == l.fetch && k.cache == l.cache
-}
-
 // Options are what stores are opened with besides the settings.
 type Options struct {
 	Upstream cache.Upstream // in place of the sources that the settings name; may be nil
@@ -78,9 +74,16 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 			st.Follower.Close()
 			c.CloseIdle()
 		}
-		if err := st.Follower.probe(c, logger); err != nil {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
+		err := c.Probe(ctx)
+		cancel()
+		switch {
+		case remoteread.NoRemoteRead(err):
 			st.Release()
-			return nil, err
+			return nil, config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
+		case err != nil: // something may answer before long
+			st.Follower.Nudge() // to ask again soon
+			logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", st.name, "err", err)
 		}
 		st.remote = &forward.Remote{Name: st.name, Base: k.From.Base, Transport: c.HTTPClient().Transport}
 		if k.fetch.ExternalLabels.Keep {
@@ -114,7 +117,11 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		Logger:     logger.With("component", "cache"),
 		Registerer: reg,
 	})
-	st.Follower.clears(st.Cache.Clear)
+	if f := st.Follower; f != nil {
+		f.mu.Lock()
+		f.clear, f.last = st.Cache.Clear, f.Facts()
+		f.mu.Unlock()
+	}
 	unwatch := o.Memory.Watch("labels", st.Cache.LabelBytes)
 	endReclaim := o.Memory.OnShortage(reclaimTiles, st.Cache.Reclaim)
 	st.OnClose(func() {
@@ -228,7 +235,6 @@ const startTimeout = 5 * time.Second
 type follower struct {
 	*upstream.Watcher
 	client *remoteread.Client
-	name   string
 	labels config.ExternalLabels
 
 	mu    sync.Mutex
@@ -239,16 +245,33 @@ type follower struct {
 // follow begins to follow the upstream of a store with the given key, which c reads from.
 // changed, which may be nil, is called when something that answers depend on has changed.
 func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logger *slog.Logger) *follower {
-	f := &follower{client: c, name: name, labels: k.fetch.ExternalLabels}
+	f := &follower{client: c, labels: k.fetch.ExternalLabels}
 	f.Watcher = upstream.New(upstream.Options{
 		Base: k.From.Base, Client: c.HTTPClient(), Name: name, ExternalLabels: f.labels.Labels(),
 		Changed: func() {
-			f.relabelled()
+			// What is cached under external labels that are no more is forgotten. Where they are
+			// known and taken off, what is cached does not depend on them.
+			f.mu.Lock()
+			was, is := f.last, f.Facts()
+			f.last = is
+			same := labels.Equal(was.ExternalLabels, is.ExternalLabels)
+			if f.clear != nil && !same && (was.NoConfig || f.labels.Keep && was.LabelsKnown) {
+				f.clear()
+			}
+			f.mu.Unlock()
 			if changed != nil {
 				changed()
 			}
 		},
-		Away:   f.away,
+		// It is probed if it was not read, is away or there is no witness of its external labels.
+		Away: func(ctx context.Context) bool {
+			if read, since, _ := c.Reach(); read && since.IsZero() && c.Witnessed() {
+				return false
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+			defer cancel()
+			return c.Probe(ctx) != nil
+		},
 		Logger: logger.With("component", "upstream"),
 	})
 	c.SetExternal(f.Watcher)
@@ -258,48 +281,7 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 	return f
 }
 
-// Close ends following.
-func (f *follower) Close() {
-	if f != nil {
-		f.Watcher.Close()
-	}
-}
-
-// away probes the upstream if it was not read or is away, and reports whether that is still so.
-func (f *follower) away(ctx context.Context) bool {
-	if read, since, _ := f.client.Reach(); read && since.IsZero() {
-		return false
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
-	defer cancel()
-	return f.client.Probe(ctx) != nil
-}
-
 var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
-
-// clears says how to forget what is cached.
-func (f *follower) clears(clear func()) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.clear = clear
-	f.last = f.Facts()
-}
-
-// relabelled forgets what is cached under external labels that are no more. Where they
-// are known and taken off, what is cached does not depend on them.
-func (f *follower) relabelled() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	was, is := f.last, f.Facts()
-	f.last = is
-	same := labels.Equal(was.ExternalLabels, is.ExternalLabels)
-	if f.clear != nil && !same && (was.NoConfig || f.labels.Keep && was.LabelsKnown) {
-		f.clear()
-	}
-}
 
 // identity is what samples cached on disk depend on besides their source, and whether
 // that is certain.
@@ -319,21 +301,6 @@ func (f *follower) identity() (string, bool) {
 // instead says what to point promwarp at instead of a server without remote read.
 const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar under remote_read, " +
 	"or have a Thanos sidecar read from promwarp, which then is a leaf of the Querier; VictoriaMetrics has none, so promwarp cannot stand in front of it"
-
-// probe reads a little by remote read. That there is none is an error; that nothing
-// answers is not, since it may before long.
-func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
-	defer cancel()
-	err := c.Probe(ctx)
-	switch {
-	case remoteread.NoRemoteRead(err):
-		return config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
-	case err != nil:
-		logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", f.name, "err", err)
-	}
-	return nil
-}
 
 // StartTimestamps says whether queries use start timestamps, which only chunks have.
 func (b *Backend) StartTimestamps(used bool) {

@@ -25,7 +25,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
@@ -107,7 +106,7 @@ func (c *Canary) Pending() int { return int(c.pending.Load()) }
 // Answered is told of a query that was evaluated, and of the address that it was asked from. One that
 // Prometheus's engine evaluated alone is not compared, nor are those from inside, as the canary's own.
 func (c *Canary) Answered(address string, q promql.Query) {
-	ours, ok := q.(engine.Query)
+	ours, ok := q.(interface{ Executors() string }) // an engine.Query
 	stmt, isQuery := q.Statement().(*parser.EvalStmt)
 	if !ok || !isQuery || address == client.InsideAddress || ours.Executors() == plan.OnPrometheus || ours.Executors() == "" || rand.Float64() >= c.settings.Load().Fraction {
 		return
@@ -171,8 +170,11 @@ func (c *Canary) compare(q question) {
 	case c.ctx.Err() != nil: // the server stops
 	case err == nil:
 		c.compared.WithLabelValues(verdict).Inc()
-		if verdict != same {
-			c.report(q, verdict, detail)
+		if verdict != same { // ten lines in the log, and one each ten seconds from there on
+			c.often.Do(func() {
+				c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, "verdict", verdict, "difference", fmt.Sprintf("%.2000s", detail),
+					"query", fmt.Sprintf("%.2000s", q.text), "start", q.Start.UTC(), "end", q.End.UTC(), "step", q.Interval)
+			})
 		}
 	case ctx.Err() != nil:
 		c.skipped.WithLabelValues("timeout").Inc()
@@ -186,11 +188,11 @@ func (c *Canary) compare(q question) {
 
 // verdict asks both sides.
 func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict, detail string, err error) {
-	lease := c.Memory.SpareLease(memory.Evaluation)
-	defer lease.Release()
-	if err := lease.Grow(ctx, 4*LongestAnswer); err != nil { // two answers, as text and read
-		return "", "", err
+	const answers = 4 * LongestAnswer // two, as text and read
+	if !c.Memory.Spare(memory.Evaluation, answers) {
+		return "", "", &memory.BusyError{Limit: c.Memory.Limit()}
 	}
+	defer c.Memory.Count(memory.Evaluation, -answers)
 	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
 	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
 	var failure error // why an answer says nothing about promwarp
@@ -239,12 +241,4 @@ var said = map[string]struct {
 	different: {slog.LevelError, "an answer differs from Prometheus's; please report this"},
 	upstream:  {slog.LevelWarn, "an answer differs from the upstream's and is that of Prometheus's engine over the samples in the cache: the upstream has other samples, or is of another version"},
 	undecided: {slog.LevelInfo, "an answer differs from Prometheus's, which may not be wrong"},
-}
-
-// report logs a difference: ten lines, and one each ten seconds from there on.
-func (c *Canary) report(q question, verdict, detail string) {
-	c.often.Do(func() {
-		c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, "verdict", verdict, "difference", fmt.Sprintf("%.2000s", detail),
-			"query", fmt.Sprintf("%.2000s", q.text), "start", q.Start.UTC(), "end", q.End.UTC(), "step", q.Interval)
-	})
 }

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // asked is a query that was evaluated.
 type asked struct {
-	engine.Query
+	promql.Query
 	text      string
 	end       time.Time
 	executors string

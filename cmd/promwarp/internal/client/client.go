@@ -71,8 +71,7 @@ type Client struct {
 
 // Answer is what a server says in Prometheus's form.
 type Answer struct {
-	Data            json.RawMessage
-	Warnings, Infos []string
+	compare.Reply
 	// Took is the time from sending the request to the end of the answer.
 	Took time.Duration
 }
@@ -135,11 +134,8 @@ func (c *Client) read(ctx context.Context, method, path string, form url.Values)
 		return nil, fmt.Errorf("the answer is too long: over %d bytes", c.Longest)
 	}
 	took := time.Since(begin)
-	e, err := c.parse(path, resp, body.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return &Answer{Data: e.Data, Warnings: e.Warnings, Infos: e.Infos, Took: took}, nil
+	r, err := c.parse(path, resp, body.Bytes())
+	return &Answer{r, took}, err
 }
 
 // Copy posts a form and writes the answer, which must be of that media type, to w as it comes.
@@ -198,25 +194,13 @@ func (c *Client) send(ctx context.Context, method, path string, form url.Values,
 	return resp, nil
 }
 
-// envelope is Prometheus's form of answers.
-type envelope struct {
-	Status    string          `json:"status"`
-	Data      json.RawMessage `json:"data"`
-	Warnings  []string        `json:"warnings"`
-	Infos     []string        `json:"infos"`
-	ErrorType string          `json:"errorType"`
-	Error     string          `json:"error"`
-}
-
 // parse reads an answer in Prometheus's form.
-func (c *Client) parse(path string, resp *http.Response, body []byte) (e envelope, err error) {
-	if json.Unmarshal(body, &e) != nil || e.Status == "" {
-		return e, c.stranger(path, resp, body)
+func (c *Client) parse(path string, resp *http.Response, body []byte) (compare.Reply, error) {
+	r, err := compare.ReadReply(resp.StatusCode, body)
+	if err != nil && (r.Status == "" || !errors.As(err, new(*compare.Refused))) {
+		err = c.stranger(path, resp, body)
 	}
-	if e.Status != "success" {
-		return e, &compare.Refused{Status: resp.StatusCode, Type: e.ErrorType, Text: e.Error}
-	}
-	return e, nil
+	return r, err
 }
 
 // Busy reports whether err says that a server has no time for a request.
@@ -239,11 +223,11 @@ func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 		if err != nil {
 			return nil, err
 		}
-		parsed, err := compare.ParseData(a.Data)
+		parsed, err := a.Answer()
 		if err != nil {
 			return nil, fmt.Errorf("the answer cannot be read: %w", err)
 		}
-		parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
+		parsed.Took = a.Took
 		return parsed, nil
 	}
 }

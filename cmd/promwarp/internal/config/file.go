@@ -94,6 +94,9 @@ var (
 	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
 )
 
+// tags names tags of YAML for people.
+var tags = strings.NewReplacer("seq", "list", "map", "mapping")
+
 // plain is an error of the YAML decoder in words without Go types, and with what to do.
 func plain(l string) string {
 	l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
@@ -103,7 +106,7 @@ func plain(l string) string {
 		if p[1] != "" {
 			return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
 		}
-		return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", plainKind(p[3]), plainType(p[4]))
+		return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", tags.Replace(strings.TrimLeft(p[3], "!")), plainType(p[4]))
 	})
 	for _, e := range expected {
 		if e.wrong.MatchString(l) {
@@ -111,17 +114,6 @@ func plain(l string) string {
 		}
 	}
 	return l
-}
-
-// plainKind names a tag of YAML for people.
-func plainKind(tag string) string {
-	switch tag = strings.TrimLeft(tag, "!"); tag {
-	case "seq":
-		return "list"
-	case "map":
-		return "mapping"
-	}
-	return tag
 }
 
 // plainType names a Go type for people.

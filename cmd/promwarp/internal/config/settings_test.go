@@ -105,7 +105,7 @@ func TestTable(t *testing.T) {
 	require.Equal(t, []time.Duration{cache.DefaultFresh, cache.DefaultRecheck, cache.DefaultMaxAge, api.DefaultWriteTimeout, defaultLookback},
 		[]time.Duration{time.Duration(defaults.Cache.Fresh), time.Duration(defaults.Cache.Recheck), time.Duration(defaults.Cache.MaxAge), time.Duration(defaults.Web.WriteTimeout), time.Duration(defaults.Readers.Lookback)})
 	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
-	require.Equal(t, []int{serve.DefaultSampleLimit, serve.DefaultConcurrentLimit, serve.DefaultMaxQueries}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
+	require.Equal(t, []int{50_000_000, 10, 1000}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
 	require.Equal(t, device.Library, defaults.GPU.Library)
 }
 

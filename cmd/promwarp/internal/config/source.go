@@ -116,12 +116,6 @@ func baseOf(read *url.URL) *url.URL {
 	return &u
 }
 
-// Same reports whether both read from the same place in the same way, wherever they are listed.
-func (s Source) Same(t Source) bool {
-	s.Setting = t.Setting
-	return reflect.DeepEqual(s, t)
-}
-
 // String names the source in messages, without credentials.
 func (s Source) String() string {
 	if s.Remote != nil {

@@ -196,7 +196,15 @@ type Flagger interface {
 func (f *Flags) Add(to Flagger, server bool) {
 	to.Flag("config.file", fileHelp).PlaceHolder("FILE").StringVar(&f.File)
 	if server {
-		to.Flag("help-hidden", "Show the settings that --help leaves out, whose defaults should do, and end.").PreAction(showHidden).Bool()
+		to.Flag("help-hidden", "Show the settings that --help leaves out, whose defaults should do, and end.").PreAction(func(*kingpin.ParseContext) error {
+			for _, row := range table {
+				if row.isHidden() {
+					fmt.Printf("  --%s=%s\n      %s\n", row.flag, cmp.Or(row.Tag.Get("default"), row.Tag.Get("as")), row.Tag.Get("help"))
+				}
+			}
+			os.Exit(0)
+			return nil
+		}).Bool()
 	}
 	for _, row := range table {
 		if row.only == "serve" && !server {
@@ -212,17 +220,6 @@ func (f *Flags) Add(to Flagger, server bool) {
 			flag.Hidden()
 		}
 	}
-}
-
-// showHidden prints what settings --help leaves out, and ends the program.
-func showHidden(*kingpin.ParseContext) error {
-	for _, row := range table {
-		if row.isHidden() {
-			fmt.Printf("  --%s=%s\n      %s\n", row.flag, cmp.Or(row.Tag.Get("default"), row.Tag.Get("as")), row.Tag.Get("help"))
-		}
-	}
-	os.Exit(0)
-	return nil
 }
 
 // flagValue is a kingpin.Value that notes how to apply what it was given. It has no default of its own,

@@ -34,13 +34,6 @@ func NewPool(limit int64, reg prometheus.Registerer) *memory.Pool {
 	return pool
 }
 
-// EndCounting ends the counting of what selections take in a pool, if there is one.
-func EndCounting(pool *memory.Pool) {
-	if pool != nil {
-		slab.CountMemory(nil)
-	}
-}
-
 // memoryCollector shows what memory is taken for. The parts come to the memory of the
 // process that is no file's.
 type memoryCollector struct{ pool *memory.Pool }
@@ -149,7 +142,8 @@ func PaceCollector(ctx context.Context) {
 // collectAt is the room in bytes that a small heap gets.
 const collectAt = 64 << 20
 
-// collectPercent is by how many percent a heap of so many live bytes may grow.
+// collectPercent is by how many percent a heap of so many live bytes may grow. The first query of a
+// process with nothing cached would otherwise be collected for several times.
 func collectPercent(live uint64) int {
-	return int(min(max(100*collectAt/max(live, 1), 25), 100))
+	return int(min(max(100*collectAt/max(live, 1), 25), 400))
 }

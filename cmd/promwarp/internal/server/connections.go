@@ -39,12 +39,6 @@ const (
 	lookEvery = 100 * time.Millisecond
 )
 
-func newConnections(most int) *connections {
-	return &connections{queue: queue.New(queue.Limits{
-		Slots: most, Spare: most / spareConnections, MaxWaiting: waitingConnections * most, MaxWait: longestWait,
-	}, nil)}
-}
-
 // state is for http.Server.ConnState.
 func (c *connections) state(conn net.Conn, s http.ConnState) {
 	if s == http.StateNew || s == http.StateIdle {

@@ -138,12 +138,13 @@ func TestCompare(t *testing.T) {
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
 	}))
 	defer end()
+	next.Compare.Fraction = 1
+	require.NoError(t, s.Reload())
 	s.canary.Set(canary.Settings{Fraction: 1, Timeout: time.Minute, Upstream: empty})
 	fetch(t, "GET", s.URL()+"/api/v1/query?time=3600&"+q)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), `verdict=upstream difference="infos`) }, 10*time.Second, time.Millisecond, &log)
 
-	next.Compare.Fraction = 1
-	require.NoError(t, s.Reload())
+	require.NoError(t, s.Reload()) // which sets the canary as the settings say
 	var crowd sync.WaitGroup
 	for i := range 50 {
 		crowd.Go(func() {
@@ -274,9 +275,7 @@ func TestTrace(t *testing.T) {
 
 	spans := tracetest.NewInMemoryExporter()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
-	tracing.Collect(true)
 	defer otel.SetTracerProvider(noop.NewTracerProvider())
-	defer tracing.Collect(false)
 	require.Equal(t, clientTrace, askTraced(t, s, "/api/v1/query_range?start=0&end=1800&step=60&query="+url.QueryEscape("sum(rate(x[5m]))")))
 	require.Equal(t, clientTrace, askTraced(t, s, "/api/v1/labels"))
 	require.NoError(t, stop()) // when all spans have ended

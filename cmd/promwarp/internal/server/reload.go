@@ -62,7 +62,12 @@ func (s *Server) Reload() (err error) {
 		return fmt.Errorf("the server is shutting down")
 	}
 	s.queues.set(next)
-	s.warnOfFixed(next)
+	was, is := s.cfg.Settings.Values(), next.Values()
+	for _, flag := range config.NeedRestart() {
+		if was[flag] != is[flag] {
+			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", flag, "running", was[flag], "configured", is[flag])
+		}
+	}
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
 	return nil
@@ -77,16 +82,6 @@ func (s *Server) replace(old, g *generation) bool {
 	old.Release() // the server's own hold
 	s.canary.Set(g.compared())
 	return true
-}
-
-// warnOfFixed says which changes take a restart.
-func (s *Server) warnOfFixed(next config.Settings) {
-	was, is := s.cfg.Settings.Values(), next.Values()
-	for _, flag := range config.NeedRestart() {
-		if was[flag] != is[flag] {
-			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", flag, "running", was[flag], "configured", is[flag])
-		}
-	}
 }
 
 // loaded notes whether the configuration could be loaded.
@@ -159,7 +154,12 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	from := set.Engine(g.reads.Facts())
 	footprint.Limit(s.memory, int64(set.Memory.Limit))
 	g.reads.StartTimestamps(from.Features.Has(upstream.UseStartTimestamps))
-	s.openActive(set.Cache.Path)
+	// cache.path belongs to this process now. The file there is opened once: queries keep it to their ends.
+	if set.Cache.Path != "" && s.active == nil {
+		if s.active, err = backend.OpenActiveFile(set.Cache.Path, s.logger.With("component", "active queries")); err != nil {
+			s.logger.Warn("the queries that run are in no file, so a crash will not say which they were", "err", err)
+		}
+	}
 	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
@@ -214,7 +214,6 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		TenantHeader: set.Query.TenantHeader,
 		MaxListBytes: min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
 		Logger:       s.logger.With("component", "web"),
-		Answered:     s.canary.Answered,
 		LogQueries:   set.Log.Queries,
 		SlowQueries:  time.Duration(set.Log.SlowQueries),
 		Metrics:      s.httpMetrics,
@@ -234,6 +233,9 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	if set.Web.EnableAdminAPI {
 		o.Dropper, o.Cancel = g.reads.All, true
+	}
+	if set.Compare.Fraction > 0 {
+		o.Answered = s.canary.Answered
 	}
 	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {
@@ -256,16 +258,4 @@ func (g *generation) compared() canary.Settings {
 		s.Upstream.Longest = canary.LongestAnswer
 	}
 	return s
-}
-
-// openActive has the queries that run in a file in cache.path, if there is one. It is called when
-// that belongs to this process, and opens the file once: queries keep it to their ends.
-func (s *Server) openActive(path string) {
-	if path == "" || s.active != nil {
-		return
-	}
-	var err error
-	if s.active, err = backend.OpenActiveFile(path, s.logger.With("component", "active queries")); err != nil {
-		s.logger.Warn("the queries that run are in no file, so a crash will not say which they were", "err", err)
-	}
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner/placement"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Config is what newServer needs.
@@ -101,7 +102,11 @@ func New(cfg Config) (*Server, error) {
 	if s.logger == nil {
 		s.logger = promslog.NewNopLogger()
 	}
-	s.connections = newConnections(max(cfg.Settings.Web.MaxConnections, 1))
+	s.connections = &connections{}
+	most := max(cfg.Settings.Web.MaxConnections, 1)
+	s.connections.queue = queue.New(queue.Limits{
+		Slots: most, Spare: most / spareConnections, MaxWaiting: waitingConnections * most, MaxWait: longestWait,
+	}, nil)
 	s.notReady("starting")
 	s.cfg.Settings.Divide()
 	cfg = s.cfg
@@ -116,7 +121,10 @@ func New(cfg Config) (*Server, error) {
 	own, end := client.Inside(s)
 	s.inside, own.Longest = end, canary.LongestAnswer
 	s.canary = canary.New(canary.Options{
-		Promwarp: own, Busy: s.queues.busy, Memory: s.memory, Logger: s.logger.With("component", "compare"), Registerer: s.base,
+		Promwarp: own, Memory: s.memory, Logger: s.logger.With("component", "compare"), Registerer: s.base,
+		Busy: func() bool { // queries wait for a slot, or as many run as there are cores
+			return s.queues.queries.Waiting() > 0 || s.queues.queries.Running() >= runtime.GOMAXPROCS(0)
+		},
 	})
 
 	s.traces = traces.New(s.logger.With("component", "tracing"))
@@ -172,7 +180,11 @@ func (s *Server) registerMetrics() {
 		versioncollector.NewCollector("promwarp"),
 	)
 	s.httpMetrics = guard.NewMetrics(s.base)
-	s.queues = newQueues(s.cfg.Settings, s.base)
+	of := func(name string) *queue.Queue {
+		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, s.base))
+	}
+	s.queues = queues{queries: of("query"), reads: of("read"), lists: of("list"), tooLarge: memory.NewTooLarge()}
+	s.queues.set(s.cfg.Settings)
 }
 
 // gather gathers what outlives a reload and what the present generation has.
@@ -255,7 +267,9 @@ func (s *Server) Close() {
 	if s.gpus != nil {
 		s.gpus.Close()
 	}
-	footprint.EndCounting(s.memory)
+	if s.memory != nil {
+		slab.CountMemory(nil)
+	}
 	s.traces.Close()
 }
 
@@ -351,20 +365,6 @@ type queues struct {
 	tooLarge              *memory.TooLarge
 }
 
-func newQueues(s config.Settings, reg prometheus.Registerer) queues {
-	of := func(name string) *queue.Queue {
-		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
-	}
-	q := queues{queries: of("query"), reads: of("read"), lists: of("list"), tooLarge: memory.NewTooLarge()}
-	q.set(s)
-	return q
-}
-
-// busy reports whether queries wait for a slot, or as many run as there are cores.
-func (q queues) busy() bool {
-	return q.queries.Waiting() > 0 || q.queries.Running() >= runtime.GOMAXPROCS(0)
-}
-
 // set gives the queues the limits of s.
 func (q queues) set(s config.Settings) {
 	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
@@ -415,7 +415,12 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	s.state.Store(nil)
-	s.announce()
+	from := s.current.Load().reads.String()
+	if s.cfg.Upstream != nil {
+		from = "built in"
+	}
+	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
+		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 	return g.Wait()
 }
 
@@ -477,14 +482,4 @@ func (s *Server) drain(servers []*http.Server) {
 	}
 	wg.Wait()
 	s.logger.Info("stopped")
-}
-
-// announce logs where to point others.
-func (s *Server) announce() {
-	from := s.current.Load().reads.String()
-	if s.cfg.Upstream != nil {
-		from = "built in"
-	}
-	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
-		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 }

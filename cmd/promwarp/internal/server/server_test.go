@@ -215,18 +215,6 @@ func TestBadSources(t *testing.T) {
 	require.ErrorContains(t, err, set.Web.Config.File)
 }
 
-func TestServeDataDirectory(t *testing.T) {
-	set := quickSettings()
-	set.TSDB.Path = testfiles.DataDirectory(t)
-	s, _ := runServer(t, Config{Settings: set})
-	answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
-	answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
-	body := answers(t, s, "/api/v1/series?match[]=m")
-	var r struct{ Data []map[string]string }
-	require.NoError(t, json.Unmarshal([]byte(body), &r))
-	require.Len(t, r.Data, 2)
-}
-
 // TestServeUpstream puts one promwarp behind another.
 func TestServeUpstream(t *testing.T) {
 	set := quickSettings()

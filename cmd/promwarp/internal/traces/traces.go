@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync"
 	"time"
 
@@ -23,8 +22,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
-
-	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 // service is promwarp's name in traces. That Prometheus's own package of this name has a fixed one,
@@ -43,7 +40,6 @@ type Sender struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex
-	config   promconfig.TracingConfig
 	provider *trace.TracerProvider // nil while nothing is sent
 	stop     func() error          // sends the last spans of provider if it can in time
 	ending   sync.WaitGroup        // of providers before
@@ -70,10 +66,6 @@ func Check(c promconfig.TracingConfig) error {
 func (s *Sender) Apply(c promconfig.TracingConfig) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Files of TLS may have changed.
-	if reflect.DeepEqual(s.config, c) && c.TLSConfig == (commonconfig.TLSConfig{}) {
-		return nil
-	}
 	var next *trace.TracerProvider
 	var stop func() error
 	if c.Endpoint != "" {
@@ -101,7 +93,6 @@ func (s *Sender) Apply(c promconfig.TracingConfig) error {
 		}
 	}
 	s.replace(next, stop)
-	s.config = c
 	return nil
 }
 
@@ -109,7 +100,6 @@ func (s *Sender) Apply(c promconfig.TracingConfig) error {
 func (s *Sender) replace(next *trace.TracerProvider, stop func() error) {
 	before, end := s.provider, s.stop
 	s.provider, s.stop = next, stop
-	tracing.Collect(next != nil)
 	if next != nil {
 		otel.SetTracerProvider(next)
 	} else if before != nil {
@@ -130,7 +120,6 @@ func (s *Sender) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(nil, nil)
-	s.config = promconfig.TracingConfig{}
 	s.ending.Wait()
 }
 

@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // Read reads the queries of a file. By its name .json is a dashboard, .yml and .yaml are YAML, and
-// anything else is lines.
+// anything else is a query a line, but for empty lines and comments.
 func Read(file string, content []byte, o Options) (w Workload, err error) {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".json":
@@ -54,7 +54,11 @@ func Read(file string, content []byte, o Options) (w Workload, err error) {
 	case ".yml", ".yaml":
 		w, err = readYAML(content)
 	default:
-		w = readLines(content)
+		for line := range bytes.Lines(content) {
+			if line = bytes.TrimSpace(line); !bytes.HasPrefix(line, []byte("#")) {
+				w.add(Query{Expr: string(line)})
+			}
+		}
 	}
 	if err == nil && len(w.Queries) == 0 {
 		err = errors.New("there is no query in it")
@@ -72,16 +76,6 @@ func (w *Workload) add(q Query) {
 	if q.Expr != "" && !slices.ContainsFunc(w.Queries, same) {
 		w.Queries = append(w.Queries, q)
 	}
-}
-
-// readLines reads a query a line, but for empty lines and comments.
-func readLines(content []byte) (w Workload) {
-	for line := range bytes.Lines(content) {
-		if line = bytes.TrimSpace(line); !bytes.HasPrefix(line, []byte("#")) {
-			w.add(Query{Expr: string(line)})
-		}
-	}
-	return w
 }
 
 // ruleGroups are those of a rule file, or of Kubernetes's PrometheusRule.
@@ -165,7 +159,11 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 	}
 	f := newFilling(d.variables(), o)
 	w.read(all, "", "", f)
-	w.Notes = append(f.notes(), w.Notes...)
+	var filled []string
+	for _, name := range slices.Sorted(maps.Keys(f.used)) {
+		filled = append(filled, fmt.Sprintf("$%s is %s", name, f.values[name]))
+	}
+	w.Notes = append(filled, w.Notes...)
 	return w, nil
 }
 
@@ -347,12 +345,4 @@ func (f *filling) wide(m *labels.Matcher) *labels.Matcher {
 		return nil // it is no regular expression after all
 	}
 	return wide
-}
-
-// notes say what the variables that came up were filled with.
-func (f *filling) notes() (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(f.used)) {
-		all = append(all, fmt.Sprintf("$%s is %s", name, f.values[name]))
-	}
-	return all
 }

@@ -1,0 +1,133 @@
+package exact
+
+import "slices"
+
+// Rows are the samples of windows that have equally many and begin equally far from each other, in an
+// order in which those of neighbouring windows lie beside each other. Of windows of five samples, each
+// two behind the one before, these are two rows:
+//
+//	samples   a b c d e f g h i
+//	windows  [a b c d e]           rows   a c e g i
+//	             [c d e f g]              b d f h
+//	                 [e f g h i]
+//
+// The first samples of all windows are a c e, the second ones b d f, the third ones c e g.
+type Rows struct {
+	values           []float64
+	at               []int64 // of each sample of the first window, in bytes
+	windows, samples int
+
+	few, before []float64 // memory
+}
+
+// LeastRows is the number of windows that there must be.
+const LeastRows = 16
+
+// Set fills r with the samples of so many windows, of which the first begins with the first value and
+// each other one so many samples later. There must be vectors: see CanAbreast.
+func (r *Rows) Set(vs []float64, every, samples, windows int) {
+	r.windows, r.samples = windows, samples
+	length := windows + (samples-1)/every
+	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
+	vs = vs[:(windows-1)*every+samples]
+	for p := range every {
+		row := r.values[p*length:][:length]
+		for m, i := 0, p; m < len(row) && i < len(vs); m, i = m+1, i+every {
+			row[m] = vs[i]
+		}
+	}
+	r.at = slices.Grow(r.at[:0], samples)[:samples]
+	for j := range r.at {
+		r.at[j] = 8 * int64(j%every*length+j/every)
+	}
+}
+
+// Sums fills out with the compensated sum of each window, divided by n: a sum is infinite or NaN where
+// Prometheus's may be none.
+func (r *Rows) Sums(n float64, out []float64) {
+	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
+}
+
+// Variances fills out with the variance of each window, by Welford's operations: infinite or NaN where
+// Prometheus's may be none.
+func (r *Rows) Variances(out []float64) {
+	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// Increases fills out with the difference of each window's last sample and the first one, and the
+// samples before those that are less, one after the other. A zero below zero may be the one above.
+func (r *Rows) Increases(out []float64) {
+	resetRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// Extremes fills out with Extreme of each window.
+func (r *Rows) Extremes(smallest bool, out []float64) {
+	rows := largestRows
+	if smallest {
+		rows = smallestRows
+	}
+	rows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+}
+
+// CanQuantiles reports whether it is worth it to call Quantiles for windows of so many samples.
+func CanQuantiles(q float64, samples int) bool { return samples*ranksOf(q, samples).n <= 1<<10 }
+
+// Quantiles fills out with the quantile of each window, q being within 0 to 1. There must be no NaN and
+// no zero below zero.
+func (r *Rows) Quantiles(q float64, out []float64) {
+	ranks, few := ranksOf(q, r.samples), smallestFewRows
+	if ranks.largest {
+		few = largestFewRows
+	}
+	r.few = slices.Grow(r.few[:0], Abreast*ranks.n)[:Abreast*ranks.n]
+	r.before = slices.Grow(r.before[:0], r.windows)[:r.windows]
+	few(&r.values[0], &r.at[0], r.samples, r.windows, &r.few[0], ranks.n, &out[:r.windows][0], &r.before[0])
+	for i, last := range out {
+		pair := [2]float64{r.before[i], last}
+		out[i] = between(pair[ranks.lower], pair[ranks.upper], ranks.weight)
+	}
+}
+
+// ranks says which of the n largest values, or the smallest ones, a quantile lies between: 1 for the last
+// of them, 0 for the one before.
+type ranks struct {
+	n            int
+	largest      bool
+	lower, upper int
+	weight       float64
+}
+
+// ranksOf are those of a quantile of so many values, two at least.
+func ranksOf(q float64, values int) (r ranks) {
+	lower, upper, weight := position(q, values)
+	if r = (ranks{n: upper + 1, weight: weight}); values-lower <= r.n {
+		lower, upper = values-1-lower, values-1-upper
+		r.n, r.largest = lower+1, true
+	}
+	r.n = max(r.n, 2)
+	r.lower, r.upper = lower-r.n+2, upper-r.n+2
+	return r
+}
+
+// Times are the times of the samples of all windows, in seconds since each one's origin, their number,
+// the sum of the times, and that of their squares less what Prometheus takes from it.
+type Times struct {
+	Seconds          []float64
+	N, X, Deviations float64
+}
+
+// NewTimes are those with the sums s.
+func NewTimes(ms []int64, origin int64, s *Seconds) Times {
+	t := Times{N: float64(len(ms)), X: s.X + s.CX}
+	for _, at := range ms {
+		t.Seconds = append(t.Seconds, float64(at-origin)/1e3)
+	}
+	t.Deviations = s.X2 + s.CX2 - float64(t.X*t.X)/t.N
+	return t
+}
+
+// Lines fills slopes and intercepts with the least-squares line through the samples of each window, as
+// Products.Line does: neither is finite where values are too large or none.
+func (r *Rows) Lines(t *Times, slopes, intercepts []float64) {
+	lineRows(&r.values[0], &r.at[0], r.samples, r.windows, t, &slopes[:r.windows][0], &intercepts[:r.windows][0])
+}
