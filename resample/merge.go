@@ -23,7 +23,6 @@ const mergeBuckets = 64
 // a range of buckets and goes over all series, so the order does not depend on how many there are.
 func (c *computing) merge(from, to int) error {
 	began := time.Now()
-	c.ended = c.ended[:0]
 	var work []*item
 	for i := range c.items {
 		it := &c.items[i]
