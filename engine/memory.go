@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -174,16 +175,23 @@ func labelsMade(n parser.Node) (times, more int64) {
 		t, m := labelsMade(child)
 		times, more = max(times, t), max(more, m)
 	}
-	call, ok := n.(*parser.Call)
-	if !ok || call.Func.Name != "label_replace" && call.Func.Name != "label_join" {
-		if a, ok := n.(*parser.AggregateExpr); ok && a.Op == parser.COUNT_VALUES {
-			more += int64(len(a.Param.String()))
+	switch n := n.(type) {
+	case *parser.AggregateExpr:
+		if n.Op == parser.COUNT_VALUES {
+			more += int64(len(n.Param.String()))
 		}
 		return times, more
+	case *parser.Call:
+		if _, ok := vector.Called(n.Func.Name).Node.(*plan.Relabel); !ok {
+			return times, more
+		}
+	default:
+		return times, more
 	}
-	repeats := len(call.Args) - 3 // sources of label_join
-	if call.Func.Name == "label_replace" {
-		repeats = strings.Count(call.Args[2].String(), "$")
+	call := n.(*parser.Call)
+	repeats := strings.Count(call.Args[2].String(), "$") // of label_replace's template
+	if call.Func.Variadic != 0 {
+		repeats = len(call.Args) - 3 // sources of label_join
 	}
 	const enough = 1 << 40
 	times, more = times*int64(max(1, repeats)), more*int64(max(1, repeats))
