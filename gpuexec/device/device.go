@@ -182,6 +182,14 @@ func (d *Device) close() {
 	d.unusable = "the GPU is closed"
 }
 
+func (d *Device) forget(sel *selection.Selection) {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if d.x != nil {
+		d.x.Store.Forget(sel)
+	}
+}
+
 // errTrying is the error of a leaf that came while another one tries a device that failed.
 var errTrying = errors.New("it is just being tried again")
 

@@ -134,10 +134,7 @@ func (s *Set) Devices() (all []*Device, none string) {
 func (s *Set) Forget(sel *selection.Selection) {
 	all, _ := s.Devices()
 	for _, d := range all {
-		_ = d.opened(func() error {
-			d.x.Store.Forget(sel)
-			return nil
-		})
+		d.forget(sel)
 	}
 }
 

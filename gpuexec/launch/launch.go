@@ -80,10 +80,12 @@ func New(dev *cuda.Device, which ...Kernel) *Set {
 	return s
 }
 
-// Load returns a set of kernels, all of them loaded. Unless it is nil, translate changes the PTX of each.
-func Load(dev *cuda.Device, translate func(kernel []byte) []byte, which ...Kernel) (*Set, error) {
-	s := New(dev, which...)
-	s.translate = translate
+// Load returns a set of kernels, all of them loaded.
+func Load(dev *cuda.Device, which ...Kernel) (*Set, error) {
+	return New(dev, which...).loaded(which)
+}
+
+func (s *Set) loaded(which []Kernel) (*Set, error) {
 	if err := s.Load(context.Background(), runtime.GOMAXPROCS(0), which...); err != nil {
 		return nil, errors.Join(err, s.dev.Do(s.Unload))
 	}

@@ -48,7 +48,9 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 		l = &loaded{hash: t.Hash}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			return Load(p.Device, t.Translate, t.Kernels...)
+			s := New(p.Device, t.Kernels...)
+			s.translate = t.Translate
+			return s.loaded(t.Kernels)
 		})
 	}
 	l.users++

@@ -86,7 +86,7 @@ func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared
 
 // empty waits for the batch that has a slot.
 func (j *Job) empty(s *Slot) error {
-	if s.Batch == nil {
+	if !s.busy {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
@@ -120,7 +120,7 @@ func (j *Job) send(p *prepared) error {
 	if err := j.describe(p, base); err != nil {
 		return err
 	}
-	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
+	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err

@@ -289,7 +289,7 @@ func (j *Job) fetchAll() error {
 
 // drain waits for the batches under way, in order.
 func (j *Job) drain() error {
-	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return s.Batch == nil })
+	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return !s.busy })
 	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })
 	for _, s := range slots {
 		if err := j.empty(s); err != nil {

@@ -219,13 +219,14 @@ type Slot struct {
 	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
+	busy   bool              // work was put on the stream
 	loose  []layout.Transfer // that are copied
 	pinned []*resident.Block
-	Batch  *Batch // nil until work is put on the stream
+	Batch  *Batch
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.loose, s.pinned, s.Batch = nil, nil, nil }
+func (s *Slot) free() { s.busy, s.loose, s.pinned, s.Batch = false, nil, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
