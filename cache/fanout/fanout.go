@@ -31,11 +31,19 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
+// Cache is a cache.Cache.
+type Cache interface {
+	selection.Source
+	Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error)
+}
+
+var _ Cache = (*cache.Cache)(nil)
+
 // Upstream is one of those that are merged.
 type Upstream struct {
 	// Name is the upstream's in messages and metrics.
 	Name  string
-	Cache *cache.Cache
+	Cache Cache
 	// Optional says that queries are answered without it, with a warning, when it
 	// fails.
 	Optional bool

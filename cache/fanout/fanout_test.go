@@ -106,7 +106,7 @@ func TestFailures(t *testing.T) {
 	// With nobody left the answer is empty.
 	good.err = errors.New("broken, too")
 	for _, u := range f.ups {
-		u.Cache.Clear()
+		u.Cache.(*cache.Cache).Clear()
 	}
 	values, ws, err = get(t, f, t.Context())
 	require.NoError(t, err)

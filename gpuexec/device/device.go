@@ -47,12 +47,13 @@ type Device struct {
 func (d *Device) Number() int { return d.info.Ordinal }
 
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
-func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
-	_ = d.opened(func() error {
-		share = d.x.Store.Share(sel)
-		return nil
-	})
-	return share
+func (d *Device) ResidentShare(sel *selection.Selection) float64 {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if d.x == nil {
+		return 0
+	}
+	return d.x.Store.Share(sel)
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.

@@ -64,11 +64,15 @@ type Set struct {
 
 // loadable is a kernel of a Set.
 type loadable struct {
-	loading  sync.Mutex
-	loaded   atomic.Bool // what follows is set once it is
-	module   cuda.Module
-	function cuda.Function
-	params   []string // the types of its parameters, as PTX has them
+	loading sync.Mutex
+	module  cuda.Module
+	loaded  atomic.Pointer[loadedKernel] // nil until it is
+}
+
+// loadedKernel is a kernel on a device.
+type loadedKernel struct {
+	cuda.Function
+	params []string // the types of its parameters, as PTX has them
 }
 
 // New returns a set of kernels none of which is loaded.
@@ -113,22 +117,22 @@ func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
 
 // Loaded reports whether all of the kernels are loaded.
 func (s *Set) Loaded(which ...Kernel) bool {
-	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k] == nil || !s.all[k].loaded.Load() })
+	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k] == nil || s.all[k].loaded.Load() == nil })
 }
 
 // load returns a kernel, loaded.
-func (s *Set) load(c *cuda.Context, k Kernel) (*loadable, error) {
+func (s *Set) load(c *cuda.Context, k Kernel) (*loadedKernel, error) {
 	of := s.all[k]
 	if of == nil {
 		return nil, fmt.Errorf("kernel %s is not loaded", k)
 	}
-	if of.loaded.Load() {
-		return of, nil
+	if l := of.loaded.Load(); l != nil {
+		return l, nil
 	}
 	of.loading.Lock()
 	defer of.loading.Unlock()
-	if of.loaded.Load() {
-		return of, nil
+	if l := of.loaded.Load(); l != nil {
+		return l, nil
 	}
 	text := ptx.Of(string(k))
 	if s.translate != nil {
@@ -138,12 +142,14 @@ func (s *Set) load(c *cuda.Context, k Kernel) (*loadable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
-	of.module, of.params = m, paramsOf(text)
-	if of.function, err = c.Function(m, string(k)); err != nil {
+	of.module = m
+	f, err := c.Function(m, string(k))
+	if err != nil {
 		return nil, err
 	}
-	of.loaded.Store(true)
-	return of, nil
+	l := &loadedKernel{f, paramsOf(text)}
+	of.loaded.Store(l)
+	return l, nil
 }
 
 var param = regexp.MustCompile(`(?m)^\t\.param \.(\w+) `)
@@ -218,7 +224,7 @@ func (q Queue) Launch(k Kernel, grid, block cuda.Size, params ...any) error {
 			return fmt.Errorf("kernel %s: parameter %d is a %T for a .%s", k, i, p, l.params[i])
 		}
 	}
-	return q.Context.Launch(l.function, grid, block, q.Stream, values...)
+	return q.Context.Launch(l.Function, grid, block, q.Stream, values...)
 }
 
 // MaxGridY is the most blocks that a grid has in its second dimension.

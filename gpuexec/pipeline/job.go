@@ -219,6 +219,9 @@ func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 	return Upload(j, c, s, m.First, first)
 }
 
+// Queue is where launches on a stream go.
+func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
+
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.
 func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
@@ -256,12 +259,17 @@ func (j *Job) Corrupt(fault uint64) error {
 // fetchAll waits for all batches and fetches what came of them: what was taken behind FetchRest,
 // and the fault word.
 func (j *Job) fetchAll() error {
-	if err := errors.Join(j.drain(), j.wait()); err != nil {
-		return err
+	if j.returned != 0 {
+		if err := errors.Join(j.drain(), j.wait()); err != nil {
+			return err
+		}
 	}
 	j.fetched = make([]byte, j.size-j.outcome)
 	err := j.Dev.Do(func(c *cuda.Context) error {
 		s := j.Workspace.stream
+		if err := c.WaitEvent(s, j.last); err != nil {
+			return err
+		}
 		if err := c.Record(j.Workspace.last, s); err != nil {
 			return err
 		}
@@ -301,26 +309,30 @@ func (j *Job) drain() error {
 
 // end waits until nothing of the job is under way any more, and lets go of what it
 // used.
-func (j *Job) end(failed bool) (err error) {
+func (j *Job) end(failed bool) error {
+	var errs []error
 	_ = j.wait() // it failed for another reason
 	if failed {
-		err = j.Dev.Do(func(c *cuda.Context) error {
+		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
 			errs := []error{c.Wait(j.Feeder.Stream), c.Wait(j.Workspace.stream)}
 			for _, s := range j.Workspace.Slots {
 				errs = append(errs, c.Wait(s.Stream))
 			}
 			return errors.Join(errs...)
-		})
+		}))
 	}
 	for _, s := range j.Workspace.Slots {
+		if !failed {
+			errs = append(errs, j.empty(s))
+		}
 		if s.Batch != nil {
-			j.giveBack(s.Batch, err == nil)
+			j.giveBack(s.Batch, errors.Join(errs...) == nil)
 		}
 		j.Store.Unpin(s.pinned)
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	return err
+	return errors.Join(errs...)
 }
 
 // View is a section among what was fetched at the end.
