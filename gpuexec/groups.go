@@ -35,20 +35,21 @@ type groupSlot struct {
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
 // Place implements pipeline.Program.
-func (p *groups) Place() {
+func (p *groups) Place() error {
 	p.take()
 	p.FetchRest()
 	p.fetched()
-	p.points = p.Take(4 * p.Places())
-}
-
-// Room implements pipeline.Program.
-func (p *groups) Room(r *layout.Room) error {
-	err := p.requestJob.Room(r)
+	r, err := p.divide()
+	if err != nil {
+		return err
+	}
 	if slices.ContainsFunc(p.slots, groupSlot.squares) {
 		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
 	}
-	return err
+	if err := p.Lay(r); err != nil || p.order == nil {
+		return err
+	}
+	return p.order.claim(p.requestJob)
 }
 
 // take takes device memory for the device alone, and fetched for what is fetched.
@@ -106,11 +107,6 @@ func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.
 
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
-	if p.order != nil {
-		if err := p.order.claim(p.requestJob); err != nil {
-			return err
-		}
-	}
 	for i := range p.slots {
 		if err := p.Clear(c, s, p.slots[i].n, 0); err != nil {
 			return err
@@ -207,8 +203,8 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Results implements pipeline.Program.
-func (p *groups) Results(o *offload.Outcome) error {
-	p.note(o)
+func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
+	p.note(fetched, o)
 	n := int(p.buckets.Count)
 	words := (n + 63) / 64
 	x := &offload.Rows{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
@@ -216,7 +212,7 @@ func (p *groups) Results(o *offload.Outcome) error {
 		x.Groups[g] = int32(g)
 	}
 	for i := range p.slots {
-		counts, present := pipeline.View[uint32](p.Job, p.slots[i].n), make([]uint64, words*p.t.Groups)
+		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
 		parallel.For(p.t.Groups, func(g int) {
 			for k, of := range counts[g*n : (g+1)*n] {
 				if of > 0 {
@@ -227,7 +223,7 @@ func (p *groups) Results(o *offload.Outcome) error {
 		x.Present = append(x.Present, present)
 	}
 	for a := range p.values {
-		x.Values = append(x.Values, pipeline.View[float64](p.Job, p.values[a]))
+		x.Values = append(x.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
 	}
 	return p.Hand(x)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -79,16 +80,10 @@ func NewOutput(in Input, r Room) Output {
 // Absent is the address of a slab that is not on the device as a whole.
 const Absent = 1<<64 - 1
 
-// Transfer is a stretch of the host's memory and where it goes.
-type Transfer struct {
-	From []byte
-	To   uint64 // device address
-}
-
 // Fill writes the tables of a batch to buf. The chunks are where their slabs are, or
 // from rest on, device addresses both, but written from origin on. It returns the
-// transfers that bring the latter there, one a tile that has some.
-func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) (loose []Transfer) {
+// transfers that bring the latter there.
+func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) []resident.Transfer {
 	in := b.In
 	table, wide := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide)
 	rows, first := As[uint64](buf, in.Rows), As[uint32](buf, in.First)
@@ -103,7 +98,7 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 		total.Add(b.Sizes[k])
 	}
 	first[len(starts)] = uint32(total.Positions)
-	moved := make([][]byte, len(starts))
+	moved := make([][]resident.Transfer, len(starts))
 	parallel.For(len(starts), func(k int) {
 		at := starts[k]
 		cs, positions := y.chunksOf(b, k)
@@ -118,7 +113,7 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 				if bases[c.Slab] == Absent {
 					to = rest + uint64(at.bytes)
 					whole := Aligned(int(c.Len), 8) // the device reads whole words
-					moved[k] = append(moved[k], y.Sel.Bytes(*c)[:whole]...)
+					moved[k] = append(moved[k], resident.Transfer{From: y.Sel.Bytes(*c)[:whole], To: to})
 					at.bytes += whole
 				}
 				ref := abi.SeriesChunk{
@@ -143,12 +138,11 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 			row += n
 		}
 	})
-	for k, from := range moved {
-		if len(from) > 0 {
-			loose = append(loose, Transfer{from, rest + uint64(starts[k].bytes)})
-		}
+	var all []resident.Transfer
+	for _, ts := range moved {
+		all = append(all, ts...)
 	}
-	return loose
+	return all
 }
 
 // As views a section of a buffer as elements.

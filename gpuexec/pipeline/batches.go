@@ -194,7 +194,7 @@ const worthWhole = 8
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
 // device. Those that there is no room for are left to describe.
 func (j *Job) bring(p *prepared) error {
-	f := &j.Feeder
+	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
 	if t := p.Resident; t != nil {
@@ -210,33 +210,30 @@ func (j *Job) bring(p *prepared) error {
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
-	err := j.Dev.Do(func(c *cuda.Context) error {
-		if err := c.Record(p.slot.marks[atCopy], f.Stream); err != nil {
-			return err
-		}
-		for _, u := range p.Part.Slabs {
-			slab := j.Layout.Sel.Slab(u.Slab)
-			b := j.Store.Find(slab)
-			if b != nil {
-				p.slot.pinned = append(p.slot.pinned, b)
-				j.Stages.ResidentBytes += u.Bytes
-			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-				if b = j.Store.AddSlab(slab); b != nil {
-					fresh = append(fresh, b)
-					j.Stages.CopiedBytes += int64(len(slab.Bytes()))
-					if err := c.CopyIn(cuda.Pointer(b.At), slab.Bytes(), f.Stream); err != nil {
-						return err
-					}
+	var locked, staged []resident.Transfer
+	for _, u := range p.Part.Slabs {
+		slab := j.Layout.Sel.Slab(u.Slab)
+		b := j.Store.Find(slab)
+		if b != nil {
+			p.slot.pinned = append(p.slot.pinned, b)
+			j.Stages.ResidentBytes += u.Bytes
+		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+			if b = j.Store.AddSlab(slab); b != nil {
+				fresh = append(fresh, b)
+				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
+				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
+					locked = append(locked, t)
+				} else {
+					staged = append(staged, t)
 				}
 			}
-			p.bases[u.Slab] = layout.Absent
-			if b != nil {
-				p.bases[u.Slab] = b.At
-			}
 		}
-		return nil
-	})
-	if err != nil {
+		p.bases[u.Slab] = layout.Absent
+		if b != nil {
+			p.bases[u.Slab] = b.At
+		}
+	}
+	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
 		j.Store.Discard(fresh)
 		return err
 	}
@@ -253,10 +250,12 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	}
 	rest := uint64(base) + uint64(p.In.Bytes.At)
 	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.bases, rest, uint64(j.arena))
-	p.slot.loose = loose
-	f := &j.Feeder
+	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
+	if err := f.Staged(loose); err != nil {
+		return err
+	}
 	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
 		stay = resident.Add(j.Store, j.Layout, p.In.Tables)
@@ -266,11 +265,6 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		p.at = cuda.Pointer(stay.At)
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
-		for _, t := range loose {
-			if err := c.CopyIn(cuda.Pointer(t.To), t.From, f.Stream); err != nil {
-				return err
-			}
-		}
 		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream); err != nil {
 			return err
 		}

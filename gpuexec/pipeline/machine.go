@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -45,7 +44,8 @@ type Options struct {
 	// stay in, taken once.
 	Memory uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
-	// put together in, taken once for each slot. 0 means 16 MiB.
+	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
+	// in page-locked memory pass through 8 times as much.
 	Staging int
 	// Rows is the most page-locked memory in bytes that values which are copied back
 	// stay in until the matrix that they are of is released. It is taken as it is
@@ -65,7 +65,7 @@ type Machine struct {
 	// Programs are kernels of custom aggregates, which requests load.
 	Programs launch.Programs
 	Store    *resident.Store
-	Feeder   Feeder
+	Feeder   *resident.Feeder
 	Lender   *pinned.Lender
 	Large    Workspace
 	Small    Workspace
@@ -84,7 +84,8 @@ type Machine struct {
 	held  cuda.Held
 	arena cuda.Pointer
 
-	lost atomic.Pointer[error] // why the device is of no use any more
+	mu   sync.Mutex
+	lost error
 }
 
 // slots is the number of batches of a job under way at once.
@@ -133,7 +134,7 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
-	m.Feeder.Stream = m.held.Stream(c)
+	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}
@@ -182,18 +183,13 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 			return nil, ctx.Err()
 		}
 	}
-	if lost := m.lost.Load(); lost != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost != nil {
 		s.Leave()
-		return nil, *lost
+		return nil, m.lost
 	}
 	return s, nil
-}
-
-// Feeder is the stream on which chunks and tables are copied to the device for all jobs, one after the
-// other, so that whoever waits for it waits for all that was copied before.
-type Feeder struct {
-	sync.Mutex // held while what belongs together is put on the stream
-	Stream     cuda.Stream
 }
 
 // Workspace is what one job has for itself while it is evaluated: a part of the arena,
@@ -219,14 +215,13 @@ type Slot struct {
 	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
-	busy   bool              // work was put on the stream
-	loose  []layout.Transfer // that are copied
+	busy   bool // work was put on the stream
 	pinned []*resident.Block
 	Batch  *Batch
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.busy, s.loose, s.pinned, s.Batch = false, nil, nil, nil }
+func (s *Slot) free() { s.busy, s.pinned, s.Batch = false, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int

@@ -1,5 +1,6 @@
-// Package resident is what stays on a device: a Store of slabs and of the tables that speak of them,
-// from which what was not used for longest makes room. What a job uses is pinned and stays.
+// Package resident is what stays on a device and how it gets there: a Store of slabs and of the
+// tables that speak of them, from which what was not used for longest makes room, and a Feeder
+// that copies. What a job uses is pinned and stays. Start reading at Store.
 package resident
 
 import (
@@ -184,17 +185,6 @@ func (s *Store) Sweep() {
 
 // Clear removes all blocks, but for those that jobs use.
 func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
-
-// Forget gives the device memory of a selection's slabs to others, unless a job
-// uses them.
-func (s *Store) Forget(sel *selection.Selection) {
-	for k := range sel.NumSlabs() {
-		if b := s.Find(sel.Slab(k)); b != nil {
-			s.Unpin([]*Block{b})
-			s.Drop(b)
-		}
-	}
-}
 
 // removeIf removes the blocks of which f is true, but for those that jobs use.
 func (s *Store) removeIf(f func(b *Block) bool) {

@@ -130,6 +130,39 @@ func TestStoreOfTheDead(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// TestLoads: transfers are cut into loads that are filled in one go, nothing is left
+// out, and what is not near each other is not in one load.
+func TestLoads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 40).Draw(t, "size")
+		memory, want := make([]byte, 4000), make([]byte, 4000)
+		var ts []Transfer
+		at := uint64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "transfers") {
+			at += uint64(rapid.SampledFrom([]int{0, 0, 3, 7, 8, 50}).Draw(t, "gap"))
+			from := make([]byte, rapid.IntRange(1, 100).Draw(t, "n"))
+			for i := range from {
+				from[i] = byte(1 + (int(at)+i)%250)
+			}
+			ts = append(ts, Transfer{from, at})
+			copy(want[at:], from)
+			at += uint64(len(from))
+		}
+		for _, l := range loads(ts, size) {
+			require.LessOrEqual(t, l.size(), size)
+			buf := make([]byte, l.size())
+			for i, p := range l {
+				copy(buf[p.To-l[0].To:], p.From)
+				if i > 0 {
+					require.Less(t, p.To-l[i-1].To-uint64(len(l[i-1].From)), uint64(8))
+				}
+			}
+			copy(memory[l[0].To:], buf)
+		}
+		require.Equal(t, want, memory)
+	})
+}
+
 // held is the number of bytes in blocks.
 func held(s *Store) uint64 {
 	n, _ := s.Used()

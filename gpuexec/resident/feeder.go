@@ -1,0 +1,161 @@
+package resident
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Feeder copies chunks to the device for all jobs, one after the other on a stream
+// of its own, so that whoever waits for the stream waits for all that was copied
+// before. Memory that is not page-locked goes by way of some that is, a piece at a
+// time; the cores fill several at once.
+type Feeder struct {
+	sync.Mutex // held while what belongs together is put on the stream
+
+	dev    *cuda.Device
+	Stream cuda.Stream
+	pieces chan *piece
+
+	pieceBytes int
+}
+
+// piece is page-locked memory.
+type piece struct {
+	buf  []byte
+	used bool
+	done cuda.Event // it may be used again
+}
+
+// pieces is how many there are: more than there are cores filling them, so that
+// copying and filling overlap.
+const pieces = 32
+
+// NewFeeder takes a stream, and page-locked memory of about so many bytes, which h holds.
+func NewFeeder(dev *cuda.Device, c *cuda.Context, h *cuda.Held, bytes int) *Feeder {
+	f := &Feeder{dev: dev, Stream: h.Stream(c), pieces: make(chan *piece, pieces), pieceBytes: max(bytes/pieces, 4<<10)}
+	for range pieces {
+		f.pieces <- &piece{done: h.Event(c), buf: h.Host(c, f.pieceBytes)}
+	}
+	return f
+}
+
+// Transfer is a stretch of the host's memory and where it goes.
+type Transfer struct {
+	From []byte
+	To   uint64 // device address
+}
+
+// load is what a piece is filled with: transfers right behind each other, but for
+// less than 8 bytes.
+type load []Transfer
+
+func (l load) size() int {
+	last := l[len(l)-1]
+	return int(last.To-l[0].To) + len(last.From)
+}
+
+// loads cuts transfers, which are in the order of their addresses where they are
+// near each other, into loads of at most size bytes.
+func loads(ts []Transfer, size int) []load {
+	var out []load
+	var open load
+	for _, t := range ts {
+		if len(open) > 0 {
+			end := open[0].To + uint64(open.size())
+			if t.To < end || t.To-end >= 8 || int(t.To-open[0].To) >= size {
+				out, open = append(out, open), nil
+			}
+		}
+		for len(t.From) > 0 {
+			room := size
+			if len(open) > 0 {
+				room -= int(t.To - open[0].To)
+			}
+			n := min(room, len(t.From))
+			open = append(open, Transfer{t.From[:n], t.To})
+			t.From, t.To = t.From[n:], t.To+uint64(n)
+			if len(t.From) > 0 {
+				out, open = append(out, open), nil
+			}
+		}
+	}
+	if len(open) > 0 {
+		out = append(out, open)
+	}
+	return out
+}
+
+// Copy puts copies on the stream, behind the mark begun: out of page-locked memory, and out of other.
+func (f *Feeder) Copy(locked, staged []Transfer, begun cuda.Event) error {
+	err := f.dev.Do(func(c *cuda.Context) error {
+		if err := c.Record(begun, f.Stream); err != nil {
+			return err
+		}
+		for _, t := range locked {
+			if err := c.CopyIn(cuda.Pointer(t.To), t.From, f.Stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.Staged(staged)
+}
+
+// Staged puts copies out of any memory on the stream. The memory may be used again
+// when it returns.
+func (f *Feeder) Staged(ts []Transfer) error {
+	if len(ts) == 0 {
+		return nil
+	}
+	all := loads(ts, f.pieceBytes)
+	var failed atomic.Bool
+	errs := make([]error, len(all))
+	parallel.For(len(all), func(k int) {
+		if failed.Load() {
+			return
+		}
+		p := <-f.pieces
+		if errs[k] = f.send(p, all[k]); errs[k] != nil {
+			failed.Store(true)
+		}
+		f.pieces <- p
+	})
+	return errors.Join(errs...)
+}
+
+func (f *Feeder) send(p *piece, l load) error {
+	if p.used {
+		if err := f.dev.Do(func(c *cuda.Context) error { return c.WaitReached(p.done) }); err != nil {
+			return err
+		}
+	}
+	for _, t := range l {
+		copy(p.buf[t.To-l[0].To:], t.From)
+	}
+	return f.dev.Do(func(c *cuda.Context) error {
+		if err := c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream); err != nil {
+			return err
+		}
+		p.used = true
+		return c.Record(p.done, f.Stream)
+	})
+}
+
+// Forget gives the device memory of a selection's slabs to others, unless a job
+// uses them.
+func (s *Store) Forget(sel *selection.Selection) {
+	for k := range sel.NumSlabs() {
+		if b := s.Find(sel.Slab(k)); b != nil {
+			s.Unpin([]*Block{b})
+			s.Drop(b)
+		}
+	}
+}
