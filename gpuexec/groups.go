@@ -268,15 +268,28 @@ func (o *order) claim(j *requestJob) error {
 	}
 	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
 	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
-	for s := range max(o.again, len(j.sources)) { // each of which has a slot
+	needs := slices.Repeat([]bool{true}, o.again) // by slot
+	if o.again == 0 {
+		for i := range j.sources {
+			needs = append(needs, len(j.sources[i].ordered) > 0)
+		}
+	}
+	n := 0
+	for _, is := range needs {
+		if is {
+			n++
+		}
+	}
+	at, ok := j.Claim(n * each)
+	if !ok {
+		return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
+	}
+	for _, is := range needs {
 		r := launch.GroupRuns{}
-		if o.again > 0 || len(j.sources[s].ordered) > 0 {
-			at, ok := j.Claim(each)
-			if !ok {
-				return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
-			}
+		if is {
 			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
 			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
+			at += cuda.Pointer(each)
 		}
 		o.runs = append(o.runs, r)
 	}
@@ -290,6 +303,14 @@ func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
 	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
 	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
 	return r
+}
+
+// of has a source's runs of a batch go where they stay.
+func (o *order) of(j *requestJob, s int, b *pipeline.Batch, m *made) {
+	if o.again == 0 && o.runs[s].Keys != 0 {
+		r := o.at(j, s, b)
+		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+	}
 }
 
 // all is what all batches have of a slot.

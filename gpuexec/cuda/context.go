@@ -40,9 +40,13 @@ func (c *Context) WaitEvent(s Stream, e Event) error {
 // Event is a place in a stream.
 type Event uintptr
 
-// NewEvent makes an event.
-func (c *Context) NewEvent() (e Event, err error) {
-	return e, c.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), eventBlockingSync)
+// NewEvent makes an event. Only a timed one can be given to Elapsed.
+func (c *Context) NewEvent(timed bool) (e Event, err error) {
+	flags := uintptr(eventBlockingSync)
+	if !timed {
+		flags |= eventNoTiming
+	}
+	return e, c.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), flags)
 }
 
 // DestroyEvent gives an event back.
