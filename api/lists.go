@@ -324,8 +324,8 @@ func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
 	return map[string][]string{"groups": {}}, nil, nil
 }
 
-// listings opens the doors that remote read cannot answer, and those that only a running Prometheus
-// can.
+// listings routes the lists that remote read cannot answer, and the paths that only a running
+// Prometheus answers.
 func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 	list := a.says
 	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")

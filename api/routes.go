@@ -196,8 +196,8 @@ func (a *API) respondNotAdmitted(w http.ResponseWriter, r *http.Request, err err
 	promapi.Error(w, code, typ, err.Error())
 }
 
-// wholly is what is read where the answer cannot carry the warning that an upstream is missing, and
-// whoever has it may keep it as whole.
+// wholly is what is read for answers that cannot carry the warning that an upstream is missing, so that
+// a client would keep a part as the whole.
 func (a *API) wholly() storage.SampleAndChunkQueryable {
 	return selection.For(a.o.Queryable, selection.Request{Whole: true})
 }

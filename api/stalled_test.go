@@ -61,7 +61,7 @@ func (q *holdingQuery) Close() {
 
 // TestSlowReadersGiveWay: clients that read nothing of large answers, or read them slowly, hold no
 // memory that another client waits for, however many they are. They keep their answers as long as
-// nobody does, and those who read fast keep theirs.
+// there is enough of it, and fast readers keep theirs.
 func TestSlowReadersGiveWay(t *testing.T) {
 	for name, c := range map[string]struct{ readers, each, rate, code int }{ // each MiB, and bytes a tenth of a second
 		"one that reads nothing": {1, 750, 0, http.StatusOK},
@@ -103,7 +103,7 @@ func TestSlowReadersGiveWay(t *testing.T) {
 				}
 			}
 			time.Sleep(3 * time.Second) // longer than they may be behind while others wait
-			require.EqualValues(t, 750<<20, pool.Used(), "nobody waits yet")
+			require.EqualValues(t, 750<<20, pool.Used(), "no query waits yet")
 			began := time.Now()
 			resp, err := http.Get(s.URL + "/api/v1/query?query=1&lookback_delta=300")
 			require.NoError(t, err)

@@ -175,20 +175,16 @@ func labelsMade(n parser.Node) (times, more int64) {
 		t, m := labelsMade(child)
 		times, more = max(times, t), max(more, m)
 	}
-	switch n := n.(type) {
-	case *parser.AggregateExpr:
-		if n.Op == parser.COUNT_VALUES {
-			more += int64(len(n.Param.String()))
-		}
-		return times, more
-	case *parser.Call:
-		if _, ok := vector.Called(n.Func.Name).Node.(*plan.Relabel); !ok {
-			return times, more
-		}
-	default:
+	if a, ok := n.(*parser.AggregateExpr); ok && a.Op == parser.COUNT_VALUES {
+		more += int64(len(a.Param.String()))
+	}
+	call, ok := n.(*parser.Call)
+	if !ok {
 		return times, more
 	}
-	call := n.(*parser.Call)
+	if _, relabels := vector.Called(call.Func.Name).Node.(*plan.Relabel); !relabels {
+		return times, more
+	}
 	repeats := strings.Count(call.Args[2].String(), "$") // of label_replace's template
 	if call.Func.Variadic != 0 {
 		repeats = len(call.Args) - 3 // sources of label_join

@@ -229,7 +229,7 @@ const (
 )
 
 // giveWay cuts off the client if it reads nothing, or slowly, so that what the handler holds for the
-// rest of the answer is free. Nobody knows how many bytes that is: it says as many as large answers
+// rest of the answer is free. How many bytes that is is not known: it says as many as large answers
 // hold on average.
 func (w *recorder) giveWay(bytes int64) int64 {
 	due := w.due.Load()
