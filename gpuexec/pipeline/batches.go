@@ -98,7 +98,7 @@ func (j *Job) empty(s *Slot) error {
 		if err := c.WaitReached(s.marks[atReduced]); err != nil {
 			return err
 		}
-		return j.timing.note(c, j.Workspace.ready, s, j.Stages)
+		return j.Stages.add(c, s)
 	})
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
@@ -201,7 +201,9 @@ func (j *Job) bring(p *prepared) error {
 		if all := append(slices.Clip(t.Slabs), t.At); j.Store.PinAll(all) {
 			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
 			j.Stages.ResidentBytes += int64(p.Total.Encoded)
-			return j.Dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.Stream) })
+			return j.Dev.Do(func(c *cuda.Context) error {
+				return errors.Join(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
+			})
 		}
 		j.Store.Drop(t.At)
 		p.Resident = nil
@@ -216,7 +218,7 @@ func (j *Job) bring(p *prepared) error {
 			p.slot.pinned = append(p.slot.pinned, b)
 			j.Stages.ResidentBytes += u.Bytes
 		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = j.Store.AddSlab(slab, !u.Kept); b != nil {
+			if b = j.Store.AddSlab(slab); b != nil {
 				fresh = append(fresh, b)
 				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
 				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
@@ -231,7 +233,6 @@ func (j *Job) bring(p *prepared) error {
 			p.bases[u.Slab] = b.At
 		}
 	}
-	p.slot.copies = true
 	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
 		j.Store.Discard(fresh)
 		return err

@@ -46,7 +46,6 @@ const smallJob = 64 << 20
 func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(*offload.Rows) error, program func(*Job) Program, o *Outcome) error {
 	start := time.Now()
 	defer func() { o.Stages.Total += time.Since(start) }()
-	o.Stages.Link = m.Link
 	m.Store.Sweep()
 	spaces := []*Workspace{&m.Large}
 	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {

@@ -66,7 +66,6 @@ type Job struct {
 	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0
 	returned  cuda.Event // of the last batch whose rows are copied back, or 0
-	timing    timing
 }
 
 // Take takes device memory for as long as the job runs.
@@ -278,7 +277,7 @@ func (j *Job) fetchAll() (out []byte, err error) {
 			return err
 		}
 		took, err := c.Elapsed(j.Workspace.last, j.Workspace.ended)
-		j.Stages.Result = ms(took)
+		j.Stages.Result += ms(took)
 		return err
 	})
 	if err == nil {
@@ -351,7 +350,6 @@ func (j *Job) end(failed bool) error {
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	j.timing.finish(j.Stages)
 	return errors.Join(errs...)
 }
 

@@ -226,13 +226,12 @@ type Slot struct {
 
 	// Of the batch that has it.
 	busy   bool // work was put on the stream
-	copies bool // something was copied
 	pinned []*resident.Block
 	Batch  *Batch
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.busy, s.copies, s.pinned, s.Batch = false, false, nil, nil }
+func (s *Slot) free() { s.busy, s.pinned, s.Batch = false, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
