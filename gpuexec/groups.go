@@ -46,10 +46,7 @@ func (p *groups) Place() error {
 	if slices.ContainsFunc(p.slots, groupSlot.squares) {
 		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
 	}
-	if err := p.Lay(r); err != nil || p.order == nil {
-		return err
-	}
-	return p.order.claim(p.requestJob)
+	return p.Lay(r)
 }
 
 // take takes device memory for the device alone, and fetched for what is fetched.
@@ -107,6 +104,11 @@ func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.
 
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
+	if p.order != nil {
+		if err := p.order.claim(p.requestJob); err != nil {
+			return err
+		}
+	}
 	for i := range p.slots {
 		if err := p.Clear(c, s, p.slots[i].n, 0); err != nil {
 			return err
@@ -268,28 +270,15 @@ func (o *order) claim(j *requestJob) error {
 	}
 	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
 	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
-	needs := slices.Repeat([]bool{true}, o.again) // by slot
-	if o.again == 0 {
-		for i := range j.sources {
-			needs = append(needs, len(j.sources[i].ordered) > 0)
-		}
-	}
-	n := 0
-	for _, is := range needs {
-		if is {
-			n++
-		}
-	}
-	at, ok := j.Claim(n * each)
-	if !ok {
-		return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
-	}
-	for _, is := range needs {
+	for s := range max(o.again, len(j.sources)) { // each of which has a slot
 		r := launch.GroupRuns{}
-		if is {
+		if o.again > 0 || len(j.sources[s].ordered) > 0 {
+			at, ok := j.Claim(each)
+			if !ok {
+				return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
+			}
 			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
 			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
-			at += cuda.Pointer(each)
 		}
 		o.runs = append(o.runs, r)
 	}
@@ -303,14 +292,6 @@ func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
 	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
 	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
 	return r
-}
-
-// of has a source's runs of a batch go where they stay.
-func (o *order) of(j *requestJob, s int, b *pipeline.Batch, m *made) {
-	if o.again == 0 && o.runs[s].Keys != 0 {
-		r := o.at(j, s, b)
-		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
-	}
 }
 
 // all is what all batches have of a slot.

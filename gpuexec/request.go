@@ -63,8 +63,9 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 func (j *requestJob) divide() (r layout.Room, err error) {
 	j.points = j.Take(4 * j.Places())
 	r, err = j.Divide()
+	_, end := j.lay(0, uint64(j.buckets.Count)*layout.Lanes)
+	r.Runs = int(end)
 	for i := range j.sources {
-		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Fuses = j.fuses
@@ -146,21 +147,6 @@ type source struct {
 	quantiles layout.Section // float64, one for each of them
 }
 
-// bytes is the device memory that a run takes for as long as its batch.
-func (s *source) bytes(t *resample.Task) int {
-	n := 4 + 8*s.fields
-	if t.Reaggregate != nil {
-		n += 8
-	}
-	if len(s.ordered) > 0 && !merges(t) {
-		n += 4 + 8*len(s.ordered)
-	}
-	if s.custom != nil && !merges(t) {
-		n += 8
-	}
-	return n
-}
-
 // sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
 // not merge, these make the results at once.
 func sourcesOf(t *resample.Task, custom programs) (all []source) {
@@ -204,8 +190,23 @@ type made struct {
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
 func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
-	at := b.At(b.Output.Runs)
-	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
+	all, end = j.lay(b.At(b.Output.Runs), uint64(b.Tiles)*uint64(j.buckets.Count)*layout.Lanes)
+	for i := range all {
+		m := &all[i]
+		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
+		if m.Begins != 0 {
+			m.Keys = b.At(b.Output.Keys)
+		}
+		if o := j.order; o != nil && o.again == 0 && o.runs[i].Keys != 0 {
+			r := o.at(j, i, b)
+			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+		}
+	}
+	return all, end
+}
+
+// lay divides the memory from an address on for what is made of so many runs of each source.
+func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Pointer) {
 	take := func(each int) cuda.Pointer {
 		was := at
 		at += cuda.Pointer(cells) * cuda.Pointer(each)
@@ -213,21 +214,16 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{
-			Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
-		}}
+		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
 			m.again = take(8)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.Begins, m.Found, m.Keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
+			m.Begins, m.Found = take(4), take(8*len(s.ordered))
 		}
 		if s.custom != nil && !merges(j.t) {
 			m.Found = take(8)
-		}
-		if j.order != nil {
-			j.order.of(j, i, b, &m)
 		}
 		all = append(all, m)
 	}

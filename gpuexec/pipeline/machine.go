@@ -41,7 +41,7 @@ import (
 // Options configure a Machine.
 type Options struct {
 	// Memory is the device memory in bytes that jobs are computed in and chunks
-	// stay in, taken once. 0 means half of what is free.
+	// stay in, taken once.
 	Memory uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
@@ -75,7 +75,8 @@ type Machine struct {
 	Memory uint64
 	// Link is how many bytes a second were measured to be copied to the device.
 	Link float64
-	// GoodBatch is the bytes of device memory that a batch should take.
+	// GoodBatch is the device memory in bytes that a batch should take: enough to fill a device, and
+	// little enough that there are several to overlap.
 	GoodBatch int
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
@@ -90,10 +91,6 @@ type Machine struct {
 // slots is the number of batches of a job under way at once.
 const slots = 4
 
-// goodBatch is the device memory in bytes that a batch should take: enough to fill a
-// device, and little enough that there are several to overlap.
-const goodBatch = 640 << 20
-
 // New takes a device's memory and returns a machine on it. The device stays the caller's.
 func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if o.Staging <= 0 {
@@ -104,7 +101,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
-		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	first := launch.Queries()
@@ -129,14 +126,7 @@ const (
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	if m.Memory = o.Memory; m.Memory == 0 {
-		free, _, err := c.MemoryInfo()
-		if err != nil {
-			return err
-		}
-		m.Memory = free / 2
-	}
-	m.Memory = min(m.Memory, abi.EntryReach)
+	m.Memory = min(o.Memory, abi.EntryReach)
 	m.arena = m.held.Memory(c, m.Memory)
 	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
 	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
@@ -249,11 +239,11 @@ const (
 
 func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
 	s.stream = h.Stream(c)
-	s.ready, s.ended, s.last = h.Event(c, true), h.Event(c, true), h.Event(c, true)
+	s.ready, s.ended, s.last = h.Event(c), h.Event(c), h.Event(c)
 	for range slots {
-		l := &Slot{Stream: h.Stream(c), back: h.Event(c, true), Staging: h.Host(c, o.Staging)}
+		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, o.Staging)}
 		for m := range l.marks {
-			l.marks[m] = h.Event(c, true)
+			l.marks[m] = h.Event(c)
 		}
 		s.Slots = append(s.Slots, l)
 	}

@@ -73,7 +73,7 @@ func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
 	h := &cuda.Held{}
 	defer func() { err = errors.Join(err, h.Release(c)) }()
 	n := int(min(linkBytes, max(free/4, 1)))
-	t := Timer{c, h.Stream(c), h.Event(c, true), h.Event(c, true)}
+	t := Timer{c, h.Stream(c), h.Event(c), h.Event(c)}
 	host, device := h.Host(c, n), h.Memory(c, uint64(n))
 	if h.Err != nil {
 		return 0, 0, h.Err
@@ -96,28 +96,23 @@ type Timer struct {
 // second.
 func (t *Timer) Rate(n int, enqueue func() error) (rate float64, err error) {
 	for range 4 {
-		ms, err := t.timed(enqueue)
+		if err := t.Record(t.Begin, t.Stream); err != nil {
+			return 0, err
+		}
+		if err := enqueue(); err != nil {
+			return 0, err
+		}
+		if err := t.Record(t.End, t.Stream); err != nil {
+			return 0, err
+		}
+		if err := t.WaitReached(t.End); err != nil {
+			return 0, err
+		}
+		ms, err := t.Elapsed(t.Begin, t.End)
 		if err != nil {
 			return 0, err
 		}
 		rate = max(rate, float64(n)/(ms/1000))
 	}
 	return rate, nil
-}
-
-// timed is how long what enqueue puts on the stream takes, in ms.
-func (t *Timer) timed(enqueue func() error) (float64, error) {
-	if err := t.Record(t.Begin, t.Stream); err != nil {
-		return 0, err
-	}
-	if err := enqueue(); err != nil {
-		return 0, err
-	}
-	if err := t.Record(t.End, t.Stream); err != nil {
-		return 0, err
-	}
-	if err := t.WaitReached(t.End); err != nil {
-		return 0, err
-	}
-	return t.Elapsed(t.Begin, t.End)
 }

@@ -39,7 +39,7 @@ const pieces = 32
 func NewFeeder(dev *cuda.Device, c *cuda.Context, h *cuda.Held, bytes int) *Feeder {
 	f := &Feeder{dev: dev, Stream: h.Stream(c), pieces: make(chan *piece, pieces), pieceBytes: max(bytes/pieces, 4<<10)}
 	for range pieces {
-		f.pieces <- &piece{done: h.Event(c, false), buf: h.Host(c, f.pieceBytes)}
+		f.pieces <- &piece{done: h.Event(c), buf: h.Host(c, f.pieceBytes)}
 	}
 	return f
 }
