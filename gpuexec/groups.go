@@ -35,18 +35,20 @@ type groupSlot struct {
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
 // Place implements pipeline.Program.
-func (p *groups) Place() error {
+func (p *groups) Place() {
 	p.take()
 	p.FetchRest()
 	p.fetched()
-	r, err := p.divide()
-	if err != nil {
-		return err
-	}
+	p.points = p.Take(4 * p.Places())
+}
+
+// Room implements pipeline.Program.
+func (p *groups) Room(r *layout.Room) error {
+	err := p.requestJob.Room(r)
 	if slices.ContainsFunc(p.slots, groupSlot.squares) {
 		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
 	}
-	return p.Lay(r)
+	return err
 }
 
 // take takes device memory for the device alone, and fetched for what is fetched.
@@ -205,8 +207,8 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Results implements pipeline.Program.
-func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, o)
+func (p *groups) Results(o *offload.Outcome) error {
+	p.note(o)
 	n := int(p.buckets.Count)
 	words := (n + 63) / 64
 	x := &offload.Rows{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
@@ -214,7 +216,7 @@ func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 		x.Groups[g] = int32(g)
 	}
 	for i := range p.slots {
-		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
+		counts, present := pipeline.View[uint32](p.Job, p.slots[i].n), make([]uint64, words*p.t.Groups)
 		parallel.For(p.t.Groups, func(g int) {
 			for k, of := range counts[g*n : (g+1)*n] {
 				if of > 0 {
@@ -225,7 +227,7 @@ func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 		x.Present = append(x.Present, present)
 	}
 	for a := range p.values {
-		x.Values = append(x.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
+		x.Values = append(x.Values, pipeline.View[float64](p.Job, p.values[a]))
 	}
 	return p.Hand(x)
 }

@@ -22,11 +22,11 @@ type states struct {
 	values layout.Section
 }
 
-func (p *states) Place() error {
+func (p *states) Place() {
 	p.all = p.Take(p.cells() * int(unsafe.Sizeof(abi.State{})))
 	p.FetchRest()
 	p.values = p.Take(p.cells() * 8)
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -46,9 +46,9 @@ func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 	return p.Queue(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
 }
 
-func (p *states) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, &o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.values))
+func (p *states) Results(o *offload.Outcome) error {
+	p.note(&o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.values))
 	return nil
 }
 
@@ -70,12 +70,12 @@ func (p *heaps) elements() (n int) {
 	return n
 }
 
-func (p *heaps) Place() error {
+func (p *heaps) Place() {
 	p.slots = p.Take(4 * (p.l.Groups + 1))
 	p.FetchRest()
 	cells := p.elements() * p.l.Grid.Steps
 	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -95,12 +95,12 @@ func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
-func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
+func (p *heaps) Results(o *offload.Outcome) error {
 	to := &o.Results
-	p.note(fetched, to)
-	keys, places := pipeline.View[float64](p.Job, fetched, p.keys), pipeline.View[uint32](p.Job, fetched, p.places)
+	p.note(to)
+	keys, places := pipeline.View[float64](p.Job, p.keys), pipeline.View[uint32](p.Job, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
-	to.Filled = slices.Clone(pipeline.View[int32](p.Job, fetched, p.filled))
+	to.Filled = slices.Clone(pipeline.View[int32](p.Job, p.filled))
 	series := make([]int32, p.Places()) // at each place
 	for i, place := range p.Layout.Places {
 		series[place] = int32(i)
@@ -131,12 +131,12 @@ type quantiles struct {
 	answers layout.Section
 }
 
-func (p *quantiles) Place() error {
+func (p *quantiles) Place() {
 	p.stay = p.Take(8 * p.Places() * p.l.Grid.Steps)
 	p.members = p.TakeMembers()
 	p.FetchRest()
 	p.answers = p.Take(8 * p.cells())
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
@@ -147,8 +147,8 @@ func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
 		uint32(len(p.l.GroupOf)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 
-func (p *quantiles) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, &o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
+func (p *quantiles) Results(o *offload.Outcome) error {
+	p.note(&o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.answers))
 	return nil
 }

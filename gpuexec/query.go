@@ -74,14 +74,13 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
-// divide divides the memory that is left.
-func (j *queryJob) divide() (r layout.Room, err error) {
-	r, err = j.Divide()
+// Room implements pipeline.Program.
+func (j *queryJob) Room(r *layout.Room) error {
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
-	return r, err
+	return nil
 }
 
 // takeNotes takes device memory for what is noted of each series and step.
@@ -93,16 +92,6 @@ func (j *queryJob) takeNotes() {
 		counted = j.l.Grid.Steps
 	}
 	j.reads = j.Take(2 * 8 * counted)
-}
-
-// place finds the layout of a job whose product has taken its memory.
-func (j *queryJob) place() error {
-	j.takeNotes()
-	r, err := j.divide()
-	if err != nil {
-		return err
-	}
-	return j.Lay(r)
 }
 
 // Begin implements pipeline.Program.
@@ -151,16 +140,16 @@ var (
 )
 
 // note notes what was fetched besides the values.
-func (j *queryJob) note(fetched []byte, r *offload.Results) {
-	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, fetched, j.counts))
-	kept := pipeline.View[uint32](j.Job, fetched, j.kept)
+func (j *queryJob) note(r *offload.Results) {
+	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
+	kept := pipeline.View[uint32](j.Job, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))
 	for m, n := range j.l.Maps {
 		if n.Filters() {
 			r.Kept[m] = bySeries(j, kept[m*j.Places():])
 		}
 	}
-	reads := slices.Clone(pipeline.View[int64](j.Job, fetched, j.reads))
+	reads := slices.Clone(pipeline.View[int64](j.Job, j.reads))
 	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
 }
 

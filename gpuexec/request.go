@@ -59,22 +59,20 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 	return &groups{requestJob: j}
 }
 
-// divide divides the memory that is left, once a product has taken what it needs.
-func (j *requestJob) divide() (r layout.Room, err error) {
-	j.points = j.Take(4 * j.Places())
-	r, err = j.Divide()
+// Room implements pipeline.Program.
+func (j *requestJob) Room(r *layout.Room) error {
 	_, end := j.lay(0, uint64(j.buckets.Count)*layout.Lanes)
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Fuses = j.fuses
-	return r, err
+	return nil
 }
 
 // note notes what was fetched besides the values.
-func (j *requestJob) note(fetched []byte, o *offload.Outcome) {
-	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
+func (j *requestJob) note(o *offload.Outcome) {
+	for _, n := range pipeline.View[uint32](j.Job, j.points) {
 		o.Runs += int64(n)
 	}
 }

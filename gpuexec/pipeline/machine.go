@@ -24,7 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -84,8 +84,7 @@ type Machine struct {
 	held  cuda.Held
 	arena cuda.Pointer
 
-	mu   sync.Mutex
-	lost error
+	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
 // slots is the number of batches of a job under way at once.
@@ -183,11 +182,9 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 			return nil, ctx.Err()
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lost != nil {
+	if lost := m.lost.Load(); lost != nil {
 		s.Leave()
-		return nil, m.lost
+		return nil, *lost
 	}
 	return s, nil
 }
