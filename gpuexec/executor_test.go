@@ -424,7 +424,7 @@ type bench struct {
 // onBench runs f on the first device.
 func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
-	k, err := launch.Load(dev, launch.Group...)
+	k, err := launch.Load(dev, nil, launch.Group...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()

@@ -36,23 +36,6 @@ func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
 // Place implements pipeline.Program.
 func (p *groups) Place() {
-	p.take()
-	p.FetchRest()
-	p.fetched()
-	p.points = p.Take(4 * p.Places())
-}
-
-// Room implements pipeline.Program.
-func (p *groups) Room(r *layout.Room) error {
-	err := p.requestJob.Room(r)
-	if slices.ContainsFunc(p.slots, groupSlot.squares) {
-		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
-	}
-	return err
-}
-
-// take takes device memory for the device alone, and fetched for what is fetched.
-func (p *groups) take() {
 	for s, of := range p.t.Slots {
 		outputs := of.Outputs
 		slot := groupSlot{source: s, outputs: outputs}
@@ -71,15 +54,15 @@ func (p *groups) take() {
 	}
 	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
 		p.order = &order{again: len(p.slots)}
-		p.order.take(p.requestJob)
 	}
 	if merges(p.t) && slices.ContainsFunc(p.sources, func(s source) bool { return len(s.ordered) > 0 }) {
 		p.order = &order{}
+	}
+	if p.order != nil {
 		p.order.take(p.requestJob)
 	}
-}
-
-func (p *groups) fetched() {
+	p.FetchRest()
+	p.points = p.Take(4 * p.Places())
 	for s := range p.slots {
 		p.slots[s].n = p.Take(4 * p.cells())
 	}
@@ -99,6 +82,15 @@ func (p *groups) fetched() {
 			}
 		}
 	}
+}
+
+// Room implements pipeline.Program.
+func (p *groups) Room(r *layout.Room) error {
+	err := p.requestJob.Room(r)
+	if slices.ContainsFunc(p.slots, groupSlot.squares) {
+		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
+	}
+	return err
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.
@@ -170,7 +162,7 @@ func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, 
 
 // End implements pipeline.Program.
 func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
-	q := p.Queue(c, s)
+	q := p.Kernels.On(c, s)
 	if p.order != nil {
 		if err := p.order.upload(p.requestJob, c, s); err != nil {
 			return err

@@ -43,7 +43,7 @@ func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 	n := uint64(p.cells())
-	return p.Queue(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
+	return p.Kernels.On(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
 }
 
 func (p *states) Results(o *offload.Outcome) error {
@@ -62,18 +62,13 @@ type heaps struct {
 	filled       layout.Section // uint32 a group and step, elements of the heap
 }
 
-// elements is how many all heaps of a step may have together.
-func (p *heaps) elements() (n int) {
-	for _, room := range p.l.Rooms {
-		n += room
-	}
-	return n
-}
-
 func (p *heaps) Place() {
 	p.slots = p.Take(4 * (p.l.Groups + 1))
 	p.FetchRest()
-	cells := p.elements() * p.l.Grid.Steps
+	cells := 0 // elements that all heaps may have
+	for _, room := range p.l.Rooms {
+		cells += room * p.l.Grid.Steps
+	}
 	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
 	p.takeNotes()
 }
@@ -143,7 +138,7 @@ func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
 	if err := p.members.Upload(p.Job, c, s); err != nil {
 		return err
 	}
-	return p.Queue(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
+	return p.Kernels.On(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
 		uint32(len(p.l.GroupOf)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 

@@ -47,13 +47,12 @@ type Device struct {
 func (d *Device) Number() int { return d.info.Ordinal }
 
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
-func (d *Device) ResidentShare(sel *selection.Selection) float64 {
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x == nil {
-		return 0
-	}
-	return d.x.Store.Share(sel)
+func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
+	_ = d.opened(func() error {
+		share = d.x.Store.Share(sel)
+		return nil
+	})
+	return share
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.
@@ -181,14 +180,6 @@ func (d *Device) close() {
 		d.set.log.Warn("closing a GPU failed", "gpu", d.info.Ordinal, "err", err)
 	}
 	d.unusable = "the GPU is closed"
-}
-
-func (d *Device) forget(sel *selection.Selection) {
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x != nil {
-		d.x.Store.Forget(sel)
-	}
 }
 
 // errTrying is the error of a leaf that came while another one tries a device that failed.

@@ -95,7 +95,7 @@ func (d *Found) examine(driver *cuda.Driver) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := launch.Load(dev, append(launch.Queries(), "check")...)
+	k, err := launch.Load(dev, nil, append(launch.Queries(), "check")...)
 	if err != nil {
 		return err
 	}
@@ -132,11 +132,10 @@ func (d *Device) State() State {
 		Info: d.info, Reason: d.Unusable(time.Now()),
 		Leaves: d.leaves.Load(), Typical: time.Duration(d.typical.Load()).Seconds(), Memory: d.driver.MemoryRate(d.info.Ordinal),
 	}
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x != nil {
+	_ = d.opened(func() error {
 		s.Taken, s.Link = d.x.Memory, d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
-	}
+		return nil
+	})
 	return s
 }

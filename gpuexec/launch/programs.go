@@ -48,9 +48,7 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 		l = &loaded{hash: t.Hash}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			s := New(p.Device, t.Kernels...)
-			s.translate = t.Translate
-			return s.loaded(t.Kernels)
+			return Load(p.Device, t.Translate, t.Kernels...)
 		})
 	}
 	l.users++

@@ -173,7 +173,7 @@ func (y *Layout) plan(number, from, n int) *Part {
 		b.Total.Add(t)
 	}
 	b.In = newInput(b)
-	size := b.In.Size + NewOutput(b.In, y.Room).size
+	size := b.In.Size + NewOutput(b, y.Room).size
 	back := y.Room.Back*len(b.Sizes) + 16*y.Room.Steps + 64 // two counts a step
 	if max(b.In.Tables, back) > y.Room.Tables || size > y.Room.Device {
 		if n <= Lanes {

@@ -86,7 +86,7 @@ func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared
 
 // empty waits for the batch that has a slot.
 func (j *Job) empty(s *Slot) error {
-	if !s.busy {
+	if s.Batch == nil {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
@@ -120,7 +120,7 @@ func (j *Job) send(p *prepared) error {
 	if err := j.describe(p, base); err != nil {
 		return err
 	}
-	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
+	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (j *Job) send(p *prepared) error {
 // enqueue puts the stages of a batch on its slot's stream.
 func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 	s, m, d := p.slot.Stream, &p.slot.marks, p.slot.Batch
-	q := j.Queue(c, s)
+	q := j.Kernels.On(c, s)
 	wait := func(e cuda.Event) func() error { return func() error { return c.WaitEvent(s, e) } }
 	record := func(at mark) func() error { return func() error { return c.Record(m[at], s) } }
 	work := []func() error{
@@ -174,13 +174,13 @@ func (b *Batch) At(s layout.Section) cuda.Pointer { return b.made + cuda.Pointer
 // it at another.
 func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	in := p.In
-	b := &Batch{Part: p, Output: layout.NewOutput(in, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
+	b := &Batch{Part: p, Output: layout.NewOutput(p, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
 	at := func(s layout.Section) cuda.Pointer { return tables + cuda.Pointer(s.At) }
 	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Count: uint32(len(p.Groups)), Places: uint32(len(p.Series))}
 	b.Batch = launch.Batch{
 		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
-		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(in.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(in.Tiles),
+		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
+		First: at(in.First), Tiles: uint32(len(p.Sizes)),
 		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}

@@ -225,9 +225,6 @@ func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 	return Upload(j, c, s, m.First, first)
 }
 
-// Queue is where launches on a stream go.
-func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
-
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.
 func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
@@ -296,7 +293,7 @@ func (j *Job) fetchAll() error {
 
 // drain waits for the batches under way, in order.
 func (j *Job) drain() error {
-	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return !s.busy })
+	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return s.Batch == nil })
 	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })
 	for _, s := range slots {
 		if err := j.empty(s); err != nil {

@@ -212,13 +212,12 @@ type Slot struct {
 	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
-	busy   bool // work was put on the stream
 	pinned []*resident.Block
-	Batch  *Batch
+	Batch  *Batch // nil until work is put on the stream
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.busy, s.pinned, s.Batch = false, nil, nil }
+func (s *Slot) free() { s.pinned, s.Batch = nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
