@@ -124,6 +124,9 @@ type Executor struct {
 // New returns an executor on a device.
 func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) {
 	m, err := pipeline.New(dev, o)
+	if err == nil {
+		err = m.Kernels.Load(context.Background(), 1, launch.Queries()...)
+	}
 	return &Executor{m, cpu}, err
 }
 

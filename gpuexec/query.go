@@ -35,7 +35,6 @@ type queryJob struct {
 	f     *window.Function
 	steps launch.Steps
 	panes *launch.Panes // or nil
-	fuses bool          // decoding and windows are one kernel
 
 	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a place
@@ -56,7 +55,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	// Fused kernels are for windows that share no sample, as those of dashboards over weeks, whose steps
 	// are longer than their windows.
 	if slices.Contains(strategies, abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
-		j.fuses = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	}
 	if l.Aggregate == nil {
 		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
@@ -76,7 +75,7 @@ func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // Room implements pipeline.Program.
 func (j *queryJob) Room(r *layout.Room) error {
-	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
+	r.Steps = j.l.Grid.Steps
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}

@@ -27,7 +27,6 @@ type requestJob struct {
 	custom  programs
 	sources []source
 	buckets launch.Buckets
-	fuses   bool   // decoding and counting are one kernel
 	order   *order // or nil
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
@@ -40,7 +39,7 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 	j.Drop = true
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
 	// their order, if nothing reads these again.
-	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
+	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -66,7 +65,6 @@ func (j *requestJob) Room(r *layout.Room) error {
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
-	r.Fuses = j.fuses
 	return nil
 }
 
@@ -105,7 +103,7 @@ func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if s.custom != nil {
 			of = q.Of(s.custom.kernels)
 		}
-		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.fuses); err != nil {
+		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
 			return err
 		}
 		if len(s.ordered) == 0 || merges(j.t) {

@@ -26,8 +26,7 @@ type Device struct {
 	driver *cuda.Driver
 	info   cuda.Info
 
-	use sync.RWMutex // held by leaves under way, and whoever opens or closes
-	dev *cuda.Device
+	use sync.RWMutex      // held by leaves under way, and whoever opens or closes
 	x   *pipeline.Machine // nil unless open
 
 	leaves  atomic.Int64 // under way or waiting
@@ -85,7 +84,7 @@ func (d *Device) open() (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, LoadLater: true})
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
@@ -94,7 +93,7 @@ func (d *Device) open() (err error) {
 			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 		}
 	}
-	d.dev, d.x = dev, x
+	d.x = x
 	pinned.PageLockSlabs(dev)
 	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
@@ -172,8 +171,8 @@ func (d *Device) close() {
 	if d.x == nil {
 		return
 	}
-	err := errors.Join(d.x.Close(), d.dev.Close())
-	d.x, d.dev = nil, nil
+	err := errors.Join(d.x.Close(), d.x.Dev.Close())
+	d.x = nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil && !d.lost {

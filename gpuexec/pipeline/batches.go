@@ -210,30 +210,39 @@ func (j *Job) bring(p *prepared) error {
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
-	var locked, staged []resident.Transfer
-	for _, u := range p.Part.Slabs {
-		slab := j.Layout.Sel.Slab(u.Slab)
-		b := j.Store.Find(slab)
-		if b != nil {
-			p.slot.pinned = append(p.slot.pinned, b)
-			j.Stages.ResidentBytes += u.Bytes
-		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = j.Store.AddSlab(slab); b != nil {
-				fresh = append(fresh, b)
-				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
-				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
-					locked = append(locked, t)
-				} else {
-					staged = append(staged, t)
+	var staged []resident.Transfer // of memory that is not page-locked
+	err := j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.Record(p.slot.marks[atCopy], f.Stream); err != nil {
+			return err
+		}
+		for _, u := range p.Part.Slabs {
+			slab := j.Layout.Sel.Slab(u.Slab)
+			b := j.Store.Find(slab)
+			if b != nil {
+				p.slot.pinned = append(p.slot.pinned, b)
+				j.Stages.ResidentBytes += u.Bytes
+			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+				if b = j.Store.AddSlab(slab); b != nil {
+					fresh = append(fresh, b)
+					j.Stages.CopiedBytes += int64(len(slab.Bytes()))
+					if !slab.PageLocked() {
+						staged = append(staged, resident.Transfer{From: slab.Bytes(), To: b.At})
+					} else if err := c.CopyIn(cuda.Pointer(b.At), slab.Bytes(), f.Stream); err != nil {
+						return err
+					}
 				}
 			}
+			p.bases[u.Slab] = layout.Absent
+			if b != nil {
+				p.bases[u.Slab] = b.At
+			}
 		}
-		p.bases[u.Slab] = layout.Absent
-		if b != nil {
-			p.bases[u.Slab] = b.At
-		}
+		return nil
+	})
+	if err == nil {
+		err = f.Staged(staged)
 	}
-	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
+	if err != nil {
 		j.Store.Discard(fresh)
 		return err
 	}

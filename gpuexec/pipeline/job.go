@@ -50,6 +50,7 @@ type Job struct {
 	Selected  layout.Selected
 	Ended     func() error // why the request has ended; nil while it has not
 	Drop      bool         // stale markers are left out
+	Fused     bool         // decoding, and windows or runs, are one kernel
 	Stages    *Stages      // what the job took is noted here, as far as it came
 
 	Layout *layout.Layout
@@ -90,7 +91,7 @@ func (j *Job) divide() (r layout.Room, err error) {
 	}
 	j.Rest = j.Workspace.at + cuda.Pointer(j.size)
 	j.each = int((j.Workspace.size-uint64(j.size))/uint64(len(j.Workspace.Slots))) &^ 255
-	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch)}, nil
+	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch), Fuses: j.Fused}, nil
 }
 
 // lay has the program place its memory and finds the layout. It fails with an *Unsuited where a tile
@@ -105,7 +106,7 @@ func (j *Job) lay() error {
 		return err
 	}
 	j.Layout = layout.New(j.Store, j.Selected, r)
-	j.Stages.Fused = r.Fuses
+	j.Stages.Fused = j.Fused
 	_, err = j.Part(0)
 	return err
 }
@@ -150,7 +151,7 @@ func (j *Job) Run() (err error) {
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
-	if b.Chunks == 0 || j.Layout.Room.Fuses {
+	if b.Chunks == 0 || j.Fused {
 		return nil
 	}
 	return q.DecodeSeries(&b.Batch)

@@ -52,8 +52,6 @@ type Options struct {
 	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
 	// all are where it is negative.
 	Rows int64
-	// LoadLater has New load the kernels of launch.First alone.
-	LoadLater bool
 }
 
 // Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
@@ -90,7 +88,8 @@ type Machine struct {
 // slots is the number of batches of a job under way at once.
 const slots = 4
 
-// New takes a device's memory and returns a machine on it. The device stays the caller's.
+// New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
+// are loaded when they are needed, but for fused ones. The device stays the caller's.
 func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if o.Staging <= 0 {
 		o.Staging = 16 << 20
@@ -103,12 +102,8 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
-	first := launch.Queries()
-	if o.LoadLater {
-		first = launch.First
-	}
 	m.Kernels = launch.New(dev, launch.Queries()...)
-	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), first...)
+	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), launch.First...)
 	if err == nil {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
