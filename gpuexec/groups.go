@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -317,11 +318,9 @@ func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer)
 
 // upload copies the tables to the device.
 func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
-	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
-		return err
-	}
-	if err := pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}); err != nil {
-		return err
-	}
-	return o.members.Upload(j.Job, c, s)
+	return cmp.Or(
+		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
+		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
+		o.members.Upload(j.Job, c, s),
+	)
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -202,7 +203,7 @@ func (j *Job) bring(p *prepared) error {
 			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
 			j.Stages.ResidentBytes += int64(p.Total.Encoded)
 			return j.Dev.Do(func(c *cuda.Context) error {
-				return errors.Join(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
+				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 			})
 		}
 		j.Store.Drop(t.At)
@@ -274,10 +275,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		p.at = cuda.Pointer(stay.At)
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream); err != nil {
-			return err
-		}
-		return c.Record(p.slot.marks[atCopied], f.Stream)
+		return cmp.Or(c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 	})
 	switch {
 	case stay == nil:

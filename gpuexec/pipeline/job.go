@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -172,13 +173,7 @@ func (j *Job) End(*cuda.Context, cuda.Stream) error { return nil }
 // begin prepares what batches add to.
 func (j *Job) begin(c *cuda.Context) error {
 	s := j.Workspace.stream
-	if err := j.Clear(c, s, j.Fault, 0xFF); err != nil {
-		return err
-	}
-	if err := j.Program.Begin(c, s); err != nil {
-		return err
-	}
-	return c.Record(j.Workspace.ready, s)
+	return cmp.Or(j.Clear(c, s, j.Fault, 0xFF), j.Program.Begin(c, s), c.Record(j.Workspace.ready, s))
 }
 
 // Clear puts filling a section on a stream.
@@ -198,7 +193,7 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 	staging, at := j.Workspace.Slots[0].Staging, j.At(to)
 	for part := range slices.Chunk(layout.BytesOf(table), len(staging)) {
 		n := copy(staging, part)
-		if err := errors.Join(c.CopyIn(at, staging[:n], s), c.Wait(s)); err != nil {
+		if err := cmp.Or(c.CopyIn(at, staging[:n], s), c.Wait(s)); err != nil {
 			return err
 		}
 		at += cuda.Pointer(n)
@@ -220,10 +215,7 @@ func (j *Job) TakeMembers() Members {
 // Upload copies the table to the device. The layout must have all batches.
 func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 	first, members := j.Layout.Members()
-	if err := Upload(j, c, s, m.Places, members); err != nil {
-		return err
-	}
-	return Upload(j, c, s, m.First, first)
+	return cmp.Or(Upload(j, c, s, m.Places, members), Upload(j, c, s, m.First, first))
 }
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
@@ -310,7 +302,7 @@ func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err 
 	s, staging := j.Workspace.stream, j.Workspace.Slots[0].Staging
 	for n > 0 {
 		part := staging[:min(len(staging), n)]
-		err := errors.Join(c.CopyOut(part, at, s), c.Record(j.Workspace.ended, s), c.Wait(s))
+		err := cmp.Or(c.CopyOut(part, at, s), c.Record(j.Workspace.ended, s), c.Wait(s))
 		if err != nil || out == nil && n == len(part) {
 			return part, err
 		}

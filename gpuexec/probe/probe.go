@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -40,20 +41,15 @@ func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
 			return 0, err
 		}
 		start := time.Now()
-		if err := k.On(c, s).Launch("check", cuda.Size{X: count / abi.CheckBlock}, cuda.Size{X: abi.CheckBlock}, device, uint32(count), deviceSums); err != nil {
-			return 0, err
-		}
-		if err := c.Wait(s); err != nil {
+		err := k.On(c, s).Launch("check", cuda.Size{X: count / abi.CheckBlock}, cuda.Size{X: abi.CheckBlock}, device, uint32(count), deviceSums)
+		if err := cmp.Or(err, c.Wait(s)); err != nil {
 			return 0, err
 		}
 		if took := time.Since(start).Seconds(); seconds == 0 || took < seconds {
 			seconds = took
 		}
 	}
-	if err := c.CopyOut(sums, deviceSums, s); err != nil {
-		return 0, err
-	}
-	if err := c.Wait(s); err != nil {
+	if err := cmp.Or(c.CopyOut(sums, deviceSums, s), c.Wait(s)); err != nil {
 		return 0, err
 	}
 	for i, w := range want {
@@ -96,16 +92,8 @@ type Timer struct {
 // second.
 func (t *Timer) Rate(n int, enqueue func() error) (rate float64, err error) {
 	for range 4 {
-		if err := t.Record(t.Begin, t.Stream); err != nil {
-			return 0, err
-		}
-		if err := enqueue(); err != nil {
-			return 0, err
-		}
-		if err := t.Record(t.End, t.Stream); err != nil {
-			return 0, err
-		}
-		if err := t.WaitReached(t.End); err != nil {
+		err := cmp.Or(t.Record(t.Begin, t.Stream), enqueue(), t.Record(t.End, t.Stream), t.WaitReached(t.End))
+		if err != nil {
 			return 0, err
 		}
 		ms, err := t.Elapsed(t.Begin, t.End)

@@ -1,6 +1,7 @@
 package resident
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"sync"
@@ -111,10 +112,7 @@ func (f *Feeder) send(p *piece, l load) error {
 		copy(p.buf[t.To-l[0].To:], t.From)
 	}
 	return f.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream); err != nil {
-			return err
-		}
-		return c.Record(p.done, f.Stream)
+		return cmp.Or(c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream), c.Record(p.done, f.Stream))
 	})
 }
 
