@@ -60,7 +60,7 @@ func (q *query) choose() error {
 			continue // for the evaluation to say
 		}
 		if why := cpuexec.Refuses(r.window, r.grid, f.sel); why != "" {
-			q.refuse(r.window.Scan.Pos, why)
+			q.leave(r.window.Scan.Pos, why)
 			return nil
 		}
 	}
@@ -99,7 +99,7 @@ func (q *query) foresee(ctx context.Context) error {
 		for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
 			for _, sel := range kept.Kept(r.window.Scan.Matchers...) {
 				if why := cpuexec.Refuses(r.window, r.grid, sel); why != "" {
-					q.refuse(r.window.Scan.Pos, why)
+					q.leave(r.window.Scan.Pos, why)
 					break found
 				}
 			}
@@ -118,8 +118,8 @@ func (q *query) foresee(ctx context.Context) error {
 	return nil
 }
 
-// refuse leaves the query to Prometheus's engine because of the expression at a position.
-func (q *query) refuse(at posrange.PositionRange, reason string) {
+// leave leaves the query to Prometheus's engine because of the expression at a position.
+func (q *query) leave(at posrange.PositionRange, reason string) {
 	q.plan.Leave(at, reason)
 	q.e.metrics.declined.WithLabelValues(reason).Inc()
 }

@@ -140,7 +140,7 @@ func (q *query) run(ctx context.Context) *promql.Result {
 	var d *plan.Declined
 	switch {
 	case errors.As(err, &d):
-		q.refuse(d.At.Range(), d.Reason)
+		q.leave(d.At.Range(), d.Reason)
 		q.e.metrics.lost.Add(float64(d.Lost))
 		q.printed()
 		err = q.beginBudget(ctx)

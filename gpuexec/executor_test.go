@@ -124,6 +124,9 @@ type Executor struct {
 // New returns an executor on a device.
 func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) {
 	m, err := pipeline.New(dev, o)
+	if err == nil {
+		err = m.Kernels.Load(context.Background(), 1, launch.Queries()...)
+	}
 	return &Executor{m, cpu}, err
 }
 
@@ -424,7 +427,7 @@ type bench struct {
 // onBench runs f on the first device.
 func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
-	k, err := launch.Load(dev, launch.Group...)
+	k, err := launch.Load(dev, nil, launch.Group...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()

@@ -367,7 +367,7 @@ func TestLostDevice(t *testing.T) {
 	driver := cudatest.Open(t)
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	k, err := launch.Load(dev, append(launch.Queries(), launch.Probe...)...)
+	k, err := launch.Load(dev, nil, append(launch.Queries(), launch.Probe...)...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()

@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -35,25 +36,7 @@ type groupSlot struct {
 func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
 // Place implements pipeline.Program.
-func (p *groups) Place() error {
-	p.take()
-	p.FetchRest()
-	p.fetched()
-	r, err := p.divide()
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(p.slots, groupSlot.squares) {
-		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
-	}
-	if err := p.Lay(r); err != nil || p.order == nil {
-		return err
-	}
-	return p.order.claim(p.requestJob)
-}
-
-// take takes device memory for the device alone, and fetched for what is fetched.
-func (p *groups) take() {
+func (p *groups) Place() {
 	for s, of := range p.t.Slots {
 		outputs := of.Outputs
 		slot := groupSlot{source: s, outputs: outputs}
@@ -72,15 +55,15 @@ func (p *groups) take() {
 	}
 	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
 		p.order = &order{again: len(p.slots)}
-		p.order.take(p.requestJob)
 	}
 	if merges(p.t) && slices.ContainsFunc(p.sources, func(s source) bool { return len(s.ordered) > 0 }) {
 		p.order = &order{}
+	}
+	if p.order != nil {
 		p.order.take(p.requestJob)
 	}
-}
-
-func (p *groups) fetched() {
+	p.FetchRest()
+	p.points = p.Take(4 * p.Places())
 	for s := range p.slots {
 		p.slots[s].n = p.Take(4 * p.cells())
 	}
@@ -102,11 +85,25 @@ func (p *groups) fetched() {
 	}
 }
 
+// Room implements pipeline.Program.
+func (p *groups) Room(r *layout.Room) error {
+	err := p.requestJob.Room(r)
+	if slices.ContainsFunc(p.slots, groupSlot.squares) {
+		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
+	}
+	return err
+}
+
 // squares reports whether the states of a slot have squared distances from the mean.
 func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.Squares != 0 }
 
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
+	if p.order != nil {
+		if err := p.order.claim(p.requestJob); err != nil {
+			return err
+		}
+	}
 	for i := range p.slots {
 		if err := p.Clear(c, s, p.slots[i].n, 0); err != nil {
 			return err
@@ -166,7 +163,7 @@ func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, 
 
 // End implements pipeline.Program.
 func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
-	q := p.Queue(c, s)
+	q := p.Kernels.On(c, s)
 	if p.order != nil {
 		if err := p.order.upload(p.requestJob, c, s); err != nil {
 			return err
@@ -203,8 +200,8 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Results implements pipeline.Program.
-func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, o)
+func (p *groups) Results(o *offload.Outcome) error {
+	p.note(o)
 	n := int(p.buckets.Count)
 	words := (n + 63) / 64
 	x := &offload.Rows{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
@@ -212,7 +209,7 @@ func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 		x.Groups[g] = int32(g)
 	}
 	for i := range p.slots {
-		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
+		counts, present := pipeline.View[uint32](p.Job, p.slots[i].n), make([]uint64, words*p.t.Groups)
 		parallel.For(p.t.Groups, func(g int) {
 			for k, of := range counts[g*n : (g+1)*n] {
 				if of > 0 {
@@ -223,7 +220,7 @@ func (p *groups) Results(fetched []byte, o *offload.Outcome) error {
 		x.Present = append(x.Present, present)
 	}
 	for a := range p.values {
-		x.Values = append(x.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
+		x.Values = append(x.Values, pipeline.View[float64](p.Job, p.values[a]))
 	}
 	return p.Hand(x)
 }
@@ -268,28 +265,15 @@ func (o *order) claim(j *requestJob) error {
 	}
 	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
 	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
-	needs := slices.Repeat([]bool{true}, o.again) // by slot
-	if o.again == 0 {
-		for i := range j.sources {
-			needs = append(needs, len(j.sources[i].ordered) > 0)
-		}
-	}
-	n := 0
-	for _, is := range needs {
-		if is {
-			n++
-		}
-	}
-	at, ok := j.Claim(n * each)
-	if !ok {
-		return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
-	}
-	for _, is := range needs {
+	for s := range max(o.again, len(j.sources)) { // each of which has a slot
 		r := launch.GroupRuns{}
-		if is {
+		if o.again > 0 || len(j.sources[s].ordered) > 0 {
+			at, ok := j.Claim(each)
+			if !ok {
+				return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
+			}
 			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
 			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
-			at += cuda.Pointer(each)
 		}
 		o.runs = append(o.runs, r)
 	}
@@ -303,14 +287,6 @@ func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
 	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
 	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
 	return r
-}
-
-// of has a source's runs of a batch go where they stay.
-func (o *order) of(j *requestJob, s int, b *pipeline.Batch, m *made) {
-	if o.again == 0 && o.runs[s].Keys != 0 {
-		r := o.at(j, s, b)
-		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
-	}
 }
 
 // all is what all batches have of a slot.
@@ -342,11 +318,9 @@ func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer)
 
 // upload copies the tables to the device.
 func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
-	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
-		return err
-	}
-	if err := pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}); err != nil {
-		return err
-	}
-	return o.members.Upload(j.Job, c, s)
+	return cmp.Or(
+		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
+		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
+		o.members.Upload(j.Job, c, s),
+	)
 }

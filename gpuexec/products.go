@@ -22,11 +22,11 @@ type states struct {
 	values layout.Section
 }
 
-func (p *states) Place() error {
+func (p *states) Place() {
 	p.all = p.Take(p.cells() * int(unsafe.Sizeof(abi.State{})))
 	p.FetchRest()
 	p.values = p.Take(p.cells() * 8)
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -43,12 +43,12 @@ func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 	n := uint64(p.cells())
-	return p.Queue(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
+	return p.Kernels.On(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
 }
 
-func (p *states) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, &o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.values))
+func (p *states) Results(o *offload.Outcome) error {
+	p.note(&o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.values))
 	return nil
 }
 
@@ -62,20 +62,15 @@ type heaps struct {
 	filled       layout.Section // uint32 a group and step, elements of the heap
 }
 
-// elements is how many all heaps of a step may have together.
-func (p *heaps) elements() (n int) {
-	for _, room := range p.l.Rooms {
-		n += room
-	}
-	return n
-}
-
-func (p *heaps) Place() error {
+func (p *heaps) Place() {
 	p.slots = p.Take(4 * (p.l.Groups + 1))
 	p.FetchRest()
-	cells := p.elements() * p.l.Grid.Steps
+	cells := 0 // elements that all heaps may have
+	for _, room := range p.l.Rooms {
+		cells += room * p.l.Grid.Steps
+	}
 	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -95,12 +90,12 @@ func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
-func (p *heaps) Results(fetched []byte, o *offload.Outcome) error {
+func (p *heaps) Results(o *offload.Outcome) error {
 	to := &o.Results
-	p.note(fetched, to)
-	keys, places := pipeline.View[float64](p.Job, fetched, p.keys), pipeline.View[uint32](p.Job, fetched, p.places)
+	p.note(to)
+	keys, places := pipeline.View[float64](p.Job, p.keys), pipeline.View[uint32](p.Job, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
-	to.Filled = slices.Clone(pipeline.View[int32](p.Job, fetched, p.filled))
+	to.Filled = slices.Clone(pipeline.View[int32](p.Job, p.filled))
 	series := make([]int32, p.Places()) // at each place
 	for i, place := range p.Layout.Places {
 		series[place] = int32(i)
@@ -131,24 +126,24 @@ type quantiles struct {
 	answers layout.Section
 }
 
-func (p *quantiles) Place() error {
+func (p *quantiles) Place() {
 	p.stay = p.Take(8 * p.Places() * p.l.Grid.Steps)
 	p.members = p.TakeMembers()
 	p.FetchRest()
 	p.answers = p.Take(8 * p.cells())
-	return p.place()
+	p.takeNotes()
 }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
 	if err := p.members.Upload(p.Job, c, s); err != nil {
 		return err
 	}
-	return p.Queue(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
+	return p.Kernels.On(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
 		uint32(len(p.l.GroupOf)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 
-func (p *quantiles) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, &o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
+func (p *quantiles) Results(o *offload.Outcome) error {
+	p.note(&o.Results)
+	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.answers))
 	return nil
 }

@@ -35,7 +35,6 @@ type queryJob struct {
 	f     *window.Function
 	steps launch.Steps
 	panes *launch.Panes // or nil
-	fuses bool          // decoding and windows are one kernel
 
 	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a place
@@ -56,7 +55,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	// Fused kernels are for windows that share no sample, as those of dashboards over weeks, whose steps
 	// are longer than their windows.
 	if slices.Contains(strategies, abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
-		j.fuses = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	}
 	if l.Aggregate == nil {
 		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
@@ -74,14 +73,13 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
-// divide divides the memory that is left.
-func (j *queryJob) divide() (r layout.Room, err error) {
-	r, err = j.Divide()
-	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
+// Room implements pipeline.Program.
+func (j *queryJob) Room(r *layout.Room) error {
+	r.Steps = j.l.Grid.Steps
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
-	return r, err
+	return nil
 }
 
 // takeNotes takes device memory for what is noted of each series and step.
@@ -93,16 +91,6 @@ func (j *queryJob) takeNotes() {
 		counted = j.l.Grid.Steps
 	}
 	j.reads = j.Take(2 * 8 * counted)
-}
-
-// place finds the layout of a job whose product has taken its memory.
-func (j *queryJob) place() error {
-	j.takeNotes()
-	r, err := j.divide()
-	if err != nil {
-		return err
-	}
-	return j.Lay(r)
 }
 
 // Begin implements pipeline.Program.
@@ -151,16 +139,16 @@ var (
 )
 
 // note notes what was fetched besides the values.
-func (j *queryJob) note(fetched []byte, r *offload.Results) {
-	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, fetched, j.counts))
-	kept := pipeline.View[uint32](j.Job, fetched, j.kept)
+func (j *queryJob) note(r *offload.Results) {
+	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
+	kept := pipeline.View[uint32](j.Job, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))
 	for m, n := range j.l.Maps {
 		if n.Filters() {
 			r.Kept[m] = bySeries(j, kept[m*j.Places():])
 		}
 	}
-	reads := slices.Clone(pipeline.View[int64](j.Job, fetched, j.reads))
+	reads := slices.Clone(pipeline.View[int64](j.Job, j.reads))
 	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
 }
 

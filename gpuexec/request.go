@@ -27,7 +27,6 @@ type requestJob struct {
 	custom  programs
 	sources []source
 	buckets launch.Buckets
-	fuses   bool   // decoding and counting are one kernel
 	order   *order // or nil
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
@@ -40,7 +39,7 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 	j.Drop = true
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
 	// their order, if nothing reads these again.
-	j.fuses = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
+	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -59,21 +58,19 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 	return &groups{requestJob: j}
 }
 
-// divide divides the memory that is left, once a product has taken what it needs.
-func (j *requestJob) divide() (r layout.Room, err error) {
-	j.points = j.Take(4 * j.Places())
-	r, err = j.Divide()
+// Room implements pipeline.Program.
+func (j *requestJob) Room(r *layout.Room) error {
+	_, end := j.lay(0, uint64(j.buckets.Count)*layout.Lanes)
+	r.Runs = int(end)
 	for i := range j.sources {
-		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
-	r.Fuses = j.fuses
-	return r, err
+	return nil
 }
 
 // note notes what was fetched besides the values.
-func (j *requestJob) note(fetched []byte, o *offload.Outcome) {
-	for _, n := range pipeline.View[uint32](j.Job, fetched, j.points) {
+func (j *requestJob) note(o *offload.Outcome) {
+	for _, n := range pipeline.View[uint32](j.Job, j.points) {
 		o.Runs += int64(n)
 	}
 }
@@ -106,7 +103,7 @@ func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if s.custom != nil {
 			of = q.Of(s.custom.kernels)
 		}
-		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.fuses); err != nil {
+		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
 			return err
 		}
 		if len(s.ordered) == 0 || merges(j.t) {
@@ -144,21 +141,6 @@ type source struct {
 	custom    *program       // that makes the states, or nil
 	ordered   []int          // aggregates of the request that are of the order of values, quantiles first
 	quantiles layout.Section // float64, one for each of them
-}
-
-// bytes is the device memory that a run takes for as long as its batch.
-func (s *source) bytes(t *resample.Task) int {
-	n := 4 + 8*s.fields
-	if t.Reaggregate != nil {
-		n += 8
-	}
-	if len(s.ordered) > 0 && !merges(t) {
-		n += 4 + 8*len(s.ordered)
-	}
-	if s.custom != nil && !merges(t) {
-		n += 8
-	}
-	return n
 }
 
 // sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
@@ -204,8 +186,23 @@ type made struct {
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
 func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
-	at := b.At(b.Output.Runs)
-	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
+	all, end = j.lay(b.At(b.Output.Runs), uint64(b.Tiles)*uint64(j.buckets.Count)*layout.Lanes)
+	for i := range all {
+		m := &all[i]
+		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
+		if m.Begins != 0 {
+			m.Keys = b.At(b.Output.Keys)
+		}
+		if o := j.order; o != nil && o.again == 0 && o.runs[i].Keys != 0 {
+			r := o.at(j, i, b)
+			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+		}
+	}
+	return all, end
+}
+
+// lay divides the memory from an address on for what is made of so many runs of each source.
+func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Pointer) {
 	take := func(each int) cuda.Pointer {
 		was := at
 		at += cuda.Pointer(cells) * cuda.Pointer(each)
@@ -213,21 +210,16 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{
-			Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
-		}}
+		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
 			m.again = take(8)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.Begins, m.Found, m.Keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
+			m.Begins, m.Found = take(4), take(8*len(s.ordered))
 		}
 		if s.custom != nil && !merges(j.t) {
 			m.Found = take(8)
-		}
-		if j.order != nil {
-			j.order.of(j, i, b, &m)
 		}
 		all = append(all, m)
 	}

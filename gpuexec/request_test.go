@@ -21,6 +21,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -276,6 +277,7 @@ func TestRowsGivenBack(t *testing.T) {
 func on(t testing.TB, o pipeline.Options) *counting {
 	m, err := pipeline.New(cudatest.Device(t), o)
 	require.NoError(t, err)
+	require.NoError(t, m.Kernels.Load(t.Context(), 1, launch.Queries()...))
 	bound := boundOf(m)
 	t.Cleanup(func() {
 		require.NoError(t, m.Store.Check())

@@ -91,7 +91,7 @@ func TestStays(t *testing.T) {
 	again := check(t, x, jobOver(node, overAll(0, 6), one), "again")
 	require.Zero(t, again.CopiedBytes)
 	require.Positive(t, again.ResidentBytes)
-	require.Zero(t, again.Copy)
+	require.Less(t, again.Copy, first.Copy)
 	require.Positive(t, again.Decode)
 	require.Positive(t, again.Window)
 	require.Positive(t, again.Reduce)

@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -83,23 +84,20 @@ type queryRows struct {
 }
 
 // Place implements pipeline.Program. Nothing is fetched at the end.
-func (p *queryRows) Place() error {
+func (p *queryRows) Place() {
 	p.takeNotes()
 	p.FetchRest()
-	r, err := p.divide()
-	if err != nil {
-		return err
-	}
-	r.Rest += 16 * p.l.Grid.Steps // a batch has the counts of each step once
-	r.Back += layout.Lanes * int(unsafe.Sizeof(abi.SeriesCounts{}))
-	if err := p.claim(&r); err != nil {
-		return err
-	}
-	return p.Lay(r)
+}
+
+// Room implements pipeline.Program.
+func (p *queryRows) Room(r *layout.Room) error {
+	r.Rest = 16 * p.l.Grid.Steps // a batch has the counts of each step once
+	r.Back = layout.Lanes * int(unsafe.Sizeof(abi.SeriesCounts{}))
+	return errors.Join(p.queryJob.Room(r), p.claim(r))
 }
 
 // Results implements pipeline.Program.
-func (p *queryRows) Results([]byte, *offload.Outcome) error { return nil }
+func (p *queryRows) Results(*offload.Outcome) error { return nil }
 
 // Compute implements pipeline.Program. What each step reads is counted batch by batch.
 func (p *queryRows) Compute(q launch.Queue, b *pipeline.Batch) error {
@@ -145,21 +143,19 @@ type requestRows struct {
 }
 
 // Place implements pipeline.Program.
-func (p *requestRows) Place() error {
+func (p *requestRows) Place() {
 	p.FetchRest()
-	r, err := p.divide()
-	if err != nil {
-		return err
-	}
-	if err := p.claim(&r); err != nil {
-		return err
-	}
-	return p.Lay(r)
+	p.points = p.Take(4 * p.Places())
+}
+
+// Room implements pipeline.Program.
+func (p *requestRows) Room(r *layout.Room) error {
+	return errors.Join(p.requestJob.Room(r), p.claim(r))
 }
 
 // Results implements pipeline.Program.
-func (p *requestRows) Results(fetched []byte, o *offload.Outcome) error {
-	p.note(fetched, o)
+func (p *requestRows) Results(o *offload.Outcome) error {
+	p.note(o)
 	return nil
 }
 

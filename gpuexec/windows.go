@@ -14,7 +14,7 @@ import (
 
 // window puts the window function over a batch on a stream.
 func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
-	if j.fuses {
+	if j.Fused {
 		k, more := j.kernel("fused_")
 		return q.Fused(k, &d.Batch, steps, more...)
 	}

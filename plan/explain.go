@@ -229,19 +229,15 @@ type DeviceStages struct {
 	Window   int64 `json:"window_us"`
 	Reduce   int64 `json:"fold_us"`
 	Result   int64 `json:"result_us"`
-	// CopyRate is what copying reached in bytes a second, LinkShare its share of
-	// what the link was measured to do, and Overlap the share of the shorter of
-	// copying and computing that the longer hid.
-	CopyRate  float64 `json:"copy_bytes_per_second"`
-	LinkShare float64 `json:"link_share"`
-	Overlap   float64 `json:"overlap"`
+	// CopyRate is what copying reached in bytes a second.
+	CopyRate float64 `json:"copy_bytes_per_second"`
 }
 
 func (s *DeviceStages) String() string {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	return fmt.Sprintf("%d batches, %d bytes copied and %d there already; waited %s, prepared %s, copied %s (%.1f GB/s, %.0f %% of the link), decoded %s, windowed %s, aggregated %s, fetched %s; overlap %.0f %%",
-		s.Batches, s.Copied, s.Resident, us(s.Waited), us(s.Prepare), us(s.Copy), s.CopyRate/1e9, 100*s.LinkShare,
-		us(s.Decode), us(s.Window), us(s.Reduce), us(s.Result), 100*s.Overlap)
+	return fmt.Sprintf("%d batches, %d bytes copied and %d there already; waited %s, prepared %s, copied %s (%.1f GB/s), decoded %s, windowed %s, aggregated %s, fetched %s",
+		s.Batches, s.Copied, s.Resident, us(s.Waited), us(s.Prepare), us(s.Copy), s.CopyRate/1e9,
+		us(s.Decode), us(s.Window), us(s.Reduce), us(s.Result))
 }
 
 // Timeline is the requests to an upstream that a query started, in the order in which they were

@@ -40,13 +40,9 @@ func (c *Context) WaitEvent(s Stream, e Event) error {
 // Event is a place in a stream.
 type Event uintptr
 
-// NewEvent makes an event. Only a timed one can be given to Elapsed.
-func (c *Context) NewEvent(timed bool) (e Event, err error) {
-	flags := uintptr(eventBlockingSync)
-	if !timed {
-		flags |= eventNoTiming
-	}
-	return e, c.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), flags)
+// NewEvent makes an event.
+func (c *Context) NewEvent() (e Event, err error) {
+	return e, c.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), eventBlockingSync)
 }
 
 // DestroyEvent gives an event back.

@@ -31,7 +31,6 @@ type Device struct {
 const (
 	contextBlockingSync = 4
 	eventBlockingSync   = 1
-	eventNoTiming       = 2
 )
 
 // Device opens a device. Its first opening takes some hundred milliseconds.
@@ -102,14 +101,16 @@ func (dev *Device) Close() error {
 	return dev.errs
 }
 
-// Info holds the properties of a device.
+// Info holds the properties of a device, as far as the driver says without opening it.
 type Info struct {
-	Ordinal         int    // the driver's number of it, from 0
-	Name            string // as the driver has it
-	PCIBusID        string // domain:bus:device.function
-	MemoryBytes     uint64
-	Major, Minor    int // compute capability
-	Multiprocessors int
+	Ordinal         int    `json:"ordinal"`    // the driver's number of it, from 0
+	Name            string `json:"name"`       // as the driver has it
+	PCIBusID        string `json:"pci_bus_id"` // domain:bus:device.function
+	Capability      string `json:"compute_capability"`
+	Multiprocessors int    `json:"multiprocessors"`
+	MemoryBytes     uint64 `json:"memory_bytes"`
+
+	Major, Minor int `json:"-"` // of Capability
 }
 
 // The driver's numbers of device attributes.
@@ -139,13 +140,19 @@ func (d *Driver) info(ordinal int) (Info, int32, error) {
 		return i, 0, err
 	}
 	for attr, to := range map[uintptr]*int{attrMultiprocessors: &i.Multiprocessors, attrMajor: &i.Major, attrMinor: &i.Minor} {
-		var v int32
-		if err = d.api.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)); err != nil {
+		if *to, err = d.attribute(dev, attr); err != nil {
 			return i, 0, err
 		}
-		*to = int(v)
 	}
+	i.Capability = fmt.Sprintf("%d.%d", i.Major, i.Minor)
 	return i, dev, nil
+}
+
+// attribute reads an attribute of a device.
+func (d *Driver) attribute(dev int32, attr uintptr) (int, error) {
+	var v int32
+	err := d.api.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), attr, uintptr(dev))
+	return int(v), err
 }
 
 // MemoryRate is how many bytes a second a device's memory transfers at most, by its clock and width;
@@ -155,15 +162,9 @@ func (d *Driver) MemoryRate(ordinal int) float64 {
 	if d.api.call("cuDeviceGet", uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)) != nil {
 		return 0
 	}
-	rate := 2.0 * 1000 / 8
-	for _, attr := range []uintptr{attrMemoryClock, attrMemoryWidth} {
-		var v int32
-		if d.api.call("cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)) != nil {
-			return 0
-		}
-		rate *= float64(v)
-	}
-	return rate
+	clock, _ := d.attribute(dev, attrMemoryClock)
+	width, _ := d.attribute(dev, attrMemoryWidth)
+	return 2 * float64(clock) * 1000 * float64(width) / 8
 }
 
 // text reads a string that the driver writes into a buffer.

@@ -15,10 +15,8 @@ type Held struct {
 // Stream takes a stream.
 func (h *Held) Stream(c *Context) Stream { return take(h, c.NewStream, (*Context).DestroyStream) }
 
-// Event takes an event. Only a timed one can be given to Elapsed.
-func (h *Held) Event(c *Context, timed bool) Event {
-	return take(h, func() (Event, error) { return c.NewEvent(timed) }, (*Context).DestroyEvent)
-}
+// Event takes an event.
+func (h *Held) Event(c *Context) Event { return take(h, c.NewEvent, (*Context).DestroyEvent) }
 
 // Memory takes n bytes of the device's memory.
 func (h *Held) Memory(c *Context, n uint64) Pointer {

@@ -77,7 +77,7 @@ func use(c *cuda.Context, later func(func() error)) error {
 	}
 	var events [3]cuda.Event
 	for i := range events {
-		if events[i], err = c.NewEvent(true); err != nil {
+		if events[i], err = c.NewEvent(); err != nil {
 			return err
 		}
 		later(func() error { return c.DestroyEvent(events[i]) })
@@ -339,8 +339,8 @@ func TestInfo(t *testing.T) {
 	infos, err := d.Devices()
 	require.NoError(t, err)
 	require.Equal(t, []cuda.Info{
-		{Ordinal: 0, Name: "promwarp host device 0", PCIBusID: "0000:00:00.0", MemoryBytes: 12345, Major: 7, Minor: 5, Multiprocessors: 1},
-		{Ordinal: 1, Name: "promwarp host device 1", PCIBusID: "0000:01:00.0", MemoryBytes: 12345, Major: 7, Minor: 5, Multiprocessors: 1},
+		{Ordinal: 0, Name: "promwarp host device 0", PCIBusID: "0000:00:00.0", MemoryBytes: 12345, Capability: "7.5", Major: 7, Minor: 5, Multiprocessors: 1},
+		{Ordinal: 1, Name: "promwarp host device 1", PCIBusID: "0000:01:00.0", MemoryBytes: 12345, Capability: "7.5", Major: 7, Minor: 5, Multiprocessors: 1},
 	}, infos)
 	_, err = d.Device(2)
 	require.ErrorContains(t, err, "device 2: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)")

@@ -26,8 +26,7 @@ type Device struct {
 	driver *cuda.Driver
 	info   cuda.Info
 
-	use sync.RWMutex // held by leaves under way, and whoever opens or closes
-	dev *cuda.Device
+	use sync.RWMutex      // held by leaves under way, and whoever opens or closes
 	x   *pipeline.Machine // nil unless open
 
 	leaves  atomic.Int64 // under way or waiting
@@ -47,13 +46,12 @@ type Device struct {
 func (d *Device) Number() int { return d.info.Ordinal }
 
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
-func (d *Device) ResidentShare(sel *selection.Selection) float64 {
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x == nil {
-		return 0
-	}
-	return d.x.Store.Share(sel)
+func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
+	_ = d.opened(func() error {
+		share = d.x.Store.Share(sel)
+		return nil
+	})
+	return share
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.
@@ -86,7 +84,7 @@ func (d *Device) open() (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, LoadLater: true})
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
@@ -95,7 +93,7 @@ func (d *Device) open() (err error) {
 			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 		}
 	}
-	d.dev, d.x = dev, x
+	d.x = x
 	pinned.PageLockSlabs(dev)
 	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
@@ -173,22 +171,14 @@ func (d *Device) close() {
 	if d.x == nil {
 		return
 	}
-	err := errors.Join(d.x.Close(), d.dev.Close())
-	d.x, d.dev = nil, nil
+	err := errors.Join(d.x.Close(), d.x.Dev.Close())
+	d.x = nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil && !d.lost {
 		d.set.log.Warn("closing a GPU failed", "gpu", d.info.Ordinal, "err", err)
 	}
 	d.unusable = "the GPU is closed"
-}
-
-func (d *Device) forget(sel *selection.Selection) {
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x != nil {
-		d.x.Store.Forget(sel)
-	}
 }
 
 // errTrying is the error of a leaf that came while another one tries a device that failed.

@@ -23,26 +23,9 @@ type Inventory struct {
 	Reason  string  `json:"reason,omitempty"` // why there are no devices
 }
 
-// Identity is what a GPU is, as far as the driver says without opening it.
-type Identity struct {
-	Ordinal         int    `json:"ordinal"` // the driver's number of it
-	Name            string `json:"name"`
-	PCIBusID        string `json:"pci_bus_id"`
-	Capability      string `json:"compute_capability"`
-	Multiprocessors int    `json:"multiprocessors"`
-	MemoryBytes     uint64 `json:"memory_bytes"`
-}
-
-func identity(i cuda.Info) Identity {
-	return Identity{
-		Ordinal: i.Ordinal, Name: i.Name, PCIBusID: i.PCIBusID, Capability: fmt.Sprintf("%d.%d", i.Major, i.Minor),
-		Multiprocessors: i.Multiprocessors, MemoryBytes: i.MemoryBytes,
-	}
-}
-
 // Found is one GPU of an inventory and what was measured on it.
 type Found struct {
-	Identity
+	cuda.Info
 
 	Usable bool   `json:"usable"`
 	Reason string `json:"reason,omitempty"` // why it is not usable
@@ -76,8 +59,8 @@ func TakeInventory(path string) *Inventory {
 		return inv
 	}
 	for _, i := range infos {
-		d := Found{Identity: identity(i)}
-		if err := d.examine(driver, i); err != nil {
+		d := Found{Info: i}
+		if err := d.examine(driver); err != nil {
 			d.Reason = err.Error()
 		} else {
 			d.Usable = true
@@ -92,17 +75,17 @@ func tooOld(i cuda.Info) string {
 	if i.Major > abi.MinMajor || i.Major == abi.MinMajor && i.Minor >= abi.MinMinor {
 		return ""
 	}
-	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, abi.MinMajor, abi.MinMinor)
+	return fmt.Sprintf("its compute capability is %s, and the kernels need %d.%d (Turing, 2018) or later", i.Capability, abi.MinMajor, abi.MinMinor)
 }
 
 // examine opens a device and fills in what is measured. Its error is why the
 // device is not usable.
-func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
-	if reason := tooOld(i); reason != "" {
+func (d *Found) examine(driver *cuda.Driver) (err error) {
+	if reason := tooOld(d.Info); reason != "" {
 		return errors.New(reason)
 	}
 	start := time.Now()
-	dev, err := driver.Device(i.Ordinal)
+	dev, err := driver.Device(d.Ordinal)
 	if err != nil {
 		return err
 	}
@@ -112,7 +95,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := launch.Load(dev, append(launch.Queries(), "check")...)
+	k, err := launch.Load(dev, nil, append(launch.Queries(), "check")...)
 	if err != nil {
 		return err
 	}
@@ -129,7 +112,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 
 // State is what a device is and has at a moment. Sizes are in bytes.
 type State struct {
-	Identity
+	cuda.Info
 	Reason  string  `json:"reason,omitempty"` // why it is not used at present
 	Leaves  int64   `json:"leaves"`           // under way or waiting
 	Typical float64 `json:"typical_seconds"`  // what one takes
@@ -146,14 +129,13 @@ type State struct {
 // State returns the state of the device.
 func (d *Device) State() State {
 	s := State{
-		Identity: identity(d.info), Reason: d.Unusable(time.Now()),
+		Info: d.info, Reason: d.Unusable(time.Now()),
 		Leaves: d.leaves.Load(), Typical: time.Duration(d.typical.Load()).Seconds(), Memory: d.driver.MemoryRate(d.info.Ordinal),
 	}
-	d.use.RLock()
-	defer d.use.RUnlock()
-	if d.x != nil {
+	_ = d.opened(func() error {
 		s.Taken, s.Link = d.x.Memory, d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
-	}
+		return nil
+	})
 	return s
 }

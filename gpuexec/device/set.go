@@ -134,7 +134,10 @@ func (s *Set) Devices() (all []*Device, none string) {
 func (s *Set) Forget(sel *selection.Selection) {
 	all, _ := s.Devices()
 	for _, d := range all {
-		d.forget(sel)
+		_ = d.opened(func() error {
+			d.x.Store.Forget(sel)
+			return nil
+		})
 	}
 }
 

@@ -64,15 +64,11 @@ type Set struct {
 
 // loadable is a kernel of a Set.
 type loadable struct {
-	loading sync.Mutex
-	module  cuda.Module
-	loaded  atomic.Pointer[loadedKernel] // nil until it is
-}
-
-// loadedKernel is a kernel on a device.
-type loadedKernel struct {
-	cuda.Function
-	params []string // the types of its parameters, as PTX has them
+	loading  sync.Mutex
+	loaded   atomic.Bool // what follows is set once it is
+	module   cuda.Module
+	function cuda.Function
+	params   []string // the types of its parameters, as PTX has them
 }
 
 // New returns a set of kernels none of which is loaded.
@@ -84,12 +80,10 @@ func New(dev *cuda.Device, which ...Kernel) *Set {
 	return s
 }
 
-// Load returns a set of kernels, all of them loaded.
-func Load(dev *cuda.Device, which ...Kernel) (*Set, error) {
-	return New(dev, which...).loaded(which)
-}
-
-func (s *Set) loaded(which []Kernel) (*Set, error) {
+// Load returns a set of kernels, all of them loaded. Unless it is nil, translate changes the PTX of each.
+func Load(dev *cuda.Device, translate func(kernel []byte) []byte, which ...Kernel) (*Set, error) {
+	s := New(dev, which...)
+	s.translate = translate
 	if err := s.Load(context.Background(), runtime.GOMAXPROCS(0), which...); err != nil {
 		return nil, errors.Join(err, s.dev.Do(s.Unload))
 	}
@@ -117,22 +111,22 @@ func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
 
 // Loaded reports whether all of the kernels are loaded.
 func (s *Set) Loaded(which ...Kernel) bool {
-	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k] == nil || s.all[k].loaded.Load() == nil })
+	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k] == nil || !s.all[k].loaded.Load() })
 }
 
 // load returns a kernel, loaded.
-func (s *Set) load(c *cuda.Context, k Kernel) (*loadedKernel, error) {
+func (s *Set) load(c *cuda.Context, k Kernel) (*loadable, error) {
 	of := s.all[k]
 	if of == nil {
 		return nil, fmt.Errorf("kernel %s is not loaded", k)
 	}
-	if l := of.loaded.Load(); l != nil {
-		return l, nil
+	if of.loaded.Load() {
+		return of, nil
 	}
 	of.loading.Lock()
 	defer of.loading.Unlock()
-	if l := of.loaded.Load(); l != nil {
-		return l, nil
+	if of.loaded.Load() {
+		return of, nil
 	}
 	text := ptx.Of(string(k))
 	if s.translate != nil {
@@ -142,14 +136,12 @@ func (s *Set) load(c *cuda.Context, k Kernel) (*loadedKernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
-	of.module = m
-	f, err := c.Function(m, string(k))
-	if err != nil {
+	of.module, of.params = m, paramsOf(text)
+	if of.function, err = c.Function(m, string(k)); err != nil {
 		return nil, err
 	}
-	l := &loadedKernel{f, paramsOf(text)}
-	of.loaded.Store(l)
-	return l, nil
+	of.loaded.Store(true)
+	return of, nil
 }
 
 var param = regexp.MustCompile(`(?m)^\t\.param \.(\w+) `)
@@ -224,7 +216,7 @@ func (q Queue) Launch(k Kernel, grid, block cuda.Size, params ...any) error {
 			return fmt.Errorf("kernel %s: parameter %d is a %T for a .%s", k, i, p, l.params[i])
 		}
 	}
-	return q.Context.Launch(l.Function, grid, block, q.Stream, values...)
+	return q.Context.Launch(l.function, grid, block, q.Stream, values...)
 }
 
 // MaxGridY is the most blocks that a grid has in its second dimension.

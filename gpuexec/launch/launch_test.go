@@ -16,7 +16,7 @@ import (
 // TestLaunch loads a kernel, launches it, and asks for one that is not loaded.
 func TestLaunch(t *testing.T) {
 	dev := cudatest.Device(t)
-	set, err := Load(dev, "check")
+	set, err := Load(dev, nil, "check")
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()

@@ -3,7 +3,7 @@ package launch
 import (
 	"crypto/sha256"
 	"errors"
-	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,17 +19,16 @@ const maxPrograms = 32
 type Programs struct {
 	Device *cuda.Device
 
-	mu   sync.Mutex
-	all  map[[sha256.Size]byte]*loaded
-	uses int // so far
+	mu  sync.Mutex
+	all []*loaded // used least lately first
 }
 
 // loaded are the kernels of one program.
 type loaded struct {
+	hash  [sha256.Size]byte
 	load  func() (*Set, error) // once
 	done  atomic.Bool          // it has come to an end
 	users int
-	used  int // when it was used last, as a number of uses
 }
 
 // Program is what is put into kernels.
@@ -44,39 +43,46 @@ type Program struct {
 // Device.Do.
 func (p *Programs) Hold(t *Program) (*Set, error) {
 	p.mu.Lock()
-	l := p.all[t.Hash]
+	l := p.find(t)
 	if l == nil {
-		l = &loaded{}
+		l = &loaded{hash: t.Hash}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			s := New(p.Device, t.Kernels...)
-			s.translate = t.Translate
-			return s.loaded(t.Kernels)
+			return Load(p.Device, t.Translate, t.Kernels...)
 		})
-		if p.all == nil {
-			p.all = map[[sha256.Size]byte]*loaded{}
-		}
-		p.all[t.Hash] = l
 	}
-	p.uses++
-	l.users, l.used = l.users+1, p.uses
+	l.users++
+	p.remove(l)
+	p.all = append(p.all, l)
 	p.mu.Unlock()
 	s, err := l.load()
 	if err != nil {
 		p.mu.Lock()
-		if p.all[t.Hash] == l {
-			delete(p.all, t.Hash) // so that the next call tries again
-		}
+		p.remove(l) // so that the next call tries again
 		p.mu.Unlock()
 	}
 	return s, err
+}
+
+// find returns a program's kernels, or nil. The mutex must be held, also for remove.
+func (p *Programs) find(t *Program) *loaded {
+	for _, l := range p.all {
+		if l.hash == t.Hash {
+			return l
+		}
+	}
+	return nil
+}
+
+func (p *Programs) remove(l *loaded) {
+	p.all = slices.DeleteFunc(p.all, func(o *loaded) bool { return o == l })
 }
 
 // Loaded reports whether the kernels of a program are loaded.
 func (p *Programs) Loaded(t *Program) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.all[t.Hash]
+	l := p.find(t)
 	return l != nil && l.done.Load()
 }
 
@@ -85,15 +91,11 @@ func (p *Programs) Loaded(t *Program) bool {
 // unloaded. One is enough: no more programs are too many than have users, and each is released.
 func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
-	p.all[t.Hash].users--
+	p.find(t).users--
 	var surplus *loaded
-	if len(p.all) > maxPrograms {
-		for _, l := range p.all {
-			if l.users == 0 && (surplus == nil || l.used < surplus.used) {
-				surplus = l
-			}
-		}
-		maps.DeleteFunc(p.all, func(_ [sha256.Size]byte, l *loaded) bool { return l == surplus })
+	if i := slices.IndexFunc(p.all, func(l *loaded) bool { return l.users == 0 }); i >= 0 && len(p.all) > maxPrograms {
+		surplus = p.all[i]
+		p.remove(surplus)
 	}
 	p.mu.Unlock()
 	if surplus == nil {
@@ -108,13 +110,13 @@ func (p *Programs) Unload(c *cuda.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for k, l := range p.all {
-		delete(p.all, k)
+	for _, l := range p.all {
 		s, err := l.load()
 		if err == nil {
 			err = s.Unload(c)
 		}
 		errs = append(errs, err)
 	}
+	p.all = nil
 	return errors.Join(errs...)
 }

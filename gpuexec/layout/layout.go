@@ -100,7 +100,6 @@ type Tables struct {
 type SlabUse struct {
 	Slab  int
 	Bytes int64
-	Kept  bool // by whoever keeps the selection
 }
 
 // New returns the layout of a job's chunks on the device that has the store.
@@ -168,13 +167,13 @@ func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}
 	b.sort(y.GroupOf[from:from+n], y.Groups)
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
-	use := make([]useCount, y.Sel.NumSlabs())
+	use := make([]atomic.Int64, y.Sel.NumSlabs()) // bytes of each slab
 	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k] = y.size(b, k, use) })
 	for _, t := range b.Sizes {
 		b.Total.Add(t)
 	}
 	b.In = newInput(b)
-	size := b.In.Size + NewOutput(b.In, y.Room).size
+	size := b.In.Size + NewOutput(b, y.Room).size
 	back := y.Room.Back*len(b.Sizes) + 16*y.Room.Steps + 64 // two counts a step
 	if max(b.In.Tables, back) > y.Room.Tables || size > y.Room.Device {
 		if n <= Lanes {
@@ -185,8 +184,8 @@ func (y *Layout) plan(number, from, n int) *Part {
 	}
 	y.cost, y.most = size/n, 2*max(n, y.most)
 	for k := range use {
-		if n := use[k].bytes.Load(); n > 0 {
-			b.Slabs = append(b.Slabs, SlabUse{k, n, use[k].kept.Load()})
+		if n := use[k].Load(); n > 0 {
+			b.Slabs = append(b.Slabs, SlabUse{k, n})
 		}
 	}
 	return b
@@ -279,18 +278,11 @@ func (t *TileSize) Add(o TileSize) {
 	t.Samples += o.Samples
 }
 
-// useCount adds up what a batch needs of a slab.
-type useCount struct {
-	bytes atomic.Int64
-	kept  atomic.Bool
-}
-
 // size measures a tile, and adds what it needs of slabs.
-func (y *Layout) size(b *Part, tile int, use []useCount) (t TileSize) {
+func (y *Layout) size(b *Part, tile int, use []atomic.Int64) (t TileSize) {
 	cs, positions := y.chunksOf(b, tile)
 	t.Positions = positions
 	rows := make([]uint16, positions)
-	kept := y.Sel.KeptUntil()
 	for lane := range cs {
 		slab, bytes := uint32(0), 0 // of neighbours in the same one
 		for p := range cs[lane] {
@@ -304,16 +296,13 @@ func (y *Layout) size(b *Part, tile int, use []useCount) (t TileSize) {
 				t.wide++
 			}
 			if c.Slab != slab {
-				use[slab].bytes.Add(int64(bytes))
+				use[slab].Add(int64(bytes))
 				slab, bytes = c.Slab, 0
 			}
 			bytes += int(c.Len)
-			if c.MinT < kept && bytes == int(c.Len) && !use[slab].kept.Load() {
-				use[slab].kept.Store(true)
-			}
 		}
 		if bytes > 0 {
-			use[slab].bytes.Add(int64(bytes))
+			use[slab].Add(int64(bytes))
 		}
 	}
 	for _, n := range rows {

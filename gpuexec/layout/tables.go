@@ -25,16 +25,13 @@ func Aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
 // Input is the layout of what is copied to the device for a batch.
 type Input struct {
-	Tiles                                    int // of series
-	Total                                    TileSize
 	Table, Wide, Rows, First, Groups, Starts Section // tables
 	Bytes                                    Section // chunks whose slabs are not on the device
 	Tables, Size                             int     // of all tables; and of everything
 }
 
 // newInput lays out the input of a batch whose series are in their places.
-func newInput(b *Part) Input {
-	in := Input{Tiles: len(b.Sizes), Total: b.Total}
+func newInput(b *Part) (in Input) {
 	next := func(n int) Section { return Next(&in.Size, n) }
 	in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
 	in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
@@ -57,22 +54,23 @@ type Output struct {
 	size                            int
 }
 
-// NewOutput lays out what a batch with that input comes to.
-func NewOutput(in Input, r Room) Output {
+// NewOutput lays out what a batch comes to.
+func NewOutput(b *Part, r Room) Output {
 	var o Output
+	tiles := len(b.Sizes)
 	next := func(n int) Section { return Next(&o.size, n) }
 	if !r.Fuses {
-		o.Decoded = next(in.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
-		o.Times = next(in.Total.Rows * Lanes * 8)
-		o.Values = next(in.Total.Rows * Lanes * 8)
+		o.Decoded = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
+		o.Times = next(b.Total.Rows * Lanes * 8)
+		o.Values = next(b.Total.Rows * Lanes * 8)
 	}
-	o.Windows = next(in.Tiles * r.Steps * Lanes * 8)
-	o.Suffix = next(in.Tiles * r.Panes)
-	o.Prefix = next(in.Tiles * r.Panes)
-	o.Rest = next(in.Tiles * r.Rest)
-	o.Runs = next(in.Tiles * r.Runs)
+	o.Windows = next(tiles * r.Steps * Lanes * 8)
+	o.Suffix = next(tiles * r.Panes)
+	o.Prefix = next(tiles * r.Panes)
+	o.Rest = next(tiles * r.Rest)
+	o.Runs = next(tiles * r.Runs)
 	if r.Keys {
-		o.Keys = next(in.Total.Rows * Lanes * 8)
+		o.Keys = next(b.Total.Rows * Lanes * 8)
 	}
 	return o
 }

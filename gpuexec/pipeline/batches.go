@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -86,7 +87,7 @@ func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared
 
 // empty waits for the batch that has a slot.
 func (j *Job) empty(s *Slot) error {
-	if !s.busy {
+	if s.Batch == nil {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
@@ -98,7 +99,7 @@ func (j *Job) empty(s *Slot) error {
 		if err := c.WaitReached(s.marks[atReduced]); err != nil {
 			return err
 		}
-		return j.timing.note(c, j.Workspace.ready, s, j.Stages)
+		return j.Stages.add(c, s)
 	})
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
@@ -120,7 +121,7 @@ func (j *Job) send(p *prepared) error {
 	if err := j.describe(p, base); err != nil {
 		return err
 	}
-	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
+	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (j *Job) send(p *prepared) error {
 // enqueue puts the stages of a batch on its slot's stream.
 func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 	s, m, d := p.slot.Stream, &p.slot.marks, p.slot.Batch
-	q := j.Queue(c, s)
+	q := j.Kernels.On(c, s)
 	wait := func(e cuda.Event) func() error { return func() error { return c.WaitEvent(s, e) } }
 	record := func(at mark) func() error { return func() error { return c.Record(m[at], s) } }
 	work := []func() error{
@@ -174,13 +175,13 @@ func (b *Batch) At(s layout.Section) cuda.Pointer { return b.made + cuda.Pointer
 // it at another.
 func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	in := p.In
-	b := &Batch{Part: p, Output: layout.NewOutput(in, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
+	b := &Batch{Part: p, Output: layout.NewOutput(p, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
 	at := func(s layout.Section) cuda.Pointer { return tables + cuda.Pointer(s.At) }
 	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Count: uint32(len(p.Groups)), Places: uint32(len(p.Series))}
 	b.Batch = launch.Batch{
 		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
-		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(in.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(in.Tiles),
+		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
+		First: at(in.First), Tiles: uint32(len(p.Sizes)),
 		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
@@ -201,38 +202,48 @@ func (j *Job) bring(p *prepared) error {
 		if all := append(slices.Clip(t.Slabs), t.At); j.Store.PinAll(all) {
 			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
 			j.Stages.ResidentBytes += int64(p.Total.Encoded)
-			return j.Dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.Stream) })
+			return j.Dev.Do(func(c *cuda.Context) error {
+				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
+			})
 		}
 		j.Store.Drop(t.At)
 		p.Resident = nil
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
-	var locked, staged []resident.Transfer
-	for _, u := range p.Part.Slabs {
-		slab := j.Layout.Sel.Slab(u.Slab)
-		b := j.Store.Find(slab)
-		if b != nil {
-			p.slot.pinned = append(p.slot.pinned, b)
-			j.Stages.ResidentBytes += u.Bytes
-		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = j.Store.AddSlab(slab, !u.Kept); b != nil {
-				fresh = append(fresh, b)
-				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
-				if t := (resident.Transfer{From: slab.Bytes(), To: b.At}); slab.PageLocked() {
-					locked = append(locked, t)
-				} else {
-					staged = append(staged, t)
+	var staged []resident.Transfer // of memory that is not page-locked
+	err := j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.Record(p.slot.marks[atCopy], f.Stream); err != nil {
+			return err
+		}
+		for _, u := range p.Part.Slabs {
+			slab := j.Layout.Sel.Slab(u.Slab)
+			b := j.Store.Find(slab)
+			if b != nil {
+				p.slot.pinned = append(p.slot.pinned, b)
+				j.Stages.ResidentBytes += u.Bytes
+			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+				if b = j.Store.AddSlab(slab); b != nil {
+					fresh = append(fresh, b)
+					j.Stages.CopiedBytes += int64(len(slab.Bytes()))
+					if !slab.PageLocked() {
+						staged = append(staged, resident.Transfer{From: slab.Bytes(), To: b.At})
+					} else if err := c.CopyIn(cuda.Pointer(b.At), slab.Bytes(), f.Stream); err != nil {
+						return err
+					}
 				}
 			}
+			p.bases[u.Slab] = layout.Absent
+			if b != nil {
+				p.bases[u.Slab] = b.At
+			}
 		}
-		p.bases[u.Slab] = layout.Absent
-		if b != nil {
-			p.bases[u.Slab] = b.At
-		}
+		return nil
+	})
+	if err == nil {
+		err = f.Staged(staged)
 	}
-	p.slot.copies = true
-	if err := f.Copy(locked, staged, p.slot.marks[atCopy]); err != nil {
+	if err != nil {
 		j.Store.Discard(fresh)
 		return err
 	}
@@ -264,10 +275,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		p.at = cuda.Pointer(stay.At)
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream); err != nil {
-			return err
-		}
-		return c.Record(p.slot.marks[atCopied], f.Stream)
+		return cmp.Or(c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 	})
 	switch {
 	case stay == nil:

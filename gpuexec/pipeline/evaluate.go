@@ -46,7 +46,6 @@ const smallJob = 64 << 20
 func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(*offload.Rows) error, program func(*Job) Program, o *Outcome) error {
 	start := time.Now()
 	defer func() { o.Stages.Total += time.Since(start) }()
-	o.Stages.Link = m.Link
 	m.Store.Sweep()
 	spaces := []*Workspace{&m.Large}
 	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {
@@ -86,24 +85,22 @@ func (j *Job) run(ctx context.Context, s *Workspace, program func(*Job) Program,
 		m.Store.Clear()
 	}
 	if cuda.Lost(err) {
-		m.mu.Lock()
-		m.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
-		m.mu.Unlock()
+		lost := fmt.Errorf("the GPU was lost in an earlier job: %w", err)
+		m.lost.Store(&lost)
 	}
 	return err
 }
 
 // compute has the job's program make its product. The outcome refers to no memory of the workspace.
 func (j *Job) compute(o *Outcome) error {
-	if err := j.Program.Place(); err != nil {
+	if err := j.lay(); err != nil {
 		return err
 	}
-	fetched, err := j.Run()
-	if err != nil {
+	if err := j.Run(); err != nil {
 		return err
 	}
 	o.Work = plan.Work{Series: len(j.Selected.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
-	return j.Program.Results(fetched, &o.Outcome)
+	return j.Program.Results(&o.Outcome)
 }
 
 // Hand hands rows to whoever asked for the leaf, whose panic is an error of the request.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -18,8 +19,10 @@ import (
 // Program says what a job makes of its batches. The methods are in the order in which a job
 // calls them.
 type Program interface {
-	// Place takes device memory, by Take, FetchRest and Divide, and has Lay find the layout.
-	Place() error
+	// Place takes device memory, by Take and FetchRest.
+	Place()
+	// Room adds what a batch needs of the memory that is left. It fails with an *Unsuited.
+	Room(r *layout.Room) error
 	// Begin puts preparing the job's memory on a stream.
 	Begin(c *cuda.Context, s cuda.Stream) error
 
@@ -36,7 +39,7 @@ type Program interface {
 	// End puts what is left to do behind the last batch on a stream.
 	End(c *cuda.Context, s cuda.Stream) error
 	// Results notes what was fetched.
-	Results(fetched []byte, o *offload.Outcome) error
+	Results(o *offload.Outcome) error
 }
 
 // Job is a pipeline of batches, each of which has a slot while it is under way. Its methods with names
@@ -48,15 +51,17 @@ type Job struct {
 	Selected  layout.Selected
 	Ended     func() error // why the request has ended; nil while it has not
 	Drop      bool         // stale markers are left out
+	Fused     bool         // decoding, and windows or runs, are one kernel
 	Stages    *Stages      // what the job took is noted here, as far as it came
 
-	Layout *layout.Layout  // set by Lay
-	Fault  layout.Section  // a uint64 for the first fault, set by Divide
+	Layout *layout.Layout
+	Fault  layout.Section  // a uint64 for the first fault
 	Total  layout.TileSize // of the batches that were put on their way
 
 	consume func(*offload.Rows) error // see Hand
 	handed  bool                      // rows were handed over
 	claimed []*resident.Block         // until the job ends
+	fetched []byte                    // at the end, which may be memory of the workspace; see View
 
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
 	outcome, size int
@@ -66,7 +71,6 @@ type Job struct {
 	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0
 	returned  cuda.Event // of the last batch whose rows are copied back, or 0
-	timing    timing
 }
 
 // Take takes device memory for as long as the job runs.
@@ -78,9 +82,9 @@ func (j *Job) FetchRest() { j.outcome = j.size }
 // At is where a section of the workspace's memory is.
 func (j *Job) At(s layout.Section) cuda.Pointer { return j.Workspace.at + cuda.Pointer(s.At) }
 
-// Divide shares the memory that is left among the slots, and returns what a batch may take. It
+// divide shares the memory that is left among the slots, and returns what a batch may take. It
 // fails with an *Unsuited where nothing is left.
-func (j *Job) Divide() (r layout.Room, err error) {
+func (j *Job) divide() (r layout.Room, err error) {
 	j.Fault = j.Take(8)
 	if uint64(j.size) >= j.Workspace.size {
 		// The values of the windows may fit nevertheless, batch by batch.
@@ -88,14 +92,23 @@ func (j *Job) Divide() (r layout.Room, err error) {
 	}
 	j.Rest = j.Workspace.at + cuda.Pointer(j.size)
 	j.each = int((j.Workspace.size-uint64(j.size))/uint64(len(j.Workspace.Slots))) &^ 255
-	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch)}, nil
+	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch), Fuses: j.Fused}, nil
 }
 
-// Lay finds the layout. It fails with an *Unsuited where a tile of series does not fit.
-func (j *Job) Lay(r layout.Room) error {
+// lay has the program place its memory and finds the layout. It fails with an *Unsuited where a tile
+// of series does not fit.
+func (j *Job) lay() error {
+	j.Program.Place()
+	r, err := j.divide()
+	if err != nil {
+		return err
+	}
+	if err := j.Program.Room(&r); err != nil {
+		return err
+	}
 	j.Layout = layout.New(j.Store, j.Selected, r)
-	j.Stages.Fused = r.Fuses
-	_, err := j.Part(0)
+	j.Stages.Fused = j.Fused
+	_, err = j.Part(0)
 	return err
 }
 
@@ -122,24 +135,24 @@ func (j *Job) Part(n int) (*layout.Part, error) {
 // Places is the number of places of all batches.
 func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
 
-// Run computes the job and returns what its program fetched, in memory of the workspace.
-func (j *Job) Run() (fetched []byte, err error) {
+// Run computes the job and fetches what came of it.
+func (j *Job) Run() (err error) {
 	if err = j.Dev.Do(j.begin); err == nil {
 		err = j.batches()
 	}
 	if err == nil {
-		fetched, err = j.fetchAll()
+		err = j.fetchAll()
 	}
 	if ended := j.end(err != nil); ended != nil {
 		err = errors.Join(err, ended)
 	}
 	runtime.KeepAlive(j.Selected.Sel)
-	return fetched, err
+	return err
 }
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
-	if b.Chunks == 0 || j.Layout.Room.Fuses {
+	if b.Chunks == 0 || j.Fused {
 		return nil
 	}
 	return q.DecodeSeries(&b.Batch)
@@ -160,13 +173,7 @@ func (j *Job) End(*cuda.Context, cuda.Stream) error { return nil }
 // begin prepares what batches add to.
 func (j *Job) begin(c *cuda.Context) error {
 	s := j.Workspace.stream
-	if err := j.Clear(c, s, j.Fault, 0xFF); err != nil {
-		return err
-	}
-	if err := j.Program.Begin(c, s); err != nil {
-		return err
-	}
-	return c.Record(j.Workspace.ready, s)
+	return cmp.Or(j.Clear(c, s, j.Fault, 0xFF), j.Program.Begin(c, s), c.Record(j.Workspace.ready, s))
 }
 
 // Clear puts filling a section on a stream.
@@ -183,17 +190,13 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 	if err := c.Wait(s); err != nil {
 		return err
 	}
-	staging := j.Workspace.Slots[0].Staging
-	from := layout.BytesOf(table)
-	for at := j.At(to); len(from) > 0; {
-		n := copy(staging, from)
-		if err := c.CopyIn(at, staging[:n], s); err != nil {
+	staging, at := j.Workspace.Slots[0].Staging, j.At(to)
+	for part := range slices.Chunk(layout.BytesOf(table), len(staging)) {
+		n := copy(staging, part)
+		if err := cmp.Or(c.CopyIn(at, staging[:n], s), c.Wait(s)); err != nil {
 			return err
 		}
-		if err := c.Wait(s); err != nil {
-			return err
-		}
-		from, at = from[n:], at+cuda.Pointer(n)
+		at += cuda.Pointer(n)
 	}
 	return nil
 }
@@ -212,14 +215,8 @@ func (j *Job) TakeMembers() Members {
 // Upload copies the table to the device. The layout must have all batches.
 func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 	first, members := j.Layout.Members()
-	if err := Upload(j, c, s, m.Places, members); err != nil {
-		return err
-	}
-	return Upload(j, c, s, m.First, first)
+	return cmp.Or(Upload(j, c, s, m.Places, members), Upload(j, c, s, m.First, first))
 }
-
-// Queue is where launches on a stream go.
-func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.
@@ -256,14 +253,14 @@ func (j *Job) Corrupt(fault uint64) error {
 }
 
 // fetchAll waits for all batches and fetches what came of them: what was taken behind FetchRest,
-// and the fault word. It is the job's as long as it has its workspace.
-func (j *Job) fetchAll() (out []byte, err error) {
+// and the fault word.
+func (j *Job) fetchAll() error {
 	if j.returned != 0 {
 		if err := errors.Join(j.drain(), j.wait()); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	err = j.Dev.Do(func(c *cuda.Context) error {
+	err := j.Dev.Do(func(c *cuda.Context) (err error) {
 		s := j.Workspace.stream
 		if err := c.WaitEvent(s, j.last); err != nil {
 			return err
@@ -274,22 +271,22 @@ func (j *Job) fetchAll() (out []byte, err error) {
 		if err := j.Program.End(c, s); err != nil {
 			return err
 		}
-		if out, err = j.copyOut(c, j.Workspace.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
+		if j.fetched, err = j.copyOut(c, j.Workspace.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
 			return err
 		}
 		took, err := c.Elapsed(j.Workspace.last, j.Workspace.ended)
-		j.Stages.Result = ms(took)
+		j.Stages.Result += ms(took)
 		return err
 	})
 	if err == nil {
-		err = j.Corrupt(View[uint64](j, out, j.Fault)[0])
+		err = j.Corrupt(View[uint64](j, j.Fault)[0])
 	}
-	return out, err
+	return err
 }
 
 // drain waits for the batches under way, in order.
 func (j *Job) drain() error {
-	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return !s.busy })
+	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return s.Batch == nil })
 	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })
 	for _, s := range slots {
 		if err := j.empty(s); err != nil {
@@ -299,28 +296,17 @@ func (j *Job) drain() error {
 	return nil
 }
 
-// copyOut copies n bytes from the device to the staging memory, which nothing uses any
-// more once the first copy begins, and on from there if it is too small.
+// copyOut copies n bytes from the device by way of the staging memory, which nothing uses any more
+// once the first copy begins, and leaves them there unless it is too small.
 func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err error) {
 	s, staging := j.Workspace.stream, j.Workspace.Slots[0].Staging
-	if n > len(staging) {
-		out = make([]byte, 0, n)
-	}
 	for n > 0 {
 		part := staging[:min(len(staging), n)]
-		if err := c.CopyOut(part, at, s); err != nil {
-			return nil, err
+		err := cmp.Or(c.CopyOut(part, at, s), c.Record(j.Workspace.ended, s), c.Wait(s))
+		if err != nil || out == nil && n == len(part) {
+			return part, err
 		}
-		if err := c.Record(j.Workspace.ended, s); err != nil {
-			return nil, err
-		}
-		if err := c.Wait(s); err != nil {
-			return nil, err
-		}
-		if out == nil {
-			return part, nil
-		}
-		out = append(out, part...)
+		out = append(slices.Grow(out, n), part...)
 		n, at = n-len(part), at+cuda.Pointer(len(part))
 	}
 	return out, nil
@@ -351,11 +337,10 @@ func (j *Job) end(failed bool) error {
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	j.timing.finish(j.Stages)
 	return errors.Join(errs...)
 }
 
-// View is a section among what was fetched.
-func View[T any](j *Job, fetched []byte, s layout.Section) []T {
-	return layout.As[T](fetched, layout.Section{At: s.At - j.outcome, Size: s.Size})
+// View is a section among what was fetched at the end.
+func View[T any](j *Job, s layout.Section) []T {
+	return layout.As[T](j.fetched, layout.Section{At: s.At - j.outcome, Size: s.Size})
 }

@@ -24,7 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -41,7 +41,7 @@ import (
 // Options configure a Machine.
 type Options struct {
 	// Memory is the device memory in bytes that jobs are computed in and chunks
-	// stay in, taken once. 0 means half of what is free.
+	// stay in, taken once.
 	Memory uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
@@ -52,8 +52,6 @@ type Options struct {
 	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
 	// all are where it is negative.
 	Rows int64
-	// LoadLater has New load the kernels of launch.First alone.
-	LoadLater bool
 }
 
 // Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
@@ -75,7 +73,8 @@ type Machine struct {
 	Memory uint64
 	// Link is how many bytes a second were measured to be copied to the device.
 	Link float64
-	// GoodBatch is the bytes of device memory that a batch should take.
+	// GoodBatch is the device memory in bytes that a batch should take: enough to fill a device, and
+	// little enough that there are several to overlap.
 	GoodBatch int
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
@@ -83,18 +82,14 @@ type Machine struct {
 	held  cuda.Held
 	arena cuda.Pointer
 
-	mu   sync.Mutex
-	lost error
+	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
 // slots is the number of batches of a job under way at once.
 const slots = 4
 
-// goodBatch is the device memory in bytes that a batch should take: enough to fill a
-// device, and little enough that there are several to overlap.
-const goodBatch = 640 << 20
-
-// New takes a device's memory and returns a machine on it. The device stays the caller's.
+// New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
+// are loaded when they are needed, but for fused ones. The device stays the caller's.
 func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if o.Staging <= 0 {
 		o.Staging = 16 << 20
@@ -104,15 +99,11 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
-		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch, FusedLongest: 1,
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
-	first := launch.Queries()
-	if o.LoadLater {
-		first = launch.First
-	}
 	m.Kernels = launch.New(dev, launch.Queries()...)
-	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), first...)
+	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), launch.First...)
 	if err == nil {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
@@ -129,14 +120,7 @@ const (
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	if m.Memory = o.Memory; m.Memory == 0 {
-		free, _, err := c.MemoryInfo()
-		if err != nil {
-			return err
-		}
-		m.Memory = free / 2
-	}
-	m.Memory = min(m.Memory, abi.EntryReach)
+	m.Memory = min(o.Memory, abi.EntryReach)
 	m.arena = m.held.Memory(c, m.Memory)
 	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
 	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
@@ -193,11 +177,9 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 			return nil, ctx.Err()
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lost != nil {
+	if lost := m.lost.Load(); lost != nil {
 		s.Leave()
-		return nil, m.lost
+		return nil, *lost
 	}
 	return s, nil
 }
@@ -225,14 +207,12 @@ type Slot struct {
 	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
-	busy   bool // work was put on the stream
-	copies bool // something was copied
 	pinned []*resident.Block
-	Batch  *Batch
+	Batch  *Batch // nil until work is put on the stream
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *Slot) free() { s.busy, s.copies, s.pinned, s.Batch = false, false, nil, nil }
+func (s *Slot) free() { s.pinned, s.Batch = nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
@@ -250,11 +230,11 @@ const (
 
 func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
 	s.stream = h.Stream(c)
-	s.ready, s.ended, s.last = h.Event(c, true), h.Event(c, true), h.Event(c, true)
+	s.ready, s.ended, s.last = h.Event(c), h.Event(c), h.Event(c)
 	for range slots {
-		l := &Slot{Stream: h.Stream(c), back: h.Event(c, true), Staging: h.Host(c, o.Staging)}
+		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, o.Staging)}
 		for m := range l.marks {
-			l.marks[m] = h.Event(c, true)
+			l.marks[m] = h.Event(c)
 		}
 		s.Slots = append(s.Slots, l)
 	}

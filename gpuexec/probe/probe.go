@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -40,20 +41,15 @@ func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
 			return 0, err
 		}
 		start := time.Now()
-		if err := k.On(c, s).Launch("check", cuda.Size{X: count / abi.CheckBlock}, cuda.Size{X: abi.CheckBlock}, device, uint32(count), deviceSums); err != nil {
-			return 0, err
-		}
-		if err := c.Wait(s); err != nil {
+		err := k.On(c, s).Launch("check", cuda.Size{X: count / abi.CheckBlock}, cuda.Size{X: abi.CheckBlock}, device, uint32(count), deviceSums)
+		if err := cmp.Or(err, c.Wait(s)); err != nil {
 			return 0, err
 		}
 		if took := time.Since(start).Seconds(); seconds == 0 || took < seconds {
 			seconds = took
 		}
 	}
-	if err := c.CopyOut(sums, deviceSums, s); err != nil {
-		return 0, err
-	}
-	if err := c.Wait(s); err != nil {
+	if err := cmp.Or(c.CopyOut(sums, deviceSums, s), c.Wait(s)); err != nil {
 		return 0, err
 	}
 	for i, w := range want {
@@ -73,7 +69,7 @@ func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
 	h := &cuda.Held{}
 	defer func() { err = errors.Join(err, h.Release(c)) }()
 	n := int(min(linkBytes, max(free/4, 1)))
-	t := Timer{c, h.Stream(c), h.Event(c, true), h.Event(c, true)}
+	t := Timer{c, h.Stream(c), h.Event(c), h.Event(c)}
 	host, device := h.Host(c, n), h.Memory(c, uint64(n))
 	if h.Err != nil {
 		return 0, 0, h.Err
@@ -96,28 +92,15 @@ type Timer struct {
 // second.
 func (t *Timer) Rate(n int, enqueue func() error) (rate float64, err error) {
 	for range 4 {
-		ms, err := t.timed(enqueue)
+		err := cmp.Or(t.Record(t.Begin, t.Stream), enqueue(), t.Record(t.End, t.Stream), t.WaitReached(t.End))
+		if err != nil {
+			return 0, err
+		}
+		ms, err := t.Elapsed(t.Begin, t.End)
 		if err != nil {
 			return 0, err
 		}
 		rate = max(rate, float64(n)/(ms/1000))
 	}
 	return rate, nil
-}
-
-// timed is how long what enqueue puts on the stream takes, in ms.
-func (t *Timer) timed(enqueue func() error) (float64, error) {
-	if err := t.Record(t.Begin, t.Stream); err != nil {
-		return 0, err
-	}
-	if err := enqueue(); err != nil {
-		return 0, err
-	}
-	if err := t.Record(t.End, t.Stream); err != nil {
-		return 0, err
-	}
-	if err := t.WaitReached(t.End); err != nil {
-		return 0, err
-	}
-	return t.Elapsed(t.Begin, t.End)
 }

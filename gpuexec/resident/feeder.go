@@ -1,9 +1,10 @@
 package resident
 
 import (
+	"cmp"
 	"errors"
+	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -27,7 +28,6 @@ type Feeder struct {
 // piece is page-locked memory.
 type piece struct {
 	buf  []byte
-	used bool
 	done cuda.Event // it may be used again
 }
 
@@ -39,7 +39,7 @@ const pieces = 32
 func NewFeeder(dev *cuda.Device, c *cuda.Context, h *cuda.Held, bytes int) *Feeder {
 	f := &Feeder{dev: dev, Stream: h.Stream(c), pieces: make(chan *piece, pieces), pieceBytes: max(bytes/pieces, 4<<10)}
 	for range pieces {
-		f.pieces <- &piece{done: h.Event(c, false), buf: h.Host(c, f.pieceBytes)}
+		f.pieces <- &piece{done: h.Event(c), buf: h.Host(c, f.pieceBytes)}
 	}
 	return f
 }
@@ -90,62 +90,29 @@ func loads(ts []Transfer, size int) []load {
 	return out
 }
 
-// Copy puts copies on the stream, behind the mark begun: out of page-locked memory, and out of other.
-func (f *Feeder) Copy(locked, staged []Transfer, begun cuda.Event) error {
-	err := f.dev.Do(func(c *cuda.Context) error {
-		if err := c.Record(begun, f.Stream); err != nil {
-			return err
-		}
-		for _, t := range locked {
-			if err := c.CopyIn(cuda.Pointer(t.To), t.From, f.Stream); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return f.Staged(staged)
-}
-
 // Staged puts copies out of any memory on the stream. The memory may be used again
 // when it returns.
 func (f *Feeder) Staged(ts []Transfer) error {
-	if len(ts) == 0 {
-		return nil
-	}
 	all := loads(ts, f.pieceBytes)
-	var failed atomic.Bool
 	errs := make([]error, len(all))
-	parallel.For(len(all), func(k int) {
-		if failed.Load() {
-			return
-		}
+	parallel.While(runtime.GOMAXPROCS(0), len(all), func(_, k int) bool {
 		p := <-f.pieces
-		if errs[k] = f.send(p, all[k]); errs[k] != nil {
-			failed.Store(true)
-		}
+		errs[k] = f.send(p, all[k])
 		f.pieces <- p
+		return errs[k] == nil
 	})
 	return errors.Join(errs...)
 }
 
 func (f *Feeder) send(p *piece, l load) error {
-	if p.used {
-		if err := f.dev.Do(func(c *cuda.Context) error { return c.WaitReached(p.done) }); err != nil {
-			return err
-		}
+	if err := f.dev.Do(func(c *cuda.Context) error { return c.WaitReached(p.done) }); err != nil {
+		return err
 	}
 	for _, t := range l {
 		copy(p.buf[t.To-l[0].To:], t.From)
 	}
 	return f.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream); err != nil {
-			return err
-		}
-		p.used = true
-		return c.Record(p.done, f.Stream)
+		return cmp.Or(c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream), c.Record(p.done, f.Stream))
 	})
 }
 

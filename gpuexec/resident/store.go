@@ -37,7 +37,6 @@ type Block struct {
 	slab     slabID          // what it holds, if it is a slab
 	gone     func() bool     // nobody on the host has what it is of
 	pins     int             // jobs that use it
-	passing  bool            // it will hardly be asked for again
 	elem     *list.Element   // nil once it is removed
 	owner    runtime.Cleanup // of what it is of, says that it died
 }
@@ -84,10 +83,9 @@ func (s *Store) pin(b *Block) {
 	s.blocks.MoveToBack(b.elem)
 }
 
-// AddSlab makes a pinned block for a slab, or returns nil if there is no room. One
-// that is passing makes room again before others do.
-func (s *Store) AddSlab(slab *selection.Slab, passing bool) *Block {
-	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: weak.Make(slab), passing: passing})
+// AddSlab makes a pinned block for a slab, or returns nil if there is no room.
+func (s *Store) AddSlab(slab *selection.Slab) *Block {
+	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: weak.Make(slab)})
 }
 
 // Add makes a pinned block of n bytes for what is of owner, or returns nil if there is no room.
@@ -153,9 +151,7 @@ func (s *Store) Unpin(blocks []*Block) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range blocks {
-		if b.pins--; b.pins == 0 && b.passing {
-			s.blocks.MoveToFront(b.elem)
-		}
+		b.pins--
 	}
 }
 

@@ -1,7 +1,6 @@
 // Command build makes what is generated from the kernels' sources:
 //
-//	go run ./kernels/build            everything, which needs clang-19
-//	go run ./kernels/build -changed   the same, but of the PTX only what is not made of its source
+//	go run ./kernels/build            everything that is not made of its source; PTX needs clang-19
 //	go run ./kernels/build -noptx     what needs no compiler
 //
 //	definitions of functions ─────────┬──► kernels/abi/functions.go     their numbers
@@ -29,17 +28,16 @@ import (
 
 func main() {
 	noPTX := flag.Bool("noptx", false, "make only what needs no compiler")
-	changed := flag.Bool("changed", false, "compile only kernels whose sources, or whose compiler, are not those that their PTX names")
 	flag.Parse()
-	if err := makeAll(".", !*noPTX, *changed); err != nil {
+	if err := makeAll(".", !*noPTX); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
 }
 
 // makeAll writes all that is generated below root, the repository's. What needs the compiler
-// comes last, and of that, if asked so, only what has changed.
-func makeAll(root string, ptx, changed bool) error {
+// comes last: kernels whose sources, or whose compiler, are not those that their PTX names.
+func makeAll(root string, ptx bool) error {
 	functions, err := functionTexts(root)
 	if err != nil {
 		return err
@@ -59,7 +57,7 @@ func makeAll(root string, ptx, changed bool) error {
 		return err
 	}
 	for _, k := range all {
-		if changed && k.isFresh(root, version) {
+		if k.isFresh(root, version) {
 			continue
 		}
 		ptx, err := k.compile(version)

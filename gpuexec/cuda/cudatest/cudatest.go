@@ -3,6 +3,7 @@
 package cudatest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,19 +53,10 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	if out, err := exec.Command("make", "-s", "-C", root, "hostdriver").CombinedOutput(); err != nil {
-		return "", &buildError{out, err}
+		return "", fmt.Errorf("the host driver was not built (make hostdriver): %w\n%s", err, out)
 	}
 	return filepath.Join(folder, "libcuda-host.so"), nil
 })
-
-type buildError struct {
-	said []byte
-	err  error
-}
-
-func (e *buildError) Error() string {
-	return "the host driver was not built (make hostdriver): " + e.err.Error() + "\n" + string(e.said)
-}
 
 // Open opens the driver for a test.
 func Open(t testing.TB) *cuda.Driver {

@@ -98,7 +98,7 @@ func TestRandom(t *testing.T) {
 // TestUntranslated: PTX that has places still does not load.
 func TestUntranslated(t *testing.T) {
 	for _, k := range launch.Custom {
-		_, err := launch.Load(cudatest.Device(t), k)
+		_, err := launch.Load(cudatest.Device(t), nil, k)
 		require.ErrorContains(t, err, "CUDA_ERROR_INVALID_PTX", k)
 	}
 }

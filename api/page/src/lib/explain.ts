@@ -22,8 +22,6 @@ export interface Stages {
   fold_us: number;
   result_us: number;
   copy_bytes_per_second: number;
-  link_share: number;
-  overlap: number;
 }
 
 export interface Decision {

@@ -1,6 +1,6 @@
 // The plan of a query as a tree: who evaluates which part, why, and what that took.
 import type { CacheWork, Decision, Explanation, Stages } from '../lib/explain';
-import { bytes, count, many, milliseconds, percent } from '../lib/format';
+import { bytes, count, many, milliseconds } from '../lib/format';
 
 const names: Record<string, string> = { cpu: 'CPU', gpu: 'GPU', prometheus: 'Prometheus' };
 
@@ -135,7 +135,7 @@ export function DeviceStages({ s, gpu }: { s: Stages; gpu?: number }) {
       </dl>
       <p class="hint">
         {bytes(s.copied_bytes)} copied, {bytes(s.resident_bytes)} there already
-        {s.copy_bytes_per_second > 0 && ` · ${(s.copy_bytes_per_second / 1e9).toFixed(1)} GB/s, ${percent(s.link_share)} of the link`} · overlap {percent(s.overlap)}
+        {s.copy_bytes_per_second > 0 && ` · ${(s.copy_bytes_per_second / 1e9).toFixed(1)} GB/s`}
       </p>
     </div>
   );
