@@ -239,7 +239,9 @@ func (c *Cache) discard(e *entry) {
 	for e != nil {
 		from := e.parent
 		e.parent = nil
-		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if c.disk != nil {
+			_ = c.disk.Drop(e.key) // what is on disk is unusable, too; it says in the log what is wrong
+		}
 		if !e.removed {
 			c.remove(e)
 			c.metrics.discards.add(1)

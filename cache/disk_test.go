@@ -170,6 +170,19 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 	require.Len(t, up.asked(), 1)
 }
 
+// What turns out to be corrupt while it is written is not on disk afterwards.
+func TestCorruptWhileItIsWritten(t *testing.T) {
+	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+	c := cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	defer func() { require.NoError(t, c.Close()) }()
+	query(t, c, 80*hour, 82*hour, "m")
+	<-d.created
+	c.discard(c.entries[matching.Key(named("m"))])
+	close(d.create)
+	require.Eventually(t, func() bool { return c.metrics.saved.value() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.disk.Keys()) == 0 }, 10*time.Second, time.Millisecond)
+}
+
 // spoiling is a directory whose files do what they should not once they are open.
 type spoiling struct {
 	disk.OS

@@ -46,6 +46,11 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 		c.metrics.unsaved.add(1)
 	default:
 		c.metrics.saved.add(part.PayloadBytes())
+		c.mu.Lock()
+		if e.removed { // it turned out to be corrupt meanwhile; see discard
+			err = c.disk.Drop(key)
+		}
+		c.mu.Unlock()
 	}
 	return true, err
 }
@@ -53,11 +58,9 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 // onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Coverage {
 	var there tile.Coverage
-	if !c.saver.Dropping(e.key) {
-		for _, f := range c.disk.Files(e.key) {
-			for _, s := range f.Covered.Usable(m) {
-				there = there.Having(s)
-			}
+	for _, f := range c.disk.Files(e.key) {
+		for _, s := range f.Covered.Usable(m) {
+			there = there.Having(s)
 		}
 	}
 	return there.All()
@@ -101,7 +104,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 		if sel == nil {
 			return nil, nil, err // it is gone, or cannot be read
 		}
-		sel.SetDiscard(func() { c.saver.Drop(key) })
+		sel.SetDiscard(func() { _ = c.disk.Drop(key) }) // says in the log what is wrong
 		cut, err := tile.Restrict(ctx, sel, f.Covered, use)
 		if err != nil {
 			return nil, nil, err

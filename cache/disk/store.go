@@ -8,8 +8,8 @@
 // opened, the rest before any of it is used. A file that does not match is
 // removed.
 //
-// A Saver has files written and removed behind the queries' backs. Plan says what a new file is to
-// have, and which it replaces.
+// A Saver has files written behind the queries' backs. Plan says what a new file is to have, and
+// which it replaces.
 package disk
 
 import (

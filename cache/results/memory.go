@@ -57,18 +57,12 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit}
 	// Bytes are what is bounded.
 	m.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, e *entry) { m.bytes -= e.size })
-	count := func(name, help string) prometheus.Counter {
-		return auto.Counter("promwarp_results_"+name, help)
-	}
-	gauge := func(name, help string, f func() float64) {
-		auto.GaugeOf("promwarp_results_"+name, help, f)
-	}
-	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
-	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
-	m.evicted = count("evictions_total", "Aggregations forgotten to stay within the limit.")
-	gauge("bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
-	gauge("limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
-	gauge("entries", "Aggregations of which results are remembered.", func() float64 {
+	m.kept = auto.Counter("promwarp_results_kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
+	m.evaluated = auto.Counter("promwarp_results_evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
+	m.evicted = auto.Counter("promwarp_results_evictions_total", "Aggregations forgotten to stay within the limit.")
+	auto.GaugeOf("promwarp_results_bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
+	auto.GaugeOf("promwarp_results_limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
+	auto.GaugeOf("promwarp_results_entries", "Aggregations of which results are remembered.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return float64(m.byKey.Len())

@@ -63,11 +63,14 @@ func Join(ranges ...StepRange) *Values {
 		Rows: make([]plan.Row, len(lengths)),
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	for row, values := range inOnePiece[float64](lengths) {
-		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: values}
-	}
 	if first.First != nil {
-		out.First = inOnePiece[int32](lengths)
+		out.First = make([][]int32, len(lengths))
+	}
+	for row, n := range lengths {
+		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: make([]float64, 0, n)}
+		if out.First != nil {
+			out.First[row] = make([]int32, 0, n)
+		}
 	}
 	for n, p := range ranges {
 		at := len(out.All)
@@ -103,19 +106,6 @@ func Join(ranges ...StepRange) *Values {
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
 	}
 	out.Series = series.labels
-	return out
-}
-
-// inOnePiece makes empty slices, one behind the other, with room for so many values each.
-func inOnePiece[T any](lengths []int) [][]T {
-	total := 0
-	for _, n := range lengths {
-		total += n
-	}
-	room, out := make([]T, total), make([][]T, len(lengths))
-	for i, n := range lengths {
-		out[i], room = room[:0:n], room[n:]
-	}
 	return out
 }
 
