@@ -120,7 +120,7 @@ func TestDiskFails(t *testing.T) {
 		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
 		require.Empty(t, up.asked(), "it is in memory")
 	}
-	require.Eventually(t, func() bool { return c.metrics.unsaved.value() > 5 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return counted(c.metrics.unsaved) > 5 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, 1, log.Count("Cannot write to cache.path"))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 3 }, 10*time.Second, time.Millisecond)
@@ -178,7 +178,7 @@ func TestCorruptWhileItIsWritten(t *testing.T) {
 	<-created
 	c.discard(c.entries[matching.Key(named("m"))])
 	close(create)
-	require.Eventually(t, func() bool { return c.metrics.saved.value() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return counted(c.metrics.saved) > 0 }, 10*time.Second, time.Millisecond)
 	require.Eventually(t, func() bool { return len(c.disk.Keys()) == 0 }, 10*time.Second, time.Millisecond)
 }
 

@@ -43,9 +43,9 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err != nil:
-		c.metrics.unsaved.add(1)
+		c.metrics.unsaved.Inc()
 	default:
-		c.metrics.saved.add(part.PayloadBytes())
+		c.metrics.saved.Add(float64(part.PayloadBytes()))
 		c.mu.Lock()
 		if e.removed { // it turned out to be corrupt meanwhile; see discard
 			err = c.disk.Drop(key)
@@ -83,8 +83,8 @@ func (c *Cache) restore(f *flight) error {
 	case len(covered.Missing(f.Span)) == 0:
 		f.sel, f.has = sel, covered
 		tiles := covered.Tiles(c.tile)
-		c.metrics.restored.add(tiles)
-		c.metrics.hits.add(tiles)
+		c.metrics.restored.Add(float64(tiles))
+		c.metrics.hits.Add(float64(tiles))
 		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil

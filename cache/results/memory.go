@@ -205,8 +205,9 @@ func (r Reach) Settled(g plan.Grid, p *selection.Provenance) (from, to int) {
 func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
 	begin, end := 0, 0 // the present run
 	for _, s := range spans {
-		first := max(ceil(s.From-1+r.Width+r.Offset-g.Start, g.Interval), 0)
-		last := min(ceil(s.To+r.Offset-g.Start, g.Interval), int64(g.Steps)) // not included
+		// Rounded up, where they are not before the first step.
+		first := max((s.From-1+r.Width+r.Offset-g.Start+g.Interval-1)/g.Interval, 0)
+		last := min((s.To+r.Offset-g.Start+g.Interval-1)/g.Interval, int64(g.Steps)) // not included
 		if first >= last {
 			continue
 		}
@@ -218,15 +219,6 @@ func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
 		}
 	}
 	return from, to
-}
-
-// ceil is a over b, which is positive, rounded up.
-func ceil(a, b int64) int64 {
-	q := a / b
-	if a%b > 0 {
-		q++
-	}
-	return q
 }
 
 // common returns the spans in which a and b, each in time order, have the same

@@ -74,7 +74,7 @@ func Join(ranges ...StepRange) *Values {
 	}
 	for n, p := range ranges {
 		at := len(out.All)
-		number := series.of(p)
+		after := make([]int32, len(p.Series)) // the number of each series and one, or 0 while it is not known
 		for i, row := range rowOf[n] {
 			if row < 0 {
 				continue
@@ -91,7 +91,10 @@ func Join(ranges ...StepRange) *Values {
 				joined.Values = append(joined.Values, in.Values[begin:end]...)
 				if out.First != nil {
 					for _, s := range p.First[i][begin:end] {
-						out.First[row] = append(out.First[row], number(s))
+						if after[s] == 0 {
+							after[s] = series.number(p.Series[s]) + 1
+						}
+						out.First[row] = append(out.First[row], after[s]-1)
 					}
 				}
 				first, n := int32(at+lo-p.From), int32(hi-lo)
@@ -128,17 +131,6 @@ func (n *numbers) number(l labels.Labels) int32 {
 		n.labels = append(n.labels, l)
 	}
 	return k
-}
-
-// of returns the function from the places of series in a range to their numbers.
-func (n *numbers) of(p StepRange) func(int32) int32 {
-	after := make([]int32, len(p.Series)) // the number and one, or 0 while it is not known
-	return func(at int32) int32 {
-		if after[at] == 0 {
-			after[at] = n.number(p.Series[at]) + 1
-		}
-		return after[at] - 1
-	}
 }
 
 // size is the memory of v in bytes.
