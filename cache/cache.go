@@ -70,13 +70,13 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
-	index   matching.Index[*entry] // of all entries
-	uses    uint64                 // queries so far
-	bytes   int64                  // of all entries, without notes
-	text    atomic.Int64           // bytes of the labels of all entries' selections
-	noted   atomic.Int64           // bytes of the notes on all entries' selections
-	kept    int                    // entries that hold something
-	tiles   int64                  // of all entries
+	named   map[string]map[*entry]bool // all entries by the metric name that their matchers fix, empty for none
+	uses    uint64                     // queries so far
+	bytes   int64                      // of all entries, without notes
+	text    atomic.Int64               // bytes of the labels of all entries' selections
+	noted   atomic.Int64               // bytes of the notes on all entries' selections
+	kept    int                        // entries that hold something
+	tiles   int64                      // of all entries
 
 	flying atomic.Int64 // flights that have not ended
 
@@ -110,6 +110,7 @@ func (c *Cache) moment() tile.Moment {
 type entry struct {
 	key      string
 	matchers []*labels.Matcher
+	name     string               // see Cache.named
 	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
 	covered  tile.Coverage        // immutable
 	size     int64                // bytes, without notes
@@ -144,10 +145,6 @@ func (e *entry) bytes() int64 {
 	return e.size + e.sel.Notes().SizeBytes()
 }
 
-// held is the memory in bytes of all that is kept, with the notes on it as they are
-// now. The cache's mutex must be held.
-func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
-
 // use returns the entry of a selector, a new one if need be, as the most recently used, and notes
 // what a query wants of it. The cache's mutex must be held.
 func (c *Cache) use(q *question) *entry {
@@ -155,7 +152,10 @@ func (c *Cache) use(q *question) *entry {
 	if !ok {
 		e = &entry{key: q.key, matchers: slices.Clone(q.matchers)}
 		c.entries[q.key] = e
-		c.index.Add(e, e.matchers)
+		if e.name = matching.FixedName(e.matchers); c.named[e.name] == nil {
+			c.named[e.name] = map[*entry]bool{}
+		}
+		c.named[e.name][e] = true
 	}
 	c.uses++
 	e.asked = c.uses
@@ -202,7 +202,9 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.index.Remove(e, e.matchers)
+	if delete(c.named[e.name], e); len(c.named[e.name]) == 0 {
+		delete(c.named, e.name)
+	}
 	e.removed = true
 }
 
@@ -239,10 +241,12 @@ func (c *Cache) discard(e *entry) {
 	for e != nil {
 		from := e.parent
 		e.parent = nil
-		c.saver.Drop(e.key) // what is on disk is unusable, too
+		if c.disk != nil {
+			_ = c.disk.Drop(e.key) // what is on disk is unusable, too; it says in the log what is wrong
+		}
 		if !e.removed {
 			c.remove(e)
-			c.metrics.discards.add(1)
+			c.metrics.discards.Inc()
 			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
 		}
 		e = from
@@ -360,7 +364,7 @@ func New(up Upstream, o Options) *Cache {
 		now:       o.Now,
 		log:       o.Logger,
 		entries:   map[string]*entry{},
-		index:     matching.Index[*entry]{},
+		named:     map[string]map[*entry]bool{},
 	}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {

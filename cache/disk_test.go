@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -121,7 +120,7 @@ func TestDiskFails(t *testing.T) {
 		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
 		require.Empty(t, up.asked(), "it is in memory")
 	}
-	require.Eventually(t, func() bool { return c.metrics.unsaved.value() > 5 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return counted(c.metrics.unsaved) > 5 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, 1, log.Count("Cannot write to cache.path"))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 3 }, 10*time.Second, time.Millisecond)
@@ -170,60 +169,57 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 	require.Len(t, up.asked(), 1)
 }
 
-// spoiling is a directory whose files do what they should not once they are open.
-type spoiling struct {
-	disk.OS
-	spoil func(disk.ReadAtCloser) disk.ReadAtCloser
+// What turns out to be corrupt while it is written is not on disk afterwards.
+func TestCorruptWhileItIsWritten(t *testing.T) {
+	before, created, create := waiting("create")
+	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Hour)
+	defer func() { require.NoError(t, c.Close()) }()
+	query(t, c, 80*hour, 82*hour, "m")
+	<-created
+	c.discard(c.entries[matching.Key(named("m"))])
+	close(create)
+	require.Eventually(t, func() bool { return counted(c.metrics.saved) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.disk.Keys()) == 0 }, 10*time.Second, time.Millisecond)
 }
-
-func (d *spoiling) Open(name string) (disk.ReadAtCloser, int64, error) {
-	f, size, err := d.OS.Open(name)
-	if err == nil && d.spoil != nil {
-		f = d.spoil(f)
-	}
-	return f, size, err
-}
-
-// unreadable is a file on a disk that returns read errors.
-type unreadable struct{ disk.ReadAtCloser }
-
-func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
 
 // A file that is cut, or that the disk does not give back, at whatever time, costs a fetch.
 func TestFilesFail(t *testing.T) {
 	const from, to = 60 * hour, 90 * hour
-	cut := func(t *testing.T, path string) {
+	unreadable := func(*testing.T, string) error { return syscall.EIO }
+	cut := func(t *testing.T, path string) error {
 		names, err := filepath.Glob(filepath.Join(path, "*.tiles"))
 		require.NoError(t, err)
 		require.NotEmpty(t, names)
 		for _, name := range names {
 			require.NoError(t, os.Truncate(name, 100))
 		}
+		return nil
 	}
 	for _, test := range []struct {
 		name  string
-		spoil func(t *testing.T, d *spoiling)
-		held  bool // whether a query has read the file before, and still uses what it got
+		spoil func(t *testing.T, path string) error
+		at    string // the operation that it happens at; at once if empty
+		held  bool   // whether a query has read the file before, and still uses what it got
 	}{
-		{"cut while a query uses what was read of it", func(t *testing.T, d *spoiling) { cut(t, string(d.OS)) }, true},
-		{"cut before it is read", func(t *testing.T, d *spoiling) { cut(t, string(d.OS)) }, false},
-		{"cut while it is read", func(t *testing.T, d *spoiling) {
-			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { cut(t, string(d.OS)); return f }
-		}, false},
-		{"read errors", func(_ *testing.T, d *spoiling) {
-			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { return unreadable{f} }
-		}, false},
-		{"read errors while a query uses what was read of it", func(_ *testing.T, d *spoiling) {
-			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { return unreadable{f} }
-		}, true},
+		{"cut while a query uses what was read of it", cut, "", true},
+		{"cut before it is read", cut, "", false},
+		{"cut while it is read", cut, "read", false},
+		{"read errors", unreadable, "read", false},
+		{"read errors while a query uses what was read of it", unreadable, "read", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := &spoiling{OS: disk.OS(t.TempDir())}
+			path, spoilt := t.TempDir(), atomic.Bool{}
 			up := newMinutely(t, 100)
-			c := cacheIn(t, up, d, time.Hour)
+			before := func(operation string) error {
+				if operation == test.at && spoilt.Load() {
+					return test.spoil(t, path)
+				}
+				return nil
+			}
+			c := cacheIn(t, up, path, before, time.Hour)
 			query(t, c, from, to-1, "m")
 			require.NoError(t, c.Close())
-			c = cacheIn(t, up, d, time.Hour)
+			c = cacheIn(t, up, path, before, time.Hour)
 			defer func() { require.NoError(t, c.Close()) }()
 			up.asked()
 			q, err := c.Querier(from, from+10*hour-1)
@@ -236,7 +232,9 @@ func TestFilesFail(t *testing.T) {
 			if test.held {
 				requireMinutely(t, held(), 100, from, from+10*hour-1)
 			}
-			test.spoil(t, d)
+			if spoilt.Store(true); test.at == "" {
+				require.NoError(t, test.spoil(t, path))
+			}
 			if test.held {
 				requireMinutely(t, held(), 100, from, from+10*hour-1)
 				require.Empty(t, up.asked())
@@ -244,7 +242,7 @@ func TestFilesFail(t *testing.T) {
 			requireMinutely(t, query(t, c, from, to-1, "m"), 100, from, to-1)
 			require.NotEmpty(t, up.asked())
 			require.EqualValues(t, 1, c.disk.Stats().Bad)
-			d.spoil = nil
+			spoilt.Store(false)
 			require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
 			requireMinutely(t, query(t, c, from, to-1, "m"), 100, from, to-1)
 			require.Empty(t, up.asked())
@@ -298,9 +296,9 @@ func TestRestorePart(t *testing.T) {
 // them would come back.
 func TestDropAfterFailedRemoval(t *testing.T) {
 	path := t.TempDir()
-	files := &mortal{OS: disk.OS(path)}
+	files := &mortal{}
 	files.left.Store(1 << 30)
-	store, err := disk.Open(disk.Options{Limit: 1 << 30, Files: files})
+	store, err := disk.Open(disk.Options{Limit: 1 << 30, Path: path, Before: files.before})
 	require.NoError(t, err)
 	c := New(newMinutely(t, 3), Options{HostBytes: DefaultHostBytes, Tile: testTile, Disk: store, Now: at(now)})
 	defer func() { _ = c.Close() }()
@@ -333,50 +331,37 @@ func TestDropAfterFailedRemoval(t *testing.T) {
 	require.NotEmpty(t, up.asked(), "nothing of it came back")
 }
 
-// hanging is a directory in which operations wait.
-type hanging struct {
-	disk.Directory
-	created chan struct{} // gets one element for each file that is created; nil for none
-	create  chan struct{} // Create waits until it is closed
-	read    chan struct{} // Open waits until it is closed; nil does not
-	opened  atomic.Int64  // how often Open waited
-}
-
-func (h *hanging) Create(name string) (io.WriteCloser, error) {
-	if h.create != nil {
-		h.created <- struct{}{}
-		<-h.create
-	}
-	return h.Directory.Create(name)
-}
-
-func (h *hanging) Open(name string) (disk.ReadAtCloser, int64, error) {
-	if h.read != nil {
-		h.opened.Add(1)
-		<-h.read
-	}
-	return h.Directory.Open(name)
-}
-
-// cacheIn returns a cache with files in d.
-func cacheIn(t *testing.T, up Upstream, d disk.Directory, grace time.Duration) *Cache {
-	store, err := disk.Open(disk.Options{Limit: 1 << 30, Files: d})
+// cacheIn returns a cache with files at path, before whose operations before is called.
+func cacheIn(t *testing.T, up Upstream, path string, before func(string) error, grace time.Duration) *Cache {
+	store, err := disk.Open(disk.Options{Limit: 1 << 30, Path: path, Before: before})
 	require.NoError(t, err)
 	return New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Disk: store, saveGrace: grace})
 }
 
+// waiting has one operation wait until it is told to go on. It gives one element for each that waits.
+func waiting(operation string) (before func(string) error, begun chan struct{}, proceed chan struct{}) {
+	begun, proceed = make(chan struct{}, 100), make(chan struct{})
+	return func(o string) error {
+		if o == operation {
+			begun <- struct{}{}
+			<-proceed
+		}
+		return nil
+	}, begun, proceed
+}
+
 // TestCloseWritesTheRest: what is still to be written when the cache is closed is, if there is time.
 func TestCloseWritesTheRest(t *testing.T) {
-	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
-	c := cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	before, created, create := waiting("create")
+	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Hour)
 	for i := range 10 {
 		query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
 	}
 	landed(t, c)
-	<-d.created // it is at the first file
+	<-created // it is at the first file
 	closed := make(chan error)
 	go func() { closed <- c.Close() }()
-	close(d.create)
+	close(create)
 	require.NoError(t, <-closed)
 	require.Equal(t, 10, c.disk.Stats().Files)
 	require.Zero(t, c.saver.Left())
@@ -384,18 +369,18 @@ func TestCloseWritesTheRest(t *testing.T) {
 
 // TestWritingEnds: a write whose time is up leaves no file.
 func TestWritingEnds(t *testing.T) {
-	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
-	c := cacheIn(t, newMinutely(t, 3), d, time.Nanosecond)
+	before, created, create := waiting("create")
+	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Nanosecond)
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
-	<-d.created
+	<-created
 	ctx, cancel := context.WithCancel(t.Context())
 	entry := c.entries[matching.Key(named("m"))]
 	var wrote bool
 	var all sync.WaitGroup
 	all.Go(func() { wrote, _ = c.write(ctx, entry.key) })
 	cancel()
-	close(d.create)
+	close(create)
 	all.Wait()
 	require.False(t, wrote)
 	require.NoError(t, c.Close())
@@ -407,15 +392,14 @@ func TestWritingEnds(t *testing.T) {
 func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 	path := t.TempDir()
 	up := newMinutely(t, 3)
-	c := cacheIn(t, up, disk.OS(path), time.Hour)
+	c := cacheIn(t, up, path, nil, time.Hour)
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
 	require.NoError(t, c.Close())
 	up.asked()
 
-	d := &hanging{Directory: disk.OS(path)}
-	c = cacheIn(t, up, d, time.Hour)
-	d.read = make(chan struct{})
+	before, begun, proceed := waiting("read")
+	c = cacheIn(t, up, path, before, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 3 {
@@ -425,10 +409,11 @@ func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
+	<-begun
 	cancel()
 	all.Wait() // although the disk hangs
-	close(d.read)
+	require.Empty(t, begun, "one reads for all")
+	close(proceed)
 	landed(t, c)
 	requireMinutely(t, query(t, c, 80*hour, 82*hour-1, "m"), 3, 80*hour, 82*hour-1)
 	require.Empty(t, up.asked())
@@ -438,14 +423,13 @@ func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 // TestLoadEnds: reading files ends with its context, and removes none.
 func TestLoadEnds(t *testing.T) {
 	path := t.TempDir()
-	c := cacheIn(t, newMinutely(t, 3), disk.OS(path), time.Hour)
+	c := cacheIn(t, newMinutely(t, 3), path, nil, time.Hour)
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
 	require.NoError(t, c.Close())
 
-	d := &hanging{Directory: disk.OS(path)}
-	c = cacheIn(t, newMinutely(t, 3), d, time.Hour)
-	d.read = make(chan struct{})
+	before, begun, proceed := waiting("read")
+	c = cacheIn(t, newMinutely(t, 3), path, before, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	loaded := make(chan error)
 	go func() {
@@ -453,9 +437,9 @@ func TestLoadEnds(t *testing.T) {
 		_, err := c.disk.Load(ctx, c.disk.Files(key)[0], tile.Span{From: 80 * hour, To: 82 * hour})
 		loaded <- err
 	}()
-	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
+	<-begun
 	cancel()
-	close(d.read)
+	close(proceed)
 	require.ErrorIs(t, <-loaded, context.Canceled)
 	require.Zero(t, c.disk.Stats().Bad)
 	require.Equal(t, 1, c.disk.Stats().Files)

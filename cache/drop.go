@@ -55,7 +55,7 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 			d.Tiles += n
 		}
 	}
-	c.metrics.dropped.add(d.Tiles)
+	c.metrics.dropped.Add(float64(d.Tiles))
 	return d, c.dropFiles(s, selectors)
 }
 

@@ -26,6 +26,7 @@ type newcomer struct {
 	covered tile.Coverage // of sel
 	fresh   tile.Span     // what it is done for
 	worth   int64         // of that
+	size    int64         // bytes, with notes
 }
 
 // errChanged is the error of put when an entry's content is not the one that a newcomer was made of.
@@ -38,8 +39,9 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 	defer c.changing.Unlock()
 	e := n.entry
 	for {
+		n.size = sizeOf(e.key, n.sel, n.covered) + n.sel.Notes().SizeBytes()
 		c.mu.Lock()
-		over := c.held() + n.bytes() - e.bytes() - c.limit
+		over := c.bytes + c.noted.Load() + n.size - e.bytes() - c.limit
 		var leave map[*entry]tile.Coverage
 		switch {
 		case e.removed || e.drops != n.drops:
@@ -68,18 +70,13 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 			}
 			n.sel, n.covered = sel, rest
 			left += spans.Tiles(c.tile)
-			c.metrics.evicted.add(spans.Tiles(c.tile))
+			c.metrics.evicted.Add(float64(spans.Tiles(c.tile)))
 		}
 		if left == 0 {
-			c.metrics.refused.add(n.fresh.Tiles(c.tile))
+			c.metrics.refused.Add(float64(n.fresh.Tiles(c.tile)))
 			return false, nil
 		}
 	}
-}
-
-// bytes is the memory that n's entry is to hold, with notes.
-func (n *newcomer) bytes() int64 {
-	return sizeOf(n.entry.key, n.sel, n.covered) + n.sel.Notes().SizeBytes()
 }
 
 // mostCopied bounds the bytes that are copied of a selector that is evicted in part, while memory is
@@ -147,7 +144,7 @@ func (c *Cache) leaving(n *newcomer, over int64) map[*entry]tile.Coverage {
 	var own *entry
 	if n != nil {
 		own = n.entry
-		add(own, n.covered, n.bytes(), n.fresh)
+		add(own, n.covered, n.size, n.fresh)
 		want = float64(over+c.limit/64) * share
 	}
 	for v := range c.sample(maxSample) {
@@ -220,11 +217,11 @@ func (c *Cache) sample(most int) iter.Seq[*entry] {
 // evict has e make room by what it loses, and returns how many tiles that is. c.changing must be held.
 func (c *Cache) evict(e *entry, gone tile.Coverage) int64 {
 	n := c.lose(e, gone)
-	c.metrics.evicted.add(n)
+	c.metrics.evicted.Add(float64(n))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > 0 && e.sel == nil {
-		c.metrics.evictions.add(1)
+		c.metrics.evictions.Inc()
 	}
 	return n
 }

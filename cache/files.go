@@ -43,9 +43,14 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err != nil:
-		c.metrics.unsaved.add(1)
+		c.metrics.unsaved.Inc()
 	default:
-		c.metrics.saved.add(part.PayloadBytes())
+		c.metrics.saved.Add(float64(part.PayloadBytes()))
+		c.mu.Lock()
+		if e.removed { // it turned out to be corrupt meanwhile; see discard
+			err = c.disk.Drop(key)
+		}
+		c.mu.Unlock()
 	}
 	return true, err
 }
@@ -53,11 +58,9 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 // onDisk lists what files have of e that may answer at m. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, m tile.Moment) tile.Coverage {
 	var there tile.Coverage
-	if !c.saver.Dropping(e.key) {
-		for _, f := range c.disk.Files(e.key) {
-			for _, s := range f.Covered.Usable(m) {
-				there = there.Having(s)
-			}
+	for _, f := range c.disk.Files(e.key) {
+		for _, s := range f.Covered.Usable(m) {
+			there = there.Having(s)
 		}
 	}
 	return there.All()
@@ -80,8 +83,8 @@ func (c *Cache) restore(f *flight) error {
 	case len(covered.Missing(f.Span)) == 0:
 		f.sel, f.has = sel, covered
 		tiles := covered.Tiles(c.tile)
-		c.metrics.restored.add(tiles)
-		c.metrics.hits.add(tiles)
+		c.metrics.restored.Add(float64(tiles))
+		c.metrics.hits.Add(float64(tiles))
 		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil
@@ -101,7 +104,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 		if sel == nil {
 			return nil, nil, err // it is gone, or cannot be read
 		}
-		sel.SetDiscard(func() { c.saver.Drop(key) })
+		sel.SetDiscard(func() { _ = c.disk.Drop(key) }) // says in the log what is wrong
 		cut, err := tile.Restrict(ctx, sel, f.Covered, use)
 		if err != nil {
 			return nil, nil, err

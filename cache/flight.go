@@ -27,6 +27,9 @@ type flight struct {
 	drops uint64    // of the entry when it started: if there are more, what it brings is not to be kept
 	fetch selection.Fetch
 
+	settled tile.Span // what of it is old enough to be kept by tiles
+	narrow  bool      // whether it is of nothing but what is newer than what is young already
+
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has landed
@@ -39,13 +42,11 @@ type flight struct {
 	has tile.Coverage // what of it is to be kept
 }
 
-// settled is the stretch of f that is old enough to be kept by tiles.
-func (f *flight) settled() tile.Span { return f.And(f.asked.at.Settled) }
-
 // start makes a flight, with one waiter, for a part of what is asked about e. It is to be launched. The
 // cache's mutex must be held.
 func (c *Cache) start(e *entry, p part, q *question) *flight {
 	f := &flight{part: p, entry: e, asked: q, drops: e.drops, fetch: q.fetch, done: make(chan struct{})}
+	f.settled, f.narrow = p.And(q.at.Settled), p.From > q.at.Now-c.fresh
 	f.fetch.Expected = c.expected(e, p.Span)
 	f.fetch.Expected.Ahead = q.fetch.Expected.Ahead
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
@@ -56,7 +57,7 @@ func (c *Cache) start(e *entry, p part, q *question) *flight {
 	if c.maxAge > 0 {
 		fetched = tile.Floor(q.at.Now, max(c.maxAge/64, 1))
 	}
-	f.has = tile.Coverage(nil).With(f.settled(), fetched)
+	f.has = tile.Coverage(nil).With(f.settled, fetched)
 	e.flights = append(e.flights, f)
 	c.flying.Add(1)
 	return f
@@ -113,14 +114,14 @@ var revisions atomic.Uint64
 // is settled is kept, nor until samples that were replaced have been compared.
 func (c *Cache) fly(f *flight, came *selection.Selection) {
 	defer c.flying.Add(-1)
-	narrow, compare := c.narrow(f), func() error { return nil }
+	compare := func() error { return nil }
 	if f.err = c.rescued(func() error { return c.bring(f, came) }); f.err != nil {
 		f.sel, f.has = nil, nil
 	} else {
 		f.has = f.has.Revised(revisions.Add(1))
 		f.sel.SetDiscard(func() { c.discard(f.entry) })
 	}
-	if len(f.has) > 0 && !narrow {
+	if len(f.has) > 0 && !f.narrow {
 		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
 		compare = c.keep(f.ctx, f)
 	}
@@ -129,7 +130,7 @@ func (c *Cache) fly(f *flight, came *selection.Selection) {
 	c.mu.Unlock()
 	close(f.done)
 	f.cancel()
-	if len(f.has) > 0 && narrow {
+	if len(f.has) > 0 && f.narrow {
 		compare = c.keep(context.WithoutCancel(f.ctx), f)
 	}
 	_ = c.rescued(compare)
@@ -144,9 +145,6 @@ func (c *Cache) rescued(do func() error) error {
 	return err
 }
 
-// narrow reports whether f is of nothing but what is newer than what is young already.
-func (c *Cache) narrow(f *flight) bool { return f.From > f.asked.at.Now-c.fresh }
-
 // bring gets what f is for, from where it is if that is still so and else from upstream, and finds out
 // what of it is to be kept.
 func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
@@ -158,7 +156,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		}
 	case fromWider:
 		if c.subsume(f) {
-			c.metrics.subsumed.add(tiles)
+			c.metrics.subsumed.Add(float64(tiles))
 			stats.TilesSubsumed.Add(tiles)
 			return nil
 		}
@@ -170,8 +168,8 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	f.from = fromUpstream
 	c.mu.Unlock()
 	if !f.fetch.Expected.Ahead {
-		tiles := f.settled().Tiles(c.tile)
-		c.metrics.misses.add(tiles)
+		tiles := f.settled.Tiles(c.tile)
+		c.metrics.misses.Add(float64(tiles))
 		stats.TilesFetched.Add(tiles)
 		stats.Fetches.Add(1)
 	}
@@ -182,14 +180,14 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	if err == nil && f.sel == nil {
 		err = fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.From, f.To-1)
 	}
-	c.metrics.fetches.add(1)
+	c.metrics.fetches.Inc()
 	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
-		c.metrics.failures.add(1)
+		c.metrics.failures.Inc()
 		return err
 	}
 	f.sel = f.sel.Slice(math.MinInt64, math.MaxInt64) // the upstream may hand out one selection more than once
-	c.metrics.bytes.add(f.sel.PayloadBytes())
+	c.metrics.bytes.Add(float64(f.sel.PayloadBytes()))
 	stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
@@ -220,7 +218,7 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 			had = f.entry.covered
 			c.mu.Unlock()
 			usable := had.Usable(c.moment()) // what was kept since f started stays
-			if c.narrow(f) && len(usable.Missing(fresh)) == 0 {
+			if f.narrow && len(usable.Missing(fresh)) == 0 {
 				return nil // others were quicker
 			}
 			n.sel, n.covered = brought, usable.Without(fresh)
@@ -246,10 +244,10 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 		if c.disk != nil && f.from != fromDisk {
 			c.saver.Save(f.entry.key)
 		}
-		if old := had.Old().Within(f.settled()); len(old) > 0 && f.from == fromUpstream {
+		if old := had.Old().Within(f.settled); len(old) > 0 && f.from == fromUpstream {
 			compare = func() error {
 				if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
-					c.metrics.corrected.add(int64(n))
+					c.metrics.corrected.Add(float64(n))
 					c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", f.entry.key, "series", n, "first", first)
 				}
 				return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -237,18 +238,18 @@ type totals struct {
 func (c *Cache) totals() totals {
 	m := c.metrics
 	s := totals{Stats: c.Stats()}
-	for to, from := range map[*int64]counter{
+	for to, from := range map[*int64]prometheus.Counter{
 		&s.Hits: m.hits, &s.Misses: m.misses, &s.Subsumed: m.subsumed, &s.Fetches: m.fetches, &s.Shared: m.shared,
 		&s.Fetched: m.bytes, &s.Failures: m.failures, &s.Evictions: m.evictions, &s.Evicted: m.evicted,
 		&s.Refused: m.refused, &s.Discards: m.discards, &s.Dropped: m.dropped, &s.Restored: m.restored,
 	} {
-		*to = from.value()
+		*to = counted(from)
 	}
 	return s
 }
 
-func (c counter) value() int64 {
-	if c.Counter == nil {
+func counted(c prometheus.Counter) int64 {
+	if c == nil {
 		return 0
 	}
 	return int64(testutil.ToFloat64(c))

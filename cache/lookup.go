@@ -178,15 +178,15 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	// Tiles that are kept count here, and those that queries share. What a flight brings counts when
 	// it has landed.
 	stats, shared := q.fetch.Stats, int64(len(l.flights))
-	c.metrics.shared.add(shared)
+	c.metrics.shared.Add(float64(shared))
 	stats.SharedFetches.Add(shared)
 	for _, p := range parts {
 		switch tiles := p.And(q.at.Settled).Tiles(c.tile); {
 		case p.from == fromKept:
-			c.metrics.hits.add(tiles)
+			c.metrics.hits.Add(float64(tiles))
 			stats.TilesHit.Add(tiles)
 		case p.flight != nil:
-			c.metrics.misses.add(tiles)
+			c.metrics.misses.Add(float64(tiles))
 			stats.TilesFetched.Add(tiles)
 		default:
 			starts = append(starts, c.start(e, p, q))
@@ -217,13 +217,14 @@ func (c *Cache) state(e *entry, q *question) state {
 	s := state{usable: e.covered.Usable(q.at), flights: slices.Clone(e.flights)}
 	missing := s.usable.Missing(q.settled())
 	for _, f := range s.flights {
-		missing = missing.Without(f.settled())
+		missing = missing.Without(f.settled)
+	}
+	if len(missing) > 0 && c.disk != nil {
+		s.disk = c.onDisk(e, q.at)
+		missing = missing.Less(s.disk)
 	}
 	if len(missing) > 0 {
-		s.wider = c.supersets(e, q.at)
-		if c.disk != nil {
-			s.disk = c.onDisk(e, q.at)
-		}
+		s.wider = c.widest(e, q.at, missing)
 	}
 	return s
 }
@@ -337,18 +338,33 @@ type Answerer interface {
 	Answers(matchers []*labels.Matcher) bool
 }
 
-// supersets are what is kept of selectors that match all that e does. The cache's mutex must be held.
-func (c *Cache) supersets(e *entry, m tile.Moment) (found []superset) {
+// widest is, of what is kept of selectors that match all that e does, the one that has most of what is
+// missing of e, and that. A matcher of e that implies a metric name is of that name. The cache's mutex
+// must be held.
+func (c *Cache) widest(e *entry, m tile.Moment, missing tile.Coverage) (best superset) {
 	up, ok := c.up.(Answerer)
 	if !ok || !up.Answers(e.matchers) {
-		return nil
+		return best
 	}
-	for _, w := range c.index.Wider(e.matchers, maxWider) {
-		if w != e && w.sel != nil && w.sel.NumSeries() <= maxSubsumed && matching.ImpliesAll(e.matchers, w.matchers) && up.Answers(w.matchers) {
-			found = append(found, superset{w, w.sel, w.covered.Usable(m).Old()})
+	looked, most := 0, int64(0)
+	for _, name := range slices.Compact([]string{"", e.name}) {
+		for w := range c.named[name] {
+			if looked++; looked > maxWider {
+				return best
+			}
+			if w == e || w.sel == nil || w.sel.NumSeries() > maxSubsumed || !matching.ImpliesAll(e.matchers, w.matchers) || !up.Answers(w.matchers) {
+				continue
+			}
+			usable, has := w.covered.Usable(m).Old(), tile.Coverage(nil)
+			for _, s := range missing {
+				has = append(has, usable.Within(s.Span)...)
+			}
+			if n := has.Tiles(m.Tile); n > most {
+				best, most = superset{w, w.sel, has}, n
+			}
 		}
 	}
-	return found
+	return best
 }
 
 // maxLacking is the most entries that lacks looks at. Each takes about 0.5 µs with the cache's

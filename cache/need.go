@@ -51,7 +51,7 @@ type state struct {
 	usable  tile.Coverage // what is kept and may answer
 	flights []*flight     // under way
 	disk    tile.Coverage // what files have
-	wider   []superset    // what is kept of wider selectors
+	wider   superset      // the best of what is kept of wider selectors
 }
 
 // superset is what is kept of a selector that matches all that another does.
@@ -110,11 +110,11 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 	// What is under way.
 	for _, f := range s.flights {
 		for _, m := range missing {
-			if both := m.And(f.settled()); !both.Empty() {
+			if both := m.And(f.settled); !both.Empty() {
 				parts = append(parts, part{Span: both, from: f.from, flight: f})
 			}
 		}
-		missing = missing.Without(f.settled())
+		missing = missing.Without(f.settled)
 		// A flight may be of another moment; its youngest stretch is only shared with
 		// queries for the very same end, or for one before it began.
 		if !tail.Empty() && (f.asked.To == q.To || f.asked.at.Now >= q.To) && f.To >= tail.To && f.From <= tail.From {
@@ -135,11 +135,9 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 			}
 		}
 	}
-	if w := widest(s.wider, missing, q.at.Tile); w.entry != nil {
-		for _, d := range w.has.All() {
-			parts = append(parts, part{Span: d.Span, from: fromWider, wider: superset{w.entry, w.sel, w.has.Within(d.Span)}})
-			missing = missing.Without(d.Span)
-		}
+	for _, d := range s.wider.has.All() {
+		parts = append(parts, part{Span: d.Span, from: fromWider, wider: superset{s.wider.entry, s.wider.sel, s.wider.has.Within(d.Span)}})
+		missing = missing.Without(d.Span)
 	}
 	// So many flights at most are for one question.
 	if n := len(missing); n > mostStretches {
@@ -153,19 +151,4 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 		parts = append(parts, part{Span: m.Span, from: fromUpstream})
 	}
 	return parts, keeps
-}
-
-// widest is the one of several that has most of what is missing, and that; none where they have nothing.
-func widest(several []superset, missing tile.Coverage, length int64) (best superset) {
-	most := int64(0)
-	for _, w := range several {
-		var both tile.Coverage
-		for _, m := range missing {
-			both = append(both, w.has.Within(m.Span)...)
-		}
-		if n := both.Tiles(length); n > most {
-			best, most = superset{w.entry, w.sel, both}, n
-		}
-	}
-	return best
 }

@@ -149,7 +149,7 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 		return 0, err
 	}
 	bytes := f.sel.PayloadBytes()
-	c.metrics.prefetches.add(1)
-	c.metrics.prefetched.add(bytes)
+	c.metrics.prefetches.Inc()
+	c.metrics.prefetched.Add(float64(bytes))
 	return bytes, nil
 }

@@ -42,7 +42,7 @@ func TestPrefetch(t *testing.T) {
 		require.Equal(t, []request{{c.moment().Settled.To, ms()}}, up.asked(), "only what is too new to be kept")
 		time.Sleep(24 * time.Hour)
 		require.Less(t, len(up.asked()), 6*3, "it is forgotten")
-		require.Positive(t, c.metrics.prefetched.value())
+		require.Positive(t, counted(c.metrics.prefetched))
 		require.NoError(t, c.Close())
 		time.Sleep(time.Hour)
 		require.Empty(t, up.asked())

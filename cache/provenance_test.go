@@ -312,18 +312,18 @@ func TestCorrect(t *testing.T) {
 			*clock += hour
 			query(t, c, 80*hour, 86*hour-1, "m") // of which a part is new
 			landed(t, c)
-			require.Zero(t, c.metrics.corrected.value())
+			require.Zero(t, counted(c.metrics.corrected))
 			*clock += 6 * hour
 			got := query(t, c, 80*hour, 84*hour-1, "m")
 			landed(t, c)
 			require.Len(t, got, 3)
-			require.Equal(t, test.counted, c.metrics.corrected.value())
+			require.Equal(t, test.counted, counted(c.metrics.corrected))
 			require.Equal(t, int(min(test.counted, 1)), log.Count("other samples"))
 			require.Equal(t, int(min(test.counted, 1)), log.Count(test.says)*int(min(test.counted, 1)), &log)
 			*clock += 7 * hour
 			query(t, c, 80*hour, 84*hour-1, "m")
 			landed(t, c)
-			require.Equal(t, test.counted, c.metrics.corrected.value(), "once")
+			require.Equal(t, test.counted, counted(c.metrics.corrected), "once")
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -78,58 +77,15 @@ func (c *cutOff) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-// mortal is a directory of a program that ends at some operation. That is done by
-// half, and nothing after it.
-type mortal struct {
-	disk.OS
-	left atomic.Int64 // operations
-}
+// mortal has the changes of files of a program fail that ends at some change.
+type mortal struct{ left atomic.Int64 } // changes
 
-var errEnded = errors.New("the program has ended")
-
-func (m *mortal) step() error {
-	if m.left.Add(-1) < 0 {
-		return errEnded
+func (m *mortal) before(operation string) error {
+	if operation != "open" && operation != "read" && m.left.Add(-1) < 0 {
+		return errors.New("the program has ended")
 	}
 	return nil
 }
-
-func (m *mortal) Create(name string) (io.WriteCloser, error) {
-	if err := m.step(); err != nil {
-		return nil, err
-	}
-	w, err := m.OS.Create(name)
-	return &mortalFile{w, m}, err
-}
-
-func (m *mortal) Rename(from, to string) error {
-	if err := m.step(); err != nil {
-		return err
-	}
-	return m.OS.Rename(from, to)
-}
-
-func (m *mortal) Remove(name string) error {
-	if err := m.step(); err != nil {
-		return err
-	}
-	return m.OS.Remove(name)
-}
-
-type mortalFile struct {
-	io.WriteCloser
-	m *mortal
-}
-
-func (f *mortalFile) Write(b []byte) (int, error) {
-	if err := f.m.step(); err != nil {
-		n, _ := f.WriteCloser.Write(b[:len(b)/2])
-		return n, err
-	}
-	return f.WriteCloser.Write(b)
-}
-
-func (f *mortalFile) Close() error { return errors.Join(f.m.step(), f.WriteCloser.Close()) }
 
 // selectors are those that the queries of TestAgainstPrometheus draw from: many
 // match a part of what others do.
@@ -224,12 +180,12 @@ func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 			Now: func() time.Time { return time.UnixMilli(m.clock.Load()) }, saveRetry: time.Millisecond,
 		}
 		if onDisk > 0 {
-			life = &mortal{OS: disk.OS(path)}
+			life = &mortal{}
 			life.left.Store(1 << 60)
 			if r.IntN(3) > 0 {
 				life.left.Store(r.Int64N(60))
 			}
-			o.Disk, err = disk.Open(disk.Options{Path: path, Limit: onDisk, Files: life})
+			o.Disk, err = disk.Open(disk.Options{Path: path, Limit: onDisk, Before: life.before})
 			require.NoError(t, err)
 		}
 		return New(up, o)

@@ -25,7 +25,7 @@ type Stats struct {
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
+	return Stats{Bytes: c.bytes + c.noted.Load(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 }
 
 // Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
@@ -105,19 +105,14 @@ type Selector struct {
 
 // metrics are the cache's counters.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected prometheus.Counter
 
 	seconds prometheus.Histogram
 }
 
-// counter counts by whole numbers.
-type counter struct{ prometheus.Counter }
-
-func (c counter) add(n int64) { c.Add(float64(max(n, 0))) }
-
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	auto := instrument.With(r)
-	count := func(name, help string) counter { return counter{auto.Counter("promwarp_cache_"+name, help)} }
+	count := func(name, help string) prometheus.Counter { return auto.Counter("promwarp_cache_"+name, help) }
 	gauge := func(name, help string, f func(Stats) float64) {
 		auto.GaugeOf("promwarp_cache_"+name, help, func() float64 { return f(c.Stats()) })
 	}
@@ -153,7 +148,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 // registerDisk registers the metrics of a cache with a disk.
 func registerDisk(r prometheus.Registerer, c *Cache) {
 	auto := instrument.With(r)
-	counted := func(name, help string) counter { return counter{auto.Counter("promwarp_cache_disk_"+name, help)} }
+	counted := func(name, help string) prometheus.Counter { return auto.Counter("promwarp_cache_disk_"+name, help) }
 	c.metrics.restored = counted("restored_tiles_total", "Tiles read from disk.")
 	c.metrics.saved = counted("written_bytes_total", "Bytes of encoded chunks and labels written to disk.")
 	c.metrics.unsaved = counted("write_failures_total", "Writes to disk that failed.")

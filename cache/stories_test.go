@@ -268,7 +268,7 @@ func (s *story) figure(word string) string {
 	case "waiting":
 		return fmt.Sprint(s.up.inside) // which does not change while nothing goes on
 	case "corrected":
-		return fmt.Sprint(s.c.metrics.corrected.value())
+		return fmt.Sprint(counted(s.c.metrics.corrected))
 	}
 	s.t.Fatalf("%s: there is no such command", s.line)
 	return ""
@@ -419,7 +419,7 @@ func (s *story) needs(ms []*labels.Matcher, span string) (out []string) {
 	defer s.c.mu.Unlock()
 	e := s.c.entries[matching.Key(ms)]
 	if e == nil {
-		e = &entry{key: matching.Key(ms), matchers: ms}
+		e = &entry{key: matching.Key(ms), matchers: ms, name: matching.FixedName(ms)}
 	}
 	q := &question{Span: between(mint, maxt), at: m}
 	parts, _ := need(q, s.c.state(e, q))

@@ -97,7 +97,6 @@ func TestSubsumed(t *testing.T) {
 		{`a`, `a{job!="none"}`, false}, // job might be external: all have one
 		{`a`, `a{job=~"x"}`, false},
 		{`{job=~"x|y"}`, `{job="x"}`, false},
-		{`a`, `{__name__=~"a"}`, true},
 		{`{__name__=~"a|b"}`, `a{code="200"}`, true},
 		{`{__name__=~".*",job="x"}`, `b{job="x"}`, true},
 		{`{code=~"|200"}`, `{code="200"}`, true},
@@ -236,6 +235,6 @@ func TestCorruptChunkSubsumed(t *testing.T) {
 	require.NoError(t, err)
 	sel.Discard()
 	require.Empty(t, c.entries)
-	require.Empty(t, c.index)
+	require.Empty(t, c.named)
 	require.Zero(t, c.Stats().Bytes)
 }

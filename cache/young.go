@@ -45,7 +45,7 @@ func (c *Cache) keepYoung(f *flight) {
 	}
 	alive, until := at-c.fresh, min(f.To, at-c.fresh/latest)
 	before := selection.Empty()
-	if c.narrow(f) {
+	if f.narrow {
 		c.mu.Lock()
 		sel, usable := f.entry.sel, f.entry.covered.Usable(f.asked.at)
 		c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Cache) keepYoung(f *flight) {
 		}
 	}
 	to, ok := complete(before, f.sel, alive, until)
-	if !ok || c.narrow(f) && to < f.From+c.fresh/worthKeeping {
+	if !ok || f.narrow && to < f.From+c.fresh/worthKeeping {
 		return
 	}
 	young := tile.Span{From: max(f.From, f.asked.at.Settled.To), To: to}
@@ -101,7 +101,7 @@ const mostEmpty = 100
 func (c *Cache) doubts(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, s, now := f.entry, f.settled(), c.now().UnixMilli()
+	e, s, now := f.entry, f.settled, c.now().UnixMilli()
 	had := e.sel != nil && tile.Extent(e.sel).From < s.To
 	if c.disk != nil {
 		had = had || slices.ContainsFunc(c.disk.Files(e.key), func(d *disk.File) bool { return !d.Empty() && d.Covered[0].From < s.To })

@@ -20,13 +20,8 @@ import (
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// readHead reads the end of a file, whatever it is needed for.
-func readHead(d Directory, name string) (f footer, h head, err error) {
-	r, size, err := d.Open(name)
-	if err != nil {
-		return f, h, err
-	}
-	defer r.Close()
+// readHead reads the end of a file of a size in bytes, whatever it is needed for.
+func readHead(r io.ReaderAt, size int64) (f footer, h head, err error) {
 	tail := func(n int64) ([]byte, error) { return readAt(r, size-n, nil, uint64(n)) }
 	b, err := tail(min(footerSize, size))
 	if err != nil {

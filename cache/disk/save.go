@@ -28,16 +28,15 @@ type Saver struct {
 	end     func()
 	done    chan struct{} // closed when it has ended
 
-	mu      sync.Mutex
-	dirty   map[string]bool // to be written
-	useless map[string]bool // to be removed
+	mu    sync.Mutex
+	dirty map[string]bool // to be written
 }
 
 // NewSaver returns a saver, which must be closed. It waits for retry after a failure. When it is
 // closed it goes on for grace with what is still to be written.
 func NewSaver(store *Store, write func(ctx context.Context, key string) (wrote bool, err error), retry, grace time.Duration) *Saver {
 	s := &Saver{store: store, write: write, retry: retry, grace: grace, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	s.dirty, s.useless = map[string]bool{}, map[string]bool{}
+	s.dirty = map[string]bool{}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.ending, s.end = context.WithCancel(context.Background())
 	go s.run()
@@ -56,24 +55,16 @@ func (s *Saver) Close() {
 
 // Save has what is kept of a selector written.
 func (s *Saver) Save(key string) {
-	if s != nil {
-		s.note(s.dirty, key)
+	if s == nil {
+		return
 	}
-}
-
-// Drop has what is on disk of a selector removed.
-func (s *Saver) Drop(key string) {
-	if s != nil {
-		s.note(s.useless, key)
-	}
-}
-
-// Dropping reports whether what is on disk of a selector is still to be removed: it must not be
-// used.
-func (s *Saver) Dropping(key string) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.useless[key]
+	s.dirty[key] = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Left is the number of selectors that are still to be written.
@@ -85,17 +76,6 @@ func (s *Saver) Left() int {
 
 // Failing reports whether the last write failed.
 func (s *Saver) Failing() bool { return s.failing.Load() }
-
-// note adds a key to one of the lists.
-func (s *Saver) note(list map[string]bool, key string) {
-	s.mu.Lock()
-	list[key] = true
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
 
 // run works until s is closed.
 func (s *Saver) run() {
@@ -121,37 +101,25 @@ func (s *Saver) run() {
 	}
 }
 
-// next is what there is to be done: what to remove before what to write, which may be noted again from
-// then on, as there may be more of it.
-func (s *Saver) next() (key string, useless, some bool) {
+// next is what there is to be written, which may be noted again from then on, as there may be more
+// of it.
+func (s *Saver) next() (key string, some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key = range s.useless {
-		return key, true, true
-	}
 	for key = range s.dirty {
 		delete(s.dirty, key)
-		return key, false, true
+		return key, true
 	}
-	return "", false, false
+	return "", false
 }
 
-// work removes and writes what there is to be, as long as it may, and reports false when a
-// write fails. What was not written is left for the next time.
+// work writes what there is to be, as long as it may, and reports false when a write fails. What was
+// not written is left for the next time.
 func (s *Saver) work() bool {
 	for s.ending.Err() == nil {
-		key, useless, some := s.next()
+		key, some := s.next()
 		if !some {
 			return true
-		}
-		if useless {
-			if err := s.store.Drop(key); err != nil {
-				s.store.log.Error("Could not remove cached samples that are of no use from disk", "err", err)
-			}
-			s.mu.Lock()
-			delete(s.useless, key)
-			s.mu.Unlock()
-			continue
 		}
 		wrote, err := s.write(s.ending, key)
 		switch {

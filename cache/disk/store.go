@@ -8,8 +8,8 @@
 // opened, the rest before any of it is used. A file that does not match is
 // removed.
 //
-// A Saver has files written and removed behind the queries' backs. Plan says what a new file is to
-// have, and which it replaces.
+// A Saver has files written behind the queries' backs. Plan says what a new file is to have, and
+// which it replaces.
 package disk
 
 import (
@@ -52,14 +52,16 @@ type Options struct {
 	// Memory is asked for room for what is read; nil means that there is no limit.
 	Memory *memory.Pool
 
-	// Files is how files are reached; nil means those of the operating system at
-	// Path. It is for tests, in which operations fail.
-	Files Directory
+	// Before is called before each operation on a file, which has its error. It is for tests, in which
+	// operations fail or wait; nil does nothing. The operations are create, write, close, rename,
+	// remove, open and read.
+	Before func(operation string) error
 }
 
 // Store is a directory with files of tiles. It is safe for concurrent use.
 type Store struct {
-	dir      Directory
+	dir      string
+	before   func(operation string) error
 	limit    int64
 	identity [16]byte
 	log      *slog.Logger
@@ -121,28 +123,28 @@ func Check(path string) error {
 
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, memory: o.Memory, files: map[string][]*File{}, left: map[string]bool{}}
+	s := &Store{dir: o.Path, before: o.Before, limit: o.Limit, log: o.Logger, memory: o.Memory, files: map[string][]*File{}, left: map[string]bool{}}
 	sum := sha256.Sum256([]byte(o.Identity))
 	copy(s.identity[:], sum[:])
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if s.dir == nil {
-		s.dir = OS(o.Path)
-		err := Check(o.Path)
-		if err == nil {
-			err = os.MkdirAll(o.Path, 0o700)
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.lock, _, err = fileutil.Flock(filepath.Join(o.Path, lockName))
-		switch {
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return nil, fmt.Errorf("%w (%v)", ErrLocked, err)
-		case err != nil:
-			return nil, fmt.Errorf("it cannot be written to: %w", err)
-		}
+	if s.before == nil {
+		s.before = func(string) error { return nil }
+	}
+	err := Check(o.Path)
+	if err == nil {
+		err = os.MkdirAll(o.Path, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.lock, _, err = fileutil.Flock(s.path(lockName))
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, fmt.Errorf("%w (%v)", ErrLocked, err)
+	case err != nil:
+		return nil, fmt.Errorf("it cannot be written to: %w", err)
 	}
 	if err := s.scan(); err != nil {
 		_ = s.Close()
@@ -151,24 +153,23 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
 // scan looks at all files and removes those that are of no use.
 func (s *Store) scan() error {
-	names, err := s.dir.List()
+	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
 	var found []*File
 	foreign, others := 0, 0
-	for _, name := range names {
-		switch {
+	for _, entry := range entries {
+		switch name := entry.Name(); {
 		case name == lockName:
 		case strings.HasSuffix(name, temporary):
 			s.remove(name) // was being written when the program ended
 		case strings.HasSuffix(name, extension):
-			f := &File{name: name}
-			if f.footer, f.head, err = readHead(s.dir, name); err == nil && nameOf(f.Seq) != name {
-				err = fmt.Errorf("it is number %d by its content", f.Seq)
-			}
+			f, err := s.look(name)
 			switch {
 			case err != nil:
 				s.drop(name, err)
@@ -205,6 +206,37 @@ func (s *Store) scan() error {
 	}
 	s.shrink(nil)
 	return nil
+}
+
+// look reads what is in a file.
+func (s *Store) look(name string) (*File, error) {
+	r, size, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f := &File{name: name}
+	if f.footer, f.head, err = readHead(r, size); err == nil && nameOf(f.Seq) != name {
+		err = fmt.Errorf("it is number %d by its content", f.Seq)
+	}
+	return f, err
+}
+
+// open opens a file for reading, and returns its size in bytes. What is not a regular file is an
+// error.
+func (s *Store) open(name string) (*os.File, int64, error) {
+	if err := s.before("open"); err != nil {
+		return nil, 0, err
+	}
+	info, err := os.Lstat(s.path(name)) // first, since opening a FIFO waits for who writes to it
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(s.path(name))
+	return f, info.Size(), err
 }
 
 // add takes f into the books as the newest of its selector. The mutex must be
@@ -278,7 +310,11 @@ func (s *Store) drop(name string, err error) {
 // by Open.
 func (s *Store) remove(name string) {
 	delete(s.left, name)
-	if err := s.dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := s.before("remove")
+	if err == nil {
+		err = os.Remove(s.path(name))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.left[name] = true
 		s.log.Error("Could not remove a file of the cache", "file", name, "err", err)
 	}
@@ -341,13 +377,16 @@ func (s *Store) load(ctx context.Context, f *File, of tile.Span) (*selection.Sel
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, size, err := s.dir.Open(f.name)
+	r, size, err := s.open(f.name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	if f.Size() != size {
 		return nil, fmt.Errorf("it has %d bytes instead of %d", size, f.Size())
+	}
+	if err := s.before("read"); err != nil {
+		return nil, err
 	}
 	return f.load(ctx, r, of, func() error { return s.memory.Room(ctx, memory.Fetched) })
 }
@@ -378,11 +417,17 @@ func (s *Store) Put(ctx context.Context, key string, covered tile.Coverage, sel 
 		return ErrTooLarge
 	}
 	tmp := fmt.Sprintf("%016x%s", f.Seq, temporary)
-	w, err := s.dir.Create(tmp)
+	if err := s.before("create"); err != nil {
+		return err
+	}
+	w, err := os.OpenFile(s.path(tmp), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(writeFile(ctx, w, sel, &f.head, &f.footer), w.Close()); err == nil {
+	if err = s.before("write"); err == nil {
+		err = writeFile(ctx, w, sel, &f.head, &f.footer)
+	}
+	if err = errors.Join(err, s.before("close"), w.Close()); err == nil {
 		err = s.commit(f, tmp)
 	}
 	if err != nil {
@@ -403,7 +448,11 @@ func (s *Store) commit(f *File, tmp string) error {
 	case s.closed:
 		return ErrClosed
 	}
-	if err := s.dir.Rename(tmp, f.name); err != nil {
+	err := s.before("rename")
+	if err == nil {
+		err = os.Rename(s.path(tmp), s.path(f.name))
+	}
+	if err != nil {
 		return err
 	}
 	s.add(f)
@@ -459,9 +508,9 @@ func Clear(path string) error {
 	if err != nil {
 		return ErrLocked
 	}
-	names, err := OS(path).List()
-	for _, name := range names {
-		if strings.HasSuffix(name, temporary) || strings.HasSuffix(name, extension) {
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasSuffix(name, temporary) || strings.HasSuffix(name, extension) {
 			err = errors.Join(err, os.Remove(filepath.Join(path, name)))
 		}
 	}

@@ -14,6 +14,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/instrument"
@@ -139,12 +141,10 @@ type answer struct {
 }
 
 // wait waits for what all upstreams but those that are left out have for ask i. When one fails
-// without which there is no answer, the others are not waited for.
-func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []answer {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// without which there is no answer, the others are not waited for, and that is the error.
+func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) ([]answer, error) {
+	g, ctx := errgroup.WithContext(ctx)
 	answers := make([]answer, len(r.in))
-	var wg sync.WaitGroup
 	for u, gets := range begun {
 		r.mu.Lock()
 		leftOut := r.without[u] != nil
@@ -153,18 +153,18 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) []ans
 			continue
 		}
 		a := &answers[u]
-		wg.Go(func() {
-			err := parallel.Rescue(func() (err error) {
+		g.Go(func() error {
+			a.err = parallel.Rescue(func() (err error) {
 				a.sel, a.ws, err = gets[i](ctx)
 				return err
 			})
-			if a.err = err; err != nil && !r.optional(u) {
-				cancel()
+			if r.optional(u) {
+				return nil
 			}
+			return a.err
 		})
 	}
-	wg.Wait()
-	return answers
+	return answers, g.Wait()
 }
 
 // optional reports whether there may be an answer without upstream i.
@@ -172,21 +172,7 @@ func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request
 
 // accept returns the selections that count, and warnings, among them those for the
 // upstreams that are left out.
-func (r *reader) accept(ctx context.Context, answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	// The first failure of an upstream that must answer is the error, rather one that is not the
-	// cancelling because of another.
-	var failed error
-	for i, a := range answers {
-		if a.err != nil && !r.optional(i) && (failed == nil || errors.Is(failed, context.Canceled) && !errors.Is(a.err, context.Canceled)) {
-			failed = a.err
-		}
-	}
-	if failed != nil {
-		return nil, nil, failed
-	}
+func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.Annotations, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ws annotations.Annotations
@@ -259,7 +245,11 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	gets := make([]selection.Get, len(asks))
 	for i := range asks {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
-			return r.merged(ctx, r.wait(ctx, begun, i))
+			answers, err := r.wait(ctx, begun, i)
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				return nil, nil, err
+			}
+			return r.merged(ctx, answers)
 		}
 	}
 	return gets
@@ -267,7 +257,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 
 // merged is what the answers of all upstreams come to.
 func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
-	parts, ws, err := r.accept(ctx, answers)
+	parts, ws, err := r.accept(answers)
 	if err != nil {
 		return nil, ws, err
 	}

@@ -190,7 +190,8 @@ func TestPanicIsAFailure(t *testing.T) {
 	require.NoError(t, err)
 	defer q.Close()
 	bug := []selection.Get{func(context.Context) (*selection.Selection, annotations.Annotations, error) { panic("a bug") }}
-	answers := q.(*selection.SeriesQuerier).Reader.(*reader).wait(t.Context(), [][]selection.Get{bug, bug}, 0)
+	answers, err := q.(*selection.SeriesQuerier).Reader.(*reader).wait(t.Context(), [][]selection.Get{bug, bug}, 0)
+	require.NoError(t, err)
 	require.Len(t, answers, 2)
 	for _, a := range answers {
 		var p *parallel.Panic

@@ -57,18 +57,12 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit}
 	// Bytes are what is bounded.
 	m.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, e *entry) { m.bytes -= e.size })
-	count := func(name, help string) prometheus.Counter {
-		return auto.Counter("promwarp_results_"+name, help)
-	}
-	gauge := func(name, help string, f func() float64) {
-		auto.GaugeOf("promwarp_results_"+name, help, f)
-	}
-	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
-	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
-	m.evicted = count("evictions_total", "Aggregations forgotten to stay within the limit.")
-	gauge("bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
-	gauge("limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
-	gauge("entries", "Aggregations of which results are remembered.", func() float64 {
+	m.kept = auto.Counter("promwarp_results_kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
+	m.evaluated = auto.Counter("promwarp_results_evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
+	m.evicted = auto.Counter("promwarp_results_evictions_total", "Aggregations forgotten to stay within the limit.")
+	auto.GaugeOf("promwarp_results_bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
+	auto.GaugeOf("promwarp_results_limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
+	auto.GaugeOf("promwarp_results_entries", "Aggregations of which results are remembered.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return float64(m.byKey.Len())
@@ -211,8 +205,9 @@ func (r Reach) Settled(g plan.Grid, p *selection.Provenance) (from, to int) {
 func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
 	begin, end := 0, 0 // the present run
 	for _, s := range spans {
-		first := max(ceil(s.From-1+r.Width+r.Offset-g.Start, g.Interval), 0)
-		last := min(ceil(s.To+r.Offset-g.Start, g.Interval), int64(g.Steps)) // not included
+		// Rounded up, where they are not before the first step.
+		first := max((s.From-1+r.Width+r.Offset-g.Start+g.Interval-1)/g.Interval, 0)
+		last := min((s.To+r.Offset-g.Start+g.Interval-1)/g.Interval, int64(g.Steps)) // not included
 		if first >= last {
 			continue
 		}
@@ -224,15 +219,6 @@ func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
 		}
 	}
 	return from, to
-}
-
-// ceil is a over b, which is positive, rounded up.
-func ceil(a, b int64) int64 {
-	q := a / b
-	if a%b > 0 {
-		q++
-	}
-	return q
 }
 
 // common returns the spans in which a and b, each in time order, have the same

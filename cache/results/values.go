@@ -63,15 +63,18 @@ func Join(ranges ...StepRange) *Values {
 		Rows: make([]plan.Row, len(lengths)),
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	for row, values := range inOnePiece[float64](lengths) {
-		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: values}
-	}
 	if first.First != nil {
-		out.First = inOnePiece[int32](lengths)
+		out.First = make([][]int32, len(lengths))
+	}
+	for row, n := range lengths {
+		out.Rows[row] = plan.Row{Labels: names.labels[row], Values: make([]float64, 0, n)}
+		if out.First != nil {
+			out.First[row] = make([]int32, 0, n)
+		}
 	}
 	for n, p := range ranges {
 		at := len(out.All)
-		number := series.of(p)
+		after := make([]int32, len(p.Series)) // the number of each series and one, or 0 while it is not known
 		for i, row := range rowOf[n] {
 			if row < 0 {
 				continue
@@ -88,7 +91,10 @@ func Join(ranges ...StepRange) *Values {
 				joined.Values = append(joined.Values, in.Values[begin:end]...)
 				if out.First != nil {
 					for _, s := range p.First[i][begin:end] {
-						out.First[row] = append(out.First[row], number(s))
+						if after[s] == 0 {
+							after[s] = series.number(p.Series[s]) + 1
+						}
+						out.First[row] = append(out.First[row], after[s]-1)
 					}
 				}
 				first, n := int32(at+lo-p.From), int32(hi-lo)
@@ -103,19 +109,6 @@ func Join(ranges ...StepRange) *Values {
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
 	}
 	out.Series = series.labels
-	return out
-}
-
-// inOnePiece makes empty slices, one behind the other, with room for so many values each.
-func inOnePiece[T any](lengths []int) [][]T {
-	total := 0
-	for _, n := range lengths {
-		total += n
-	}
-	room, out := make([]T, total), make([][]T, len(lengths))
-	for i, n := range lengths {
-		out[i], room = room[:0:n], room[n:]
-	}
 	return out
 }
 
@@ -138,17 +131,6 @@ func (n *numbers) number(l labels.Labels) int32 {
 		n.labels = append(n.labels, l)
 	}
 	return k
-}
-
-// of returns the function from the places of series in a range to their numbers.
-func (n *numbers) of(p StepRange) func(int32) int32 {
-	after := make([]int32, len(p.Series)) // the number and one, or 0 while it is not known
-	return func(at int32) int32 {
-		if after[at] == 0 {
-			after[at] = n.number(p.Series[at]) + 1
-		}
-		return after[at] - 1
-	}
 }
 
 // size is the memory of v in bytes.

@@ -87,12 +87,6 @@ func (cs Coverage) With(s Span, at int64) Coverage {
 	return cs.Having(Stretch{Span: s, At: at})
 }
 
-// on is s with another span.
-func (s Stretch) on(other Span) Stretch {
-	s.Span = other
-	return s
-}
-
 // Having returns cs with s.
 func (cs Coverage) Having(s Stretch) Coverage {
 	if s.Empty() {
@@ -100,13 +94,13 @@ func (cs Coverage) Having(s Stretch) Coverage {
 	}
 	var out Coverage
 	for _, c := range cs {
-		if c.From < s.From {
-			out = out.append(c.on(Span{c.From, min(c.To, s.From)}))
-		}
+		c.To = min(c.To, s.From)
+		out = out.append(c)
 	}
 	out = out.append(s)
 	for _, c := range cs {
-		out = out.append(c.on(Span{max(c.From, s.To), c.To}))
+		c.From = max(c.From, s.To)
+		out = out.append(c)
 	}
 	return out
 }
@@ -116,9 +110,12 @@ func (cs Coverage) append(s Stretch) Coverage {
 	if s.Empty() {
 		return cs
 	}
-	if k := len(cs) - 1; k >= 0 && cs[k].To == s.From && cs[k].on(s.Span) == s {
-		cs[k].To = s.To
-		return cs
+	if k := len(cs) - 1; k >= 0 && cs[k].To == s.From {
+		before := cs[k]
+		if before.Span = s.Span; before == s {
+			cs[k].To = s.To
+			return cs
+		}
 	}
 	return append(cs, s)
 }
@@ -130,7 +127,9 @@ func (cs Coverage) Without(s Span) Coverage {
 	}
 	var out Coverage
 	for _, c := range cs {
-		out = out.append(c.on(Span{c.From, min(c.To, s.From)})).append(c.on(Span{max(c.From, s.To), c.To}))
+		before, behind := c, c
+		before.To, behind.From = min(c.To, s.From), max(c.From, s.To)
+		out = out.append(before).append(behind)
 	}
 	return out
 }
@@ -173,41 +172,32 @@ func (cs Coverage) Pairs() (out [][2]int64) {
 // Within returns what is in cs and in s.
 func (cs Coverage) Within(s Span) (out Coverage) {
 	for _, c := range cs {
-		if both := c.And(s); !both.Empty() {
-			out = append(out, c.on(both))
+		if c.Span = c.And(s); !c.Empty() {
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
 // Since returns what was fetched at the given time (ms) or later.
-func (cs Coverage) Since(at int64) (out Coverage) {
-	for _, c := range cs {
-		if c.At >= at {
-			out = append(out, c)
-		}
-	}
-	return out
+func (cs Coverage) Since(at int64) Coverage {
+	return slices.DeleteFunc(slices.Clone(cs), func(c Stretch) bool { return c.At < at })
 }
 
 // Old returns what of cs was old enough to be settled when it was fetched.
-func (cs Coverage) Old() (out Coverage) {
-	for _, c := range cs {
-		if !c.Young {
-			out = append(out, c)
-		}
-	}
-	return out
+func (cs Coverage) Old() Coverage {
+	return slices.DeleteFunc(slices.Clone(cs), func(c Stretch) bool { return c.Young })
 }
 
 // Usable returns what of cs may answer at m.
 func (cs Coverage) Usable(m Moment) (out Coverage) {
 	for _, c := range cs {
-		switch settled := c.And(m.Settled); {
-		case c.Young && c.At >= m.Recent:
+		since := m.Recent
+		if !c.Young {
+			since, c.Span = m.Oldest, c.And(m.Settled)
+		}
+		if c.At >= since && !c.Empty() {
 			out = append(out, c)
-		case !c.Young && c.At >= m.Oldest && !settled.Empty():
-			out = append(out, c.on(settled))
 		}
 	}
 	return out

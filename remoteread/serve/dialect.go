@@ -1,8 +1,8 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -33,7 +33,7 @@ func dialectOf(r *http.Request) (dialect, error) {
 	case "xor":
 		return dialect{}, nil
 	case "", "auto":
-		if name, _ := product(r.UserAgent()); name == "promwarp" {
+		if strings.HasPrefix(r.UserAgent(), "promwarp/") {
 			return everything, nil
 		}
 		release := releaseOf(r.UserAgent())
@@ -44,39 +44,22 @@ func dialectOf(r *http.Request) (dialect, error) {
 	}
 }
 
-// product returns what a User-Agent says first.
-func product(userAgent string) (name, version string) {
-	first, _, _ := strings.Cut(userAgent, " ")
-	name, version, _ = strings.Cut(first, "/")
-	return name, version
-}
-
 // Release is a release of Prometheus, such as 3.15.
 type Release struct{ Major, Minor int }
 
 // releaseOf returns the release of the Prometheus with this User-Agent, whose version is such
 // as 3.15.0 or 3.15.0+build. One before a release, such as 3.15.0-rc.0, counts as the release
 // before. Whoever is no Prometheus, or does not say of which release, has the zero release.
-func releaseOf(userAgent string) Release {
-	name, version := product(userAgent)
-	version, _, _ = strings.Cut(version, "+")
-	version, _, before := strings.Cut(version, "-")
-	parts := strings.Split(version, ".")
-	if name != "Prometheus" || len(parts) < 2 {
+func releaseOf(userAgent string) (r Release) {
+	version, _, _ := strings.Cut(userAgent, "+")
+	version, _, _ = strings.Cut(version, " ")
+	if _, err := fmt.Sscanf(version, "Prometheus/%d.%d", &r.Major, &r.Minor); err != nil {
 		return Release{}
 	}
-	major, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return Release{}
+	if strings.Contains(version, "-") {
+		r.Minor--
 	}
-	minor, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return Release{}
-	}
-	if before {
-		minor--
-	}
-	return Release{major, minor}
+	return r
 }
 
 // encoding returns the encoding in which chunks in encoding e are sent.

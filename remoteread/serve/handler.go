@@ -17,7 +17,6 @@ import (
 
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -145,23 +144,6 @@ type found struct {
 	sel        *selection.Selection
 	mint, maxt int64 // ms, both included
 	onlyLabels bool  // whether the reader looks at nothing else
-}
-
-// count returns how many samples there are in chunks that lie in the range.
-func (f found) count(ctx context.Context) (n int64, err error) {
-	watch := parallel.Watch{Ctx: ctx}
-	defer watch.Leave()
-	for i := range f.sel.NumSeries() {
-		if err := watch.Err(); err != nil {
-			return 0, err
-		}
-		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
-			if f.holds(c) {
-				n += int64(c.Samples)
-			}
-		}
-	}
-	return n, nil
 }
 
 // holds reports whether c lies in range.

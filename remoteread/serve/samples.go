@@ -78,14 +78,6 @@ const messageBytes = 256 << 10
 // collect adds what a query found.
 func (s *sampler) collect(ctx context.Context, f found) error {
 	limit := int64(s.h.o.SampleLimit)
-	// What certainly has too many samples is refused before any is decoded.
-	if limit > 0 && !f.onlyLabels && f.sel.NumSamples() > limit {
-		if n, err := f.count(ctx); err != nil {
-			return err
-		} else if n > limit {
-			return s.tooMany()
-		}
-	}
 	s.message = s.message[:0]
 	err := f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
 		s.point.Pass()
@@ -94,7 +86,7 @@ func (s *sampler) collect(ctx context.Context, f found) error {
 			return err
 		}
 		if s.count += int64(n); s.count > limit && limit > 0 {
-			return s.tooMany()
+			return refuse("exceeded sample limit (%d)", limit)
 		}
 		if n > 0 || f.onlyLabels {
 			s.endSeries()
@@ -108,10 +100,6 @@ func (s *sampler) collect(ctx context.Context, f found) error {
 		return err
 	}
 	return s.compress(ctx)
-}
-
-func (s *sampler) tooMany() error {
-	return refuse("exceeded sample limit (%d)", s.h.o.SampleLimit)
 }
 
 // compress adds the series of the message to the result.
