@@ -158,18 +158,18 @@ func area(ts []int64, vs []float64, end int64, scale float64) (sum, c float64) {
 	return sum, c
 }
 
-func mergeAreas(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		lap, more := s.Lap[k], o.Lap[from+i]
+func mergeAreas(s *States, k int, o *States, from, n int) {
+	for ; n > 0; k, from, n = k+1, from+1, n-1 {
+		lap, more := s.Lap[k], o.Lap[from]
 		if lap > 0 != (more > 0) { // the other one holds for no time
 			if more > 0 {
-				s.Area[k], s.AreaC[k], s.Lap[k] = o.Area[from+i], o.AreaC[from+i], more
+				s.Area[k], s.AreaC[k], s.Lap[k] = o.Area[from], o.AreaC[from], more
 			}
 			continue
 		}
-		area, c := addSums(o.Area[from+i], o.AreaC[from+i], s.Area[k], s.AreaC[k])
+		area, c := addSums(o.Area[from], o.AreaC[from], s.Area[k], s.AreaC[k])
 		if !finite(area) {
-			c = meanOfTwo(s.weightedMean(int(k)), lap, o.weightedMean(from+i), more)
+			c = meanOfTwo(s.weightedMean(k), lap, o.weightedMean(from), more)
 		}
 		s.Area[k], s.AreaC[k], s.Lap[k] = area, c, lap+more
 	}
