@@ -196,6 +196,11 @@ func runFields(parts aggregate.Parts) (n int) {
 	return n
 }
 
+// kernelParts are parts as kernels know them, of which extremes are one.
+func kernelParts(parts aggregate.Parts) uint32 {
+	return uint32(parts &^ (aggregate.Least | aggregate.Most))
+}
+
 // made is what is made of a batch's runs of a source.
 type made struct {
 	launch.Runs
@@ -214,7 +219,7 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	for i := range j.sources {
 		s := &j.sources[i]
 		m := made{Runs: launch.Runs{
-			Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
+			Cells: cells, Parts: kernelParts(s.Contents.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
 		}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -113,9 +114,21 @@ func addFinite(v, sum, c float64) (float64, float64) {
 	return t, c + ((sum - (t - b)) + (v - b))
 }
 
-func extremesOf(s *States, in *Runs) {
+func leastOf(s *States, in *Runs) { extremesOf(s.Min, in, true) }
+
+func mostOf(s *States, in *Runs) { extremesOf(s.Max, in, false) }
+
+// extremesOf fills out with the smallest value of each run, or the largest one: of equal ones the first,
+// and NaN only where all are.
+func extremesOf(out []float64, in *Runs, smallest bool) {
 	for k := range in.Runs {
-		s.Min[k], s.Max[k] = exact.Extremes(in.values(k))
+		vs := in.values(k)
+		for len(vs) > 1 && vs[0] != vs[0] {
+			vs = vs[1:]
+		}
+		if out[k] = exact.Extreme(vs, smallest); out[k] == 0 {
+			out[k] = vs[slices.Index(vs, 0)]
+		}
 	}
 }
 

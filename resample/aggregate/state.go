@@ -31,7 +31,7 @@ import (
 type States struct {
 	N                []float64   // Count
 	Sum, C           []float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
-	Min, Max         []float64   // Extremes: NaN where all values are
+	Min, Max         []float64   // Least, Most: NaN where all values are
 	First, Last      []float64   // Ends
 	FirstAt, LastAt  []float64   // Ends: ms
 	Squares          []float64   // Squares: squared distances from the mean, added up
@@ -57,7 +57,7 @@ type column struct {
 // columns are all columns of numbers but Own's.
 func (s *States) columns() [13]column {
 	return [...]column{
-		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Extremes, &s.Min}, {Extremes, &s.Max},
+		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Least, &s.Min}, {Most, &s.Max},
 		{Ends, &s.First}, {Ends, &s.Last}, {Ends, &s.FirstAt}, {Ends, &s.LastAt},
 		{Squares, &s.Squares}, {Weighted, &s.Area}, {Weighted, &s.AreaC}, {Weighted, &s.Lap},
 	}
@@ -80,6 +80,9 @@ const (
 	Weighted
 	Values
 	Times // with the values, in the order of series: see States.InTime
+	// Of the extremes cores make those that are asked for; kernels, which know Extremes, make both.
+	Least
+	Most
 )
 
 // partForm is one part: what it reads besides, how it is made of runs, and how n states of o, from the
@@ -99,7 +102,9 @@ var partForms = []partForm{
 	{Mean, "mean", Sum | Count, nil, nil},
 	{Sum, "sum", Count, sumsOf, mergeSums},
 	{Count, "count", 0, countsOf, nil},
-	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
+	{Extremes, "extremes", 0, nil, nil},
+	{Least, "", Extremes, leastOf, mergeLeast},
+	{Most, "", Extremes, mostOf, mergeMost},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
@@ -119,7 +124,7 @@ func (p Parts) With() Parts {
 // PartNames are the names of parts.
 func PartNames(p Parts) (names []string) {
 	for _, f := range partForms {
-		if p&f.part != 0 {
+		if p&f.part != 0 && f.name != "" {
 			names = append(names, f.name)
 		}
 	}
@@ -212,14 +217,18 @@ func (s *States) longMean(k int) (hi, lo float64) {
 	return hi, (math.FMA(-hi, n, sum) + c) / n
 }
 
-func mergeExtremes(s *States, k int, o *States, from, n int) {
-	for ; n > 0; k, from, n = k+1, from+1, n-1 {
-		isFirst := s.N[k] == 0
-		if least := o.Min[from]; isFirst || least < s.Min[k] || s.Min[k] != s.Min[k] {
-			s.Min[k] = least
+func mergeLeast(s *States, k int, o *States, from, n int) {
+	for i, v := range o.Min[from : from+n] {
+		if s.N[k+i] == 0 || v < s.Min[k+i] || s.Min[k+i] != s.Min[k+i] {
+			s.Min[k+i] = v
 		}
-		if most := o.Max[from]; isFirst || most > s.Max[k] || s.Max[k] != s.Max[k] {
-			s.Max[k] = most
+	}
+}
+
+func mergeMost(s *States, k int, o *States, from, n int) {
+	for i, v := range o.Max[from : from+n] {
+		if s.N[k+i] == 0 || v > s.Max[k+i] || s.Max[k+i] != s.Max[k+i] {
+			s.Max[k+i] = v
 		}
 	}
 }
