@@ -114,7 +114,7 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // of are the states of a slot.
 func (p *groups) of(s *groupSlot) *launch.Runs {
-	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: uint32(s.parts), Custom: s.custom != nil}
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: kernelParts(s.parts), Custom: s.custom != nil}
 }
 
 // Reduce implements pipeline.Program.

@@ -178,6 +178,11 @@ func runFields(parts aggregate.Parts) (n int) {
 	return n
 }
 
+// kernelParts are parts as kernels know them, of which extremes are one.
+func kernelParts(parts aggregate.Parts) uint32 {
+	return uint32(parts &^ (aggregate.Least | aggregate.Most))
+}
+
 // made is what is made of a batch's runs of a source.
 type made struct {
 	launch.Runs
@@ -210,7 +215,7 @@ func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Po
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Contents.Parts), Custom: s.custom != nil}}
+		m := made{Runs: launch.Runs{Cells: cells, Parts: kernelParts(s.Contents.Parts), Custom: s.custom != nil}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
 			m.again = take(8)

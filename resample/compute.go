@@ -97,10 +97,10 @@ func (r *run) onCores(gs *groups) error {
 		if err := c.series(); err != nil {
 			return err
 		}
-		if err := c.merge(from, to); err != nil {
+		if err := c.merge(); err != nil {
 			return err
 		}
-		c.finish()
+		c.finish(to)
 		if from = to; r.Limit > 0 && c.found() > r.Limit {
 			break
 		}
@@ -117,11 +117,10 @@ type computing struct {
 	groups  *groups
 	workers []*worker
 	reads   column.Request
-	items   []item // of the batch
-	at      int    // the group that the next series is of
-	open    map[int]*openGroup
-	ended   []int // groups whose last series was in the batch
-	charged int64 // bytes for the states of a batch
+	items   []item       // of the batch
+	at      int          // the group that the next series is of
+	open    []*openGroup // groups with several series of which some are in the batch, in order
+	charged int64        // bytes for the states of a batch
 }
 
 // item is a series of a batch. Its memory is used again for the next batch.
@@ -136,7 +135,7 @@ type item struct {
 // values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
-	states  *aggregate.States
+	states  aggregate.States
 	values  []float64
 }
 

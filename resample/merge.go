@@ -11,6 +11,8 @@ import (
 
 // openGroup is a group of which not all series are merged.
 type openGroup struct {
+	group  int
+	items  []item             // of the batch
 	states []aggregate.States // by slot: a state a bucket; without samples N is 0
 	bytes  int64              // charged for the states and their values
 	held   int                // values of the states
@@ -20,41 +22,38 @@ type openGroup struct {
 const mergeBuckets = 64
 
 // merge merges the states of the batch into their groups, in the order of series: a goroutine has
-// a range of buckets and goes over all series, so the order does not depend on how many there are.
-func (c *computing) merge(from, to int) error {
+// a range of a group's buckets and goes over its series, so the order does not depend on how many
+// there are.
+func (c *computing) merge() error {
 	began := time.Now()
-	var work []*item
 	for i := range c.items {
 		it := &c.items[i]
 		if c.alone(it.group) {
 			continue
 		}
-		if err := c.begin(it.group); err != nil {
-			return err
+		n := len(c.open)
+		if n == 0 || c.open[n-1].group != it.group {
+			if err := c.begin(it.group); err != nil {
+				return err
+			}
+			n++
 		}
-		if from+i == int(c.groups.first[it.group+1])-1 {
-			c.ended = append(c.ended, it.group)
-		}
+		g := c.open[n-1]
+		g.items = c.items[i-len(g.items) : i+1]
 		for s := range it.columns {
 			n := len(it.columns[s].values)
 			if c.Reaggregate == nil {
 				n = it.columns[s].states.Held()
 			}
-			if err := c.holdFor(c.open[it.group], &c.Slots[s].Contents, n); err != nil {
+			if err := c.holdFor(g, &c.Slots[s].Contents, n); err != nil {
 				return err
 			}
 		}
-		work = append(work, it)
 	}
-	if len(work) == 0 {
-		return nil
-	}
-	each := max(mergeBuckets, (c.Grid.N()+4*c.run.workers-1)/(4*c.run.workers))
-	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(w, k int) bool {
-		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
-		for _, it := range work {
-			c.mergeRange(c.workers[w], it, lo, hi)
-		}
+	ranges := max(1, min(4*c.run.workers/max(len(c.open), 1), c.Grid.N()/mergeBuckets))
+	parallel.While(c.run.workers, len(c.open)*ranges, func(w, k int) bool {
+		part, n := k%ranges, c.Grid.N()
+		c.mergeRange(c.workers[w], c.open[k/ranges], int32(part*n/ranges), int32((part+1)*n/ranges))
 		return c.ctx.Err() == nil
 	})
 	c.work.merge += time.Since(began)
@@ -63,13 +62,10 @@ func (c *computing) merge(from, to int) error {
 
 // begin makes the states of a group that has none yet.
 func (c *computing) begin(group int) error {
-	if c.open[group] != nil {
-		return nil
-	}
 	if err := plan.Ended(c.ctx); err != nil {
 		return err
 	}
-	g := &openGroup{states: make([]aggregate.States, len(c.Slots))}
+	g := &openGroup{group: group, states: make([]aggregate.States, len(c.Slots))}
 	for s := range c.Slots {
 		g.bytes += c.Slots[s].Contents.Bytes() * int64(c.Grid.N())
 	}
@@ -81,10 +77,7 @@ func (c *computing) begin(group int) error {
 		contents.Begin(&g.states[s], c.Grid.N())
 		contents.Grouped(&g.states[s])
 	}
-	if c.open == nil {
-		c.open = map[int]*openGroup{}
-	}
-	c.open[group] = g
+	c.open = append(c.open, g)
 	return nil
 }
 
@@ -103,19 +96,20 @@ func (c *computing) holdFor(g *openGroup, contents *aggregate.Contents, n int) e
 	return c.budget.Charge(bytes)
 }
 
-// mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
-func (c *computing) mergeRange(w *worker, it *item, lo, hi int32) {
-	g := c.open[it.group]
-	for s := range it.columns {
-		col, contents := &it.columns[s], &c.Slots[s].Contents
-		first, _ := slices.BinarySearch(col.buckets, lo)
-		end, _ := slices.BinarySearch(col.buckets, hi)
-		if c.Reaggregate == nil {
-			contents.Merge(&g.states[s], col.buckets[first:end], col.states, first)
-			continue
+// mergeRange merges the items' states of buckets lo to hi, hi excluded, into their group.
+func (c *computing) mergeRange(w *worker, g *openGroup, lo, hi int32) {
+	for i := range g.items {
+		for s := range g.items[i].columns {
+			col, contents, states := &g.items[i].columns[s], &c.Slots[s].Contents, &g.states[s]
+			first, _ := slices.BinarySearch(col.buckets, lo)
+			end, _ := slices.BinarySearch(col.buckets, hi)
+			if c.Reaggregate == nil {
+				contents.Merge(states, col.buckets[first:end], &col.states, first)
+				continue
+			}
+			contents.MakeSingle(&w.states, col.values[first:end])
+			contents.Merge(states, col.buckets[first:end], &w.states, 0)
 		}
-		contents.MakeSingle(&w.states, col.values[first:end])
-		contents.Merge(&g.states[s], col.buckets[first:end], &w.states, 0)
 	}
 }
 
@@ -126,15 +120,19 @@ const (
 	orderBuckets  = 8
 )
 
-// finish makes the rows of the groups whose last series was in the batch: a goroutine has some
-// buckets of a group at once.
-func (c *computing) finish() {
+// finish makes the rows of the groups whose series are all before the given member: a goroutine has
+// some buckets of a group at once.
+func (c *computing) finish(end int) {
+	n := len(c.open)
+	if n > 0 && int(c.groups.first[c.open[n-1].group+1]) > end {
+		n--
+	}
 	var parts []finishing
-	for _, group := range c.ended {
+	for _, g := range c.open[:n] {
 		if c.ctx.Err() != nil {
 			break // it shows in failed
 		}
-		parts = append(parts, c.finishGroup(group, c.open[group])...)
+		parts = append(parts, c.finishGroup(g)...)
 	}
 	parallel.While(c.run.workers, len(parts), func(_, i int) bool {
 		f := &parts[i]
@@ -147,13 +145,13 @@ func (c *computing) finish() {
 		}
 		return c.failed() == nil
 	})
-	for _, group := range c.ended {
-		g := c.open[group]
+	for _, g := range c.open[:n] {
 		c.held.Add(-int64(g.held))
 		_ = c.budget.Charge(-g.bytes) // if it has failed before, it shows later
-		delete(c.open, group)
 	}
-	c.ended = c.ended[:0]
+	if c.open = c.open[n:]; len(c.open) > 0 {
+		c.open[0].items = nil
+	}
 }
 
 // finishing are states of a group, of some buckets, whose results are to be put into its rows, from at on.
@@ -166,7 +164,7 @@ type finishing struct {
 }
 
 // finishGroup makes room for the rows of a group, and divides its states.
-func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
+func (c *computing) finishGroup(g *openGroup) (parts []finishing) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
 	for s := range g.states {
@@ -197,7 +195,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		}
 	}
 	if any {
-		c.result.Series[group] = Series{c.groups.labels[group], rows}
+		c.result.Series[g.group] = Series{c.groups.labels[g.group], rows}
 	}
 	return parts
 }

@@ -211,26 +211,25 @@ func (r *run) make(rows []Row, which []int, buckets []int32) error {
 
 // columns makes the states that are merged into the item's group. It returns the number of runs.
 func (w *worker) columns(c *computing, it *item) (n int, err error) {
-	it.columns = slices.Grow(it.columns[:0], len(c.Slots))[:len(c.Slots)]
+	if it.columns == nil {
+		it.columns = make([]columnStates, len(c.Slots))
+	}
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		w.take(c, i)
-		n += len(w.runs.Runs)
+		runs := w.runs.Runs
+		n += len(runs)
+		buckets := c.bucketsOf(runs)
 		if c.Reaggregate == nil {
-			col := &it.columns[i]
-			if col.states == nil {
-				col.states = new(aggregate.States)
-			}
-			s.Contents.Make(col.states, &w.runs)
-			col.buckets = c.bucketsOf(w.runs.Runs)
+			it.columns[i].buckets = buckets
+			s.Contents.Make(&it.columns[i].states, &w.runs)
 			continue
 		}
 		s.Contents.Make(&w.states, &w.runs)
 		for _, a := range s.Outputs {
 			of, col := &c.Aggregates[a], &it.columns[a]
-			col.values = slices.Grow(col.values[:0], len(w.runs.Runs))[:len(w.runs.Runs)]
-			of.Results(&w.states, c.result.whole[:len(col.values)], of.Q, col.values)
-			col.buckets = c.bucketsOf(w.runs.Runs)
+			col.buckets, col.values = buckets, slices.Grow(col.values[:0], len(runs))[:len(runs)]
+			of.Results(&w.states, c.result.whole[:len(runs)], of.Q, col.values)
 		}
 	}
 	return n, nil

@@ -191,7 +191,7 @@ func (c *valueCounter) seriesOf(n *plan.Aggregate, l labels.Labels, v float64) i
 	if !ok {
 		s = int32(len(c.series))
 		c.index[key] = s
-		c.series = append(c.series, countedValue{row: plan.Row{Labels: operator.GroupLabels(n, c.b, l)}})
+		c.series = append(c.series, countedValue{row: plan.Row{Labels: operator.GroupLabels(n, new(labels.ScratchBuilder), l)}})
 		c.grown += operator.RowBytes(0) + int64(c.series[s].row.Labels.ByteSize())
 	}
 	return s

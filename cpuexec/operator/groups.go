@@ -45,13 +45,13 @@ func Group(ctx context.Context, a *plan.Aggregate, n int, at func(int) labels.La
 	watch := parallel.Watch{Ctx: ctx}
 	defer watch.Leave()
 	index := map[uint64]int32{}
-	b := labels.NewBuilder(labels.EmptyLabels())
+	var b labels.ScratchBuilder
 	for i, key := range keys {
 		k, ok := index[key]
 		if !ok {
 			k = int32(len(g.Labels))
 			index[key] = k
-			g.Labels = append(g.Labels, GroupLabels(a, b, at(i)))
+			g.Labels = append(g.Labels, GroupLabels(a, &b, at(i)))
 		}
 		g.Of[i] = k
 		if watch.Err() != nil {
@@ -74,19 +74,15 @@ func GroupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte
 }
 
 // GroupLabels are the labels of the group that a series with labels l is in.
-func GroupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {
-	switch {
-	case a.Without:
-		b.Reset(l)
-		b.Del(a.Grouping...)
-		b.Del(model.MetricNameLabel)
-		return b.Labels()
-	case len(a.Grouping) > 0:
-		b.Reset(l)
-		b.Keep(a.Grouping...)
-		return b.Labels()
-	}
-	return labels.EmptyLabels()
+func GroupLabels(a *plan.Aggregate, b *labels.ScratchBuilder, l labels.Labels) labels.Labels {
+	b.Reset()
+	l.Range(func(one labels.Label) {
+		_, listed := slices.BinarySearch(a.Grouping, one.Name)
+		if listed != a.Without && !(a.Without && one.Name == model.MetricNameLabel) {
+			b.Add(one.Name, one.Value)
+		}
+	})
+	return b.Labels()
 }
 
 // NamesMatter reports whether the labels that a range function drops (metric

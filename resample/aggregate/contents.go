@@ -15,8 +15,8 @@ type Own interface {
 	Size() int
 	// Make makes the numbers of the states of runs: those of state k of run k.
 	Make(states *States, in *Runs)
-	// Merge is Contents.Merge of the numbers.
-	Merge(s *States, to []int32, o *States, from int)
+	// Merge merges the numbers of n states of o, from the given one on, into those of s from k on.
+	Merge(s *States, k int, o *States, from, n int)
 	// Bytes is the memory of a goroutine that makes or merges states.
 	Bytes() int64
 }
@@ -106,13 +106,16 @@ func (c *Contents) MakeSingle(s *States, values []float64) {
 	for k := range s.N {
 		s.N[k] = 1
 	}
-	for k := range s.Sum {
-		if s.Sum[k], s.C[k] = values[k], 0; !finite(values[k]) {
-			s.C[k] = values[k]
+	if c.Parts&Sum != 0 {
+		s.Sum = values
+		clear(s.C)
+		for k, v := range values {
+			if !finite(v) {
+				s.C[k] = v
+			}
 		}
 	}
-	copy(s.Min, values)
-	copy(s.Max, values)
+	s.Min, s.Max = values, values
 	for k := range s.Squares {
 		s.Squares[k] = values[k] - values[k] // NaN where the value is not finite
 	}
@@ -133,31 +136,38 @@ func (c *Contents) MakeSingle(s *States, values []float64) {
 
 var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
 
-// Merge merges states of o, from the given one on, into states of s: one into each of to, which may
-// have no samples yet and be new. Those of o are of series that come later: of runs that have samples
-// at one time, s's come first.
+// Merge merges states of o, from the given one on, into states of s: one into each of to, in order,
+// which may have no samples yet and be new. Those of o are of series that come later: of runs that
+// have samples at one time, s's come first.
 func (c *Contents) Merge(s *States, to []int32, o *States, from int) {
-	if len(to) == 0 {
-		return
-	}
-	if c.Own != nil {
-		c.Own.Merge(s, to, o, from)
-	}
-	for i, k := range to {
-		if s.N[k] > 0 {
-			continue
+	for n := 0; len(to) > 0; to, from = to[n:], from+n { // those that follow one another at once
+		if n = len(to); int(to[n-1]-to[0]) != n-1 {
+			for n = 1; to[n] == to[n-1]+1; n++ {
+			}
 		}
-		for number := range s.Own {
-			s.Own[number][k] = o.Own[number][from+i]
+		c.merge(s, int(to[0]), o, from, n)
+	}
+}
+
+func (c *Contents) merge(s *States, k int, o *States, from, n int) {
+	if c.Own != nil {
+		c.Own.Merge(s, k, o, from, n)
+		for i := range n {
+			if s.N[k+i] > 0 {
+				continue
+			}
+			for number := range s.Own {
+				s.Own[number][k+i] = o.Own[number][from+i]
+			}
 		}
 	}
 	for _, f := range partForms {
 		if c.Parts&f.part != 0 && f.merge != nil {
-			f.merge(s, to, o, from)
+			f.merge(s, k, o, from, n)
 		}
 	}
-	for i, k := range to {
-		s.N[k] += o.N[from+i]
+	for i, more := range o.N[from : from+n] {
+		s.N[k+i] += more
 	}
 }
 
@@ -167,7 +177,7 @@ func (c *Contents) Grouped(s *States) {
 	s.grouped = true
 	for k, sum := range s.Sum {
 		if !finite(sum) {
-			s.setSum(int32(k), s.C[k], s.N[k])
+			s.setSum(k, s.C[k], s.N[k])
 		}
 	}
 }

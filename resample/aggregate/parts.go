@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -113,9 +114,21 @@ func addFinite(v, sum, c float64) (float64, float64) {
 	return t, c + ((sum - (t - b)) + (v - b))
 }
 
-func extremesOf(s *States, in *Runs) {
+func leastOf(s *States, in *Runs) { extremesOf(s.Min, in, true) }
+
+func mostOf(s *States, in *Runs) { extremesOf(s.Max, in, false) }
+
+// extremesOf fills out with the smallest value of each run, or the largest one: of equal ones the first,
+// and NaN only where all are.
+func extremesOf(out []float64, in *Runs, smallest bool) {
 	for k := range in.Runs {
-		s.Min[k], s.Max[k] = exact.Extremes(in.values(k))
+		vs := in.values(k)
+		for len(vs) > 1 && vs[0] != vs[0] {
+			vs = vs[1:]
+		}
+		if out[k] = exact.Extreme(vs, smallest); out[k] == 0 {
+			out[k] = vs[slices.Index(vs, 0)]
+		}
 	}
 }
 
@@ -158,18 +171,18 @@ func area(ts []int64, vs []float64, end int64, scale float64) (sum, c float64) {
 	return sum, c
 }
 
-func mergeAreas(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		lap, more := s.Lap[k], o.Lap[from+i]
+func mergeAreas(s *States, k int, o *States, from, n int) {
+	for ; n > 0; k, from, n = k+1, from+1, n-1 {
+		lap, more := s.Lap[k], o.Lap[from]
 		if lap > 0 != (more > 0) { // the other one holds for no time
 			if more > 0 {
-				s.Area[k], s.AreaC[k], s.Lap[k] = o.Area[from+i], o.AreaC[from+i], more
+				s.Area[k], s.AreaC[k], s.Lap[k] = o.Area[from], o.AreaC[from], more
 			}
 			continue
 		}
-		area, c := addSums(o.Area[from+i], o.AreaC[from+i], s.Area[k], s.AreaC[k])
+		area, c := addSums(o.Area[from], o.AreaC[from], s.Area[k], s.AreaC[k])
 		if !finite(area) {
-			c = meanOfTwo(s.weightedMean(int(k)), lap, o.weightedMean(from+i), more)
+			c = meanOfTwo(s.weightedMean(k), lap, o.weightedMean(from), more)
 		}
 		s.Area[k], s.AreaC[k], s.Lap[k] = area, c, lap+more
 	}

@@ -31,7 +31,7 @@ import (
 type States struct {
 	N                []float64   // Count
 	Sum, C           []float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
-	Min, Max         []float64   // Extremes: NaN where all values are
+	Min, Max         []float64   // Least, Most: NaN where all values are
 	First, Last      []float64   // Ends
 	FirstAt, LastAt  []float64   // Ends: ms
 	Squares          []float64   // Squares: squared distances from the mean, added up
@@ -57,7 +57,7 @@ type column struct {
 // columns are all columns of numbers but Own's.
 func (s *States) columns() [13]column {
 	return [...]column{
-		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Extremes, &s.Min}, {Extremes, &s.Max},
+		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Least, &s.Min}, {Most, &s.Max},
 		{Ends, &s.First}, {Ends, &s.Last}, {Ends, &s.FirstAt}, {Ends, &s.LastAt},
 		{Squares, &s.Squares}, {Weighted, &s.Area}, {Weighted, &s.AreaC}, {Weighted, &s.Lap},
 	}
@@ -80,16 +80,19 @@ const (
 	Weighted
 	Values
 	Times // with the values, in the order of series: see States.InTime
+	// Of the extremes cores make those that are asked for; kernels, which know Extremes, make both.
+	Least
+	Most
 )
 
-// partForm is one part: what it reads besides, how it is made of runs, and how states of o, from the
-// given one on, merge into states of s: see Contents.Merge.
+// partForm is one part: what it reads besides, how it is made of runs, and how n states of o, from the
+// given one on, merge into those of s from k on: see Contents.Merge.
 type partForm struct {
 	part  Parts
 	name  string
 	reads Parts
 	of    func(s *States, in *Runs)
-	merge func(s *States, to []int32, o *States, from int)
+	merge func(s *States, k int, o *States, from, n int)
 }
 
 // partForms are all parts: each is merged before those that it reads, and made after them. Counts, which
@@ -99,7 +102,9 @@ var partForms = []partForm{
 	{Mean, "mean", Sum | Count, nil, nil},
 	{Sum, "sum", Count, sumsOf, mergeSums},
 	{Count, "count", 0, countsOf, nil},
-	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
+	{Extremes, "extremes", 0, nil, nil},
+	{Least, "", Extremes, leastOf, mergeLeast},
+	{Most, "", Extremes, mostOf, mergeMost},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
@@ -119,7 +124,7 @@ func (p Parts) With() Parts {
 // PartNames are the names of parts.
 func PartNames(p Parts) (names []string) {
 	for _, f := range partForms {
-		if p&f.part != 0 {
+		if p&f.part != 0 && f.name != "" {
 			names = append(names, f.name)
 		}
 	}
@@ -128,22 +133,19 @@ func PartNames(p Parts) (names []string) {
 
 // mergeSums merges before the counts do. Where adding overflows, or something is not finite already,
 // the mean of all says what the sum is: partial sums may have overflowed to either side.
-func mergeSums(s *States, to []int32, o *States, from int) {
-	sums, lost, added := o.Sum[from:from+len(to)], o.C[from:from+len(to)], 0
-	if first := int(to[0]); int(to[len(to)-1])-first == len(to)-1 { // one behind the other
-		added = exact.AddFinite(s.Sum[first:], s.C[first:], sums)
-		for i, c := range lost[:added] {
-			s.C[first+i] += c
-		}
+func mergeSums(s *States, k int, o *States, from, n int) {
+	sums, lost := o.Sum[from:from+n], o.C[from:from+n]
+	added := exact.AddFinite(s.Sum[k:], s.C[k:], sums)
+	for i, c := range lost[:added] {
+		s.C[k+i] += c
 	}
-	for i := added; i < len(to); i++ {
-		k := to[i]
-		if sum, c := addSums(sums[i], lost[i], s.Sum[k], s.C[k]); finite(sum) {
-			s.Sum[k], s.C[k] = sum, c
+	for i := added; i < n; i++ {
+		if sum, c := addSums(sums[i], lost[i], s.Sum[k+i], s.C[k+i]); finite(sum) {
+			s.Sum[k+i], s.C[k+i] = sum, c
 			continue
 		}
-		n, more := s.N[k], o.N[from+i]
-		s.setSum(k, meanOfTwo(s.mean(int(k)), n, o.mean(from+i), more), n+more)
+		has, more := s.N[k+i], o.N[from+i]
+		s.setSum(k+i, meanOfTwo(s.mean(k+i), has, o.mean(from+i), more), has+more)
 	}
 }
 
@@ -156,7 +158,7 @@ func addSums(o, oC, s, sC float64) (sum, c float64) {
 }
 
 // setSum makes the sum of state k that of n values with the given mean.
-func (s *States) setSum(k int32, mean, n float64) {
+func (s *States) setSum(k int, mean, n float64) {
 	s.Sum[k], s.C[k] = float64(mean*n), 0
 	if !finite(s.Sum[k]) {
 		s.C[k] = mean
@@ -191,17 +193,17 @@ func finite(v float64) bool { return v-v == 0 }
 
 // mergeSquares is Chan, Golub and LeVeque's; it merges before the sums do. The distance of the two
 // means is of twice the digits, since means may be large and close to each other.
-func mergeSquares(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		a, b := s.N[k], o.N[from+i]
+func mergeSquares(s *States, k int, o *States, from, n int) {
+	for ; n > 0; k, from, n = k+1, from+1, n-1 {
+		a, b := s.N[k], o.N[from]
 		if a == 0 {
-			s.Squares[k] = o.Squares[from+i]
+			s.Squares[k] = o.Squares[from]
 			continue
 		}
-		hiS, loS := s.longMean(int(k))
-		hiO, loO := o.longMean(from + i)
+		hiS, loS := s.longMean(k)
+		hiO, loO := o.longMean(from)
 		d := (hiO - hiS) + (loO - loS)
-		s.Squares[k] += o.Squares[from+i] + float64(float64(d*d)*(a*b/(a+b)))
+		s.Squares[k] += o.Squares[from] + float64(float64(d*d)*(a*b/(a+b)))
 	}
 }
 
@@ -215,36 +217,42 @@ func (s *States) longMean(k int) (hi, lo float64) {
 	return hi, (math.FMA(-hi, n, sum) + c) / n
 }
 
-func mergeExtremes(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		isFirst := s.N[k] == 0
-		if least := o.Min[from+i]; isFirst || least < s.Min[k] || s.Min[k] != s.Min[k] {
-			s.Min[k] = least
-		}
-		if most := o.Max[from+i]; isFirst || most > s.Max[k] || s.Max[k] != s.Max[k] {
-			s.Max[k] = most
+func mergeLeast(s *States, k int, o *States, from, n int) {
+	for i, v := range o.Min[from : from+n] {
+		if s.N[k+i] == 0 || v < s.Min[k+i] || s.Min[k+i] != s.Min[k+i] {
+			s.Min[k+i] = v
 		}
 	}
 }
 
-func mergeEnds(s *States, to []int32, o *States, from int) {
-	for i, k := range to {
-		isFirst := s.N[k] == 0
-		if at := o.FirstAt[from+i]; isFirst || at < s.FirstAt[k] {
-			s.First[k], s.FirstAt[k] = o.First[from+i], at
-		}
-		if at := o.LastAt[from+i]; isFirst || at > s.LastAt[k] {
-			s.Last[k], s.LastAt[k] = o.Last[from+i], at
+func mergeMost(s *States, k int, o *States, from, n int) {
+	for i, v := range o.Max[from : from+n] {
+		if s.N[k+i] == 0 || v > s.Max[k+i] || s.Max[k+i] != s.Max[k+i] {
+			s.Max[k+i] = v
 		}
 	}
 }
 
-func mergeValues(s *States, to []int32, o *States, from int) { appendTo(s.Values, to, o.Values[from:]) }
+func mergeEnds(s *States, k int, o *States, from, n int) {
+	for ; n > 0; k, from, n = k+1, from+1, n-1 {
+		isFirst := s.N[k] == 0
+		if at := o.FirstAt[from]; isFirst || at < s.FirstAt[k] {
+			s.First[k], s.FirstAt[k] = o.First[from], at
+		}
+		if at := o.LastAt[from]; isFirst || at > s.LastAt[k] {
+			s.Last[k], s.LastAt[k] = o.Last[from], at
+		}
+	}
+}
 
-func mergeTimes(s *States, to []int32, o *States, from int) { appendTo(s.Times, to, o.Times[from:]) }
+func mergeValues(s *States, k int, o *States, from, n int) {
+	for i, vs := range o.Values[from : from+n] {
+		s.Values[k+i] = append(s.Values[k+i], vs...)
+	}
+}
 
-func appendTo[T any](s [][]T, to []int32, o [][]T) {
-	for i, k := range to {
-		s[k] = append(s[k], o[i]...)
+func mergeTimes(s *States, k int, o *States, from, n int) {
+	for i, ts := range o.Times[from : from+n] {
+		s.Times[k+i] = append(s.Times[k+i], ts...)
 	}
 }

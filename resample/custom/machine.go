@@ -188,26 +188,21 @@ func reduce(op Op, s float64, column []float64) float64 {
 }
 
 // Merge implements aggregate.Own.
-func (p *program) Merge(s *aggregate.States, to []int32, o *aggregate.States, from int) {
+func (p *program) Merge(s *aggregate.States, k int, o *aggregate.States, from, n int) {
 	m := p.pool.Get().(*machine)
 	defer p.pool.Put(m)
-	for len(to) > 0 {
-		n := min(block, len(to))
+	for end := k + n; k < end; k, from = k+n, from+n {
+		n = min(block, end-k)
 		m.merge.computeOf(n, func(input uint8, column []float64) {
 			if f := int(input) - len(p.fields); f >= 0 {
 				copy(column, o.Own[f][from:])
-				return
-			}
-			for i, k := range to[:n] {
-				column[i] = s.Own[input][k]
+			} else {
+				copy(column, s.Own[input][k:])
 			}
 		})
 		for f, out := range m.merge.code.Outputs {
-			for i, k := range to[:n] {
-				s.Own[f][k] = m.merge.of[out][i]
-			}
+			copy(s.Own[f][k:k+n], m.merge.of[out])
 		}
-		to, from = to[n:], from+n
 	}
 }
 
@@ -251,7 +246,7 @@ func (h held) Make(states *aggregate.States, in *aggregate.Runs) {
 func (h held) Bytes() int64 { return h.p.Bytes() }
 
 // Merge implements aggregate.Own: both have the same window.
-func (h held) Merge(*aggregate.States, []int32, *aggregate.States, int) {}
+func (h held) Merge(*aggregate.States, int, *aggregate.States, int, int) {}
 
 // results runs the program over the samples that each state holds.
 func (h held) results(in *aggregate.States, which []int32, _ float64, out []float64) {
