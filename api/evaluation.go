@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
@@ -32,22 +31,24 @@ type turn struct {
 
 // evaluation has answer answer requests whose form was read, once it is their turn, and lists them
 // until they are answered. A door of promwarp's own takes forms as JSON, too.
-func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter, *http.Request, *turn)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter, *http.Request, *turn)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		request, err := a.readAsked(r, own)
 		if r.MultipartForm != nil {
 			defer r.MultipartForm.RemoveAll() // net/http does so of its own request only
 		}
 		if err != nil {
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
 			a.wrongForm(w, err)
 			return
 		}
-		err = a.gate.Query(w, r, door, func(r *http.Request, t *admit.Turn) { answer(w, r, &turn{t, a, r.RemoteAddr, request}) })
+		t, r, err := a.gate.Query(w, r, door)
 		if err != nil {
-			a.respondNotAdmitted(w, r, err)
+			respondNotAdmitted(w, err)
+			return
 		}
-	})
+		defer t.End()
+		answer(w, r, &turn{t, a, r.RemoteAddr, request})
+	}
 }
 
 // readAsked reads the request's form, and of that which executor evaluates the query (executor,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/util/httputil"
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/api/encode"
@@ -28,18 +27,16 @@ const minStreamed = 1 << 10
 // queries.
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
-		a.open(w, r, func(w http.ResponseWriter) {
-			var p promapi.Evaluation
-			limit, err := promapi.Limit(r.FormValue("limit"))
-			if err == nil {
-				p, err = promapi.ParseAs(ranged, r, time.Now())
-			}
-			if p.Limit = limit; err != nil {
-				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-				return
-			}
-			a.answerQuery(w, r, t, p)
-		})
+		var p promapi.Evaluation
+		limit, err := promapi.Limit(r.FormValue("limit"))
+		if err == nil {
+			p, err = promapi.ParseAs(ranged, r, time.Now())
+		}
+		if p.Limit = limit; err != nil {
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
+			return
+		}
+		a.answerQuery(w, r, t, p)
 	}
 }
 
@@ -47,7 +44,7 @@ func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Reque
 // Prometheus's query and query_range take, and start, end and step make it a range query.
 func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	if resample.Asked(r.Form) {
-		a.open(w, r, func(w http.ResponseWriter) { a.resampled.Answer(w, r, t) })
+		a.resampled.Answer(w, r, t)
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
@@ -62,24 +59,21 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 			err = e
 		}
 	}
-	if err != nil {
-		httputil.SetCORS(w, a.o.CORSOrigin, r)
+	if err == nil && !asked.IsJSON() {
+		err = a.queryTable(w, r, t, p, asked)
+	}
+	switch {
+	case err != nil:
 		a.resampled.Failed(w, err)
 		return
+	case !asked.IsJSON():
+		return
 	}
-	a.open(w, r, func(w http.ResponseWriter) {
-		if !asked.IsJSON() {
-			if err := a.queryTable(w, r, t, p, asked); err != nil {
-				a.resampled.Failed(w, err)
-			}
-			return
-		}
-		if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
-			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-			return
-		}
-		a.answerQuery(w, r, t, p)
-	})
+	if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
+		return
+	}
+	a.answerQuery(w, r, t, p)
 }
 
 // answerQuery evaluates a PromQL query and answers as Prometheus's API does, byte for byte. A large

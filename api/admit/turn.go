@@ -38,8 +38,8 @@ type Turn struct {
 	start time.Time
 }
 
-// list lists a request whose form was read until done is called.
-func (t *Turn) list(form url.Values) (done func()) {
+// list lists a request whose form was read.
+func (t *Turn) list(form url.Values) {
 	t.Query, t.executor, t.since = textOf(form), cmp.Or(form.Get("executor"), "auto"), time.Now()
 	g := t.gate
 	g.mu.Lock()
@@ -50,11 +50,15 @@ func (t *Turn) list(form url.Values) (done func()) {
 	g.last++
 	t.ID = g.last
 	g.turns[t.ID] = t
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.turns, t.ID)
-	}
+}
+
+// End ends what is under way: the request has been answered.
+func (t *Turn) End() {
+	t.cancel()
+	t.slot.Leave()
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	delete(t.gate.turns, t.ID)
 }
 
 // identify gives r's turn its key, unless nothing is too large.

@@ -26,15 +26,19 @@ func TestList(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/query", nil)
 		r.Form = url.Values{"query": {"up"}, "executor": {"cpu"}}
 		go func() {
-			_ = l.Query(httptest.NewRecorder(), r, "/query", func(r *http.Request, e *Turn) {
-				e.Stats.FetchedBytes.Add(7)
-				e.Stats.Samples.Add(5)
-				e.Reads().Progress.Evaluate(4)
-				defer e.Reads().Progress.Fetch()()
-				e.Reads().Progress.Arrive(9)
-				<-r.Context().Done()
-				done <- context.Cause(r.Context())
-			})
+			e, r, err := l.Query(httptest.NewRecorder(), r, "/query")
+			if err != nil {
+				done <- err
+				return
+			}
+			defer e.End()
+			e.Stats.FetchedBytes.Add(7)
+			e.Stats.Samples.Add(5)
+			e.Reads().Progress.Evaluate(4)
+			defer e.Reads().Progress.Fetch()()
+			e.Reads().Progress.Arrive(9)
+			<-r.Context().Done()
+			done <- context.Cause(r.Context())
 		}()
 		synctest.Wait()
 		since := time.Now().UTC()
