@@ -20,9 +20,6 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// minStreamed is from how many points on an answer is streamed, about 30 KB.
-const minStreamed = 1 << 10
-
 // prometheusQuery is the door of Prometheus's API for instant queries, and ranged that for range
 // queries.
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
@@ -99,12 +96,11 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		return
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, t, q)
+	result := a.evaluate(ctx, t, q, p.Limit)
 	if result.Err != nil {
 		a.failed(w, result.Err)
 		return
 	}
-	cut(result, p.Limit)
 	said := encode.Result{Value: result.Value}
 	switch statistics {
 	case "", "true", "all":
@@ -122,16 +118,11 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// Histograms may panic, which has to happen before the status is sent.
-	streamed := answer.Points() >= minStreamed && !answer.Histograms()
-	begin := answer.Head()
-	if !streamed {
-		begin = answer.Bytes()
-	}
+	begin, all := answer.Begin()
 	tracing.End(span, nil)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	if _, err := w.Write(begin); err != nil || !streamed {
+	if _, err := w.Write(begin); err != nil || all {
 		return // an error is the client's, which has gone
 	}
 	_, span = tracing.Start(ctx, "stream")
@@ -164,7 +155,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	promapi.Error(w, code, typ, text)
 }
 
-// cut cuts a result to so many series, 0 for no limit.
+// cut cuts a result to so many series.
 func cut(r *promql.Result, limit int) {
 	truncated := false
 	switch v := r.Value.(type) {
@@ -210,11 +201,10 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p prom
 		return err
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, t, q)
+	result := a.evaluate(ctx, t, q, limit)
 	if result.Err != nil {
 		return result.Err
 	}
-	cut(result, limit)
 	of, err := table.Of(ctx, result.Value)
 	if err != nil {
 		return err

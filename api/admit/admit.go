@@ -104,12 +104,11 @@ func (g *Gate) enter(q admission, w http.ResponseWriter, r *http.Request, door s
 		timeout = min(d, timeout)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	t := &Turn{Door: door, gate: g, cancel: cancel}
+	t := &Turn{Door: door, gate: g, cancel: cancel, request: r, large: q.large}
 	if door != "" {
 		t.list(r.Form)
 	}
-	t.identify(q.large, r)
-	if err := t.large.Refuses(t.key, t.start, g.Memory.Limit()); err != nil {
+	if err := t.large.Refuses(t.identify, g.Memory); err != nil {
 		t.End()
 		return nil, nil, err
 	}
