@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/queue"
@@ -280,12 +279,11 @@ func TestTimeoutInTheQueue(t *testing.T) {
 	e.takes = 0
 	time.AfterFunc(100*time.Millisecond, slot.Leave)
 	a.o.Engine = e
-	deadline := make(chan time.Duration, 1)
 	r := httptest.NewRequest(http.MethodGet, "/?timeout=10s", nil)
 	require.NoError(t, r.ParseForm())
-	require.NoError(t, a.gate.Query(httptest.NewRecorder(), r, "", func(r *http.Request, _ *admit.Turn) {
-		d, _ := r.Context().Deadline()
-		deadline <- time.Until(d)
-	}))
-	require.Less(t, <-deadline, 9910*time.Millisecond)
+	turn, r, err := a.gate.Query(httptest.NewRecorder(), r, "")
+	require.NoError(t, err)
+	defer turn.End()
+	deadline, _ := r.Context().Deadline()
+	require.Less(t, time.Until(deadline), 9910*time.Millisecond)
 }

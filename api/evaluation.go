@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
@@ -32,22 +31,24 @@ type turn struct {
 
 // evaluation has answer answer requests whose form was read, once it is their turn, and lists them
 // until they are answered. A door of promwarp's own takes forms as JSON, too.
-func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter, *http.Request, *turn)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter, *http.Request, *turn)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		request, err := a.readAsked(r, own)
 		if r.MultipartForm != nil {
 			defer r.MultipartForm.RemoveAll() // net/http does so of its own request only
 		}
 		if err != nil {
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
 			a.wrongForm(w, err)
 			return
 		}
-		err = a.gate.Query(w, r, door, func(r *http.Request, t *admit.Turn) { answer(w, r, &turn{t, a, r.RemoteAddr, request}) })
+		t, r, err := a.gate.Query(w, r, door)
 		if err != nil {
-			a.respondNotAdmitted(w, r, err)
+			respondNotAdmitted(w, err)
+			return
 		}
-	})
+		defer t.End()
+		answer(w, r, &turn{t, a, r.RemoteAddr, request})
+	}
 }
 
 // readAsked reads the request's form, and of that which executor evaluates the query (executor,
@@ -100,31 +101,40 @@ func (a *API) wrongForm(w http.ResponseWriter, err error) {
 }
 
 // Storage implements resampled.Turn.
-func (t *turn) Storage() storage.Queryable { return selection.For(t.api.o.Queryable, t.Reads()) }
+func (t *turn) Storage() storage.Queryable {
+	return selection.For(t.api.o.Queryable, selection.Request{Stats: &t.Stats, Progress: &t.Progress})
+}
 
 // of is the turn's request for a query.
 func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	r := t.request
-	r.Storage, r.Progress, r.Options = t.Storage(), t.Reads().Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
+	r.Storage, r.Progress, r.Options = t.Storage(), &t.Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
 	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
 	return r
 }
 
-// evaluate evaluates a query and ends its turn. The value is the executor's own matrix where there
-// is one.
-func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query) *promql.Result {
+// evaluate evaluates a query and ends its turn. The result is cut to so many series, 0 for no limit, and
+// its value is the executor's own matrix where there is one.
+func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) *promql.Result {
 	exec := q.Exec
 	if ours, ok := q.(*engine.Query); ok {
 		exec = ours.ExecMatrix
 	}
 	began := time.Now()
 	r := exec(ctx)
-	r.Err = promapi.Plain(t.tooLarge(r.Err))
-	a.logQuery(ctx, t, q, time.Since(began), r.Err)
+	if r.Err != nil {
+		r.Err = promapi.Plain(t.tooLarge(r.Err))
+	}
+	if a.o.LogQueries || a.o.SlowQueries > 0 {
+		a.logQuery(ctx, t, q, time.Since(began), r.Err)
+	}
 	if a.o.Answered != nil && r.Err == nil {
 		a.o.Answered(t.client, q)
 	}
 	t.Turn.Evaluated(r.Err)
+	if limit > 0 {
+		cut(r, limit)
+	}
 	return r
 }
 

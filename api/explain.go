@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/util/httputil"
-
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
@@ -21,7 +19,6 @@ import (
 // the parameters of /query. The answer is a plan.Explanation as JSON, under
 // data; with format=text, or an Accept header of text/plain, it is a tree.
 func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
-	httputil.SetCORS(w, a.o.CORSOrigin, r)
 	var p promapi.Evaluation
 	var err error
 	resampled := resample.Asked(r.Form)

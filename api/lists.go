@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/compress"
 	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/api/federate"
 	"github.com/promwarp/promwarp/api/forward"
@@ -31,23 +31,21 @@ import (
 type said func(r *http.Request) (data any, warnings annotations.Annotations, err error)
 
 // says has f answer.
-func (a *API) says(f said) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.open(w, r, func(w http.ResponseWriter) {
-			data, warnings, err := f(r)
-			switch {
-			case errors.As(err, new(*promapi.ParameterError)):
-				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-			case err != nil:
-				a.failed(w, err)
-			case data == nil:
-				w.WriteHeader(http.StatusNoContent)
-			default:
-				warned, infos := warnings.AsStrings(r.FormValue("query"), mostAnnotations, mostAnnotations)
-				promapi.Warned(w, data, warned, infos)
-			}
-		})
-	})
+func (a *API) says(f said) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, warnings, err := f(r)
+		switch {
+		case errors.As(err, new(*promapi.ParameterError)):
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
+		case err != nil:
+			a.failed(w, err)
+		case data == nil:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			warned, infos := warnings.AsStrings(r.FormValue("query"), mostAnnotations, mostAnnotations)
+			promapi.Warned(w, data, warned, infos)
+		}
+	}
 }
 
 // jsonText is JSON that is written as it is.
@@ -327,23 +325,24 @@ func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
 // listings routes the lists that remote read cannot answer, and the paths that only a running
 // Prometheus answers.
 func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
-	list := a.says
+	list, around := a.says, open
 	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	switch len(a.o.Remotes) {
 	case 0:
 	case 1:
+		around = shared // as the upstream compresses them
 		only = f.Lists()
-		list = func(said) http.Handler { return only }
+		list = func(said) http.HandlerFunc { return only }
 	default:
-		all := a.compressed(f.Lists())
-		list = func(said) http.Handler { return all }
+		all := f.Lists()
+		list = func(said) http.HandlerFunc { return all }
 		only = promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
 	for path, l := range a.local() {
-		a.door(m, prefix+path, l.methods, a.gate.List(list(l.answer), a.respondNotAdmitted))
+		a.door(m, prefix+path, l.methods, around, a.gate.List(list(l.answer), respondNotAdmitted))
 	}
 	for path, methods := range upstreamOnly {
-		a.door(m, prefix+path, methods, a.gate.List(only, a.respondNotAdmitted))
+		a.door(m, prefix+path, methods, shared, a.gate.List(only, respondNotAdmitted))
 	}
 }
 
@@ -351,7 +350,7 @@ func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 // answers, which knows its external labels and the head of its data best; where it
 // has no such door, or there are several servers or a data directory, the answer is
 // made here from the samples, as Prometheus makes it.
-func (a *API) federation(f *forward.Forwarder) http.Handler {
+func (a *API) federation(f *forward.Forwarder) http.HandlerFunc {
 	d := &federate.Door{
 		Queryable:      a.wholly(),
 		Parser:         a.o.Parser,
@@ -360,11 +359,15 @@ func (a *API) federation(f *forward.Forwarder) http.Handler {
 		Logger:         a.logger,
 		NotePanic:      a.guard.NotePanic,
 	}
-	here := a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.gate.Query(w, r, "", func(r *http.Request, t *admit.Turn) { d.Answer(w, r, t) }); err != nil {
-			d.Failed(w, r, err)
+	here := compress.Handler(func(w http.ResponseWriter, r *http.Request) {
+		t, r, err := a.gate.Query(w, r, "")
+		if err != nil {
+			d.Failed(w, err)
+			return
 		}
-	}))
+		defer t.End()
+		d.Answer(w, r, t)
+	}, a.o.Memory)
 	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
 		return here
 	}

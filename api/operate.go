@@ -55,17 +55,17 @@ func (a *API) quit(w http.ResponseWriter, _ *http.Request) {
 	promapi.Text(w, http.StatusForbidden, "Lifecycle API is not enabled.")
 }
 
-// postOrPut has h answer POST and PUT, and says to those who use GET that it takes
+// postOrPut has answer answer POST and PUT, and says to those who use GET that it takes
 // nothing else, in Prometheus's words.
-func postOrPut(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func postOrPut(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Allow", "OPTIONS, POST, PUT")
 			promapi.Text(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
 			return
 		}
-		h.ServeHTTP(w, r)
-	})
+		answer(w, r)
+	}
 }
 
 // index answers a browser with promwarp's page, and names the doors to all others.

@@ -60,8 +60,8 @@ func leastEscaped(path string) string {
 // elsewhere answers requests for which there is no door. Those that miss one by a
 // slash at the end, or by capital letters, are redirected to it, as Prometheus's
 // router does.
-func (a *API) elsewhere(doors *mux.Router) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (a *API) elsewhere(doors *mux.Router) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions && strings.HasPrefix(r.URL.Path, prefix+"/") {
 			a.options(w, r)
 			return
@@ -75,7 +75,7 @@ func (a *API) elsewhere(doors *mux.Router) http.Handler {
 			return
 		}
 		promapi.Error(w, http.StatusNotFound, promapi.NotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
-	})
+	}
 }
 
 // near returns the URL with which r would have found a door, or nil.
@@ -122,19 +122,19 @@ func (a *API) redirectPage(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, u.String(), http.StatusFound)
 }
 
-// orPage has h answer, but for links to Prometheus's page /query, which carry what is
+// orPage has answer answer, but for links to Prometheus's page /query, which carry what is
 // to be drawn in g0.expr, g1.expr and so on, and no query. They are redirected to
 // /graph, which every version of Prometheus has.
-func (a *API) orPage(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (a *API) orPage(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); r.Method == http.MethodGet && q.Has("g0.expr") && !q.Has("query") {
 			u := *r.URL
 			u.Path, u.RawPath = "/graph", ""
 			a.redirectPage(w, shallowCopy(r, &u))
 			return
 		}
-		h.ServeHTTP(w, r)
-	})
+		answer(w, r)
+	}
 }
 
 // pagesURL is the base of the upstream's pages without what promwarp alone may

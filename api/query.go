@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/util/httputil"
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/api/encode"
@@ -21,25 +20,20 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// minStreamed is from how many points on an answer is streamed, about 30 KB.
-const minStreamed = 1 << 10
-
 // prometheusQuery is the door of Prometheus's API for instant queries, and ranged that for range
 // queries.
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
-		a.open(w, r, func(w http.ResponseWriter) {
-			var p promapi.Evaluation
-			limit, err := promapi.Limit(r.FormValue("limit"))
-			if err == nil {
-				p, err = promapi.ParseAs(ranged, r, time.Now())
-			}
-			if p.Limit = limit; err != nil {
-				promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-				return
-			}
-			a.answerQuery(w, r, t, p)
-		})
+		var p promapi.Evaluation
+		limit, err := promapi.Limit(r.FormValue("limit"))
+		if err == nil {
+			p, err = promapi.ParseAs(ranged, r, time.Now())
+		}
+		if p.Limit = limit; err != nil {
+			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
+			return
+		}
+		a.answerQuery(w, r, t, p)
 	}
 }
 
@@ -47,7 +41,7 @@ func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Reque
 // Prometheus's query and query_range take, and start, end and step make it a range query.
 func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	if resample.Asked(r.Form) {
-		a.open(w, r, func(w http.ResponseWriter) { a.resampled.Answer(w, r, t) })
+		a.resampled.Answer(w, r, t)
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
@@ -62,24 +56,21 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 			err = e
 		}
 	}
-	if err != nil {
-		httputil.SetCORS(w, a.o.CORSOrigin, r)
+	if err == nil && !asked.IsJSON() {
+		err = a.queryTable(w, r, t, p, asked)
+	}
+	switch {
+	case err != nil:
 		a.resampled.Failed(w, err)
 		return
+	case !asked.IsJSON():
+		return
 	}
-	a.open(w, r, func(w http.ResponseWriter) {
-		if !asked.IsJSON() {
-			if err := a.queryTable(w, r, t, p, asked); err != nil {
-				a.resampled.Failed(w, err)
-			}
-			return
-		}
-		if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
-			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-			return
-		}
-		a.answerQuery(w, r, t, p)
-	})
+	if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
+		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
+		return
+	}
+	a.answerQuery(w, r, t, p)
 }
 
 // answerQuery evaluates a PromQL query and answers as Prometheus's API does, byte for byte. A large
@@ -105,12 +96,11 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		return
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, t, q)
+	result := a.evaluate(ctx, t, q, p.Limit)
 	if result.Err != nil {
 		a.failed(w, result.Err)
 		return
 	}
-	cut(result, p.Limit)
 	said := encode.Result{Value: result.Value}
 	switch statistics {
 	case "", "true", "all":
@@ -128,16 +118,11 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// Histograms may panic, which has to happen before the status is sent.
-	streamed := answer.Points() >= minStreamed && !answer.Histograms()
-	begin := answer.Head()
-	if !streamed {
-		begin = answer.Bytes()
-	}
+	begin, all := answer.Begin()
 	tracing.End(span, nil)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	if _, err := w.Write(begin); err != nil || !streamed {
+	if _, err := w.Write(begin); err != nil || all {
 		return // an error is the client's, which has gone
 	}
 	_, span = tracing.Start(ctx, "stream")
@@ -170,7 +155,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	promapi.Error(w, code, typ, text)
 }
 
-// cut cuts a result to so many series, 0 for no limit.
+// cut cuts a result to so many series.
 func cut(r *promql.Result, limit int) {
 	truncated := false
 	switch v := r.Value.(type) {
@@ -216,11 +201,10 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p prom
 		return err
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, t, q)
+	result := a.evaluate(ctx, t, q, limit)
 	if result.Err != nil {
 		return result.Err
 	}
-	cut(result, limit)
 	of, err := table.Of(ctx, result.Value)
 	if err != nil {
 		return err

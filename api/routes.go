@@ -66,76 +66,86 @@ type refusal struct {
 }
 
 // routes builds the router of all doors. Those for remote read are given by their paths.
-func (a *API) routes(read map[string]http.Handler) *mux.Router {
+func (a *API) routes(read map[string]http.HandlerFunc) *mux.Router {
 	f := &forward.Forwarder{
 		Remotes:      a.o.Remotes,
 		Parser:       a.o.Parser,
 		MaxListBytes: a.o.MaxListBytes,
 		Memory:       a.o.Memory,
 		Timeout:      a.o.Timeout,
-		CORSOrigin:   a.o.CORSOrigin,
 		Logger:       a.logger,
 	}
 	// Label names in a path may hold an escaped slash, and must arrive at the
 	// upstream as they came.
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
-	a.door(m, prefix+"/query", getPost, a.evaluation(prefix+"/query", false, a.prometheusQuery(false)))
-	a.door(m, prefix+"/query_range", getPost, a.evaluation(prefix+"/query_range", false, a.prometheusQuery(true)))
-	a.door(m, prefix+"/format_query", getPost, a.says(a.printed(func(e parser.Expr) any { return e.Pretty(0) })))
-	a.door(m, prefix+"/parse_query", getPost, a.says(a.printed(tree)))
+	a.door(m, prefix+"/query", getPost, open, a.evaluation(prefix+"/query", false, a.prometheusQuery(false)))
+	a.door(m, prefix+"/query_range", getPost, open, a.evaluation(prefix+"/query_range", false, a.prometheusQuery(true)))
+	a.door(m, prefix+"/format_query", getPost, open, a.says(a.printed(func(e parser.Expr) any { return e.Pretty(0) })))
+	a.door(m, prefix+"/parse_query", getPost, open, a.says(a.printed(tree)))
 	for path, h := range read {
-		a.door(m, path, post, h)
+		a.door(m, path, post, plain, h)
 	}
-	a.door(m, prefix+"/status/buildinfo", get, a.opened(buildInfo))
-	a.door(m, prefix+"/status/config", get, a.says(a.statusConfig))
-	a.door(m, prefix+"/status/flags", get, a.says(constant(a.o.Flags)))
-	a.door(m, prefix+"/status/runtimeinfo", get, a.says(func(*http.Request) (any, annotations.Annotations, error) { return a.o.RuntimeInfo(), nil, nil }))
-	a.door(m, prefix+"/status/self_metrics", get, a.says(a.selfMetrics))
-	a.door(m, prefix+"/features", get, a.says(a.features))
-	a.door(m, prefix+"/notifications", get, a.cors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) })))
-	a.door(m, prefix+"/notifications/live", get, a.cors(http.HandlerFunc(a.liveNotifications)))
+	a.door(m, prefix+"/status/buildinfo", get, open, buildInfo)
+	a.door(m, prefix+"/status/config", get, open, a.says(a.statusConfig))
+	a.door(m, prefix+"/status/flags", get, open, a.says(constant(a.o.Flags)))
+	a.door(m, prefix+"/status/runtimeinfo", get, open, a.says(func(*http.Request) (any, annotations.Annotations, error) { return a.o.RuntimeInfo(), nil, nil }))
+	a.door(m, prefix+"/status/self_metrics", get, open, a.says(a.selfMetrics))
+	a.door(m, prefix+"/features", get, open, a.says(a.features))
+	a.door(m, prefix+"/notifications", get, shared, func(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) })
+	a.door(m, prefix+"/notifications/live", get, shared, a.liveNotifications)
 	a.listings(m, f)
 	for path, r := range refused {
-		a.door(m, prefix+path, r.methods, a.compressed(a.cors(promapi.Always(r.code, r.typ, r.message))))
+		a.door(m, prefix+path, r.methods, open, promapi.Always(r.code, r.typ, r.message))
 	}
 
-	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
-	a.door(m, prefix+"/admin/queries/cancel", postPut, http.HandlerFunc(a.cancel))
-	a.door(m, prefix+"/status/queries", get, a.compressed(http.HandlerFunc(a.queryStatus)))
-	a.door(m, prefix+"/status/cache", get, a.compressed(http.HandlerFunc(a.cacheStatus)))
-	a.door(m, prefix+"/status/gpus", get, a.compressed(http.HandlerFunc(a.gpuStatus)))
-	a.door(m, "/query", getPost, a.orPage(a.evaluation("/query", true, a.query)))
-	a.door(m, openAPIPath, get, a.opened(openAPI))
-	a.door(m, "/explain", getPost, a.evaluation("/explain", true, a.explain))
+	a.door(m, prefix+"/admin/cache/drop", postPut, plain, a.drop)
+	a.door(m, prefix+"/admin/queries/cancel", postPut, plain, a.cancel)
+	a.door(m, prefix+"/status/queries", get, compressed, a.queryStatus)
+	a.door(m, prefix+"/status/cache", get, compressed, a.cacheStatus)
+	a.door(m, prefix+"/status/gpus", get, compressed, a.gpuStatus)
+	a.door(m, "/query", getPost, open, a.orPage(a.evaluation("/query", true, a.query)))
+	a.door(m, openAPIPath, get, open, openAPI)
+	a.door(m, "/explain", getPost, open, a.evaluation("/explain", true, a.explain))
 
-	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
-	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))
-	a.door(m, "/-/reload", getPostPut, postOrPut(http.HandlerFunc(a.reload)))
-	a.door(m, "/-/quit", getPostPut, postOrPut(http.HandlerFunc(a.quit)))
-	a.door(m, "/version", get, http.HandlerFunc(a.version))
-	a.door(m, "/federate", get, a.federation(f))
+	a.door(m, "/-/healthy", getHead, plain, a.healthy)
+	a.door(m, "/-/ready", getHead, plain, a.ready)
+	a.door(m, "/-/reload", getPostPut, plain, postOrPut(a.reload))
+	a.door(m, "/-/quit", getPostPut, plain, postOrPut(a.quit))
+	a.door(m, "/version", get, plain, a.version)
+	a.door(m, "/federate", get, plain, a.federation(f))
 	for _, path := range pages {
-		a.door(m, path, get, http.HandlerFunc(a.redirectPage))
+		a.door(m, path, get, plain, a.redirectPage)
 	}
-	a.door(m, "/metrics", getHead, promhttp.HandlerFor(a.o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	a.door(m, "/", getHead, a.compressed(http.HandlerFunc(a.index)))
-	a.door(m, page.Assets+"{name}", getHead, a.compressed(http.HandlerFunc(page.Asset)))
+	a.door(m, "/metrics", getHead, plain, promhttp.HandlerFor(a.o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP)
+	a.door(m, "/", getHead, compressed, a.index)
+	a.door(m, page.Assets+"{name}", getHead, compressed, page.Asset)
 	if a.o.Pprof {
-		a.door(m, "/debug/pprof/cmdline", get, http.HandlerFunc(pprof.Cmdline))
-		a.door(m, "/debug/pprof/profile", get, http.HandlerFunc(pprof.Profile))
-		a.door(m, "/debug/pprof/symbol", getPost, http.HandlerFunc(pprof.Symbol))
-		a.door(m, "/debug/pprof/trace", get, http.HandlerFunc(pprof.Trace))
-		a.door(m, "/debug/pprof/{profile:.*}", get, http.HandlerFunc(pprof.Index))
+		a.door(m, "/debug/pprof/cmdline", get, plain, pprof.Cmdline)
+		a.door(m, "/debug/pprof/profile", get, plain, pprof.Profile)
+		a.door(m, "/debug/pprof/symbol", getPost, plain, pprof.Symbol)
+		a.door(m, "/debug/pprof/trace", get, plain, pprof.Trace)
+		a.door(m, "/debug/pprof/{profile:.*}", get, plain, pprof.Index)
 	}
 	m.NotFoundHandler = a.guard.Door("unknown", a.elsewhere(m))
 	return m
 }
 
+// surround is what is around an endpoint's answers.
+type surround int
+
+const (
+	compressed surround = 1 << iota // as the client prefers
+	shared                          // pages of other origins may have them
+
+	plain surround = 0
+	open           = compressed | shared
+)
+
 // door opens path for the given methods, and OPTIONS. Endpoints that change something take PUT, and
 // refuse what a browser sends for a page of another origin: otherwise any page that an operator
 // visits could use them. Clients that are no browsers send neither Origin nor Sec-Fetch-Site.
-func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler) {
+func (a *API) door(m *mux.Router, path string, methods []string, around surround, answer http.HandlerFunc) {
 	allowed := append(slices.Clone(methods), http.MethodOptions)
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
@@ -144,10 +154,16 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 		name += "}"
 	}
 	if slices.Contains(methods, http.MethodPut) {
-		h = http.NewCrossOriginProtection().Handler(h)
+		answer = http.NewCrossOriginProtection().Handler(answer).ServeHTTP
+	}
+	if around&shared != 0 {
+		answer = a.cors(answer)
+	}
+	if around&compressed != 0 {
+		answer = compress.Handler(answer, a.o.Memory)
 	}
 	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openAPIPath
-	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	m.Handle(path, a.guard.Door(name, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodOptions && crossOrigin:
 			a.options(w, r)
@@ -157,9 +173,9 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 			w.Header().Set("Allow", allow)
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		case promapi.Bounded(a.o.Limits, w, r):
-			h.ServeHTTP(w, r)
+			answer(w, r)
 		}
-	})))
+	}))
 }
 
 // options tells a browser what a page of another origin may do, which is the same of
@@ -170,28 +186,16 @@ func (a *API) options(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// compressed has h answer, compressed as the client prefers.
-func (a *API) compressed(h http.Handler) http.Handler { return compress.Handler(h, a.o.Memory) }
-
-// open has answer write, compressed, and for pages of other origins too.
-func (a *API) open(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter)) {
-	a.opened(func(w http.ResponseWriter, _ *http.Request) { answer(w) }).ServeHTTP(w, r)
-}
-
-// opened is what open makes of a door.
-func (a *API) opened(h http.HandlerFunc) http.Handler { return a.compressed(a.cors(h)) }
-
-// cors lets pages of other origins have h's answers.
-func (a *API) cors(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// cors lets pages of other origins have an answer.
+func (a *API) cors(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
-		h.ServeHTTP(w, r)
-	})
+		answer(w, r)
+	}
 }
 
 // respondNotAdmitted answers a request that got no slot in Prometheus's form.
-func (a *API) respondNotAdmitted(w http.ResponseWriter, r *http.Request, err error) {
-	httputil.SetCORS(w, a.o.CORSOrigin, r)
+func respondNotAdmitted(w http.ResponseWriter, err error) {
 	code, typ := promapi.Classify(err)
 	promapi.Error(w, code, typ, err.Error())
 }
@@ -203,7 +207,7 @@ func (a *API) wholly() storage.SampleAndChunkQueryable {
 }
 
 // newRead returns the doors for remote read by their paths.
-func (a *API) newRead() (map[string]http.Handler, error) {
+func (a *API) newRead() (map[string]http.HandlerFunc, error) {
 	o := a.o.Read
 	o.Queryable, o.ExternalLabels = a.wholly(), a.o.ExternalLabels
 	o.Limits, o.Memory, o.TooLarge, o.Timeout = a.o.Limits, a.o.Memory, a.o.TooLarge, a.o.Timeout
@@ -214,9 +218,9 @@ func (a *API) newRead() (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	doors := map[string]http.Handler{prefix + "/read": plain}
+	doors := map[string]http.HandlerFunc{prefix + "/read": plain.ServeHTTP}
 	for name, reduce := range a.o.ReadReductions {
-		doors[prefix+"/read/"+name] = plain.Reducing(reduce)
+		doors[prefix+"/read/"+name] = plain.Reducing(reduce).ServeHTTP
 	}
 	return doors, nil
 }

@@ -51,24 +51,28 @@ type admission struct {
 	large     *memory.TooLarge
 }
 
-// Query calls answer when there is a slot for the request's query, which Turn.Evaluated gives back, and
-// lists it as one of a door's until it is answered; one of no door is not listed.
-// The time in the queue counts toward the query's timeout, which ends the context that answer gets.
-// The request's form, if it has one, must have been read, so that whoever sends one slowly holds no
-// slot. An error says why there is no slot; the header says when to come again.
-func (g *Gate) Query(w http.ResponseWriter, r *http.Request, door string, answer func(*http.Request, *Turn)) error {
-	return g.admit(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, door, answer)
+// Query waits for a slot for the request's query, which Turn.Evaluated gives back, and lists it as one
+// of a door's until Turn.End, which is to be called; one of no door is not listed.
+// The time in the queue counts toward the query's timeout, which ends the context of the request that
+// it returns. The request's form, if it has one, must have been read, so that whoever sends one slowly
+// holds no slot. An error says why there is no slot; the header says when to come again.
+func (g *Gate) Query(w http.ResponseWriter, r *http.Request, door string) (*Turn, *http.Request, error) {
+	return g.enter(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, door)
 }
 
-// List has h answer requests for labels, series and metadata when it is their turn, which ends as the
-// answer begins, and refuse those that got none.
-func (g *Gate) List(h http.Handler, refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
+// List has answer answer requests for labels, series and metadata when it is their turn, which ends as
+// the answer begins, and refuse those that got none.
+func (g *Gate) List(answer http.HandlerFunc, refuse func(w http.ResponseWriter, err error)) http.HandlerFunc {
 	q := admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.admit(q, w, r, "", func(r *http.Request, t *Turn) { h.ServeHTTP(&listed{w, t}, r) }); err != nil {
-			refuse(w, r, err)
+	return func(w http.ResponseWriter, r *http.Request) {
+		t, r, err := g.enter(q, w, r, "")
+		if err != nil {
+			refuse(w, err)
+			return
 		}
-	})
+		defer t.End()
+		answer(&listed{w, t}, r)
+	}
 }
 
 // listed is the http.ResponseWriter of a list, whose turn ends when that is written.
@@ -93,38 +97,32 @@ func Leave(w http.ResponseWriter) {
 	}
 }
 
-func (g *Gate) admit(q admission, w http.ResponseWriter, r *http.Request, door string, answer func(*http.Request, *Turn)) error {
-	ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
-	defer cancel()
-	t := &Turn{Door: door, gate: g, cancel: cancel}
-	if door != "" {
-		defer t.list(r.Form)()
+// enter waits for a slot.
+func (g *Gate) enter(q admission, w http.ResponseWriter, r *http.Request, door string) (*Turn, *http.Request, error) {
+	timeout := g.Timeout // of a form that was not read
+	if d, err := promapi.Duration(r.Form.Get("timeout")); err == nil && d > 0 {
+		timeout = min(d, timeout)
 	}
-	t.identify(q.large, r)
-	if err := t.large.Refuses(t.key, t.start, g.Memory.Limit()); err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	t := &Turn{Door: door, gate: g, cancel: cancel, request: r, large: q.large}
+	if door != "" {
+		t.list(r.Form)
+	}
+	if err := t.large.Refuses(t.identify, g.Memory); err != nil {
+		t.End()
+		return nil, nil, err
 	}
 	_, span := tracing.Start(ctx, "admission")
 	var err error
 	t.slot, err = q.queue.Enter(ctx, g.Client(r))
 	tracing.End(span, err)
 	if err != nil {
+		t.End()
 		w.Header().Set("Retry-After", promapi.RetryAfter(err))
-		return q.refusal(err)
+		return nil, nil, q.refusal(err)
 	}
-	defer t.slot.Leave()
 	t.admitted.Store(true)
-	answer(r.WithContext(ctx), t)
-	return nil
-}
-
-// timeout is how long a request's query may take, the queue included. A form that was not
-// read has no timeout.
-func (g *Gate) timeout(r *http.Request) time.Duration {
-	if d, err := promapi.Duration(r.Form.Get("timeout")); err == nil && d > 0 {
-		return min(d, g.Timeout)
-	}
-	return g.Timeout
+	return t, r.WithContext(ctx), nil
 }
 
 // Client names who asks, among whom the queue is fair.

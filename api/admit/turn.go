@@ -17,30 +17,36 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Turn is a request that is under way. Its key is the same for requests for one query over ranges
-// of one length, which begin at start, and for resample requests with the same form, whose start is zero.
+// Turn is a request that is under way. By its key requests that are too large are known again: it is the
+// same for requests for one query over ranges of one length, which begin at start, and for resample
+// requests with the same form, whose start is zero.
 type Turn struct {
 	ID    uint64
 	Query string // what it asks for, as text
 	Door  string
-	Stats selection.Stats // of what the caches do for it
+	// What samples are read for it with: the statistics of the caches, and how far it has come.
+	Stats    selection.Stats
+	Progress selection.Progress
 
 	gate     *Gate
 	executor string
 	since    time.Time
 	admitted atomic.Bool // it has its turn
 	cancel   context.CancelFunc
-	progress selection.Progress
-
-	slot  *queue.Slot
-	large *memory.TooLarge // nil if the request has no key
-	key   uint64
-	start time.Time
+	slot     *queue.Slot
+	request  *http.Request
+	large    *memory.TooLarge
 }
 
-// list lists a request whose form was read until done is called.
-func (t *Turn) list(form url.Values) (done func()) {
-	t.Query, t.executor, t.since = textOf(form), cmp.Or(form.Get("executor"), "auto"), time.Now()
+// list lists a request whose form was read.
+func (t *Turn) list(form url.Values) {
+	t.Query, t.executor, t.since = form.Get("query"), cmp.Or(form.Get("executor"), "auto"), time.Now()
+	if t.Query == "" { // a resample request
+		t.Query = form.Encode()
+	}
+	if len(t.Query) > longestText {
+		t.Query = t.Query[:longestText] + "…"
+	}
 	g := t.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,66 +56,53 @@ func (t *Turn) list(form url.Values) (done func()) {
 	g.last++
 	t.ID = g.last
 	g.turns[t.ID] = t
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.turns, t.ID)
-	}
 }
 
-// identify gives r's turn its key, unless nothing is too large.
-func (t *Turn) identify(large *memory.TooLarge, r *http.Request) {
+// End ends what is under way: the request has been answered.
+func (t *Turn) End() {
+	t.cancel()
+	t.slot.Leave()
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	delete(t.gate.turns, t.ID)
+}
+
+// identify returns the key of a request, which is 0 if nothing is told by it.
+func (t *Turn) identify() (key uint64, start time.Time) {
+	r := t.request
 	switch {
-	case large == nil || len(r.Form) == 0:
-		return
+	case len(r.Form) == 0:
+		return 0, time.Time{}
 	case r.Form.Get("query") == "":
-		t.large, t.key = large, maphash.String(large.Seed, r.Form.Encode())
-		return
+		return maphash.String(t.large.Seed, r.Form.Encode()), time.Time{}
 	}
 	e, err := promapi.Parse(r, time.Now())
 	if err != nil {
-		return
+		return 0, time.Time{}
 	}
 	var h maphash.Hash
-	h.SetSeed(large.Seed)
+	h.SetSeed(t.large.Seed)
 	for _, text := range []string{e.Query, e.End.Sub(e.Start).String(), e.Step.String(), e.Lookback.String(), r.Form.Get("executor"), r.Form.Get("exact")} {
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(0)
 	}
-	t.large, t.key, t.start = large, h.Sum64(), e.Start
+	return h.Sum64(), e.Start
 }
 
 // Evaluated gives the slot of the request back: what is left is to write. err is what the evaluation
 // failed for; of a *memory.TooLargeError the same query is refused for a while before its samples are
 // fetched.
 func (t *Turn) Evaluated(err error) {
-	t.progress.End()
+	t.Progress.End()
 	var large *memory.TooLargeError
 	if errors.As(err, &large) {
-		t.large.Note(t.key, t.start, large)
+		t.large.Note(t.identify, large)
 	}
 	t.slot.Leave()
 }
 
-// Reads is what samples are read for the request with.
-func (t *Turn) Reads() selection.Request {
-	return selection.Request{Stats: &t.Stats, Progress: &t.progress}
-}
-
 // longestText is the most bytes of a query that are listed.
 const longestText = 2000
-
-// textOf is what a form asks for: PromQL, or a resample request as the form that it is.
-func textOf(form url.Values) string {
-	text := form.Get("query")
-	if text == "" {
-		text = form.Encode()
-	}
-	if len(text) > longestText {
-		text = text[:longestText] + "…"
-	}
-	return text
-}
 
 // Request is a turn in the list of requests under way, as JSON.
 type Request struct {
@@ -151,7 +144,7 @@ func (g *Gate) Requests() []Request {
 func (t *Turn) show() Request {
 	s := Request{
 		ID: t.ID, Query: t.Query, Door: t.Door, Executor: t.executor, Since: t.since.UTC(), Seconds: time.Since(t.since).Seconds(),
-		Waiting: !t.admitted.Load(), Stage: t.progress.Stage(), SamplesEvaluated: t.progress.Evaluated(),
+		Waiting: !t.admitted.Load(), Stage: t.Progress.Stage(), SamplesEvaluated: t.Progress.Evaluated(),
 	}
 	if s.Waiting {
 		s.Stage = waiting
@@ -160,7 +153,7 @@ func (t *Turn) show() Request {
 	for _, u := range t.Stats.Upstreams() {
 		s.add(u)
 	}
-	s.FetchedBytes = max(s.FetchedBytes, t.progress.Arrived())
+	s.FetchedBytes = max(s.FetchedBytes, t.Progress.Arrived())
 	return s
 }
 
@@ -175,7 +168,7 @@ func (t *Turn) Mostly(least, other int64) bool {
 	defer t.gate.mu.Unlock()
 	for _, q := range t.gate.turns {
 		s := q.show()
-		n := max(q.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
+		n := max(q.Progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
 		if all += n; q == t {
 			own = n
 		}

@@ -26,15 +26,19 @@ func TestList(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/query", nil)
 		r.Form = url.Values{"query": {"up"}, "executor": {"cpu"}}
 		go func() {
-			_ = l.Query(httptest.NewRecorder(), r, "/query", func(r *http.Request, e *Turn) {
-				e.Stats.FetchedBytes.Add(7)
-				e.Stats.Samples.Add(5)
-				e.Reads().Progress.Evaluate(4)
-				defer e.Reads().Progress.Fetch()()
-				e.Reads().Progress.Arrive(9)
-				<-r.Context().Done()
-				done <- context.Cause(r.Context())
-			})
+			e, r, err := l.Query(httptest.NewRecorder(), r, "/query")
+			if err != nil {
+				done <- err
+				return
+			}
+			defer e.End()
+			e.Stats.FetchedBytes.Add(7)
+			e.Stats.Samples.Add(5)
+			e.Progress.Evaluate(4)
+			defer e.Progress.Fetch()()
+			e.Progress.Arrive(9)
+			<-r.Context().Done()
+			done <- context.Cause(r.Context())
 		}()
 		synctest.Wait()
 		since := time.Now().UTC()
@@ -55,6 +59,11 @@ func TestList(t *testing.T) {
 
 // TestText: a resample request is listed as a form, and what is long is cut.
 func TestText(t *testing.T) {
-	require.Equal(t, "every=5m&metric=m", textOf(url.Values{"metric": {"m"}, "every": {"5m"}}))
-	require.Equal(t, strings.Repeat("x", longestText)+"…", textOf(url.Values{"query": {strings.Repeat("x", longestText+1)}}))
+	text := func(form url.Values) string {
+		turn := Turn{gate: &Gate{}}
+		turn.list(form)
+		return turn.Query
+	}
+	require.Equal(t, "every=5m&metric=m", text(url.Values{"metric": {"m"}, "every": {"5m"}}))
+	require.Equal(t, strings.Repeat("x", longestText)+"…", text(url.Values{"query": {strings.Repeat("x", longestText+1)}}))
 }

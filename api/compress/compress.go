@@ -42,42 +42,31 @@ const (
 // wrap has a handler's answers compressed. Answers that are compressed already, each column in the way
 // that suits it, are not.
 var wrap = func() func(http.Handler) http.HandlerFunc {
+	gzip := writer.GzipWriterFactory{Levels: gzkp.Levels, New: func(to io.Writer, _ int) writer.GzipWriter { return &gzipStream{to: to.(*sink)} }}
 	w, err := gzhttp.NewWrapper(gzhttp.MinSize(least), gzhttp.CompressionLevel(level), gzhttp.PreferZstd(false),
-		gzhttp.ExceptContentTypes([]string{"application/vnd.apache.parquet"}),
-		gzhttp.Implementation(writer.GzipWriterFactory{Levels: gzkp.Levels, New: newGzip}))
+		gzhttp.ExceptContentTypes([]string{"application/vnd.apache.parquet"}), gzhttp.Implementation(gzip))
 	if err != nil {
 		panic(err) // the options are wrong
 	}
 	return w
 }()
 
-// Handler has h answer, and compresses what it answers in the way that the client prefers.
-// What compressing takes in memory is leased from pool; where there is none, one block is
-// compressed at a time. An answer that h breaks off by a panic is never completed.
-func Handler(h http.Handler, pool *memory.Pool) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+// Handler compresses what answer writes, in the way that the client prefers. What compressing takes in
+// memory is leased from pool; where there is none, one block is compressed at a time. An answer that
+// breaks off by a panic is never completed.
+func Handler(answer http.HandlerFunc, pool *memory.Pool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
-			rw.Header().Add("Vary", "Accept-Encoding")
-			h.ServeHTTP(rw, r)
+			w.Header().Add("Vary", "Accept-Encoding")
+			answer(w, r)
 			return
 		}
 		lease := pool.Lease(memory.Answers)
 		defer lease.Release()
-		to := &sink{ResponseWriter: rw, blocks: func() int { return blocks(r.Context(), lease) }}
-		defer rw.Header().Del(gzhttp.HeaderNoCompression)
-		wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			done := false
-			defer func() {
-				if !done { // so that an error can be answered instead, if nothing was written
-					to.broken.Store(true)
-					rw.Header().Del("Content-Encoding")
-					rw.Header().Set(gzhttp.HeaderNoCompression, "broken off")
-				}
-			}()
-			h.ServeHTTP(w, r)
-			done = true
-		})).ServeHTTP(to, r)
-	})
+		defer w.Header().Del(gzhttp.HeaderNoCompression)
+		to := &sink{ResponseWriter: w, answer: answer, blocks: func() int { return blocks(r.Context(), lease) }}
+		wrap(to)(to, r)
+	}
 }
 
 // blocks is how many blocks may be compressed side by side: one for each core, as far as
@@ -97,8 +86,23 @@ func blocks(ctx context.Context, lease *memory.Lease) int {
 // connection is an error of the answer.
 type sink struct {
 	http.ResponseWriter
+	answer http.HandlerFunc
 	blocks func() int  // how many may be compressed side by side
 	broken atomic.Bool // nothing is written any more
+}
+
+// ServeHTTP has the answer written to w, which compresses it to the sink.
+func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	done := false
+	defer func() {
+		if !done { // so that an error can be answered instead, if nothing was written
+			s.broken.Store(true)
+			s.Header().Del("Content-Encoding")
+			s.Header().Set(gzhttp.HeaderNoCompression, "broken off")
+		}
+	}()
+	s.answer(w, r)
+	done = true
 }
 
 var errBroken = errors.New("the answer was broken off")
@@ -108,11 +112,8 @@ func (s *sink) Write(p []byte) (n int, err error) {
 	if s.broken.Load() {
 		return 0, errBroken
 	}
-	err = parallel.Rescue(func() (err error) {
-		n, err = s.ResponseWriter.Write(p)
-		return err
-	})
-	return n, err
+	defer parallel.Recover(&err)
+	return s.ResponseWriter.Write(p)
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -134,8 +135,6 @@ type gzipStream struct {
 	held   []byte            // what was written before it is known how large the answer is
 	stream writer.GzipWriter // nil before that
 }
-
-func newGzip(to io.Writer, _ int) writer.GzipWriter { return &gzipStream{to: to.(*sink)} }
 
 // Write implements writer.GzipWriter.
 func (z *gzipStream) Write(p []byte) (int, error) {

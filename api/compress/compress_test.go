@@ -71,14 +71,14 @@ func TestAnswers(t *testing.T) {
 						continue
 					}
 					want := pointsJSON(size)[:size]
-					h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					h := Handler(func(w http.ResponseWriter, _ *http.Request) {
 						w.Header().Set("Content-Type", "application/json")
 						for b := want; len(b) > 0; b = b[min(piece, len(b)):] {
 							n, err := w.Write(b[:min(piece, len(b))])
 							require.NoError(t, err)
 							require.Equal(t, min(piece, len(b)), n)
 						}
-					}), memory.New(memory.Options{Limit: 1 << 30}))
+					}, memory.New(memory.Options{Limit: 1 << 30}))
 					r := httptest.NewRequest(http.MethodGet, "/", nil)
 					r.Header.Set("Accept-Encoding", accept)
 					w := httptest.NewRecorder()
@@ -106,7 +106,7 @@ func TestPreferred(t *testing.T) {
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", accept)
-		Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pointsJSON(10_000)) }), nil).ServeHTTP(w, r)
+		Handler(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pointsJSON(10_000)) }, nil).ServeHTTP(w, r)
 		require.Equal(t, want, w.Header().Get("Content-Encoding"), accept)
 	}
 }
@@ -156,12 +156,12 @@ func TestStatus(t *testing.T) {
 func TestFlush(t *testing.T) {
 	for _, accept := range []string{"gzip", "zstd"} {
 		seen := make(chan struct{})
-		srv := httptest.NewServer(Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		srv := httptest.NewServer(Handler(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "first\n")
 			w.(http.Flusher).Flush()
 			<-seen
 			_, _ = io.WriteString(w, "second\n")
-		}), nil))
+		}, nil))
 		r, err := http.NewRequest(http.MethodGet, srv.URL, nil)
 		require.NoError(t, err)
 		r.Header.Set("Accept-Encoding", accept)
@@ -194,10 +194,10 @@ func TestBrokenOff(t *testing.T) {
 	for _, size := range []int{10, 100_000, 3_000_000} {
 		for _, accept := range []string{"gzip", "zstd"} {
 			pool := memory.New(memory.Options{Limit: 1 << 30})
-			srv := httptest.NewServer(Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			srv := httptest.NewServer(Handler(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write(pointsJSON(size))
 				panic(http.ErrAbortHandler)
-			}), pool))
+			}, pool))
 			r, err := http.NewRequest(http.MethodGet, srv.URL, nil)
 			require.NoError(t, err)
 			r.Header.Set("Accept-Encoding", accept)
@@ -224,14 +224,14 @@ func (failing) Write([]byte) (int, error) { return 0, errGone }
 func TestGone(t *testing.T) {
 	b := pointsJSON(1 << 20)
 	for _, accept := range []string{"gzip", "zstd"} {
-		h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := Handler(func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(b); err != nil {
 					require.ErrorIs(t, err, errGone)
 					return
 				}
 			}
-		}), nil)
+		}, nil)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", accept)
 		h.ServeHTTP(failing{httptest.NewRecorder()}, r)
@@ -246,7 +246,7 @@ func (panics) Write([]byte) (int, error) { panic("a connection's") }
 // TestConnectionPanics: what a connection panics with is an error of the answer, not the end of the
 // process.
 func TestConnectionPanics(t *testing.T) {
-	s := newGzip(&sink{ResponseWriter: panics{httptest.NewRecorder()}, blocks: func() int { return 2 }}, level)
+	s := &gzipStream{to: &sink{ResponseWriter: panics{httptest.NewRecorder()}, blocks: func() int { return 2 }}}
 	_, _ = s.Write(pointsJSON(block))
 	require.ErrorContains(t, s.Flush(), "a connection's")
 	require.ErrorContains(t, s.Close(), "a connection's")
@@ -255,7 +255,7 @@ func TestConnectionPanics(t *testing.T) {
 // TestOneMember: gzip on several cores is one member, since not every client reads several.
 func TestOneMember(t *testing.T) {
 	to := httptest.NewRecorder()
-	s := newGzip(&sink{ResponseWriter: to, blocks: func() int { return 3 }}, level)
+	s := &gzipStream{to: &sink{ResponseWriter: to, blocks: func() int { return 3 }}}
 	want := pointsJSON(4 * block)
 	_, err := s.Write(want)
 	require.NoError(t, err)
@@ -289,12 +289,12 @@ func TestStalled(t *testing.T) {
 		may := make(chan struct{})
 		go func() {
 			defer close(done)
-			h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			h := Handler(func(w http.ResponseWriter, _ *http.Request) {
 				for range 500 {
 					_, _ = w.Write(b)
 					written <- len(b)
 				}
-			}), nil)
+			}, nil)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header.Set("Accept-Encoding", accept)
 			h.ServeHTTP(stalled{httptest.NewRecorder(), may}, r)
@@ -320,11 +320,11 @@ func BenchmarkHandler(b *testing.B) {
 	body := pointsJSON(16 << 20)
 	for _, accept := range []string{"", "gzip", "zstd"} {
 		b.Run(strings.TrimPrefix(accept+" ", " "), func(b *testing.B) {
-			h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			h := Handler(func(w http.ResponseWriter, _ *http.Request) {
 				for b := body; len(b) > 0; b = b[min(64<<10, len(b)):] {
 					_, _ = w.Write(b[:min(64<<10, len(b))])
 				}
-			}), nil)
+			}, nil)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header.Set("Accept-Encoding", accept)
 			b.SetBytes(int64(len(body)))

@@ -42,12 +42,11 @@ type Result struct {
 // value's series, which must stay as they are for as long as it is used. An
 // Answer may be encoded any number of times.
 type Answer struct {
-	head, tail []byte
+	head, tail []byte // what comes before the first row, and after the last
 	rows       matrix
-	cuts       []cursor
-	weight     int
-	histograms bool
-	cores      int // that encode pieces
+	end        cursor // of the rows
+	weight     int    // about how many points' work the encoding is
+	cores      int    // that encode pieces
 }
 
 // cursor is a place in rows: before a point of a row. The place after a row's
@@ -59,21 +58,12 @@ const (
 	pieceWeight = 4096
 	// leastPiece is how many points it has at least where each core is to have some.
 	leastPiece = 1024
+	// minStreamed is from how many points on an answer is streamed, about 30 KB.
+	minStreamed = 1024
 )
 
 // New returns the encoding of a result. An error is one of JSON.
 func New(r Result) (*Answer, error) {
-	a, err := newAnswer(r)
-	piece := pieceWeight
-	if a.cores > 1 && a.weight >= pieceWeight {
-		piece = min(max(a.weight/(4*a.cores), leastPiece), pieceWeight)
-	}
-	a.cut(piece)
-	return a, err
-}
-
-// newAnswer returns an answer in one piece.
-func newAnswer(r Result) (*Answer, error) {
 	a := &Answer{cores: runtime.GOMAXPROCS(0)}
 	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
 	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
@@ -93,7 +83,7 @@ func newAnswer(r Result) (*Answer, error) {
 	case promql.Vector:
 		a.rows = matrix{table: pointsOf(v), size: len(v), single: true}
 	}
-	a.histograms = a.rows.hasHistograms()
+	a.end, a.weight = a.rows.next(cursor{}, math.MaxInt)
 	switch r.Value.Type() {
 	case parser.ValueTypeMatrix, parser.ValueTypeVector:
 		a.head, a.tail = append(a.head, '['), append(a.tail, ']')
@@ -111,39 +101,22 @@ func newAnswer(r Result) (*Answer, error) {
 		add(&a.tail, `,"infos":`, r.Infos)
 	}
 	a.tail = append(a.tail, '}')
-	a.cut(math.MaxInt)
 	return a, err
 }
 
-// cut cuts the rows into pieces of a weight.
-func (a *Answer) cut(piece int) {
-	a.cuts, a.weight = []cursor{{}}, 0
-	for {
-		c, w := a.rows.next(a.cuts[len(a.cuts)-1], piece)
-		if w == 0 {
-			return
-		}
-		a.cuts, a.weight = append(a.cuts, c), a.weight+w
+// Begin returns what is to be written first, and whether that is all: of an answer that is small, or
+// that has native histograms. Encoding a malformed one panics, as Prometheus's encoder does, which has
+// to happen before a status is sent.
+func (a *Answer) Begin() (text []byte, all bool) {
+	if p, _ := a.rows.table.(points); a.weight >= minStreamed && !slices.ContainsFunc(p, func(s promql.Series) bool { return len(s.Histograms) > 0 }) {
+		return a.head, false
 	}
+	b := a.rows.append(slices.Clone(a.head), cursor{}, a.end)
+	return append(b, a.tail...), true
 }
 
-// Head is what comes before the first row. It is not empty.
-func (a *Answer) Head() []byte { return a.head }
-
-// Points is about how many points' work the encoding is.
-func (a *Answer) Points() int { return a.weight }
-
-// Histograms reports whether there are native histograms in the answer.
-// Encoding a malformed one panics, as Prometheus's encoder does.
-func (a *Answer) Histograms() bool { return a.histograms }
-
-// Bytes returns the whole answer in memory of its own.
-func (a *Answer) Bytes() []byte {
-	b := a.rows.append(slices.Clone(a.head), a.cuts[0], a.cuts[len(a.cuts)-1])
-	return append(b, a.tail...)
-}
-
-// WriteRest writes what comes after Head to w. It returns when rows are no longer read.
+// WriteRest writes what comes after the head, which Begin returns, to w. It returns when rows are no
+// longer read.
 func (a *Answer) WriteRest(w io.Writer) (written int64, err error) {
 	write := func(b []byte) bool {
 		var n int
@@ -166,20 +139,36 @@ func (a *Answer) WriteRest(w io.Writer) (written int64, err error) {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // encode encodes a piece into a buffer.
-func (a *Answer) encode(i int) *[]byte {
+func (a *Answer) encode(from, to cursor) *[]byte {
 	b := buffers.Get().(*[]byte)
-	*b = a.rows.append((*b)[:0], a.cuts[i], a.cuts[i+1])
+	*b = a.rows.append((*b)[:0], from, to)
 	return b
+}
+
+// pieces are the ends of the pieces that rows are encoded in.
+func (a *Answer) pieces() iter.Seq2[cursor, cursor] {
+	piece := pieceWeight
+	if a.cores > 1 && a.weight >= pieceWeight {
+		piece = min(max(a.weight/(4*a.cores), leastPiece), pieceWeight)
+	}
+	return func(yield func(from, to cursor) bool) {
+		for from := (cursor{}); from != a.end; {
+			to, _ := a.rows.next(from, piece)
+			if !yield(from, to) {
+				return
+			}
+			from = to
+		}
+	}
 }
 
 // encoded are the texts of all pieces, in order, which cores encode ahead of who reads them. A panic
 // reaches who ranges over them, when none is encoded any more.
 func (a *Answer) encoded() iter.Seq[*[]byte] {
 	return func(yield func(*[]byte) bool) {
-		n := len(a.cuts) - 1
-		if min(a.cores, n) < 2 {
-			for i := range n {
-				if !yield(a.encode(i)) {
+		if a.cores < 2 || a.weight < pieceWeight {
+			for from, to := range a.pieces() {
+				if !yield(a.encode(from, to)) {
 					return
 				}
 			}
@@ -195,7 +184,7 @@ func (a *Answer) encoded() iter.Seq[*[]byte] {
 		}()
 		pieces.Go(func() error {
 			defer close(ahead)
-			for i := range n {
+			for from, to := range a.pieces() {
 				piece := make(chan *[]byte, 1)
 				select {
 				case ahead <- piece:
@@ -204,7 +193,7 @@ func (a *Answer) encoded() iter.Seq[*[]byte] {
 				}
 				pieces.Go(func() error {
 					defer close(piece)
-					return parallel.Rescue(func() error { piece <- a.encode(i); return nil })
+					return parallel.Rescue(func() error { piece <- a.encode(from, to); return nil })
 				})
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -57,15 +58,26 @@ func check(t testing.TB, resp Result, what string) {
 // checkAs compares all ways to encode a response with what it is to be.
 func checkAs(t testing.TB, resp Result, want, what string) {
 	t.Helper()
+	a, err := New(resp)
+	require.NoError(t, err)
+	equal(t, want, whole(a), what)
 	for _, weight := range []int{1, 10, 100} {
-		a, err := newAnswer(resp)
-		a.cut(weight)
-		require.NoError(t, err)
-		equal(t, want, string(a.Bytes()), what)
-		for _, a.cores = range []int{1, 3} {
-			equal(t, want, written(t, a), fmt.Sprint(what, ", pieces of ", weight, " on ", a.cores))
+		b := slices.Clone(a.head)
+		for from := (cursor{}); from != a.end; {
+			to, _ := a.rows.next(from, weight)
+			b = a.rows.append(b, from, to)
+			from = to
 		}
+		equal(t, want, string(append(b, a.tail...)), fmt.Sprint(what, ", pieces of ", weight))
 	}
+	for _, a.cores = range []int{1, 3} {
+		equal(t, want, written(t, a), fmt.Sprint(what, " on ", a.cores))
+	}
+}
+
+// whole is an answer that is encoded at once.
+func whole(a *Answer) string {
+	return string(append(a.rows.append(slices.Clone(a.head), cursor{}, a.end), a.tail...))
 }
 
 // written is what an answer writes, piece by piece.
@@ -75,7 +87,7 @@ func written(t testing.TB, a *Answer) string {
 	n, err := a.WriteRest(&b)
 	require.NoError(t, err)
 	require.EqualValues(t, b.Len(), n)
-	return string(a.Head()) + b.String()
+	return string(a.head) + b.String()
 }
 
 // random is how many random cases a test has: PROMWARP_RANDOM, or otherwise n, a third in short runs.
@@ -122,7 +134,7 @@ func TestLargeAnswer(t *testing.T) {
 		want := prometheus(t, resp)
 		a, err := New(resp)
 		require.NoError(t, err)
-		require.Greater(t, a.Points(), pieceWeight)
+		require.Greater(t, a.weight, pieceWeight)
 		for _, a.cores = range []int{1, 2, 8} {
 			equal(t, want, written(t, a), fmt.Sprint(k.name, " on ", a.cores))
 		}
@@ -138,7 +150,11 @@ func TestPieces(t *testing.T) {
 		runtime.GOMAXPROCS(c.cores)
 		a, err := New(respond(kinds[0].matrix(c.series, 1000)))
 		require.NoError(t, err)
-		require.Equal(t, c.pieces, len(a.cuts)-1, "%v", c)
+		pieces := 0
+		for range a.pieces() {
+			pieces++
+		}
+		require.Equal(t, c.pieces, pieces, "%v", c)
 	}
 }
 
@@ -160,7 +176,7 @@ func (b *broken) Write(p []byte) (int, error) {
 func TestWriterFails(t *testing.T) {
 	a, err := New(respond(kinds[0].matrix(100, 1000)))
 	require.NoError(t, err)
-	whole := len(a.Bytes()) - len(a.head)
+	whole := len(whole(a)) - len(a.head)
 	for _, a.cores = range []int{1, 4} {
 		for _, at := range []int{0, 10, whole / 3, whole - len(a.tail), whole - 1} {
 			n, err := a.WriteRest(&broken{at})
@@ -179,11 +195,12 @@ func TestMalformedHistogram(t *testing.T) {
 	require.Panics(t, func() { prometheus(t, resp) })
 	a, err := New(resp)
 	require.NoError(t, err)
-	require.True(t, a.Histograms())
+	require.Panics(t, func() { a.Begin() }, "before a status is sent")
 	for _, a.cores = range []int{1, 4} {
 		require.Panics(t, func() { _, _ = a.WriteRest(io.Discard) })
 	}
-	ok, err := New(respond(kinds[0].matrix(1, 1)))
+	ok, err := New(respond(kinds[0].matrix(100, 1000)))
 	require.NoError(t, err)
-	require.False(t, ok.Histograms())
+	_, all := ok.Begin()
+	require.False(t, all)
 }

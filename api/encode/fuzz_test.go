@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/stretchr/testify/require"
 )
 
 // FuzzMatrix reads two series' points, 9 bytes each, from its input: the low
@@ -41,10 +40,7 @@ func FuzzMatrix(f *testing.F) {
 			}
 		}
 		for _, v := range []parser.Value{m, v} {
-			a, err := newAnswer(respond(v))
-			a.cut(10)
-			require.NoError(t, err)
-			equal(t, prometheus(t, respond(v)), string(a.Bytes()), string(v.Type()))
+			check(t, respond(v), string(v.Type()))
 		}
 	})
 }

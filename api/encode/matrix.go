@@ -18,20 +18,19 @@ const (
 
 // table is the series of a matrix, by their place.
 type table interface {
-	labels(i int) labels.Labels
-	floats(i int) int // how many there are
+	// series returns the labels of a series, how many floats it has, and its histograms.
+	series(i int) (ls labels.Labels, floats int, histograms []promql.HPoint)
 	// appendFloats appends floats from to to, the end excluded, which there are, with commas between
 	// them and before the first one, unless that is the series' first.
 	appendFloats(b []byte, i, from, to int) []byte
-	histograms(i int) []promql.HPoint
 }
 
 // points are the series of a promql.Matrix, whose points have times of their own.
 type points promql.Matrix
 
-func (p points) labels(i int) labels.Labels       { return p[i].Metric }
-func (p points) floats(i int) int                 { return len(p[i].Floats) }
-func (p points) histograms(i int) []promql.HPoint { return p[i].Histograms }
+func (p points) series(i int) (labels.Labels, int, []promql.HPoint) {
+	return p[i].Metric, len(p[i].Floats), p[i].Histograms
+}
 
 func (p points) appendFloats(b []byte, i, from, to int) []byte {
 	for k := from; k < to; k++ {
@@ -70,9 +69,9 @@ func newSteps(m *plan.Matrix) *steps {
 	return s
 }
 
-func (s *steps) labels(i int) labels.Labels     { return s.rows[i].Labels }
-func (s *steps) floats(i int) int               { return len(s.rows[i].Values) }
-func (s *steps) histograms(int) []promql.HPoint { return nil }
+func (s *steps) series(i int) (labels.Labels, int, []promql.HPoint) {
+	return s.rows[i].Labels, len(s.rows[i].Values), nil
+}
 
 func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
 	row, start := &s.rows[i], 0 // of the run among the values
@@ -124,21 +123,13 @@ type matrix struct {
 	single bool // each has one point, which is no list
 }
 
-func (m matrix) hasHistograms() bool {
-	for i := range m.size {
-		if len(m.histograms(i)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // next returns the end of a piece of about the given weight that starts at c, and the piece's weight:
 // about how many points' work it is.
 func (m matrix) next(c cursor, weight int) (cursor, int) {
 	w := 0
 	for c.row < m.size && w < weight {
-		nf, nh := m.floats(c.row), len(m.histograms(c.row))
+		_, nf, hs := m.series(c.row)
+		nh := len(hs)
 		if c.point == 0 {
 			w += seriesWeight
 		}
@@ -161,54 +152,47 @@ func (m matrix) next(c cursor, weight int) (cursor, int) {
 
 // append encodes the rows between two cursors.
 func (m matrix) append(b []byte, from, to cursor) []byte {
-	for c := from; c != to; c = (cursor{row: c.row + 1}) {
-		if c.row < to.row {
-			b = m.appendSeries(b, c, m.floats(c.row)+len(m.histograms(c.row)))
-			b = append(b, '}')
-			continue
-		}
-		return m.appendSeries(b, c, to.point)
-	}
-	return b
-}
-
-// appendSeries appends a series from a cursor to its point end, without the
-// series' closing brace.
-func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
-	k, nf, hs := c.point, m.floats(c.row), m.histograms(c.row)
-	if k == 0 {
-		if c.row > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"metric":`...)
-		b = AppendLabels(b, m.labels(c.row))
-	}
 	values, histograms, closing := `,"values":[`, `,"histograms":[`, "]"
 	if m.single {
 		values, histograms, closing = `,"value":`, `,"histogram":`, ""
 	}
-	if k < nf {
+	for c := from; c != to; c = (cursor{row: c.row + 1}) {
+		ls, nf, hs := m.series(c.row)
+		k, end := c.point, nf+len(hs)
+		if c.row == to.row {
+			end = to.point
+		}
 		if k == 0 {
-			b = append(b, values...)
+			if c.row > 0 {
+				b = append(b, ',')
+			}
+			b = AppendLabels(append(b, `{"metric":`...), ls)
+			if nf > 0 {
+				b = append(b, values...)
+			}
 		}
-		if to := min(end, nf); to > k {
-			b = m.appendFloats(b, c.row, k, to)
-			k = to
+		if k < nf {
+			stop := min(end, nf)
+			b = m.appendFloats(b, c.row, k, stop)
+			if k = stop; k == nf {
+				b = append(b, closing...)
+			}
 		}
-		if k == nf {
-			b = append(b, closing...)
+		if h := k - nf; k < end {
+			if h == 0 {
+				b = append(b, histograms...)
+			} else {
+				b = append(b, ',')
+			}
+			b = appendHistograms(b, hs[h:end-nf])
+			if end-nf == len(hs) {
+				b = append(b, closing...)
+			}
 		}
-	}
-	if h := k - nf; k < end {
-		if h == 0 {
-			b = append(b, histograms...)
-		} else {
-			b = append(b, ',')
+		if c.row == to.row {
+			return b
 		}
-		b = appendHistograms(b, hs[h:end-nf])
-		if end-nf == len(hs) {
-			b = append(b, closing...)
-		}
+		b = append(b, '}')
 	}
 	return b
 }

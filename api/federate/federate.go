@@ -60,7 +60,7 @@ func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn *admit.Turn) 
 	samples, err := d.newest(r, selectors, time.Now())
 	turn.Evaluated(nil)
 	if err != nil {
-		d.Failed(w, r, err)
+		d.Failed(w, err)
 		return
 	}
 	format := expfmt.NegotiateAccept(r.Header, expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
@@ -72,7 +72,7 @@ func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn *admit.Turn) 
 }
 
 // Failed answers in the form of Prometheus's /federate.
-func (d *Door) Failed(w http.ResponseWriter, _ *http.Request, err error) {
+func (d *Door) Failed(w http.ResponseWriter, err error) {
 	d.Logger.Warn("federation failed", "err", err)
 	d.NotePanic(err)
 	code := http.StatusInternalServerError

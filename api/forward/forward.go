@@ -18,10 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grafana/regexp"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-	promhttputil "github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
@@ -79,26 +77,20 @@ type Forwarder struct {
 	Memory *memory.Pool
 	// Timeout bounds a request.
 	Timeout time.Duration
-	// CORSOrigin is what a browser's origin must match.
-	CORSOrigin *regexp.Regexp
-	Logger     *slog.Logger
+	Logger  *slog.Logger
 }
 
 // Lists returns what answers requests for labels, series and metadata: the only server, or
 // the union of what several list.
-func (f *Forwarder) Lists() http.Handler {
+func (f *Forwarder) Lists() http.HandlerFunc {
 	if len(f.Remotes) > 1 {
-		return f.staying(f.gather())
+		return staying(f.gather())
 	}
-	h := f.forward(f.Remotes[0])
-	return f.staying(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, f.CORSOrigin, r)
-		h.ServeHTTP(w, r)
-	}))
+	return staying(f.forward(f.Remotes[0]))
 }
 
 // forward returns what forwards requests to a server.
-func (f *Forwarder) forward(remote *Remote) http.Handler {
+func (f *Forwarder) forward(remote *Remote) http.HandlerFunc {
 	h := f.To(remote, nil)
 	if remote.Kept != nil && remote.Base != nil {
 		return f.keptLabels(remote, h)
@@ -108,7 +100,7 @@ func (f *Forwarder) forward(remote *Remote) http.Handler {
 
 // To returns what forwards requests to a server. What it does not find there
 // otherwise answers, unless that is nil.
-func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
+func (f *Forwarder) To(remote *Remote, otherwise http.HandlerFunc) http.HandlerFunc {
 	if remote.Base == nil {
 		return promapi.Always(http.StatusNotImplemented, promapi.Unavailable, fmt.Sprintf(
 			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set api_url of the remote_read entry, or upstream.url, to its base, such as http://prometheus:9090", remote.Name))
@@ -164,13 +156,13 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, errMissing) {
-				otherwise.ServeHTTP(w, r)
+				otherwise(w, r)
 				return
 			}
 			f.failed(w, r, remote.Name, err)
 		},
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), f.Timeout)
 		defer cancel()
 		proxy := *p
@@ -179,7 +171,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			return p.ModifyResponse(resp)
 		}
 		proxy.ServeHTTP(w, r.WithContext(ctx))
-	})
+	}
 }
 
 // failed answers a request that the upstream of that name did not.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 
-	promhttputil "github.com/prometheus/prometheus/util/httputil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api/promapi"
@@ -29,13 +28,12 @@ type listAnswer struct {
 // gather returns what forwards requests to all servers and answers with the union
 // of what they list. A server that fails is an error, or a warning where it is
 // optional and another one answers.
-func (f *Forwarder) gather() http.Handler {
-	forwards := make([]http.Handler, len(f.Remotes))
+func (f *Forwarder) gather() http.HandlerFunc {
+	forwards := make([]http.HandlerFunc, len(f.Remotes))
 	for i, r := range f.Remotes {
 		forwards[i] = f.forward(r)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, f.CORSOrigin, r)
+	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			promapi.FormError(w, err)
@@ -62,7 +60,7 @@ func (f *Forwarder) gather() http.Handler {
 			panic(err)
 		}
 		f.respondList(w, r, answers, limit)
-	})
+	}
 }
 
 // listLimit is the request's limit of a list, 0 if it has none. A request that the
@@ -85,7 +83,7 @@ func listLimit(r *http.Request, body []byte) (int, error) {
 
 // ask asks one server, which may answer with so many bytes. What it takes to put the answer
 // together with others is charged to the lease.
-func ask(h http.Handler, r *http.Request, body []byte, lease *memory.Lease, limit int64) *listAnswer {
+func ask(h http.HandlerFunc, r *http.Request, body []byte, lease *memory.Lease, limit int64) *listAnswer {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.Header.Del("Accept-Encoding") // to be read here
@@ -110,9 +108,9 @@ func ask(h http.Handler, r *http.Request, body []byte, lease *memory.Lease, limi
 	return a
 }
 
-// serve has h answer. It reports whether the answer is not whole, which a reverse
+// serve has answer answer. It reports whether the answer is not whole, which a reverse
 // proxy says by a panic.
-func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (broken bool) {
+func serve(answer http.HandlerFunc, w http.ResponseWriter, r *http.Request) (broken bool) {
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
 			broken = true
@@ -120,7 +118,7 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (broken bool)
 			panic(p)
 		}
 	}()
-	h.ServeHTTP(w, r)
+	answer(w, r)
 	return false
 }
 

@@ -25,13 +25,13 @@ import (
 
 // keptLabels returns what has next, which forwards to remote, answer lists as if its series
 // had the labels remote.Kept where they lack them.
-func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (f *Forwarder) keptLabels(remote *Remote, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		l := &keptList{ext: remote.Kept(), next: next, parser: f.Parser, limit: f.MaxListBytes, lease: f.Memory.Lease(memory.Answers)}
 		defer l.lease.Release()
 		kind, name := listKind(r.URL.Path)
 		if l.ext.IsEmpty() || kind == "" {
-			next.ServeHTTP(w, r)
+			next(w, r)
 			return
 		}
 		body, err := io.ReadAll(r.Body)
@@ -50,7 +50,7 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 		case err != nil:
 			// The server says what is wrong with it.
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			next.ServeHTTP(w, r)
+			next(w, r)
 		case answer.recorded.refused != nil, answer.Status != "success" && answer.recorded.code < http.StatusBadRequest:
 			answer.respond(w, remote.Name) // it is too large, or not whole
 		case answer.Status != "success":
@@ -62,7 +62,7 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 		default:
 			promapi.Warned(w, list, answer.Warnings, answer.Infos)
 		}
-	})
+	}
 }
 
 // listKind says which of the three lists of labels and series a path is: labels, values,
@@ -86,7 +86,7 @@ func listKind(path string) (kind, name string) {
 // keptList answers one request for a list.
 type keptList struct {
 	ext    labels.Labels
-	next   http.Handler
+	next   http.HandlerFunc
 	parser parser.Parser
 	limit  int64 // of bytes of an answer
 	lease  *memory.Lease

@@ -7,27 +7,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/util/httputil"
-
 	"github.com/promwarp/promwarp/api/promapi"
 )
 
 // maxDecoded is how often a path is decoded in the search for what leads out of it.
 const maxDecoded = 8
 
-// staying has h answer requests whose path stays where it is, however often servers on its
+// staying has answer answer requests whose path stays where it is, however often servers on its
 // way decode it: those behind get promwarp's credentials, and one that normalises paths
 // would take these to another place.
-func (f *Forwarder) staying(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func staying(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if leaves(r.URL.EscapedPath()) {
-			httputil.SetCORS(w, f.CORSOrigin, r)
 			promapi.Error(w, http.StatusBadRequest, promapi.BadData,
 				`the path has an element "." or "..", a backslash or a NUL, perhaps escaped, which is not forwarded; a label's name that has one can be given in its escaped form, U__...`)
 			return
 		}
-		h.ServeHTTP(w, r)
-	})
+		answer(w, r)
+	}
 }
 
 // escaped is an escaped byte. What only looks so stays as it is.

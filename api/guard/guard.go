@@ -84,58 +84,69 @@ func (g *Guard) Arrived(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Door measures, logs and bounds what h does, and survives its panics.
-func (g *Guard) Door(door string, h http.Handler) http.Handler {
-	inFlight := g.Metrics.inFlight.WithLabelValues(door)
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		r, span := tracing.Receive(rw, r, door)
-		w := g.newRecorder(rw, r)
-		defer func() { w.writingEnded() }()
-		start := time.Now()
-		inFlight.Inc()
-		defer func() {
-			p := recover()
-			if p != nil && p != http.ErrAbortHandler {
-				g.Metrics.panics.Inc()
-				stack := debug.Stack()
-				if err, ok := p.(error); ok {
-					var thrown *parallel.Panic
-					if errors.As(err, &thrown) {
-						p, stack = thrown.Value, thrown.Stack
-					}
+// Door measures, logs and bounds what answer does, and survives its panics.
+func (g *Guard) Door(name string, answer http.HandlerFunc) http.Handler {
+	return &door{guard: g, name: name, inFlight: g.Metrics.inFlight.WithLabelValues(name), answer: answer}
+}
+
+// door is one that is guarded.
+type door struct {
+	guard    *Guard
+	name     string
+	inFlight prometheus.Gauge
+	answer   http.HandlerFunc
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	g := d.guard
+	r, span := tracing.Receive(rw, r, d.name)
+	w := g.newRecorder(rw, r)
+	defer func() { w.writingEnded() }()
+	start := time.Now()
+	d.inFlight.Inc()
+	defer func() {
+		p := recover()
+		if p != nil && p != http.ErrAbortHandler {
+			g.Metrics.panics.Inc()
+			stack := debug.Stack()
+			if err, ok := p.(error); ok {
+				var thrown *parallel.Panic
+				if errors.As(err, &thrown) {
+					p, stack = thrown.Value, thrown.Stack
 				}
-				g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack), "trace", tracing.ID(r.Context()))
-				if w.code == 0 {
-					promapi.Error(w, http.StatusInternalServerError, promapi.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
-					p = nil
-				} else {
-					p = http.ErrAbortHandler // so that half an answer is not taken for all
-				}
 			}
-			w.deadline.move() // for what net/http still has to write
-			inFlight.Dec()
-			took := time.Since(start)
-			g.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
-			g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr, "trace", tracing.ID(r.Context()))
-			if span.IsRecording() {
-				span.SetAttributes(attribute.Int("http.response.status_code", w.status()), attribute.Int64("http.response.body.size", w.bytes))
+			g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack), "trace", tracing.ID(r.Context()))
+			if w.code == 0 {
+				promapi.Error(w, http.StatusInternalServerError, promapi.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
+				p = nil
+			} else {
+				p = http.ErrAbortHandler // so that half an answer is not taken for all
 			}
-			tracing.End(span, nil)
-			if p != nil {
-				panic(p)
-			}
-		}()
-		if r.Body != nil && r.Body != http.NoBody {
-			lease := g.Memory.Lease(memory.Requests)
-			defer lease.Release()
-			body := &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, g.MaxBodyBytes), ctx: r.Context(), lease: lease, header: w.Header()}
-			if r.ContentLength > g.MaxBodyBytes {
-				body.tooLarge = &http.MaxBytesError{Limit: g.MaxBodyBytes}
-			}
-			r.Body = body
 		}
-		h.ServeHTTP(w, r)
-	})
+		w.deadline.move() // for what net/http still has to write
+		d.inFlight.Dec()
+		took := time.Since(start)
+		g.Metrics.seconds.WithLabelValues(d.name, strconv.Itoa(w.status())).Observe(took.Seconds())
+		g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr, "trace", tracing.ID(r.Context()))
+		if span.IsRecording() {
+			span.SetAttributes(attribute.Int("http.response.status_code", w.status()), attribute.Int64("http.response.body.size", w.bytes))
+		}
+		tracing.End(span, nil)
+		if p != nil {
+			panic(p)
+		}
+	}()
+	if r.Body != nil && r.Body != http.NoBody {
+		lease := g.Memory.Lease(memory.Requests)
+		defer lease.Release()
+		body := &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, g.MaxBodyBytes), ctx: r.Context(), lease: lease, header: w.Header()}
+		if r.ContentLength > g.MaxBodyBytes {
+			body.tooLarge = &http.MaxBytesError{Limit: g.MaxBodyBytes}
+		}
+		r.Body = body
+	}
+	d.answer(w, r)
 }
 
 // NotePanic counts and logs the panic that err comes from, if it does.

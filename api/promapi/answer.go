@@ -121,8 +121,8 @@ func Invalid(w http.ResponseWriter, parameter string, err error) {
 }
 
 // Always is a door that gives the same error to all.
-func Always(code int, typ, message string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Error(w, code, typ, message) })
+func Always(code int, typ, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { Error(w, code, typ, message) }
 }
 
 // Text writes plain text.

@@ -34,19 +34,12 @@ func Long(form url.Values) error {
 // request. Of a form that is wrong Prometheus's doors for queries take what can be
 // read; only one that is too large or too slow is an error.
 func ReadForm(r *http.Request, limit int64) error {
-	if err := r.ParseForm(); isUnread(err) {
-		return err
-	}
-	if err := r.ParseMultipartForm(limit); isUnread(err) {
-		return err
+	for _, err := range []error{r.ParseForm(), r.ParseMultipartForm(limit)} {
+		if err != nil && (errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)) {
+			return err
+		}
 	}
 	return nil
-}
-
-// isUnread reports whether err says that promwarp did not read a form to its end.
-func isUnread(err error) bool {
-	var large *http.MaxBytesError
-	return errors.As(err, &large) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)
 }
 
 // FormError answers a request whose form cannot be read.

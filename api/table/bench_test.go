@@ -69,7 +69,8 @@ func BenchmarkFormats(b *testing.B) {
 	bench("json", func(w io.Writer) error {
 		a, err := encode.New(encode.Result{Value: m})
 		require.NoError(b, err)
-		_, err = w.Write(a.Head())
+		begin, _ := a.Begin()
+		_, err = w.Write(begin)
 		require.NoError(b, err)
 		_, err = a.WriteRest(w)
 		return err

@@ -127,23 +127,6 @@ func (p *Pool) Watch(name string, bytes func() int64) (unwatch func()) {
 // lookEvery is for how long a sum of what is watched is good enough.
 const lookEvery = 20 * time.Millisecond
 
-// look is the sum of what is watched, in bytes.
-func (p *Pool) look() int64 {
-	now := time.Now().UnixNano()
-	was := p.looked.Load()
-	if now-was < int64(lookEvery) || !p.looked.CompareAndSwap(was, now) {
-		return p.others.Load()
-	}
-	var n int64
-	p.mu.Lock()
-	for _, w := range p.watched {
-		n += w.bytes()
-	}
-	p.mu.Unlock()
-	p.others.Store(n)
-	return n
-}
-
 // Count counts n bytes, or less if n is negative, that are taken whatever the limit says.
 func (p *Pool) Count(part Part, n int64) {
 	if p == nil || n == 0 {
@@ -164,7 +147,17 @@ func (p *Pool) Used() int64 {
 	if p == nil {
 		return 0
 	}
-	return p.used.Load() + p.look()
+	now := time.Now().UnixNano()
+	if was := p.looked.Load(); now-was >= int64(lookEvery) && p.looked.CompareAndSwap(was, now) {
+		var n int64
+		p.mu.Lock()
+		for _, w := range p.watched {
+			n += w.bytes()
+		}
+		p.mu.Unlock()
+		p.others.Store(n)
+	}
+	return p.used.Load() + p.others.Load()
 }
 
 // Parts is the memory in bytes that is taken at present, by what it is taken for.

@@ -36,23 +36,29 @@ func NewTooLarge() *TooLarge {
 	return &TooLarge{maphash.MakeSeed(), known}
 }
 
-// Note says that the request with a key, over a range that begins at start, needed more memory than
-// there is, as err says.
-func (l *TooLarge) Note(key uint64, start time.Time, err *TooLargeError) {
-	if l != nil {
+// Identity is a request: its key, 0 for none, and when the range begins that it is over.
+type Identity func() (key uint64, start time.Time)
+
+// Note says that a request needed more memory than there is, as err says.
+func (l *TooLarge) Note(of Identity, err *TooLargeError) {
+	if l == nil {
+		return
+	}
+	if key, start := of(); key != 0 {
 		l.known.Add(key, tooLarge{err, start, time.Now()})
 	}
 }
 
-// Refuses is why the request with a key, over a range that begins at start, is refused under a limit
-// of memory in bytes, before its samples are fetched; nil if it is not.
-func (l *TooLarge) Refuses(key uint64, start time.Time, limit int64) error {
-	if l == nil {
+// Refuses is why a request is refused under the limit of a pool, before its samples are fetched; nil if
+// it is not. Who it is is asked only where some are known.
+func (l *TooLarge) Refuses(of Identity, p *Pool) error {
+	if l == nil || l.known.Len() == 0 {
 		return nil
 	}
+	key, start := of()
 	known, ok := l.known.Get(key)
 	left := time.Until(known.found.Add(largeFor))
-	if !ok || left < 0 || known.err.Limit != limit || start.Sub(known.start).Abs() > largeNear {
+	if !ok || left < 0 || known.err.Limit != p.Limit() || start.Sub(known.start).Abs() > largeNear {
 		return nil
 	}
 	return fmt.Errorf("%w; so it was found a moment ago, and the request is not tried again before %s have passed", known.err, left.Round(time.Second))

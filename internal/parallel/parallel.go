@@ -77,19 +77,22 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// Rescue calls f. If f panics, that is the error. One that was thrown as an error, by those who
-// unwind by panics, stays that.
+// Rescue calls f. If f panics, that is the error.
 func Rescue(f func() error) (err error) {
-	defer func() {
-		value := recover()
-		if value == nil {
-			return
-		}
-		thrown, ok := value.(error)
-		if _, bug := value.(runtime.Error); bug || !ok {
-			thrown = &Panic{value, debug.Stack()}
-		}
-		err = thrown
-	}()
+	defer Recover(&err)
 	return f()
+}
+
+// Recover has a function that panics return that as its error: it is to be deferred. A panic that was
+// thrown as an error, by those who unwind by panics, stays that.
+func Recover(err *error) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	thrown, ok := value.(error)
+	if _, bug := value.(runtime.Error); bug || !ok {
+		thrown = &Panic{value, debug.Stack()}
+	}
+	*err = thrown
 }

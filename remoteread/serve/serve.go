@@ -123,8 +123,8 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 
 // unlessTooLarge answers req, unless the same one alone needed more memory than there is a moment ago.
 func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) error {
-	key, start := h.keyOf(req)
-	if err := h.o.TooLarge.Refuses(key, start, h.o.Memory.Limit()); err != nil {
+	identity := func() (uint64, time.Time) { return h.keyOf(req) }
+	if err := h.o.TooLarge.Refuses(identity, h.o.Memory); err != nil {
 		return err
 	}
 	err := answer()
@@ -133,7 +133,7 @@ func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) e
 	}
 	var large *memory.TooLargeError
 	if errors.As(err, &large) {
-		h.o.TooLarge.Note(key, start, large)
+		h.o.TooLarge.Note(identity, large)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) e
 // keyOf is the same for requests for the same series over ranges of the same lengths, of which the
 // first begins at start.
 func (h *Handler) keyOf(req *prompb.ReadRequest) (key uint64, start time.Time) {
-	if h.o.TooLarge == nil || len(req.Queries) == 0 {
+	if len(req.Queries) == 0 {
 		return 0, time.Time{}
 	}
 	var of maphash.Hash
