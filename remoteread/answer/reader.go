@@ -104,12 +104,14 @@ func (f *Field) is(typ protowire.Type, where string) error {
 	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", f.Num, where, f.Type)
 }
 
-// Fields goes through the fields of b, a message in where. It ends with what is wrong.
-func Fields(b []byte, where string) iter.Seq2[Field, error] {
-	return func(yield func(Field, error) bool) {
+// Fields goes through the fields of b, a message in where. It ends with what is wrong. A field is
+// there until the next is asked for: a copy of it would wait until all of it has been written.
+func Fields(b []byte, where string) iter.Seq2[*Field, error] {
+	return func(yield func(*Field, error) bool) {
+		var f Field
 		for len(b) > 0 {
-			f, n, err := firstField(b, where)
-			if !yield(f, err) || err != nil {
+			n, err := f.read(b, where)
+			if !yield(&f, err) || err != nil {
 				return
 			}
 			b = b[n:]
@@ -118,8 +120,8 @@ func Fields(b []byte, where string) iter.Seq2[Field, error] {
 }
 
 // messages goes through the fields up to number last, which are all of bytes, and leaves others out.
-func messages(b []byte, where string, last protowire.Number) iter.Seq2[Field, error] {
-	return func(yield func(Field, error) bool) {
+func messages(b []byte, where string, last protowire.Number) iter.Seq2[*Field, error] {
+	return func(yield func(*Field, error) bool) {
 		for f, err := range Fields(b, where) {
 			if err == nil && f.Num > last {
 				continue
@@ -134,8 +136,9 @@ func messages(b []byte, where string, last protowire.Number) iter.Seq2[Field, er
 	}
 }
 
-// firstField reads the field that b starts with, a message in where, n bytes long.
-func firstField(b []byte, where string) (f Field, n int, err error) {
+// read reads the field that b starts with, a message in where, n bytes long.
+func (f *Field) read(b []byte, where string) (n int, err error) {
+	*f = Field{}
 	// Most have a number of one byte, and a varint or a length of few bytes.
 	if b[0] >= 1<<3 && b[0] < 0x80 {
 		f.Num, f.Type = protowire.Number(b[0]>>3), protowire.Type(b[0]&7)
@@ -144,11 +147,11 @@ func firstField(b []byte, where string) (f Field, n int, err error) {
 		case size <= 0:
 		case f.Type == protowire.VarintType:
 			f.Value = v
-			return f, 1 + size, nil
+			return 1 + size, nil
 		case f.Type == protowire.BytesType && v <= uint64(len(b)-1-size):
 			n = 1 + size + int(v)
 			f.Bytes = b[1+size : n]
-			return f, n, nil
+			return n, nil
 		}
 	}
 	var tag int
@@ -165,7 +168,7 @@ func firstField(b []byte, where string) (f Field, n int, err error) {
 		}
 	}
 	if failed := min(tag, n); failed < 0 {
-		return f, 0, fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(failed))
+		return 0, fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(failed))
 	}
-	return f, tag + n, nil
+	return tag + n, nil
 }

@@ -39,8 +39,9 @@ func newFinder(p *Part, sorts bool) finder {
 // ones or -1, and the fields behind the labels.
 func (f *finder) find(series []byte) (l labels.Labels, number int, rest []byte, err error) {
 	f.walked = f.walked[:0]
+	var field Field
 	for rest = series; len(rest) > 0 && rest[0] == labelTag; {
-		field, n, err := firstField(rest, "a series")
+		n, err := field.read(rest, "a series")
 		if err != nil {
 			return l, -1, nil, err
 		}
