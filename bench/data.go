@@ -18,6 +18,7 @@ import (
 // shape is what data a stage needs, or what flags say of it.
 type shape struct {
 	series, hours int
+	seed          uint64
 	interval      time.Duration
 	age           time.Duration // from the last sample to when they are made
 	jitter        string
@@ -72,7 +73,7 @@ func (s *samples) length() time.Duration {
 
 // samples makes samples of a shape, or finds them made.
 func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
-	s := &samples{dir: filepath.Join(r.dir, fmt.Sprintf("%s-%d-%dh-%s-%s-%s", of.block, of.series, of.hours, of.interval, of.age, of.jitter))}
+	s := &samples{dir: filepath.Join(r.dir, fmt.Sprintf("%s-%d-%dh-%d-%s-%s-%s", of.block, of.series, of.hours, of.seed, of.interval, of.age, of.jitter))}
 	if of.gauges {
 		s.dir += "-gauges"
 	}
@@ -83,7 +84,7 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 		return nil, made
 	}
 	s.Options = dataset.Options{
-		Start: (s.state.End - int64(of.hours)*3600) * 1000, End: s.state.End * 1000, Series: of.series, Seed: 1, Interval: of.interval, Jitter: of.jitter, Block: of.block, Gauges: of.gauges,
+		Start: (s.state.End - int64(of.hours)*3600) * 1000, End: s.state.End * 1000, Series: of.series, Seed: of.seed, Interval: of.interval, Jitter: of.jitter, Block: of.block, Gauges: of.gauges,
 	}
 	if made == nil {
 		return s, nil

@@ -30,13 +30,13 @@
 //   - promwarp first: a promwarp process started for this one query; second: asked once more.
 //   - promwarp repeated: a promwarp process that runs all the time and has been asked this query
 //     twice, and those before it. What is newer than ten minutes it fetches anew: the data of the
-//     stage dashboards end when they are made, those of other stages an hour before.
+//     stage dashboards end when they are made, those of other stages an hour before, or -age.
 //   - VictoriaMetrics, asked with nocache=1, because its cache is one of answers and would be all
 //     that is measured. It was sent the samples over remote write, stale markers included, and has
 //     merged its parts into one.
 //
-// Rounds of a query end when -rounds is reached or, after at least one, when the query took the
-// stage's budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of
+// Rounds of a query end when -rounds is reached or, after at least one, when the query took
+// -budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of
 // promwarp's processes it is the largest.
 //
 // With -dir data and results stay: a later run finds its data made and adds to the results. These

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/report"
@@ -17,21 +18,23 @@ import (
 
 // options are what the flags say. What is 0 or empty is the stage's own.
 type options struct {
-	stages        []*stage
-	dir           string
-	data          shape
-	rounds        int
-	match         *regexp.Regexp // names of questions
-	only          []string       // peers
-	cores         []int
-	work          bool
-	promwarpFlags string
-	binaries      map[string]*string // by peer
-	markdown      string
+	stages         []*stage
+	dir            string
+	data           shape
+	rounds         int
+	budget         time.Duration
+	match          *regexp.Regexp // names of questions
+	only           []string       // peers
+	cores, clients []int
+	during         time.Duration
+	work           bool
+	promwarpFlags  string
+	binaries       map[string]*string // by peer
+	markdown       string
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
-var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": peers.Promwarp, "cores": "1"}
+var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": peers.Promwarp, "cores": "1", "clients": "2", "for": "100ms"}
 
 // parseOptions reads the command line.
 func parseOptions(args []string, w io.Writer) (o options, err error) {
@@ -50,11 +53,16 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	f.IntVar(&o.data.series, "series", 0, "about how many series to generate")
 	f.IntVar(&o.data.hours, "hours", 0, "how many hours of samples to generate")
 	f.DurationVar(&o.data.interval, "interval", 0, "the samples' distance; 15 s if 0")
+	f.Uint64Var(&o.data.seed, "seed", 1, "which data set of the kind to generate")
+	f.DurationVar(&o.data.age, "age", 0, "how long ago the data ends when it is generated")
 	f.StringVar(&o.data.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
 	f.IntVar(&o.rounds, "rounds", 0, "how often to time each question")
+	f.DurationVar(&o.budget, "budget", 0, "how long a question's rounds may take before no other begins")
 	match := f.String("queries", "", "regular expression of the names of the questions to ask; empty for all")
 	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores and functions, where it takes long")
 	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
+	clients := f.String("clients", "1,4,16,64", "numbers of clients of the stage clients")
+	f.DurationVar(&o.during, "for", 10*time.Second, "how long each number of clients asks")
 	f.BoolVar(&o.work, "work", false, "take the time that servers run on cores in place of what passes")
 	f.StringVar(&o.promwarpFlags, "flags", "", "flags of promwarp in place of the stage's own, with spaces between")
 	o.binaries = map[string]*string{}
@@ -84,15 +92,16 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	if o.match, err = regexp.Compile(*match); err != nil {
 		return o, fmt.Errorf("-queries: %w", err)
 	}
-	var of, who error
-	o.cores, of = numbers(*cores, runtime.NumCPU())
+	var of, from, who error
+	o.cores, of = numbers("cores", *cores, runtime.NumCPU())
+	o.clients, from = numbers("clients", *clients, 1000)
 	o.only, who = chosen("only", *only, o.binaries)
-	return o, errors.Join(of, who, o.chooseStages(*names))
+	return o, errors.Join(of, from, who, o.chooseStages(*names))
 }
 
-// numbers reads numbers of cores from 1 to most with commas between. Of none they are the powers of two up
+// numbers reads numbers from 1 to most with commas between. Of none they are the powers of two up
 // to most, and most.
-func numbers(list string, most int) (all []int, err error) {
+func numbers(flag, list string, most int) (all []int, err error) {
 	if list == "" {
 		for n := 1; n < most; n *= 2 {
 			all = append(all, n)
@@ -102,7 +111,7 @@ func numbers(list string, most int) (all []int, err error) {
 	for s := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 || n > most {
-			return nil, fmt.Errorf("-cores: %q is no number from 1 to %d", s, most)
+			return nil, fmt.Errorf("-%s: %q is no number from 1 to %d", flag, s, most)
 		}
 		all = append(all, n)
 	}

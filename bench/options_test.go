@@ -19,16 +19,17 @@ func TestOptions(t *testing.T) {
 	require.True(t, o.asks(peers.Promwarp) && o.asks(peers.VictoriaMetrics) && !o.asks(peers.Prometheus))
 	require.Equal(t, []*stage{stages[0]}, o.stages)
 	require.Equal(t, runtime.NumCPU(), o.cores[len(o.cores)-1])
+	require.Equal(t, []int{1, 4, 16, 64}, o.clients)
 
 	o, err = parseOptions([]string{"-only", "prometheus, promwarp", "-stages", "gzip,first", "-cores", "1", "-series", "7"}, io.Discard)
 	require.NoError(t, err)
 	require.True(t, o.asks(peers.Prometheus) && !o.asks(peers.VictoriaMetrics))
 	require.Equal(t, "gzip first", o.stages[0].name+" "+o.stages[1].name)
-	require.Equal(t, shape{block: 54 * time.Hour, series: 7, hours: 720, age: time.Hour, jitter: "none"}, o.data.or(o.stages[1].data))
+	require.Equal(t, shape{block: 54 * time.Hour, series: 7, hours: 720, seed: 1, age: time.Hour, jitter: "none"}, o.data.or(o.stages[1].data))
 }
 
 func TestNumbers(t *testing.T) {
-	all, err := numbers("", 6)
+	all, err := numbers("cores", "", 6)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2, 4, 6}, all)
 }
@@ -65,7 +66,7 @@ func TestOptionsRefused(t *testing.T) {
 		"-only: nothing is called \"mimir\"":     {"-only", "promwarp,mimir"},
 		"missing closing":                        {"-queries", "("},
 		"-cores: \"0\" is no number from 1 to":   {"-cores", "1,0"},
-		"-cores: \"x\" is no number":             {"-cores", "x"},
+		"-clients: \"x\" is no number":           {"-clients", "x"},
 		"-stages: nothing is called \"scaling\"": {"-stages", "cores,scaling"},
 		"unexpected argument \"now\"":            {"now"},
 		"not defined":                            {"-fast"},

@@ -33,6 +33,7 @@ var stages = []*stage{
 		"--cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards},
 	{"first", "first and second answers over a month", shape{block: 54 * time.Hour, series: 1000, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
 	{"selectors", "first answers to queries of many selectors, with few series and with none", shape{series: 6800, hours: 6, age: time.Hour}, 5, 0, "", selectors},
+	{"clients", "sixteen queries of dashboards by clients at once", shape{series: 3000, hours: 24, age: time.Hour}, 1, 0, "--cache.results-bytes=0", clients},
 	{"cores", "the queries of dashboards on numbers of cores", shape{series: 10_000, hours: 24, age: time.Hour}, 5, 2 * time.Second,
 		"--gpu.mode=off --cache.results-bytes=0", onCores},
 	{"gzip", "long answers as they are and compressed, on numbers of cores", shape{series: 10_000, hours: 24, age: time.Hour}, 5, 0,
@@ -134,6 +135,29 @@ func selectors(ctx context.Context, r *rig) error {
 	}
 	slices.SortFunc(qs, func(a, b queries.Query) int { return strings.Compare(a.Name, b.Name) })
 	return r.firsts(ctx, r.questions(qs...))
+}
+
+// clients are a mix of the queries of dashboards by 1, 4, 16 and more clients.
+func clients(ctx context.Context, r *rig) error {
+	cs, err := r.peers(ctx, 0, true)
+	if err != nil {
+		return err
+	}
+	r.shown.Details = true
+	r.shown.Compare(report.Prometheus, peers.Promwarp, "Prometheus ×")
+	r.shown.Compare(report.VictoriaMetrics, peers.Promwarp, "VM ×")
+	qs := r.questions(queries.All[:16]...)
+	if err := r.ask(ctx, qs, cs); err != nil {
+		return err
+	}
+	for _, n := range r.options.clients {
+		for _, c := range cs {
+			if err := r.load(ctx, r.shown.Row(fmt.Sprintf("mixed, %d at once", n)), c, qs, load{clients: n, during: r.during}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // onCores asks promwarp and VictoriaMetrics, each on some cores alone, all queries in turns. The

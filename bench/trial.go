@@ -151,7 +151,7 @@ func (t *trial) run(ctx context.Context, number int) error {
 				return err
 			}
 		}
-		if budget := t.stage.budget; budget != 0 && time.Since(begin) > budget {
+		if budget := cmp.Or(t.budget, t.stage.budget); budget != 0 && time.Since(begin) > budget {
 			break
 		}
 	}
@@ -330,8 +330,12 @@ func (t *trial) summary() string {
 	return b.String()
 }
 
-// load is a number of clients that ask at once, each a number of times.
-type load struct{ clients, each int }
+// load is a number of clients that ask at once, each a number of times or for a time.
+type load struct {
+	clients int
+	each    int
+	during  time.Duration
+}
 
 // load has clients ask a contender questions, each beginning with another one, and notes what their
 // answers took and the peak of the server's memory.
@@ -344,7 +348,7 @@ func (r *rig) load(ctx context.Context, row *report.Row, c contender, qs []quest
 	before, begin := spent(c.server, c.behind), time.Now()
 	for k := range l.clients {
 		group.Go(func() error {
-			for i := range l.each {
+			for i := 0; i < l.each || time.Since(begin) < l.during; i++ {
 				a, err := answer.Ask(asking, c.server.URL, c.asked(qs[(k+i)%len(qs)]), nil)
 				if err := cmp.Or(err, a.Err()); err != nil {
 					return fmt.Errorf("%s: %w", name, err)

@@ -139,7 +139,7 @@ func TestTrialTakesTurns(t *testing.T) {
 
 func TestTrialKeepsToTheBudget(t *testing.T) {
 	f := newTable(t, 100, nil)
-	f.stage.budget = -1
+	f.budget = -1
 	require.Len(t, f.ask(t).Costs[report.Prometheus].All, 1)
 }
 
@@ -174,6 +174,8 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, f.load(t.Context(), row, f.contenders[2], qs, load{clients: 3, each: 4}))
 	require.Len(t, row.Costs[report.Promwarp].All, 12)
 	require.Positive(t, row.Costs[report.Promwarp].PerSecond)
+	require.NoError(t, f.load(t.Context(), row, f.contenders[2], qs, load{clients: 1, during: 50 * time.Millisecond}))
+	require.NotEmpty(t, row.Costs[report.Promwarp].All)
 	require.NoError(t, f.load(t.Context(), row, f.contenders[0], qs, load{clients: 1, each: 1}))
 	require.Contains(t, row.Error, "too much")
 }

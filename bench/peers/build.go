@@ -1,11 +1,14 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/promwarp/promwarp/e2e/programs"
@@ -91,4 +94,42 @@ func pinned(program Program) ([]string, error) {
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(order[:program.Cores]), " ", ","), "[]")
 	return []string{"taskset", "-c", list, program.Path}, nil
+}
+
+// spread is the order in which cores are given to programs that may have only some: the first
+// thread of each physical core, where the system tells threads apart, before any second one.
+func spread() ([]int, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	cpus := parseList(list)
+	threads := make(map[int]int, len(cpus)) // which of its core's threads each is
+	for _, cpu := range cpus {
+		list, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
+		if err == nil {
+			threads[cpu] = slices.Index(parseList(string(list)), cpu)
+		}
+	}
+	slices.SortStableFunc(cpus, func(a, b int) int { return cmp.Compare(threads[a], threads[b]) })
+	return cpus, nil
+}
+
+// parseList reads a list of numbers as the kernel writes it, "0-3,8". What is no number is left
+// out.
+func parseList(s string) (list []int) {
+	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		from, to, ok := strings.Cut(part, "-")
+		if !ok {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		for n := first; err == nil && err2 == nil && n <= last; n++ {
+			list = append(list, n)
+		}
+	}
+	return list
 }

@@ -11,6 +11,3 @@ import (
 func (*Process) CPU() (time.Duration, error) {
 	return 0, errors.New("only Linux says how long another process has run")
 }
-
-// spread returns an error.
-func spread() ([]int, error) { return nil, errors.ErrUnsupported }

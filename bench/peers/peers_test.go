@@ -156,6 +156,12 @@ func TestProcess(t *testing.T) {
 	require.ErrorContains(t, err, "start nobody")
 }
 
+func TestParseList(t *testing.T) {
+	require.Equal(t, []int{0, 1, 2, 3, 8, 10, 11}, parseList("0-3,8,10-11\n"))
+	require.Empty(t, parseList("\n"))
+	require.Equal(t, []int{4}, parseList("a-b,4"))
+}
+
 // A program gets as many cores as are asked for.
 func TestPinned(t *testing.T) {
 	order, err := spread()

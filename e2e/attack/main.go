@@ -21,11 +21,13 @@ import (
 )
 
 var (
-	promwarpBin = flag.String("promwarp-bin", "../bin/promwarp", "promwarp to start")
-	series      = flag.Int("series", 3400, "series of the data")
-	lasts       = flag.Duration("for", 5*time.Minute, "how long everything is done at once")
-	patience    = flag.Int("patience", 1, "how many times as long everything may take, on a machine that does other things, too")
-	bars        = flag.Bool("bars", true, "hold times and memory against promwarp; otherwise crashes, panics and data races alone")
+	promwarpBin   = flag.String("promwarp-bin", "../bin/promwarp", "promwarp to start")
+	prometheusBin = flag.String("prometheus-bin", "", "Prometheus to start; by default one is built, once")
+	args          = flag.String("promwarp-args", "", "further arguments of promwarp, with spaces between them")
+	series        = flag.Int("series", 3400, "series of the data")
+	lasts         = flag.Duration("for", 5*time.Minute, "how long everything is done at once")
+	patience      = flag.Int("patience", 1, "how many times as long everything may take, on a machine that does other things, too")
+	bars          = flag.Bool("bars", true, "hold times and memory against promwarp; otherwise crashes, panics and data races alone")
 )
 
 // patient is how long something may take that should take d.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,9 +38,11 @@ func (r *run) start(ctx context.Context) (err error) {
 	if r.dir, err = os.MkdirTemp("", "promwarp-attack-"); err != nil {
 		return err
 	}
-	bin, err := programs.FromPrometheus("prometheus")
-	if err != nil {
-		return err
+	bin := *prometheusBin
+	if bin == "" {
+		if bin, err = programs.FromPrometheus("prometheus"); err != nil {
+			return err
+		}
 	}
 	r.hours.end = time.Now().Truncate(time.Minute)
 	r.hours.start = r.hours.end.Add(-24 * time.Hour)
@@ -48,11 +51,12 @@ func (r *run) start(ctx context.Context) (err error) {
 		return err
 	}
 	r.Process, err = programs.StartReady("promwarp", *promwarpBin, func(addr string) []string {
-		return []string{
+		all := []string{
 			"serve", "--gpu.mode=off", "--upstream.url=" + r.prometheus.URL, "--web.listen-address=" + addr,
 			"--memory.limit=" + strconv.Itoa(limit), "--query.timeout=30s",
 			"--web.max-connections=2000", "--web.read-timeout=15s", "--web.write-timeout=15s",
 		}
+		return append(all, strings.Fields(*args)...)
 	})
 	return err
 }
