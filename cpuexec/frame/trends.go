@@ -40,12 +40,14 @@ func (f *Frame) Trends(predict bool) []Trend {
 }
 
 // Seconds returns what least-squares lines through the windows' samples depend on besides values as
-// Prometheus adds it up, by step; see Trends. A frame is only ever used for one function.
+// Prometheus adds it up, by step, but for those of strides; see Trends, and Lines. A frame is only ever
+// used for one function.
 func (f *Frame) Seconds(predict bool) []exact.Seconds {
 	f.extraMade.Do(func() {
 		f.seconds = slices.Grow(f.seconds[:0], len(f.Lo))[:len(f.Lo)]
 		windows := f.Watched(nil)
-		windows.Groups(2, nil, func(g *Group) {
+		_, others := f.Lines(predict)
+		windows.Groups(2, others, func(g *Group) {
 			origins := g.Origins(f.List(), f.Span.Grid, predict)
 			all := g.Seconds(f.List(), &origins)
 			for i, k := range g.Steps[:g.N] {
