@@ -27,15 +27,6 @@ func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) {
 	}
 }
 
-// ResetsAbreast adds to sums that there are, of n samples, two at least, of each of the windows that
-// begin with the samples lo, the ones before those that are less, one after the other.
-func (s *Sums) ResetsAbreast(vs []float64, lo *[Abreast]int32, n int) {
-	resetsAbreast(&vs[0], lo, n-1, s)
-}
-
-// Start begins the first sum of window w with a value.
-func (s *Sums) Start(w int, v float64) { s[w/4*2][w%4] = v }
-
 // VarianceAbreast makes sums that are Welford's of n samples of each of the windows that begin with the
 // samples lo.
 func (s *Sums) VarianceAbreast(vs []float64, lo *[Abreast]int32, n int) {

@@ -5,11 +5,10 @@
 DATA constants<>+0(SB)/8, $1.0
 DATA constants<>+8(SB)/8, $1000.0
 DATA constants<>+16(SB)/8, $0x4338000000000000
-DATA constants<>+24(SB)/8, $0x8000000000000000
-DATA constants<>+32(SB)/8, $0xfff0000000000000
-DATA constants<>+40(SB)/8, $0x7ff0000000000000
-DATA constants<>+48(SB)/8, $0.001
-GLOBL constants<>(SB), RODATA|NOPTR, $56
+DATA constants<>+24(SB)/8, $0xfff0000000000000
+DATA constants<>+32(SB)/8, $0x7ff0000000000000
+DATA constants<>+40(SB)/8, $0.001
+GLOBL constants<>(SB), RODATA|NOPTR, $48
 
 // func sumsAbreast(vs, lo, n, out)
 TEXT ·sumsAbreast(SB), NOSPLIT, $0-32
@@ -108,7 +107,7 @@ TEXT ·squaresAbreast(SB), NOSPLIT, $0-48
 	SUBQ vs+0(FP), BX
 	MOVQ origins+40(FP), DX
 	VBROADCASTSD constants<>+8(SB), Y14
-	VBROADCASTSD constants<>+48(SB), Y13
+	VBROADCASTSD constants<>+40(SB), Y13
 	VBROADCASTSD constants<>+16(SB), Y15
 	MOVQ n+16(FP), CX
 	XORQ AX, AX
@@ -218,7 +217,7 @@ TEXT ·productsAbreast(SB), NOSPLIT, $0-48
 	SUBQ vs+0(FP), BX
 	MOVQ origins+40(FP), DX
 	VBROADCASTSD constants<>+8(SB), Y14
-	VBROADCASTSD constants<>+48(SB), Y13
+	VBROADCASTSD constants<>+40(SB), Y13
 	VBROADCASTSD constants<>+16(SB), Y15
 	MOVQ n+16(FP), CX
 	XORQ AX, AX
@@ -303,86 +302,6 @@ loop:
 	VMOVUPD Y5, 160(DX)
 	VMOVUPD Y6, 192(DX)
 	VMOVUPD Y7, 224(DX)
-	VZEROUPPER 
-	RET 
-
-// func resetsAbreast(vs, lo, n, out)
-TEXT ·resetsAbreast(SB), NOSPLIT, $0-32
-	MOVQ vs+0(FP), AX
-	MOVQ lo+8(FP), DX
-	MOVLQSX 0(DX), R8
-	LEAQ (AX)(R8*8), R8
-	MOVLQSX 4(DX), R9
-	LEAQ (AX)(R9*8), R9
-	MOVLQSX 8(DX), R10
-	LEAQ (AX)(R10*8), R10
-	MOVLQSX 12(DX), R11
-	LEAQ (AX)(R11*8), R11
-	MOVLQSX 16(DX), R12
-	LEAQ (AX)(R12*8), R12
-	MOVLQSX 20(DX), R13
-	LEAQ (AX)(R13*8), R13
-	MOVLQSX 24(DX), SI
-	LEAQ (AX)(SI*8), SI
-	MOVLQSX 28(DX), DI
-	LEAQ (AX)(DI*8), DI
-	VXORPD Y0, Y0, Y0
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-	VBROADCASTSD constants<>+24(SB), Y14
-	MOVQ out+24(FP), DX
-	XORQ AX, AX
-	VMOVUPD 0(DX), Y0
-	VMOVSD (R8)(AX*8), X4
-	VMOVHPD (R9)(AX*8), X4, X4
-	VMOVSD (R10)(AX*8), X10
-	VMOVHPD (R11)(AX*8), X10, X10
-	VINSERTF128 $1, X10, Y4, Y4
-	VMOVUPD 64(DX), Y2
-	VMOVSD (R12)(AX*8), X5
-	VMOVHPD (R13)(AX*8), X5, X5
-	VMOVSD (SI)(AX*8), X10
-	VMOVHPD (DI)(AX*8), X10, X10
-	VINSERTF128 $1, X10, Y5, Y5
-	ADDQ $8, R8
-	ADDQ $8, R9
-	ADDQ $8, R10
-	ADDQ $8, R11
-	ADDQ $8, R12
-	ADDQ $8, R13
-	ADDQ $8, SI
-	ADDQ $8, DI
-	MOVQ n+16(FP), CX
-	XORQ AX, AX
-
-loop:
-	VMOVSD (R8)(AX*8), X8
-	VMOVHPD (R9)(AX*8), X8, X8
-	VMOVSD (R10)(AX*8), X10
-	VMOVHPD (R11)(AX*8), X10, X10
-	VINSERTF128 $1, X10, Y8, Y8
-	VCMPPD $0x11, Y4, Y8, Y10
-	VBLENDVPD Y10, Y4, Y14, Y10
-	VADDPD Y10, Y0, Y0
-	VMOVAPD Y8, Y4
-	VMOVSD (R12)(AX*8), X8
-	VMOVHPD (R13)(AX*8), X8, X8
-	VMOVSD (SI)(AX*8), X10
-	VMOVHPD (DI)(AX*8), X10, X10
-	VINSERTF128 $1, X10, Y8, Y8
-	VCMPPD $0x11, Y5, Y8, Y10
-	VBLENDVPD Y10, Y5, Y14, Y10
-	VADDPD Y10, Y2, Y2
-	VMOVAPD Y8, Y5
-	INCQ AX
-	CMPQ AX, CX
-	JL loop
-	MOVQ out+24(FP), DX
-	VMOVUPD Y0, 0(DX)
-	VMOVUPD Y1, 32(DX)
-	VMOVUPD Y2, 64(DX)
-	VMOVUPD Y3, 96(DX)
 	VZEROUPPER 
 	RET 
 
@@ -644,7 +563,7 @@ windows:
 	MOVQ 24(DI), R13
 	LEAQ (R13)(BX*8), R13
 	VBROADCASTSD constants<>+8(SB), Y14
-	VBROADCASTSD constants<>+48(SB), Y13
+	VBROADCASTSD constants<>+40(SB), Y13
 	XORQ AX, AX
 
 loop:
@@ -747,7 +666,7 @@ windowsWide:
 	MOVQ 24(DI), R13
 	LEAQ (R13)(BX*8), R13
 	VBROADCASTSD constants<>+8(SB), Z14
-	VBROADCASTSD constants<>+48(SB), Z13
+	VBROADCASTSD constants<>+40(SB), Z13
 	XORQ AX, AX
 
 loopWide:
@@ -859,7 +778,7 @@ windows:
 	MOVQ 24(DI), R13
 	LEAQ (R13)(BX*8), R13
 	VBROADCASTSD constants<>+8(SB), Y14
-	VBROADCASTSD constants<>+48(SB), Y13
+	VBROADCASTSD constants<>+40(SB), Y13
 	XORQ AX, AX
 
 loop:
@@ -980,7 +899,7 @@ windowsWide:
 	MOVQ 24(DI), R13
 	LEAQ (R13)(BX*8), R13
 	VBROADCASTSD constants<>+8(SB), Z14
-	VBROADCASTSD constants<>+48(SB), Z13
+	VBROADCASTSD constants<>+40(SB), Z13
 	XORQ AX, AX
 
 loopWide:
@@ -1338,7 +1257,7 @@ windows:
 	VXORPD Y7, Y7, Y7
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
-	VBROADCASTSD constants<>+32(SB), Y14
+	VBROADCASTSD constants<>+24(SB), Y14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
 
@@ -1409,7 +1328,7 @@ windowsWide:
 	VXORPD Z7, Z7, Z7
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
-	VBROADCASTSD constants<>+32(SB), Z14
+	VBROADCASTSD constants<>+24(SB), Z14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
 
@@ -1610,7 +1529,7 @@ windows:
 	VXORPD Y7, Y7, Y7
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
-	VBROADCASTSD constants<>+40(SB), Y14
+	VBROADCASTSD constants<>+32(SB), Y14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
 
@@ -1681,7 +1600,7 @@ windowsWide:
 	VXORPD Z7, Z7, Z7
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
-	VBROADCASTSD constants<>+40(SB), Z14
+	VBROADCASTSD constants<>+32(SB), Z14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
 

@@ -149,22 +149,7 @@ func TestAbreast(t *testing.T) {
 		products.ProductsAbreast(ts, vs, &lo, n, &origins)
 		variances.VarianceAbreast(vs, &lo, n)
 		seconds := SecondsAbreast(ts, &lo, n, &origins)
-		var resets Sums
 		for i, from := range lo {
-			resets.Start(i, vs[from])
-		}
-		if n > 1 {
-			resets.ResetsAbreast(vs, &lo, n)
-		}
-		for i, from := range lo {
-			wantResets := vs[from]
-			for k := from + 1; k < from+int32(n); k++ {
-				if vs[k] < vs[k-1] {
-					wantResets += vs[k-1]
-				}
-			}
-			gotResets, _ := resets.Of(0, i)
-			require.Equal(t, wantResets, gotResets)
 			var wantSeconds Seconds
 			var wantProducts Products
 			var wantVariance Welford

@@ -30,18 +30,29 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	length := windows + (samples-1)/every
 	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
 	vs = vs[:(windows-1)*every+samples]
-	for p := range every {
-		row := r.values[p*length:][:length]
-		for m, i := 0, p; m < len(row) && i < len(vs); m, i = m+1, i+every {
-			row[m] = vs[i]
+	whole, p := len(vs)/every, 0 // columns
+	row := func(p int) []float64 { return r.values[p*length:][:whole] }
+	for ; p+4 <= every; p += 4 {
+		r0, r1, r2, r3 := row(p), row(p+1), row(p+2), row(p+3)
+		for m, i := 0, p; m < len(r0) && m < len(r1) && m < len(r2) && m < len(r3); m, i = m+1, i+every {
+			four := vs[i : i+4 : i+4]
+			r0[m], r1[m], r2[m], r3[m] = four[0], four[1], four[2], four[3]
 		}
 	}
+	for ; p < every; p++ {
+		for m, one := 0, row(p); m < len(one); m++ {
+			one[m] = vs[p+m*every]
+		}
+	}
+	for i, v := range vs[whole*every:] {
+		r.values[i*length+whole] = v
+	}
 	r.at = slices.Grow(r.at[:0], samples)[:samples]
-	row, column := 0, 0
+	at, column := 0, 0
 	for j := range r.at {
-		r.at[j] = 8 * int64(row*length+column)
-		if row++; row == every {
-			row, column = 0, column+1
+		r.at[j] = 8 * int64(at*length+column)
+		if at++; at == every {
+			at, column = 0, column+1
 		}
 	}
 }

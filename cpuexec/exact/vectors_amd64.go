@@ -24,9 +24,6 @@ func sumsVector(val, comp, in *float64, n int) int
 func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
 
 //go:noescape
-func resetsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
-
-//go:noescape
 func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
 
 //go:noescape

@@ -19,8 +19,6 @@ func CanAbreast() bool { return false }
 
 func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
 
-func resetsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
-
 func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
 
 func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {

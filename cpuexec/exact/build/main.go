@@ -45,27 +45,6 @@ func text() string {
 		a.op("VMULPD", value, second, second)
 		a.add(g.sums(1), second)
 	})
-	// A sample that is less than the one before adds that, and another one -0, which changes nothing.
-	before := [2]string{"Y4", "Y5"}
-	a.function("resetsAbreast", []string{"vs", "lo", "n", "out"}, 1, func() {
-		a.constant(minusZero, unit)
-		a.op("MOVQ", "out+24(FP)", "DX")
-		a.op("XORQ", "AX", "AX")
-		for g := range group(2) {
-			a.op("VMOVUPD", fmt.Sprintf("%d(DX)", 64*g), g.sums(0)[0])
-			a.load(g, before[g], "AX*8")
-		}
-		for _, start := range starts {
-			a.op("ADDQ", "$8", start)
-		}
-	}, func(g group) {
-		sum := g.sums(0)[0]
-		a.load(g, value, "AX*8")
-		a.op("VCMPPD", "$0x11", before[g], value, free[0])
-		a.op("VBLENDVPD", free[0], before[g], unit, free[0])
-		a.op("VADDPD", free[0], sum, sum)
-		a.op("VMOVAPD", value, before[g])
-	})
 	a.function("variancesAbreast", []string{"vs", "lo", "n", "out"}, 2, func() {
 		a.constant(one, unit)
 		a.op("VXORPD", number, number, number)
@@ -131,6 +110,7 @@ func text() string {
 		a.op("VSUBPD", second, y[0], y[0])
 		a.store(g, y[0], "intercepts+48(FP)")
 	})
+	before := [2]string{"Y4", "Y5"} // of each vector
 	a.rows("resetRows", []string{"out"}, func(g group) {
 		a.op("MOVQ", "-8(R9)(CX*8)", "R11")
 		a.row(g, g.sums(0)[0])
@@ -224,7 +204,7 @@ const (
 	// What ms are divided by, and 1 over that.
 	thousand, thousandth = "Y14", "Y13"
 	// Indices of constants.
-	one, ms, adder, minusZero, lowest, highest, perMs = 0, 1, 2, 3, 4, 5, 6
+	one, ms, adder, lowest, highest, perMs = 0, 1, 2, 3, 4, 5
 )
 
 var (
@@ -232,8 +212,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1; 1000; what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; the zero below zero; what is infinite; a thousandth.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001"}
+	// is so much more than itself; what is infinite; a thousandth.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001"}
 )
 
 // group is four of the windows.
