@@ -47,11 +47,15 @@ func (s *Sums) Welford(w, n int) (k Welford) {
 // since an origin, and of their squares, and what both have lost.
 type Seconds struct{ X, CX, X2, CX2 float64 }
 
-// Add adds a time in ms since the origin.
-func (s *Seconds) Add(ms int64) {
-	x := float64(ms) / 1e3
-	s.X, s.CX = twoSum(s.X, x, s.CX)
-	s.X2, s.CX2 = twoSum(s.X2, float64(x*x), s.CX2)
+// Add adds times in ms since the origin.
+func (s *Seconds) Add(ts []int64, origin int64) {
+	all := *s
+	for _, at := range ts {
+		x := float64(at-origin) / 1e3
+		all.X, all.CX = twoSum(all.X, x, all.CX)
+		all.X2, all.CX2 = twoSum(all.X2, float64(x*x), all.CX2)
+	}
+	*s = all
 }
 
 // SecondsAbreast are those of n samples of each of the windows that begin with the samples lo, which

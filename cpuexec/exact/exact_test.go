@@ -154,7 +154,7 @@ func TestAbreast(t *testing.T) {
 			var wantProducts Products
 			var wantVariance Welford
 			for k := from; k < from+int32(n); k++ {
-				wantSeconds.Add(ts[k] - origins[i])
+				wantSeconds.Add(ts[k:k+1], origins[i])
 				wantProducts.AddAny(ts[k]-origins[i], vs[k])
 				wantVariance.Add(vs[k])
 			}
@@ -237,7 +237,7 @@ func TestLine(t *testing.T) {
 		var seconds Seconds
 		var products Products
 		for k, v := range vs {
-			seconds.Add(ts[k] - 7)
+			seconds.Add(ts[k:k+1], 7)
 			products.AddAny(ts[k]-7, v)
 		}
 		wantSlope, want := products.Line(&seconds, float64(n))

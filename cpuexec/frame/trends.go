@@ -68,9 +68,7 @@ func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.A
 	}
 	all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
 	for i := range g.N {
-		for _, t := range ts[int(g.Lo[i])+g.Common : g.Hi[i]] {
-			all[i].Add(t - origins[i])
-		}
+		all[i].Add(ts[int(g.Lo[i])+g.Common:g.Hi[i]], origins[i])
 	}
 	return all
 }

@@ -160,23 +160,23 @@ const oftenReset = 6
 func (s *Evaluator) risesInRows(e *frame.Extrapolation, resets []int32, strides []frame.Stride, rest []int32) {
 	s.in.Values = s.in.Values[len(s.in.Units):] // without what splitPacked has unpacked
 	vs := s.values()
-	one := func(k int) float64 {
-		first, _ := slices.BinarySearch(resets, s.fr.Lo[k]+1)
-		return s.risen(e, k, resets[first:])
-	}
 	s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Increases(out)
 		for i, increase := range out {
 			if k := st.From + i; increase == 0 {
-				out[i] = one(k)
+				first, _ := slices.BinarySearch(resets, s.fr.Lo[k]+1)
+				out[i] = s.risen(e, k, resets[first:])
 			} else {
 				out[i] = float64(increase * e.FactorOf(k, vs[s.fr.Lo[k]], increase))
 			}
 		}
 	})
 	for _, k := range rest {
+		for len(resets) > 0 && resets[0] <= s.fr.Lo[k] {
+			resets = resets[1:]
+		}
 		if s.fr.Hi[k]-s.fr.Lo[k] >= 2 {
-			s.out.Values[k] = one(int(k))
+			s.out.Values[k] = s.risen(e, int(k), resets)
 		}
 	}
 }
