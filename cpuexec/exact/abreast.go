@@ -76,14 +76,8 @@ func SecondsAbreast(ts []int64, lo *[Abreast]int32, n int, origins *[Abreast]int
 // the times in seconds, and what both have lost.
 type Products struct{ Y, CY, XY, CXY float64 }
 
-// Add adds a value at a time in ms since the origin, as long as all are Finite.
+// Add adds a value at a time in ms since the origin.
 func (p *Products) Add(ms int64, v float64) {
-	p.Y, p.CY = twoSum(p.Y, v, p.CY)
-	p.XY, p.CXY = twoSum(p.XY, float64(float64(ms)/1e3*v), p.CXY)
-}
-
-// AddAny adds any value at a time in ms since the origin.
-func (p *Products) AddAny(ms int64, v float64) {
 	p.Y, p.CY = kahansum.Inc(v, p.Y, p.CY)
 	p.XY, p.CXY = kahansum.Inc(float64(float64(ms)/1e3*v), p.XY, p.CXY)
 }

@@ -155,7 +155,7 @@ func TestAbreast(t *testing.T) {
 			var wantVariance Welford
 			for k := from; k < from+int32(n); k++ {
 				wantSeconds.Add(ts[k:k+1], origins[i])
-				wantProducts.AddAny(ts[k]-origins[i], vs[k])
+				wantProducts.Add(ts[k]-origins[i], vs[k])
 				wantVariance.Add(vs[k])
 			}
 			require.Equal(t, wantSeconds, seconds[i])
@@ -238,7 +238,7 @@ func TestLine(t *testing.T) {
 		var products Products
 		for k, v := range vs {
 			seconds.Add(ts[k:k+1], 7)
-			products.AddAny(ts[k]-7, v)
+			products.Add(ts[k]-7, v)
 		}
 		wantSlope, want := products.Line(&seconds, float64(n))
 		slope, got := Line(ts, vs, 7)
