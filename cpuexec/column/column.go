@@ -109,11 +109,11 @@ func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
 		f.list.Store(all)
 	}
 	from, _ := slices.BinarySearch(*all, int32(lo))
-	for _, i := range (*all)[from:] {
-		if int(i) >= hi {
-			break
-		}
-		out = append(out, i-int32(lo))
+	to, _ := slices.BinarySearch(*all, int32(hi))
+	n := len(out)
+	out = append(out, (*all)[from:to]...)
+	for k := range out[n:] {
+		out[n+k] -= int32(lo)
 	}
 	return out
 }

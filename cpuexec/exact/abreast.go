@@ -27,15 +27,6 @@ func (s *Sums) AddAbreast(vs []float64, lo *[Abreast]int32, n int) {
 	}
 }
 
-// ResetsAbreast adds to sums that there are, of n samples, two at least, of each of the windows that
-// begin with the samples lo, the ones before those that are less, one after the other.
-func (s *Sums) ResetsAbreast(vs []float64, lo *[Abreast]int32, n int) {
-	resetsAbreast(&vs[0], lo, n-1, s)
-}
-
-// Start begins the first sum of window w with a value.
-func (s *Sums) Start(w int, v float64) { s[w/4*2][w%4] = v }
-
 // VarianceAbreast makes sums that are Welford's of n samples of each of the windows that begin with the
 // samples lo.
 func (s *Sums) VarianceAbreast(vs []float64, lo *[Abreast]int32, n int) {
@@ -56,11 +47,15 @@ func (s *Sums) Welford(w, n int) (k Welford) {
 // since an origin, and of their squares, and what both have lost.
 type Seconds struct{ X, CX, X2, CX2 float64 }
 
-// Add adds a time in ms since the origin.
-func (s *Seconds) Add(ms int64) {
-	x := float64(ms) / 1e3
-	s.X, s.CX = twoSum(s.X, x, s.CX)
-	s.X2, s.CX2 = twoSum(s.X2, float64(x*x), s.CX2)
+// Add adds times in ms since the origin.
+func (s *Seconds) Add(ts []int64, origin int64) {
+	all := *s
+	for _, at := range ts {
+		x := float64(at-origin) / 1e3
+		all.X, all.CX = twoSum(all.X, x, all.CX)
+		all.X2, all.CX2 = twoSum(all.X2, float64(x*x), all.CX2)
+	}
+	*s = all
 }
 
 // SecondsAbreast are those of n samples of each of the windows that begin with the samples lo, which
@@ -81,14 +76,8 @@ func SecondsAbreast(ts []int64, lo *[Abreast]int32, n int, origins *[Abreast]int
 // the times in seconds, and what both have lost.
 type Products struct{ Y, CY, XY, CXY float64 }
 
-// Add adds a value at a time in ms since the origin, as long as all are Finite.
+// Add adds a value at a time in ms since the origin.
 func (p *Products) Add(ms int64, v float64) {
-	p.Y, p.CY = twoSum(p.Y, v, p.CY)
-	p.XY, p.CXY = twoSum(p.XY, float64(float64(ms)/1e3*v), p.CXY)
-}
-
-// AddAny adds any value at a time in ms since the origin.
-func (p *Products) AddAny(ms int64, v float64) {
 	p.Y, p.CY = kahansum.Inc(v, p.Y, p.CY)
 	p.XY, p.CXY = kahansum.Inc(float64(float64(ms)/1e3*v), p.XY, p.CXY)
 }

@@ -149,28 +149,13 @@ func TestAbreast(t *testing.T) {
 		products.ProductsAbreast(ts, vs, &lo, n, &origins)
 		variances.VarianceAbreast(vs, &lo, n)
 		seconds := SecondsAbreast(ts, &lo, n, &origins)
-		var resets Sums
 		for i, from := range lo {
-			resets.Start(i, vs[from])
-		}
-		if n > 1 {
-			resets.ResetsAbreast(vs, &lo, n)
-		}
-		for i, from := range lo {
-			wantResets := vs[from]
-			for k := from + 1; k < from+int32(n); k++ {
-				if vs[k] < vs[k-1] {
-					wantResets += vs[k-1]
-				}
-			}
-			gotResets, _ := resets.Of(0, i)
-			require.Equal(t, wantResets, gotResets)
 			var wantSeconds Seconds
 			var wantProducts Products
 			var wantVariance Welford
 			for k := from; k < from+int32(n); k++ {
-				wantSeconds.Add(ts[k] - origins[i])
-				wantProducts.AddAny(ts[k]-origins[i], vs[k])
+				wantSeconds.Add(ts[k:k+1], origins[i])
+				wantProducts.Add(ts[k]-origins[i], vs[k])
 				wantVariance.Add(vs[k])
 			}
 			require.Equal(t, wantSeconds, seconds[i])
@@ -197,15 +182,18 @@ func TestRows(t *testing.T) {
 		for k := range vs {
 			vs[k] = r.NormFloat64() * scale
 		}
-		ts := make([]int64, n)
-		for k := range ts[1:] {
-			ts[k+1] = ts[k] + 1 + r.Int64N(30_000)
+		ts, at, apart := make([]int64, len(vs)), r.Int64N(1<<40), []int64{30_000, 1 << 39}[r.IntN(2)]
+		for k := range ts {
+			at += 1 + r.Int64N(apart)
+			ts[k] = at
 		}
-		var seconds Seconds
-		for _, ms := range ts {
-			seconds.Add(ms - 7)
+		origins := make([]int64, windows)
+		for k := range origins {
+			origins[k] = ts[k*every] + r.Int64N(1<<20)
 		}
-		times, q := NewTimes(ts, 7, &seconds), []float64{0, r.Float64(), 1}[r.IntN(3)]
+		var times Times
+		times.Set(ts, origins, every, n)
+		q := []float64{0, r.Float64(), 1}[r.IntN(3)]
 		var got [8][]float64
 		for i := range got {
 			got[i] = make([]float64, windows)
@@ -217,9 +205,7 @@ func TestRows(t *testing.T) {
 		rows.Extremes(false, got[4])
 		rows.Extremes(true, got[5])
 		rows.Quantiles(q, got[6])
-		if CanVariances() {
-			rows.Variances(got[7])
-		}
+		rows.Variances(got[7])
 		for k := range windows {
 			window := vs[k*every:][:n]
 			increase := window[n-1] - window[0]
@@ -228,10 +214,10 @@ func TestRows(t *testing.T) {
 					increase += window[i]
 				}
 			}
-			slope, intercept := Line(ts, window, 7)
+			slope, intercept := Line(ts[k*every:][:n], window, origins[k])
 			want := [8]float64{Sum(window), slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), Variance(window)}
 			for i, v := range want {
-				require.True(t, v == got[i][k] || i == 7 && !CanVariances(), "%d of window %d", i, k)
+				require.True(t, v == got[i][k], "%d of window %d", i, k)
 			}
 		}
 	}
@@ -251,8 +237,8 @@ func TestLine(t *testing.T) {
 		var seconds Seconds
 		var products Products
 		for k, v := range vs {
-			seconds.Add(ts[k] - 7)
-			products.AddAny(ts[k]-7, v)
+			seconds.Add(ts[k:k+1], 7)
+			products.Add(ts[k]-7, v)
 		}
 		wantSlope, want := products.Line(&seconds, float64(n))
 		slope, got := Line(ts, vs, 7)

@@ -13,9 +13,9 @@ func Line(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
 	}
 	var seconds Seconds
 	var products Products
+	seconds.Add(ts, origin)
 	for k, v := range vs {
-		seconds.Add(ts[k] - origin)
-		products.AddAny(ts[k]-origin, v)
+		products.Add(ts[k]-origin, v)
 	}
 	return products.Line(&seconds, float64(len(vs)))
 }

@@ -20,7 +20,7 @@ type Rows struct {
 	few, before []float64 // memory
 }
 
-// LeastRows is the number of windows that there must be.
+// LeastRows is the number of windows that there must be: as many as are made at once, or twice that.
 const LeastRows = 16
 
 // Set fills r with the samples of so many windows, of which the first begins with the first value and
@@ -30,18 +30,29 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	length := windows + (samples-1)/every
 	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
 	vs = vs[:(windows-1)*every+samples]
-	for p := range every {
-		row := r.values[p*length:][:length]
-		for m, i := 0, p; m < len(row) && i < len(vs); m, i = m+1, i+every {
-			row[m] = vs[i]
+	whole, p := len(vs)/every, 0 // columns
+	row := func(p int) []float64 { return r.values[p*length:][:whole] }
+	for ; p+4 <= every; p += 4 {
+		r0, r1, r2, r3 := row(p), row(p+1), row(p+2), row(p+3)
+		for m, i := 0, p; m < len(r0) && m < len(r1) && m < len(r2) && m < len(r3); m, i = m+1, i+every {
+			four := vs[i : i+4 : i+4]
+			r0[m], r1[m], r2[m], r3[m] = four[0], four[1], four[2], four[3]
 		}
 	}
+	for ; p < every; p++ {
+		for m, one := 0, row(p); m < len(one); m++ {
+			one[m] = vs[p+m*every]
+		}
+	}
+	for i, v := range vs[whole*every:] {
+		r.values[i*length+whole] = v
+	}
 	r.at = slices.Grow(r.at[:0], samples)[:samples]
-	row, column := 0, 0
+	at, column := 0, 0
 	for j := range r.at {
-		r.at[j] = 8 * int64(row*length+column)
-		if row++; row == every {
-			row, column = 0, column+1
+		r.at[j] = 8 * int64(at*length+column)
+		if at++; at == every {
+			at, column = 0, column+1
 		}
 	}
 }
@@ -83,7 +94,7 @@ func (r *Rows) Quantiles(q float64, out []float64) {
 	if ranks.largest {
 		few = largestFewRows
 	}
-	r.few = slices.Grow(r.few[:0], Abreast*ranks.n)[:Abreast*ranks.n]
+	r.few = slices.Grow(r.few[:0], LeastRows*ranks.n)[:LeastRows*ranks.n]
 	r.before = slices.Grow(r.before[:0], r.windows)[:r.windows]
 	few(&r.values[0], &r.at[0], r.samples, r.windows, &r.few[0], ranks.n, &out[:r.windows][0], &r.before[0])
 	for i, last := range out {
@@ -113,21 +124,32 @@ func ranksOf(q float64, values int) (r ranks) {
 	return r
 }
 
-// Times are the times of the samples of all windows, in seconds since each one's origin, their number,
-// the sum of the times, and that of their squares less what Prometheus takes from it.
+// Times are the times of the samples of windows that lie in rows, which lines through these depend on
+// besides values.
 type Times struct {
-	Seconds          []float64
-	N, X, Deviations float64
+	rows, origins []float64 // ms since the first sample
+	x, deviations []float64 // of each window: see timeRows
+	n             float64   // samples of a window
+	of            Rows
+	ms            []float64 // memory
 }
 
-// NewTimes are those with the sums s.
-func NewTimes(ms []int64, origin int64, s *Seconds) Times {
-	t := Times{N: float64(len(ms)), X: s.X + s.CX}
-	for _, at := range ms {
-		t.Seconds = append(t.Seconds, float64(at-origin)/1e3)
+// Set makes t those of samples at ts, ms, of windows with so many as Rows.Set has them, each with an
+// origin that its times count from. All must be less than 2^51 ms from each other.
+func (t *Times) Set(ts, origins []int64, every, samples int) {
+	since := func(list []float64, all []int64) []float64 {
+		list = slices.Grow(list[:0], len(all))[:len(all)]
+		for i, at := range all {
+			list[i] = float64(at - ts[0])
+		}
+		return list
 	}
-	t.Deviations = s.X2 + s.CX2 - float64(t.X*t.X)/t.N
-	return t
+	windows := len(origins)
+	t.ms, t.origins, t.n = since(t.ms, ts), since(t.origins, origins), float64(samples)
+	t.x, t.deviations = slices.Grow(t.x[:0], windows)[:windows], slices.Grow(t.deviations[:0], windows)[:windows]
+	t.of.Set(t.ms, every, samples, windows)
+	t.rows = t.of.values
+	timeRows(&t.rows[0], &t.of.at[0], samples, windows, t)
 }
 
 // Lines fills slopes and intercepts with the least-squares line through the samples of each window, as

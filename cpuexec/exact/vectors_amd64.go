@@ -3,7 +3,10 @@ package exact
 import "golang.org/x/sys/cpu"
 
 // hasVectors says whether what works on several values an instruction can be called.
-var hasVectors = cpu.X86.HasAVX2
+var hasVectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// hasWide says whether these may be of 64 bytes.
+var hasWide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ
 
 // rangeVector is Range for n units, a positive multiple of 8.
 //
@@ -21,9 +24,6 @@ func sumsVector(val, comp, in *float64, n int) int
 func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
 
 //go:noescape
-func resetsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
-
-//go:noescape
 func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
 
 //go:noescape
@@ -36,6 +36,9 @@ func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int6
 
 //go:noescape
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
+
+//go:noescape
+func timeRows(rows *float64, at *int64, samples, windows int, t *Times)
 
 //go:noescape
 func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64)
@@ -79,9 +82,6 @@ func extremeOfSome(vs []float64, smallest bool) (v float64, n int) {
 
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
-
-// CanVariances reports whether Rows.Variances can be called.
-func CanVariances() bool { return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ }
 
 // rangeOfSome returns the least and the largest of the first n of the units, n a multiple of 8.
 func rangeOfSome(units []uint32) (low, high uint32, n int) {

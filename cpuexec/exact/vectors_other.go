@@ -17,12 +17,7 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
-// CanVariances reports whether Rows.Variances can be called.
-func CanVariances() bool { return false }
-
 func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
-
-func resetsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
 
 func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
 
@@ -33,6 +28,8 @@ func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int6
 }
 
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
+
+func timeRows(rows *float64, at *int64, samples, windows int, t *Times) {}
 
 func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64) {
 }

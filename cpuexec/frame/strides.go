@@ -11,13 +11,16 @@ import (
 type Stride struct {
 	From, To       int // steps
 	Every, Samples int
-	Times          exact.Times // where they are the same of all, since each one's origin
+	Times          *exact.Times // of Lines
 }
 
 // strides are all of a frame.
 type strides struct {
 	runs []Stride
 	rest []int32 // the other steps with samples
+
+	times   []exact.Times // of the runs
+	origins []int64       // of one
 }
 
 // Strides returns f's strides, and the other steps with samples: nil for all.
@@ -61,28 +64,24 @@ func (s *strides) find(b *Bounds) {
 	}
 }
 
-// Lines returns f's strides whose windows have the same times since their origins, for least-squares
-// lines, and the other steps with samples; see Seconds.
+// Lines returns f's strides with their times, for least-squares lines, and the other steps with
+// samples; see Seconds.
 func (f *Frame) Lines(predict bool) ([]Stride, []int32) {
 	f.stridesMade.Do(func() {
-		f.strides.find(&f.Bounds)
-		known, ts, s := f.Seconds(predict), f.List(), &f.strides
-		s.runs = slices.DeleteFunc(s.runs, func(r Stride) bool {
-			for i := int(f.Lo[r.From]); i+r.Every < int(f.Hi[r.To-1]); i++ {
-				if ts[i+r.Every]-ts[i] != f.Span.Grid.Interval {
-					for k := r.From; k < r.To; k++ {
-						s.rest = append(s.rest, int32(k))
-					}
-					return true
-				}
-			}
-			return false
-		})
-		slices.Sort(s.rest)
+		s, ts := &f.strides, f.List()
+		if s.runs = s.runs[:0]; uint64(ts[len(ts)-1]-ts[0]) >= 1<<50 {
+			return
+		}
+		s.find(&f.Bounds)
+		s.times = slices.Grow(s.times[:0], len(s.runs))[:len(s.runs)]
 		for i := range s.runs {
 			r := &s.runs[i]
-			times := ts[f.Lo[r.From]:f.Hi[r.From]]
-			r.Times = exact.NewTimes(times, f.Span.Origin(times[0], r.From, predict), &known[r.From])
+			s.origins = s.origins[:0]
+			for k := r.From; k < r.To; k++ {
+				s.origins = append(s.origins, f.Span.Origin(ts[f.Lo[k]], k, predict))
+			}
+			r.Times = &s.times[i]
+			r.Times.Set(ts[f.Lo[r.From]:f.Hi[r.To-1]], s.origins, r.Every, r.Samples)
 		}
 	})
 	return f.strides.list()

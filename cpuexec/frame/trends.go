@@ -34,18 +34,20 @@ func (f *Frame) Trends(predict bool) []Trend {
 		if predict {
 			steps = &f.Span.Grid
 		}
-		MakeTrends(f.line, f.List(), &f.Bounds, f.Span.Width, steps)
+		MakeTrends(f.line, f.List(), &f.Bounds, steps)
 	})
 	return f.line
 }
 
 // Seconds returns what least-squares lines through the windows' samples depend on besides values as
-// Prometheus adds it up, by step; see Trends. A frame is only ever used for one function.
+// Prometheus adds it up, by step, but for those of strides; see Trends, and Lines. A frame is only ever
+// used for one function.
 func (f *Frame) Seconds(predict bool) []exact.Seconds {
 	f.extraMade.Do(func() {
 		f.seconds = slices.Grow(f.seconds[:0], len(f.Lo))[:len(f.Lo)]
 		windows := f.Watched(nil)
-		windows.Groups(2, nil, func(g *Group) {
+		_, others := f.Lines(predict)
+		windows.Groups(2, others, func(g *Group) {
 			origins := g.Origins(f.List(), f.Span.Grid, predict)
 			all := g.Seconds(f.List(), &origins)
 			for i, k := range g.Steps[:g.N] {
@@ -66,9 +68,7 @@ func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.A
 	}
 	all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
 	for i := range g.N {
-		for _, t := range ts[int(g.Lo[i])+g.Common : g.Hi[i]] {
-			all[i].Add(t - origins[i])
-		}
+		all[i].Add(ts[int(g.Lo[i])+g.Common:g.Hi[i]], origins[i])
 	}
 	return all
 }
@@ -88,16 +88,15 @@ func (g *Group) Origins(ts []int64, steps plan.Grid, predict bool) (origins [exa
 	return origins
 }
 
-// MakeTrends makes the trend of each window of b with two samples or more at ts, at most width ms
-// apart. Their origins are steps, or, where these are nil, first samples.
-func MakeTrends(out []Trend, ts []int64, b *Bounds, width int64, steps *plan.Grid) {
+// MakeTrends makes the trend of each window of b with two samples or more at ts.
+// Their origins are steps, or, where these are nil, first samples.
+func MakeTrends(out []Trend, ts []int64, b *Bounds, steps *plan.Grid) {
 	var times int64
 	var high, low uint64 // sum of the squares, of which a window's fit into 128 bits
 	begin := b.First()
 	first, next := begin, begin
 	base := ts[min(int(first), len(ts)-1)]
 	broken := begin // the last sample that is not whole seconds after the one before
-	narrow := 2*bits.Len(uint(b.Most))+2*bits.Len64(uint64(width)) < 63
 	for k, hi := range b.Hi {
 		lo := b.Lo[k]
 		if steps == nil { // of the samples that are new the last counts
@@ -106,16 +105,6 @@ func MakeTrends(out []Trend, ts []int64, b *Bounds, width int64, steps *plan.Gri
 					broken = i
 					break
 				}
-			}
-		}
-		if narrow {
-			for ; next < hi; next++ {
-				t := ts[next] - base
-				times, low = times+t, low+uint64(t*t)
-			}
-			for ; first < lo; first++ {
-				t := ts[first] - base
-				times, low = times-t, low-uint64(t*t)
 			}
 		}
 		for ; next < hi; next++ {
@@ -142,11 +131,7 @@ func MakeTrends(out []Trend, ts []int64, b *Bounds, width int64, steps *plan.Gri
 		}
 		start, end := float64(ts[lo]-origin), float64(ts[hi-1]-origin)
 		t.Times, t.Center = times, float64(times-int64(hi-lo)*(origin-base))/n
-		if narrow {
-			t.Variance = float64(int64(uint64(hi-lo)*low)-times*times) / n
-		} else {
-			t.Variance = exact.NumeratorOf(high, low, times, int(hi-lo)) / n
-		}
+		t.Variance = exact.NumeratorOf(high, low, times, int(hi-lo)) / n
 		t.Inverse = 1 / t.Variance
 		if t.Reach = math.Abs(start); t.Reach < math.Abs(end) {
 			t.Reach = math.Abs(end)

@@ -189,32 +189,42 @@ func userTime(b *testing.B) int64 {
 }
 
 // BenchmarkWindows applies window functions to series of 5760 samples, 15 s apart over 24 h, and
-// reports the ns of processor time of a sample.
+// reports the ns of processor time of a sample. Late samples are of all bits, up to a twentieth of
+// their distance early or late, those of four series alike.
 func BenchmarkWindows(b *testing.B) {
 	const series, minute = 32, 60_000
 	for _, name := range Names() {
-		for _, kind := range []string{"bits", "whole", "cents"} {
+		for _, kind := range []string{"bits", "whole", "cents", "late"} {
 			ts, _ := gauge("", 0)
 			r := rand.New(rand.NewPCG(3, 5))
+			var lists [][]int64
 			var values [][]float64
-			for range series {
-				values = append(values, wandering(r, kind))
+			for i := range series {
+				if kind == "late" && i%4 == 0 {
+					ts = slices.Clone(ts)
+					for k := range ts {
+						ts[k] = 1_700_000_003_217 + int64(k)*15_000 + r.Int64N(1501) - 750
+					}
+				}
+				lists, values = append(lists, ts), append(values, wandering(r, kind))
 			}
-			all := columns(b, slices.Repeat([][]int64{ts}, series), values, len(ts), TakesPacked(Named(name)))
+			all := columns(b, lists, values, len(ts), TakesPacked(Named(name)))
 			for _, shape := range []struct{ width, every int64 }{{5, 1}, {60, 60}, {1440, 1440}, {60, 1}, {360, 1}, {1440, 1}} {
 				b.Run(fmt.Sprintf("%s/%s/%dm-%dm", name, kind, shape.width, shape.every), func(b *testing.B) {
-					first := ts[0] + min(shape.width, shape.every)*minute
+					first := ts[0]/minute*minute + min(shape.width, shape.every)*minute
 					g := plan.NewGrid(first, ts[len(ts)-1]+minute/2, shape.every*minute)
 					sp := frame.Span{Grid: g, Scan: &plan.Scan{}, Width: shape.width * minute}
-					w, frames := &Evaluator{}, frame.NewFrames(sp)
+					w, call := &Evaluator{}, &Call{Func: Of(Named(name)), Parameters: plan.Parameters{Param: 0.9, Trend: 0.5}}
 					out := dense.New(g.Steps)
 					begun := userTime(b)
 					for b.Loop() {
+						frames := frame.NewFrames(sp)
 						for _, in := range all {
 							var c dense.Counts
-							require.NoError(b, w.Evaluate(frames, &Call{Func: Of(Named(name)), Parameters: plan.Parameters{Param: 0.9, Trend: 0.5}}, in, out, &c))
+							require.NoError(b, w.Evaluate(frames, call, in, out, &c))
 						}
 						w.Finish()
+						frames.Release()
 					}
 					b.ReportMetric(float64(userTime(b)-begun)/float64(b.N*series*len(ts)), "ns/sample")
 				})

@@ -2,7 +2,7 @@ package window
 
 import (
 	"math"
-	"slices"
+	"math/bits"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -83,27 +83,29 @@ func (w *Window) countPairs(holds func(before, v float64) bool) (n float64) {
 func differs(a, b float64) bool { return a != b && (a == a || b == b) }
 
 // changes fills out with how many samples of each window differ from the one before, which is in it,
-// too: the difference of how many do up to its ends.
+// too: the difference of how many do up to its ends. Bit i of a bitmap says that sample i+1 differs.
 func (s *Evaluator) changes(b *frame.Bounds) {
-	vs := s.in.Values
-	s.indices = slices.Grow(s.indices[:0], len(vs))[:len(vs)]
-	upTo, n, before := s.indices, int32(0), vs[0]
-	for i, v := range vs[:len(upTo)] {
-		more := int32(0) // without a branch, which no processor would foresee
-		if v != before {
-			more = 1
+	vs, n := s.in.Values, int32(0)
+	s.squares, s.indices = s.squares[:0], s.indices[:0]
+	for i := range (len(vs) + 63) / 64 {
+		befores := vs[64*i : min(64*i+64, len(vs)-1)]
+		those := vs[64*i+1:][:len(befores)]
+		word := uint64(1)<<len(befores) - 1
+		if numbers := dense.Equal(befores, befores); numbers != word {
+			word = numbers | dense.Equal(those, those)
 		}
-		if v != v && before != before {
-			more = 0
-		}
-		n += more
-		upTo[i], before = n, v
+		word &^= dense.Equal(befores, those)
+		s.squares, s.indices = append(s.squares, word), append(s.indices, n)
+		n += int32(bits.OnesCount64(word))
+	}
+	upTo := func(i int32) int32 {
+		return s.indices[i>>6] + int32(bits.OnesCount64(s.squares[i>>6]&(1<<(i&63)-1)))
 	}
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
 	for k, lo := range b.Lo {
 		if hi := b.Hi[k]; lo < hi {
-			cur.Set(k, float64(upTo[hi-1]-upTo[lo]))
+			cur.Set(k, float64(upTo(hi-1)-upTo(lo)))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -109,9 +110,11 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
 	e := fr.Extrapolation(kind.seconds(fr.Span.Width))
 	copy(out.Present, e.Pairs)
-	if fr.Span.Grid.Steps >= exact.Abreast && len(in.Starts) == 0 && oftenReset*len(resets) > int(fr.End()-fr.First()) {
-		s.resetsAbreast(e)
-		return e.Points
+	if len(in.Starts) == 0 && oftenReset*len(resets) > int(fr.End()-fr.First()) {
+		if strides, rest := fr.Strides(); strides != nil {
+			s.risesInRows(e, resets, strides, rest)
+			return e.Points
+		}
 	}
 	vals, his := out.Values[:len(fr.Hi)], fr.Hi
 	for k, r := fr.From, 0; k < fr.To; { // resets[r:] come after the window's first sample
@@ -130,61 +133,52 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 			if r == len(resets) || resets[r] >= hi {
 				break
 			}
-			first := in.At(lo)
-			increase := in.At(hi-1) - first
-			for q := r; q < len(resets) && resets[q] < hi; q++ {
-				increase += in.At(resets[q] - 1)
-			}
-			vals[k] = float64(increase * e.FactorOf(k, first, increase))
+			vals[k] = s.risen(e, k, resets[r:])
 		}
 	}
 	return e.Points
+}
+
+// risen is the value of step k, whose window resets begin in.
+func (s *Evaluator) risen(e *frame.Extrapolation, k int, resets []int32) float64 {
+	hi, first := s.fr.Hi[k], s.in.At(s.fr.Lo[k])
+	increase := s.in.At(hi-1) - first
+	for _, r := range resets {
+		if r >= hi {
+			break
+		}
+		increase += s.in.At(r - 1)
+	}
+	return float64(increase * e.FactorOf(k, first, increase))
 }
 
 // A counter that is reset once in so many samples, as gauges are, costs less where all samples are
 // looked at, of several windows side by side.
 const oftenReset = 6
 
-// resetsAbreast is extrapolated for counters that are reset often, as values alone say.
-func (s *Evaluator) resetsAbreast(e *frame.Extrapolation) {
+// risesInRows is extrapolated for counters that are reset often, where windows lie in rows.
+func (s *Evaluator) risesInRows(e *frame.Extrapolation, resets []int32, strides []frame.Stride, rest []int32) {
 	s.in.Values = s.in.Values[len(s.in.Units):] // without what splitPacked has unpacked
-	vs, side := s.values(), &s.side
-	strides, rest := s.fr.Strides()
+	vs := s.values()
 	s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Increases(out)
 		for i, increase := range out {
-			k := st.From + i
-			lo := s.bounds.Lo[k]
-			if increase == 0 {
-				increase = withResets(vs[lo:s.bounds.Hi[k]], 1, vs[s.bounds.Hi[k]-1]-vs[lo])
+			if k := st.From + i; increase == 0 {
+				first, _ := slices.BinarySearch(resets, s.fr.Lo[k]+1)
+				out[i] = s.risen(e, k, resets[first:])
+			} else {
+				out[i] = float64(increase * e.FactorOf(k, vs[s.fr.Lo[k]], increase))
 			}
-			out[i] = float64(increase * e.FactorOf(k, vs[lo], increase))
 		}
 	})
-	s.bounds.Groups(2, rest, func(g *frame.Group) {
-		for i, lo := range g.Lo {
-			side.Start(i, vs[g.Hi[i]-1]-vs[lo])
+	for _, k := range rest {
+		for len(resets) > 0 && resets[0] <= s.fr.Lo[k] {
+			resets = resets[1:]
 		}
-		if g.Common > 0 {
-			side.ResetsAbreast(vs, &g.Lo, g.Common)
-		}
-		for i, k := range g.Steps[:g.N] {
-			increase, _ := side.Of(0, i)
-			increase = withResets(vs[g.Lo[i]:g.Hi[i]], max(g.Common, 1), increase)
-			s.out.Values[k] = float64(increase * e.FactorOf(int(k), vs[g.Lo[i]], increase))
-		}
-	})
-}
-
-// withResets adds to the increase of a window's samples those before the ones from the given one on
-// that are less.
-func withResets(window []float64, from int, increase float64) float64 {
-	for j := from; j < len(window); j++ {
-		if window[j] < window[j-1] {
-			increase += window[j-1]
+		if s.fr.Hi[k]-s.fr.Lo[k] >= 2 {
+			s.out.Values[k] = s.risen(e, int(k), resets)
 		}
 	}
-	return increase
 }
 
 // differences fills out with what extrapolated does for steps from to to, the end

@@ -72,7 +72,7 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 	strides, rest := s.fr.Lines(predict)
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
-		s.rows.Lines(&st.Times, out, s.seconds)
+		s.rows.Lines(st.Times, out, s.seconds)
 		for i, slope := range out {
 			k, intercept := st.From+i, s.seconds[i]
 			lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]

@@ -210,7 +210,7 @@ func TestSlidingRegressions(t *testing.T) {
 			if l.predict {
 				steps = &w.g
 			}
-			frame.MakeTrends(trends, w.ts, &w.b, e.fr.Span.Width, steps)
+			frame.MakeTrends(trends, w.ts, &w.b, steps)
 			for _, offsets := range [][]uint32{offsets, nil} {
 				e.out = w.row()
 				require.Equal(t, n, e.slidingRegressions(w.ts, trends, offsets, l))

@@ -44,11 +44,7 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
-	var strides []frame.Stride
-	var rest []int32
-	if exact.CanVariances() {
-		strides, rest = s.fr.Strides()
-	}
+	strides, rest := s.fr.Strides()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Variances(out)
 		for i, v := range out {

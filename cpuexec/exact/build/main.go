@@ -45,27 +45,6 @@ func text() string {
 		a.op("VMULPD", value, second, second)
 		a.add(g.sums(1), second)
 	})
-	// A sample that is less than the one before adds that, and another one -0, which changes nothing.
-	before := [2]string{"Y4", "Y5"}
-	a.function("resetsAbreast", []string{"vs", "lo", "n", "out"}, 1, func() {
-		a.constant(minusZero, unit)
-		a.op("MOVQ", "out+24(FP)", "DX")
-		a.op("XORQ", "AX", "AX")
-		for g := range group(2) {
-			a.op("VMOVUPD", fmt.Sprintf("%d(DX)", 64*g), g.sums(0)[0])
-			a.load(g, before[g], "AX*8")
-		}
-		for _, start := range starts {
-			a.op("ADDQ", "$8", start)
-		}
-	}, func(g group) {
-		sum := g.sums(0)[0]
-		a.load(g, value, "AX*8")
-		a.op("VCMPPD", "$0x11", before[g], value, free[0])
-		a.op("VBLENDVPD", free[0], before[g], unit, free[0])
-		a.op("VADDPD", free[0], sum, sum)
-		a.op("VMOVAPD", value, before[g])
-	})
 	a.function("variancesAbreast", []string{"vs", "lo", "n", "out"}, 2, func() {
 		a.constant(one, unit)
 		a.op("VXORPD", number, number, number)
@@ -85,13 +64,29 @@ func text() string {
 		a.op("VADDPD", sum[1], sum[0], sum[0])
 		a.store(g, sum[0], "out+40(FP)")
 	})
-	// Of the sums x of times, y of values, and of their products: slope = (xy - x·y/n) / deviations, and
-	// the value at the origin is y/n - slope·x/n.
-	a.rows("lineRows", []string{"t", "slopes", "intercepts"}, nil, func(g group) {
+	// The sum x of the times of each window, and its deviations: that of the times' squares less x²/n.
+	a.rows("timeRows", []string{"t"}, a.rowTimes, func(g group) {
+		a.rowSeconds(g, second)
+		a.add(g.sums(0), second)
+		a.op("VMULPD", second, second, second)
+		a.add(g.sums(1), second)
+	}, func(g group) {
+		x, squares := g.sums(0), g.sums(1)
+		a.op("VADDPD", x[1], x[0], x[0])
+		a.op("VADDPD", squares[1], squares[0], squares[0])
+		a.op("MOVQ", "t+32(FP)", "DI")
+		a.op("VBROADCASTSD", "96(DI)", number)
+		a.store(g, x[0], "48(DI)")
+		a.op("VMULPD", x[0], x[0], x[0])
+		a.op("VDIVPD", number, x[0], x[0])
+		a.op("VSUBPD", x[0], squares[0], squares[0])
+		a.store(g, squares[0], "72(DI)")
+	})
+	// Of these, of the sum y of values and that of their products with times: slope = (xy - x·y/n) /
+	// deviations, and the value at the origin is y/n - slope·x/n.
+	a.rows("lineRows", []string{"t", "slopes", "intercepts"}, a.rowTimes, func(g group) {
 		a.row(g, value)
-		a.op("MOVQ", "t+32(FP)", "DX")
-		a.op("MOVQ", "(DX)", "DX")
-		a.op("VBROADCASTSD", "(DX)(AX*8)", second)
+		a.rowSeconds(g, second)
 		a.op("VMULPD", value, second, second)
 		a.add(g.sums(0), value)
 		a.add(g.sums(1), second)
@@ -99,14 +94,15 @@ func text() string {
 		y, xy := g.sums(0), g.sums(1)
 		a.op("VADDPD", y[1], y[0], y[0])
 		a.op("VADDPD", xy[1], xy[0], xy[0])
-		a.op("MOVQ", "t+32(FP)", "DX")
-		a.op("VBROADCASTSD", "24(DX)", number)
-		a.op("VBROADCASTSD", "32(DX)", value)
+		a.op("MOVQ", "t+32(FP)", "DI")
+		a.op("VBROADCASTSD", "96(DI)", number)
+		a.op("MOVQ", "48(DI)", "DX")
+		a.op("VMOVUPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), value)
 		a.op("VMULPD", y[0], value, second)
 		a.op("VDIVPD", number, second, second)
 		a.op("VSUBPD", second, xy[0], xy[0])
-		a.op("VBROADCASTSD", "40(DX)", second)
-		a.op("VDIVPD", second, xy[0], xy[0])
+		a.op("MOVQ", "72(DI)", "DX")
+		a.op("VDIVPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), xy[0], xy[0])
 		a.store(g, xy[0], "slopes+40(FP)")
 		a.op("VMULPD", xy[0], value, second)
 		a.op("VDIVPD", number, second, second)
@@ -114,6 +110,7 @@ func text() string {
 		a.op("VSUBPD", second, y[0], y[0])
 		a.store(g, y[0], "intercepts+48(FP)")
 	})
+	before := [2]string{"Y4", "Y5"} // of each vector
 	a.rows("resetRows", []string{"out"}, func(g group) {
 		a.op("MOVQ", "-8(R9)(CX*8)", "R11")
 		a.row(g, g.sums(0)[0])
@@ -121,10 +118,14 @@ func text() string {
 		a.op("VSUBPD", before[g], g.sums(0)[0], g.sums(0)[0])
 	}, func(g group) {
 		sum := g.sums(0)[0]
-		a.row(g, value)
-		a.op("VCMPPD", "$0x11", before[g], value, free[0])
-		a.op("VANDPD", free[0], before[g], free[0])
-		a.op("VADDPD", free[0], sum, sum)
+		if a.row(g, value); a.wide {
+			a.op("VCMPPD", "$0x11", before[g], value, "K1")
+			a.op("VADDPD", before[g], sum, "K1", sum)
+		} else {
+			a.op("VCMPPD", "$0x11", before[g], value, free[0])
+			a.op("VANDPD", free[0], before[g], free[0])
+			a.op("VADDPD", free[0], sum, sum)
+		}
 		a.op("VMOVAPD", value, before[g])
 	}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
 	for _, of := range []struct{ name, op, other string }{{"largest", "VMAXPD", "VMINPD"}, {"smallest", "VMINPD", "VMAXPD"}} {
@@ -136,8 +137,8 @@ func text() string {
 			a.op(op, g.sums(0)[0], value, g.sums(0)[0])
 		}, func(g group) { a.store(g, g.sums(0)[0], "out+32(FP)") })
 		a.extreme(name+"Vector", op)
-		// The furthest values of eight windows lie in memory, in order; each sample is compared with one
-		// after the other, and what is less far goes on.
+		// The furthest values of two vectors of windows lie in memory, in order; each sample is compared
+		// with one after the other, and what is less far goes on.
 		a.rows(name+"FewRows", []string{"few", "n", "furthest", "before"}, func(g group) {
 			a.op("MOVQ", "few+32(FP)", "SI")
 			a.op("MOVQ", "n+40(FP)", "DI")
@@ -145,12 +146,12 @@ func text() string {
 				a.constant(map[string]int{"largest": lowest, "smallest": highest}[name], unit)
 				return
 			}
-			a.WriteString("\nbegin:\n")
+			a.label("begin")
 			a.op("VMOVUPD", unit, "(SI)")
-			a.op("VMOVUPD", unit, "32(SI)")
-			a.op("ADDQ", "$64", "SI")
+			a.op("VMOVUPD", unit, fmt.Sprintf("%d(SI)", a.bytes()))
+			a.op("ADDQ", fmt.Sprintf("$%d", 2*a.bytes()), "SI")
 			a.op("DECQ", "DI")
-			a.op("JNZ", "begin")
+			a.jump("JNZ", "begin")
 		}, func(g group) {
 			v := []string{value, second}
 			if a.row(g, v[g]); g == 0 {
@@ -158,25 +159,24 @@ func text() string {
 			}
 			a.op("MOVQ", "few+32(FP)", "SI")
 			a.op("MOVQ", "n+40(FP)", "DI")
-			a.WriteString("\ncompare:\n")
+			a.label("compare")
 			for g := range v {
-				at, has, better := fmt.Sprintf("%d(SI)", 32*g), fmt.Sprintf("Y%d", g), free[g]
+				at, has, better := fmt.Sprintf("%d(SI)", a.bytes()*g), fmt.Sprintf("Y%d", g), free[g]
 				a.op("VMOVUPD", at, has)
 				a.op(of.op, has, v[g], better)
 				a.op(of.other, has, v[g], v[g])
 				a.op("VMOVUPD", better, at)
 			}
-			a.op("ADDQ", "$64", "SI")
+			a.op("ADDQ", fmt.Sprintf("$%d", 2*a.bytes()), "SI")
 			a.op("DECQ", "DI")
-			a.op("JNZ", "compare")
+			a.jump("JNZ", "compare")
 		}, func(g group) {
 			for i, list := range []string{"furthest+48(FP)", "before+56(FP)"} {
-				a.op("VMOVUPD", fmt.Sprintf("%d(SI)", -64*(i+1)+32*int(g)), value)
+				a.op("VMOVUPD", fmt.Sprintf("%d(SI)", a.bytes()*(int(g)-2*(i+1))), value)
 				a.store(g, value, list)
 			}
 		})
 	}
-	a.wide = true
 	a.rows("varianceRows", []string{"out"}, func(g group) {
 		if g == 0 {
 			a.constant(one, unit)
@@ -201,18 +201,19 @@ const (
 	number, unit  = "Y13", "Y14"
 	delta         = "Y15"
 	magic         = "Y15" // of what turns integers into floats
-	thousand      = "Y14"
+	// What ms are divided by, and 1 over that.
+	thousand, thousandth = "Y14", "Y13"
 	// Indices of constants.
-	one, ms, adder, minusZero, lowest, highest = 0, 1, 2, 3, 4, 5
+	one, ms, adder, lowest, highest, perMs = 0, 1, 2, 3, 4, 5
 )
 
 var (
 	free = []string{"Y10", "Y11", "Y12"}
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
-	// 1, 1000, and what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; the zero below zero; what is infinite.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0x8000000000000000", "$0xfff0000000000000", "$0x7ff0000000000000"}
+	// 1; 1000; what, added to the bits of an integer below 2^51, makes them those of a float that
+	// is so much more than itself; what is infinite; a thousandth.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001"}
 )
 
 // group is four of the windows.
@@ -294,7 +295,8 @@ func (a *assembly) welford(g group, mean [2]string) {
 
 // rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
 // exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
-// Where there are too few windows for the last time, it makes some of those before anew.
+// Where there are too few windows for the last time, it makes some of those before anew. Vectors are
+// of AVX-512 where the processor has these.
 func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
 	args = append([]string{"rows", "at", "samples", "windows"}, args...)
 	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
@@ -302,7 +304,17 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("MOVQ", "at+8(FP)", "R9")
 	a.op("MOVQ", "samples+16(FP)", "CX")
 	a.op("XORQ", "BX", "BX")
-	a.WriteString("\nwindows:\n")
+	a.op("CMPB", "·hasWide(SB)", "$1")
+	a.op("JEQ", "windowsWide")
+	for _, a.wide = range []bool{false, true} {
+		a.allWindows(begin, step, end)
+	}
+	a.wide = false
+}
+
+// allWindows writes the loop of rows, and returns.
+func (a *assembly) allWindows(begin, step, end func(g group)) {
+	a.label("windows")
 	a.op("LEAQ", "(R8)(BX*8)", "R10")
 	for i := range 8 {
 		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
@@ -313,28 +325,41 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 		}
 	}
 	a.op("XORQ", "AX", "AX")
-	a.WriteString("\nloop:\n")
+	a.label("loop")
 	a.op("MOVQ", "(R9)(AX*8)", "R11")
 	for g := range group(2) {
 		step(g)
 	}
 	a.op("INCQ", "AX")
 	a.op("CMPQ", "AX", "CX")
-	a.op("JL", "loop")
+	a.jump("JL", "loop")
 	for g := range group(2) {
 		end(g)
 	}
 	a.op("MOVQ", "windows+24(FP)", "DX")
 	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/4), "BX")
 	a.op("CMPQ", "BX", "DX")
-	a.op("JGE", "done")
+	a.jump("JGE", "done")
 	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/4), "DX")
 	a.op("CMPQ", "BX", "DX")
 	a.op("CMOVQGT", "DX", "BX")
-	a.op("JMP", "windows")
-	a.WriteString("\ndone:\n")
+	a.jump("JMP", "windows")
+	a.label("done")
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// label writes a label, which there may be with either kind of vectors.
+func (a *assembly) label(name string) { fmt.Fprintf(a, "\n%s:\n", a.labelled(name)) }
+
+// jump writes a jump to it.
+func (a *assembly) jump(op, label string) { fmt.Fprintf(a, "\t%s %s\n", op, a.labelled(label)) }
+
+func (a *assembly) labelled(name string) string {
+	if a.wide {
+		return name + "Wide"
+	}
+	return name
 }
 
 // extreme writes a function that returns the first of n samples, a positive multiple of 16, or what is
@@ -411,6 +436,7 @@ func (a *assembly) times() {
 	a.op("SUBQ", "vs+0(FP)", "BX")
 	a.op("MOVQ", "origins+40(FP)", "DX")
 	a.constant(ms, thousand)
+	a.constant(perMs, thousandth)
 	a.constant(adder, magic)
 }
 
@@ -423,5 +449,35 @@ func (a *assembly) seconds(g group, to string) {
 	a.op("VPSUBQ", fmt.Sprintf("%d(DX)", 32*g), to, to)
 	a.op("VPADDQ", magic, to, to)
 	a.op("VSUBPD", magic, to, to)
-	a.op("VDIVPD", thousand, to, to)
+	a.divide(to)
+}
+
+// rowTimes prepares for rowSeconds: R12 points to the first times, R13 to the origins.
+func (a *assembly) rowTimes(g group) {
+	if g == 1 {
+		return
+	}
+	a.op("MOVQ", "t+32(FP)", "DI")
+	for i, list := range []string{"R12", "R13"} {
+		a.op("MOVQ", fmt.Sprintf("%d(DI)", 24*i), list)
+		a.op("LEAQ", fmt.Sprintf("(%[1]s)(BX*8), %[1]s", list))
+	}
+	a.constant(ms, thousand)
+	a.constant(perMs, thousandth)
+}
+
+// rowSeconds loads the next times of four windows that lie in rows in seconds since their origins.
+func (a *assembly) rowSeconds(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R12)(R11*1)", a.bytes()*int(g)), to)
+	a.op("VSUBPD", fmt.Sprintf("%d(R13)", a.bytes()*int(g)), to, to)
+	a.divide(to)
+}
+
+// divide divides integers by 1000. The product with 1/1000 is less than a unit of its last place off,
+// and so what it lacks is a float, and with a thousandth of that it is the rounded quotient: Markstein,
+// Computation of elementary functions on the IBM RISC System/6000 processor, 1990.
+func (a *assembly) divide(v string) {
+	a.op("VMULPD", thousandth, v, free[0])
+	a.op("VFNMADD231PD", thousand, free[0], v)
+	a.op("VFMADD213PD", free[0], thousandth, v)
 }
