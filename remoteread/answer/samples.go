@@ -240,13 +240,15 @@ func plainSample(b []byte) (t int64, v float64, ok bool) {
 	if len(b) != 1+8+1+6 || b[0] != 0x09 || b[9] != 0x10 {
 		return 0, 0, false
 	}
+	t, ok = plainTime(binary.LittleEndian.Uint64(b[8:]) >> 16)
+	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), ok
+}
+
+// plainTime is the varint in the low 48 bits of x, if it takes all of them.
+func plainTime(x uint64) (t int64, ok bool) {
 	// Six bytes of seven bits each; all but the last say that there are more.
-	x := binary.LittleEndian.Uint64(b[8:]) >> 16
-	if x&0x8080_8080_8080 != 0x0080_8080_8080 {
-		return 0, 0, false
-	}
 	t = int64(x&0x7f | x>>1&(0x7f<<7) | x>>2&(0x7f<<14) | x>>3&(0x7f<<21) | x>>4&(0x7f<<28) | x>>5&(0x7f<<35))
-	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), true
+	return t, x&0x8080_8080_8080 == 0x0080_8080_8080
 }
 
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not

@@ -164,6 +164,9 @@ func (d *streamBuilder) addSeries(b []byte) error {
 
 // chunk adds a prompb.Chunk to the current series.
 func (d *streamBuilder) chunk(b []byte) error {
+	if e, minT, maxT, data, ok := plainChunk(b); ok {
+		return d.add(e, minT, maxT, data)
+	}
 	const where = "a chunk"
 	var numbers [3]uint64 // the fields min_time_ms, max_time_ms and type
 	var data []byte
@@ -184,7 +187,23 @@ func (d *streamBuilder) chunk(b []byte) error {
 	if numbers[2] > math.MaxUint8 {
 		return fmt.Errorf("series %s: unknown chunk encoding %d", d.labels, numbers[2])
 	}
-	minT, maxT, e := int64(numbers[0]), int64(numbers[1]), chunkenc.Encoding(numbers[2])
+	return d.add(chunkenc.Encoding(numbers[2]), int64(numbers[0]), int64(numbers[1]), data)
+}
+
+// plainChunk reads a prompb.Chunk between the years 1971 and 2109, as nearly all are.
+func plainChunk(b []byte) (e chunkenc.Encoding, minT, maxT int64, data []byte, ok bool) {
+	if len(b) < 18 || b[0] != 0x08 || b[7] != 0x10 || b[14] != 0x18 || b[15] >= 0x80 || b[16] != 0x22 {
+		return 0, 0, 0, nil, false
+	}
+	minT, from := plainTime(binary.LittleEndian.Uint64(b[1:]))
+	maxT, to := plainTime(binary.LittleEndian.Uint64(b[8:]))
+	n, size := binary.Uvarint(b[17:])
+	data = b[17+max(size, 0):]
+	return chunkenc.Encoding(b[15]), minT, maxT, data, from && to && size > 0 && n == uint64(len(data))
+}
+
+// add adds a chunk, whose header it checks, to the current series.
+func (d *streamBuilder) add(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
 	if minT <= maxT { // the builder says otherwise
 		if err := encoding.CheckHeader(e, minT, maxT, data); err != nil {
 			return &selection.CorruptError{Series: d.labels, MinT: minT, Err: err}
