@@ -46,7 +46,7 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	n := 0
-	for f, err := range messages(result, "a result", 1) {
+	for f, err := range typed(result, "a result", protowire.BytesType) {
 		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
 			return p.Ctx.Err()
 		}
@@ -144,7 +144,7 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	if last.WitnessIndex() > 0 {
 		queries++
 	}
-	for f, err := range messages(b, "an answer", 1) {
+	for f, err := range typed(b, "an answer", protowire.BytesType) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -211,7 +211,7 @@ func (s *samplesReader) maySign(i int) bool {
 func (s *samplesReader) samples(fields []byte) (floats bool, err error) {
 	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
 	floats = true
-	for f, err := range messages(fields, "a series", 4) { // up to exemplars
+	for f, err := range typed(fields, "a series", protowire.BytesType, protowire.BytesType, protowire.BytesType, protowire.BytesType) { // up to exemplars
 		switch {
 		case err != nil:
 			return false, err
@@ -254,16 +254,14 @@ func plainTime(x uint64) (t int64, ok bool) {
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
 // certain of which sign.
 func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
-	for f, err := range Fields(b, "a sample") {
+	for f, err := range typed(b, "a sample", protowire.Fixed64Type, protowire.VarintType) {
 		switch {
-		case err != nil || f.Num > 2:
-		case f.Num == 1:
-			v, certain, err = math.Float64frombits(f.Value), true, f.is(protowire.Fixed64Type, "a sample")
-		default:
-			t, err = int64(f.Value), f.is(protowire.VarintType, "a sample")
-		}
-		if err != nil {
+		case err != nil:
 			return 0, 0, false, err
+		case f.Num == 1:
+			v, certain = math.Float64frombits(f.Value), true
+		default:
+			t = int64(f.Value)
 		}
 	}
 	return t, v, certain, nil

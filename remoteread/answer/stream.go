@@ -92,17 +92,14 @@ type streamBuilder struct {
 // parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number
 // of the query that it answers.
 func parse(frame []byte, series [][]byte) (_ [][]byte, query int64, err error) {
-	const where = "a frame"
-	for f, err := range Fields(frame, where) {
+	for f, err := range typed(frame, "a frame", protowire.BytesType, protowire.VarintType) {
 		switch {
 		case err != nil:
-		case f.Num == 1:
-			series, err = append(series, f.Bytes), f.is(protowire.BytesType, where)
-		case f.Num == 2:
-			query, err = int64(f.Value), f.is(protowire.VarintType, where)
-		}
-		if err != nil {
 			return nil, 0, err
+		case f.Num == 1:
+			series = append(series, f.Bytes)
+		default:
+			query = int64(f.Value)
 		}
 	}
 	return series, query, nil
@@ -148,7 +145,7 @@ func (d *streamBuilder) addSeries(b []byte) error {
 		d.series++
 		d.b.Series(l)
 	}
-	for f, err := range messages(rest, "a series", 2) {
+	for f, err := range typed(rest, "a series", protowire.BytesType, protowire.BytesType) {
 		if err == nil && f.Num == 1 {
 			err = errLate
 		}
@@ -167,19 +164,17 @@ func (d *streamBuilder) chunk(b []byte) error {
 	if e, minT, maxT, data, ok := plainChunk(b); ok {
 		return d.add(e, minT, maxT, data)
 	}
-	const where = "a chunk"
+	const number = protowire.VarintType
 	var numbers [3]uint64 // the fields min_time_ms, max_time_ms and type
 	var data []byte
-	for f, err := range Fields(b, where) {
+	for f, err := range typed(b, "a chunk", number, number, number, protowire.BytesType) {
 		switch {
-		case err != nil || f.Num > 4:
-		case f.Num == 4:
-			data, err = f.Bytes, f.is(protowire.BytesType, where)
-		default:
-			numbers[f.Num-1], err = f.Value, f.is(protowire.VarintType, where)
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case f.Num == 4:
+			data = f.Bytes
+		default:
+			numbers[f.Num-1] = f.Value
 		}
 	}
 	// The numbers of prompb.Chunk_Encoding are those of chunkenc.Encoding,
