@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,7 +23,6 @@ import (
 // query before those of the next.
 func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) {
 	f := newFrameReader(r, a.MaxFrame)
-	defer f.release()
 	first := int64(0) // query of the current part
 	i := 0
 	var d *streamBuilder                                     // of the current part; nil before its first frame
@@ -208,10 +206,8 @@ func (d *streamBuilder) add(e chunkenc.Encoding, minT, maxT int64, data []byte) 
 }
 
 const (
-	// frameBuffer is how many bytes of an answer are read ahead. A larger frame makes the buffer grow.
-	frameBuffer = 256 << 10
-	// keepBuffer is the largest buffer that is kept for other requests.
-	keepBuffer = 4 << 20
+	// frameBuffer is for how many bytes there is room at first. A larger frame makes the buffer grow.
+	frameBuffer = 32 << 10
 
 	crcSize   = 4
 	maxHeader = binary.MaxVarintLen64 + crcSize
@@ -237,21 +233,9 @@ type frameReader struct {
 	start int    // of that in buf
 }
 
-var frameReaders = sync.Pool{New: func() any { return &frameReader{buf: make([]byte, 0, frameBuffer)} }}
-
-// newFrameReader returns a reader of frames of at most limit bytes each, which must be released.
+// newFrameReader returns a reader of frames of at most limit bytes each.
 func newFrameReader(r io.Reader, limit int64) *frameReader {
-	f := frameReaders.Get().(*frameReader)
-	f.r, f.limit, f.buf, f.start = r, min(uint64(limit), math.MaxInt64-maxHeader), f.buf[:0], 0
-	return f
-}
-
-// release hands the buffer back. Neither f nor its frames may be used after.
-func (f *frameReader) release() {
-	f.r = nil
-	if cap(f.buf) <= keepBuffer {
-		frameReaders.Put(f)
-	}
+	return &frameReader{r: r, limit: min(uint64(limit), math.MaxInt64-maxHeader), buf: make([]byte, 0, frameBuffer)}
 }
 
 // peek returns the next n bytes, or what there is of them and why there are not more. The buffer
