@@ -166,7 +166,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if err := checkRequest(cfg); err != nil {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w; correct it, or let promwarp's user read the file", urltext.Of(u), urltext.Err(err))
 	}
-	h, err := commonconfig.NewClientFromConfig(cfg.HTTPClientConfig, "promwarp_remote_read", commonconfig.WithUserAgent(version.ComponentUserAgent("promwarp")))
+	h, err := commonconfig.NewClientFromConfig(cfg.HTTPClientConfig, "promwarp_remote_read", commonconfig.WithDialContextFunc(dialAhead), commonconfig.WithUserAgent(version.ComponentUserAgent("promwarp")))
 	if err != nil {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
 	}

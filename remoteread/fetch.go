@@ -417,9 +417,9 @@ const (
 )
 
 // targetLabels say together what was scraped, in each Prometheus. A fetch is divided by
-// one of them if that is possible, so that what came with one scrape comes with one
-// answer.
-var targetLabels = []string{"instance", "job"}
+// one of them if that is possible, the last first, so that what came with one scrape comes
+// with one answer.
+var targetLabels = []string{"job", "instance"}
 
 // division is how fetches of a selector are divided: the regular expressions that match
 // the values of a label in all parts but the last.
@@ -463,7 +463,7 @@ func divide(series []labels.Labels) division {
 	// Those of few values make the shortest requests.
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(
-			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(slices.Index(targetLabels, b), slices.Index(targetLabels, a)),
 			cmp.Compare(len(counts[a]), len(counts[b])),
 			cmp.Compare(a, b),
 		)
@@ -474,14 +474,6 @@ func divide(series []labels.Labels) division {
 		}
 	}
 	return division{}
-}
-
-// rank is less for labels to be preferred.
-func rank(name string) int {
-	if i := slices.Index(targetLabels, name); i >= 0 {
-		return i
-	}
-	return len(targetLabels)
 }
 
 // partition divides values that occur as often as counted, all times together, into n
@@ -500,12 +492,7 @@ func partition(counts map[string]int, all, n int) []string {
 		loads[n-1] -= c
 	}
 	for _, v := range values {
-		least := 0
-		for i := range loads {
-			if loads[i] < loads[least] {
-				least = i
-			}
-		}
+		least := slices.Index(loads, slices.Min(loads))
 		parts[least] = append(parts[least], regexp.QuoteMeta(v))
 		loads[least] += counts[v]
 	}

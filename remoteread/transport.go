@@ -1,6 +1,7 @@
 package remoteread
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,27 @@ func withoutCredentials(c commonconfig.HTTPClientConfig) commonconfig.HTTPClient
 	return commonconfig.HTTPClientConfig{
 		TLSConfig: tls, ProxyConfig: c.ProxyConfig, FollowRedirects: c.FollowRedirects, EnableHTTP2: c.EnableHTTP2,
 	}
+}
+
+// readAhead is how many bytes of a connection are read ahead. net/http reads 4 KiB, and of a body no
+// more than what a store has written of it at once.
+const readAhead = 128 << 10
+
+// aheadConn is a connection that is read ahead.
+type aheadConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (c *aheadConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+func dialAhead(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &aheadConn{c, bufio.NewReaderSize(c, readAhead)}, nil
 }
 
 // headers adds configured headers to requests, and the trace that they are of.

@@ -60,10 +60,9 @@ func (s *Selection) SharesChunks(o *Selection, mint, maxt int64) bool {
 			return false
 		}
 		for k := range cs {
-			c, d := cs[k], ds[k]
-			same := s.Origin(c) == o.Origin(d) || bytes.Equal(s.Bytes(c), o.Bytes(d))
-			c.Slab, c.Off = d.Slab, d.Off
-			if !same || c != d {
+			c, d := &cs[k], &ds[k]
+			same := c.MinT == d.MinT && c.MaxT == d.MaxT && c.Len == d.Len && c.Samples == d.Samples && c.Enc == d.Enc
+			if !same || s.Origin(*c) != o.Origin(*d) && !bytes.Equal(s.Bytes(*c), o.Bytes(*d)) {
 				return false
 			}
 		}

@@ -56,11 +56,11 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 		c.Times, c.Values = slices.Grow(c.Times, n+n/4-off), slices.Grow(c.Values, n+n/4-off)
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]
-	c.placed = c.placed[:0]
-	at := off
-	for _, ch := range cs {
-		c.placed = append(c.placed, placed{Chunk: ch, at: at})
-		at += int(ch.Samples)
+	c.placed = slices.Grow(c.placed[:0], len(cs))[:len(cs)]
+	for k, at := 0, off; k < len(cs); k++ {
+		p := &c.placed[k]
+		p.Chunk, p.at, p.stale, p.err = cs[k], at, false, nil
+		at += int(p.Samples)
 	}
 	if !c.WantStarts {
 		c.decodePlaced(s)

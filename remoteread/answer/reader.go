@@ -96,14 +96,6 @@ type Field struct {
 	Value uint64 // of a varint or a fixed 64 bits
 }
 
-// is returns an error unless the field, of a message in where, has a type.
-func (f *Field) is(typ protowire.Type, where string) error {
-	if f.Type == typ {
-		return nil
-	}
-	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", f.Num, where, f.Type)
-}
-
 // Fields goes through the fields of b, a message in where. It ends with what is wrong. A field is
 // there until the next is asked for: a copy of it would wait until all of it has been written.
 func Fields(b []byte, where string) iter.Seq2[*Field, error] {
@@ -119,15 +111,17 @@ func Fields(b []byte, where string) iter.Seq2[*Field, error] {
 	}
 }
 
-// messages goes through the fields up to number last, which are all of bytes, and leaves others out.
-func messages(b []byte, where string, last protowire.Number) iter.Seq2[*Field, error] {
+// typed goes through the fields that there are types for, by number, and leaves others out. One of
+// another type is wrong.
+func typed(b []byte, where string, types ...protowire.Type) iter.Seq2[*Field, error] {
 	return func(yield func(*Field, error) bool) {
 		for f, err := range Fields(b, where) {
-			if err == nil && f.Num > last {
+			switch {
+			case err != nil:
+			case int(f.Num) > len(types):
 				continue
-			}
-			if err == nil {
-				err = f.is(protowire.BytesType, where)
+			case f.Type != types[f.Num-1]:
+				err = fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", f.Num, where, f.Type)
 			}
 			if !yield(f, err) || err != nil {
 				return

@@ -46,7 +46,7 @@ func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
 	s.exact, s.signed = p.Exact, p.Expected.Signed
 	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	n := 0
-	for f, err := range messages(result, "a result", 1) {
+	for f, err := range typed(result, "a result", protowire.BytesType) {
 		if n++; n%1024 == 0 && p.Ctx.Err() != nil {
 			return p.Ctx.Err()
 		}
@@ -144,7 +144,7 @@ func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err er
 	if last.WitnessIndex() > 0 {
 		queries++
 	}
-	for f, err := range messages(b, "an answer", 1) {
+	for f, err := range typed(b, "an answer", protowire.BytesType) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -211,7 +211,7 @@ func (s *samplesReader) maySign(i int) bool {
 func (s *samplesReader) samples(fields []byte) (floats bool, err error) {
 	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
 	floats = true
-	for f, err := range messages(fields, "a series", 4) { // up to exemplars
+	for f, err := range typed(fields, "a series", protowire.BytesType, protowire.BytesType, protowire.BytesType, protowire.BytesType) { // up to exemplars
 		switch {
 		case err != nil:
 			return false, err
@@ -240,28 +240,28 @@ func plainSample(b []byte) (t int64, v float64, ok bool) {
 	if len(b) != 1+8+1+6 || b[0] != 0x09 || b[9] != 0x10 {
 		return 0, 0, false
 	}
+	t, ok = plainTime(binary.LittleEndian.Uint64(b[8:]) >> 16)
+	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), ok
+}
+
+// plainTime is the varint in the low 48 bits of x, if it takes all of them.
+func plainTime(x uint64) (t int64, ok bool) {
 	// Six bytes of seven bits each; all but the last say that there are more.
-	x := binary.LittleEndian.Uint64(b[8:]) >> 16
-	if x&0x8080_8080_8080 != 0x0080_8080_8080 {
-		return 0, 0, false
-	}
 	t = int64(x&0x7f | x>>1&(0x7f<<7) | x>>2&(0x7f<<14) | x>>3&(0x7f<<21) | x>>4&(0x7f<<28) | x>>5&(0x7f<<35))
-	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), true
+	return t, x&0x8080_8080_8080 == 0x0080_8080_8080
 }
 
 // walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
 // certain of which sign.
 func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
-	for f, err := range Fields(b, "a sample") {
+	for f, err := range typed(b, "a sample", protowire.Fixed64Type, protowire.VarintType) {
 		switch {
-		case err != nil || f.Num > 2:
-		case f.Num == 1:
-			v, certain, err = math.Float64frombits(f.Value), true, f.is(protowire.Fixed64Type, "a sample")
-		default:
-			t, err = int64(f.Value), f.is(protowire.VarintType, "a sample")
-		}
-		if err != nil {
+		case err != nil:
 			return 0, 0, false, err
+		case f.Num == 1:
+			v, certain = math.Float64frombits(f.Value), true
+		default:
+			t = int64(f.Value)
 		}
 	}
 	return t, v, certain, nil

@@ -185,7 +185,7 @@ type label struct{ Name, Value []byte }
 
 // walkLabel goes through a prompb.Label.
 func walkLabel(b []byte) (l label, err error) {
-	for f, err := range messages(b, "a label", 2) {
+	for f, err := range typed(b, "a label", protowire.BytesType, protowire.BytesType) {
 		switch {
 		case err != nil:
 			return l, err

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,7 +23,6 @@ import (
 // query before those of the next.
 func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) {
 	f := newFrameReader(r, a.MaxFrame)
-	defer f.release()
 	first := int64(0) // query of the current part
 	i := 0
 	var d *streamBuilder                                     // of the current part; nil before its first frame
@@ -92,17 +90,14 @@ type streamBuilder struct {
 // parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number
 // of the query that it answers.
 func parse(frame []byte, series [][]byte) (_ [][]byte, query int64, err error) {
-	const where = "a frame"
-	for f, err := range Fields(frame, where) {
+	for f, err := range typed(frame, "a frame", protowire.BytesType, protowire.VarintType) {
 		switch {
 		case err != nil:
-		case f.Num == 1:
-			series, err = append(series, f.Bytes), f.is(protowire.BytesType, where)
-		case f.Num == 2:
-			query, err = int64(f.Value), f.is(protowire.VarintType, where)
-		}
-		if err != nil {
 			return nil, 0, err
+		case f.Num == 1:
+			series = append(series, f.Bytes)
+		default:
+			query = int64(f.Value)
 		}
 	}
 	return series, query, nil
@@ -148,7 +143,7 @@ func (d *streamBuilder) addSeries(b []byte) error {
 		d.series++
 		d.b.Series(l)
 	}
-	for f, err := range messages(rest, "a series", 2) {
+	for f, err := range typed(rest, "a series", protowire.BytesType, protowire.BytesType) {
 		if err == nil && f.Num == 1 {
 			err = errLate
 		}
@@ -164,19 +159,20 @@ func (d *streamBuilder) addSeries(b []byte) error {
 
 // chunk adds a prompb.Chunk to the current series.
 func (d *streamBuilder) chunk(b []byte) error {
-	const where = "a chunk"
+	if e, minT, maxT, data, ok := plainChunk(b); ok {
+		return d.add(e, minT, maxT, data)
+	}
+	const number = protowire.VarintType
 	var numbers [3]uint64 // the fields min_time_ms, max_time_ms and type
 	var data []byte
-	for f, err := range Fields(b, where) {
+	for f, err := range typed(b, "a chunk", number, number, number, protowire.BytesType) {
 		switch {
-		case err != nil || f.Num > 4:
-		case f.Num == 4:
-			data, err = f.Bytes, f.is(protowire.BytesType, where)
-		default:
-			numbers[f.Num-1], err = f.Value, f.is(protowire.VarintType, where)
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case f.Num == 4:
+			data = f.Bytes
+		default:
+			numbers[f.Num-1] = f.Value
 		}
 	}
 	// The numbers of prompb.Chunk_Encoding are those of chunkenc.Encoding,
@@ -184,7 +180,23 @@ func (d *streamBuilder) chunk(b []byte) error {
 	if numbers[2] > math.MaxUint8 {
 		return fmt.Errorf("series %s: unknown chunk encoding %d", d.labels, numbers[2])
 	}
-	minT, maxT, e := int64(numbers[0]), int64(numbers[1]), chunkenc.Encoding(numbers[2])
+	return d.add(chunkenc.Encoding(numbers[2]), int64(numbers[0]), int64(numbers[1]), data)
+}
+
+// plainChunk reads a prompb.Chunk between the years 1971 and 2109, as nearly all are.
+func plainChunk(b []byte) (e chunkenc.Encoding, minT, maxT int64, data []byte, ok bool) {
+	if len(b) < 18 || b[0] != 0x08 || b[7] != 0x10 || b[14] != 0x18 || b[15] >= 0x80 || b[16] != 0x22 {
+		return 0, 0, 0, nil, false
+	}
+	minT, from := plainTime(binary.LittleEndian.Uint64(b[1:]))
+	maxT, to := plainTime(binary.LittleEndian.Uint64(b[8:]))
+	n, size := binary.Uvarint(b[17:])
+	data = b[17+max(size, 0):]
+	return chunkenc.Encoding(b[15]), minT, maxT, data, from && to && size > 0 && n == uint64(len(data))
+}
+
+// add adds a chunk, whose header it checks, to the current series.
+func (d *streamBuilder) add(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
 	if minT <= maxT { // the builder says otherwise
 		if err := encoding.CheckHeader(e, minT, maxT, data); err != nil {
 			return &selection.CorruptError{Series: d.labels, MinT: minT, Err: err}
@@ -194,10 +206,8 @@ func (d *streamBuilder) chunk(b []byte) error {
 }
 
 const (
-	// frameBuffer is how many bytes of an answer are read ahead. A larger frame makes the buffer grow.
-	frameBuffer = 256 << 10
-	// keepBuffer is the largest buffer that is kept for other requests.
-	keepBuffer = 4 << 20
+	// frameBuffer is for how many bytes there is room at first. A larger frame makes the buffer grow.
+	frameBuffer = 32 << 10
 
 	crcSize   = 4
 	maxHeader = binary.MaxVarintLen64 + crcSize
@@ -223,21 +233,9 @@ type frameReader struct {
 	start int    // of that in buf
 }
 
-var frameReaders = sync.Pool{New: func() any { return &frameReader{buf: make([]byte, 0, frameBuffer)} }}
-
-// newFrameReader returns a reader of frames of at most limit bytes each, which must be released.
+// newFrameReader returns a reader of frames of at most limit bytes each.
 func newFrameReader(r io.Reader, limit int64) *frameReader {
-	f := frameReaders.Get().(*frameReader)
-	f.r, f.limit, f.buf, f.start = r, min(uint64(limit), math.MaxInt64-maxHeader), f.buf[:0], 0
-	return f
-}
-
-// release hands the buffer back. Neither f nor its frames may be used after.
-func (f *frameReader) release() {
-	f.r = nil
-	if cap(f.buf) <= keepBuffer {
-		frameReaders.Put(f)
-	}
+	return &frameReader{r: r, limit: min(uint64(limit), math.MaxInt64-maxHeader), buf: make([]byte, 0, frameBuffer)}
 }
 
 // peek returns the next n bytes, or what there is of them and why there are not more. The buffer

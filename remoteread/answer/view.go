@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A Prometheus adds its external labels to every series that it sends by remote read
@@ -240,7 +241,7 @@ func (v *View) Testifies(series []byte) bool {
 	v.all.Range(func(l labels.Label) { want.Set(l.Name, l.Value) })
 	expected := want.Labels()
 	found := 0
-	for f, err := range messages(series, "a series", 1) {
+	for f, err := range typed(series, "a series", protowire.BytesType) {
 		if err != nil {
 			return false
 		}
@@ -255,7 +256,7 @@ func (v *View) Testifies(series []byte) bool {
 
 // Testified reports whether a prompb.QueryResult has the witness as it should be.
 func (v *View) Testified(result []byte) bool {
-	for f, err := range messages(result, "a result", 1) {
+	for f, err := range typed(result, "a result", protowire.BytesType) {
 		if err == nil && v.Testifies(f.Bytes) {
 			return true
 		}

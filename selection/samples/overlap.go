@@ -204,12 +204,7 @@ func takeRun(lists, run [][]slab.Chunk) (n int) {
 // own. Where one source has all samples that count, its chunks are the result;
 // else they are new ones.
 func (w *Writer) mergeLayers(l labels.Labels, slabs slab.Slabs, run [][]slab.Chunk) ([]slab.Chunk, error) {
-	var lists [][]slab.Chunk
-	for _, cs := range run {
-		if len(cs) > 0 {
-			lists = append(lists, cs)
-		}
-	}
+	lists := slices.DeleteFunc(slices.Clone(run), func(cs []slab.Chunk) bool { return len(cs) == 0 })
 	if k, ok, err := w.layers(l, slabs, lists).only(); ok || err != nil {
 		return lists[k], err
 	}
