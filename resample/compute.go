@@ -100,7 +100,9 @@ func (r *run) onCores(gs *groups) error {
 		if err := c.merge(); err != nil {
 			return err
 		}
-		c.finish(to)
+		if err := c.finish(to); err != nil {
+			return err
+		}
 		if from = to; r.Limit > 0 && c.found() > r.Limit {
 			break
 		}
@@ -131,8 +133,8 @@ type item struct {
 	err           error
 }
 
-// columnStates are what a slot of the group is merged from: the states of a series' runs, or the
-// values of an aggregate that are aggregated again.
+// columnStates are what a slot of a group is made of, or merged from: states, of a series' runs or of
+// all buckets, or the values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
 	states  aggregate.States

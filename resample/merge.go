@@ -11,11 +11,11 @@ import (
 
 // openGroup is a group of which not all series are merged.
 type openGroup struct {
-	group  int
-	items  []item             // of the batch
-	states []aggregate.States // by slot: a state a bucket; without samples N is 0
-	bytes  int64              // charged for the states and their values
-	held   int                // values of the states
+	group   int
+	items   []item         // of the batch
+	columns []columnStates // by slot: a state for each bucket of the grid; without samples N is 0
+	bytes   int64          // charged for the states and their values
+	held    int            // values of the states
 }
 
 // mergeBuckets is the number of buckets that a goroutine merges at once, at least.
@@ -65,17 +65,17 @@ func (c *computing) begin(group int) error {
 	if err := plan.Ended(c.ctx); err != nil {
 		return err
 	}
-	g := &openGroup{group: group, states: make([]aggregate.States, len(c.Slots))}
+	g := &openGroup{group: group, columns: make([]columnStates, len(c.Slots))}
 	for s := range c.Slots {
 		g.bytes += c.Slots[s].Contents.Bytes() * int64(c.Grid.N())
 	}
 	if err := c.budget.Charge(g.bytes); err != nil {
 		return err
 	}
-	for s := range g.states {
-		contents := &c.Slots[s].Contents
-		contents.Begin(&g.states[s], c.Grid.N())
-		contents.Grouped(&g.states[s])
+	for s := range g.columns {
+		contents, states := &c.Slots[s].Contents, &g.columns[s].states
+		contents.Begin(states, c.Grid.N())
+		contents.Grouped(states)
 	}
 	c.open = append(c.open, g)
 	return nil
@@ -100,7 +100,7 @@ func (c *computing) holdFor(g *openGroup, contents *aggregate.Contents, n int) e
 func (c *computing) mergeRange(w *worker, g *openGroup, lo, hi int32) {
 	for i := range g.items {
 		for s := range g.items[i].columns {
-			col, contents, states := &g.items[i].columns[s], &c.Slots[s].Contents, &g.states[s]
+			col, contents, states := &g.items[i].columns[s], &c.Slots[s].Contents, &g.columns[s].states
 			first, _ := slices.BinarySearch(col.buckets, lo)
 			end, _ := slices.BinarySearch(col.buckets, hi)
 			if c.Reaggregate == nil {
@@ -113,8 +113,8 @@ func (c *computing) mergeRange(w *worker, g *openGroup, lo, hi int32) {
 	}
 }
 
-// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets that
-// of order statistics.
+// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets
+// where there are order statistics.
 const (
 	finishBuckets = 256
 	orderBuckets  = 8
@@ -122,28 +122,44 @@ const (
 
 // finish makes the rows of the groups whose series are all before the given member: a goroutine has
 // some buckets of a group at once.
-func (c *computing) finish(end int) {
+func (c *computing) finish(end int) error {
 	n := len(c.open)
 	if n > 0 && int(c.groups.first[c.open[n-1].group+1]) > end {
 		n--
 	}
-	var parts []finishing
-	for _, g := range c.open[:n] {
-		if c.ctx.Err() != nil {
-			break // it shows in failed
+	each := finishBuckets
+	for s := range c.Slots {
+		if valueBytes(&c.Slots[s].Contents) > 0 {
+			each = orderBuckets
 		}
-		parts = append(parts, c.finishGroup(g)...)
 	}
-	parallel.While(c.run.workers, len(parts), func(_, i int) bool {
-		f := &parts[i]
-		for _, a := range f.outputs {
-			of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
-			if c.Reaggregate != nil {
-				of, q = c.Reaggregate, c.Reaggregate.At
+	rows := make([][]Row, n)
+	for i, g := range c.open[:n] {
+		for s := range g.columns {
+			col := &g.columns[s]
+			for k, samples := range col.states.N {
+				if samples > 0 {
+					col.buckets = append(col.buckets, int32(k))
+				}
 			}
-			of.Results(f.states, f.buckets, q, f.rows[a].Values[f.at:])
+			if len(col.buckets) == c.Grid.N() {
+				col.buckets = c.result.whole
+			}
 		}
-		return c.failed() == nil
+		var err error
+		if rows[i], err = c.rows(g.group, g.columns); err != nil {
+			return err
+		}
+	}
+	ranges := (c.Grid.N() + each - 1) / each
+	parallel.While(c.run.workers, n*ranges, func(_, k int) bool {
+		g, part := c.open[k/ranges], k%ranges
+		for s := range g.columns {
+			buckets := g.columns[s].buckets
+			from, to := part*len(buckets)/ranges, (part+1)*len(buckets)/ranges
+			c.results(rows[k/ranges], s, &g.columns[s].states, buckets[from:to], from)
+		}
+		return c.ctx.Err() == nil
 	})
 	for _, g := range c.open[:n] {
 		c.held.Add(-int64(g.held))
@@ -152,52 +168,49 @@ func (c *computing) finish(end int) {
 	if c.open = c.open[n:]; len(c.open) > 0 {
 		c.open[0].items = nil
 	}
+	return nil
 }
 
-// finishing are states of a group, of some buckets, whose results are to be put into its rows, from at on.
-type finishing struct {
-	states  *aggregate.States
-	buckets []int32
-	outputs []int
-	rows    []Row
-	at      int
-}
-
-// finishGroup makes room for the rows of a group, and divides its states.
-func (c *computing) finishGroup(g *openGroup) (parts []finishing) {
-	rows := make([]Row, len(c.Aggregates))
-	any := false
-	for s := range g.states {
-		states, outputs := &g.states[s], c.Slots[s].Outputs
-		var buckets []int32
-		for k, n := range states.N {
-			if n > 0 {
-				buckets = append(buckets, int32(k))
-			}
+// finishAlone makes the rows of a group that has one series, whose states are columns.
+func (c *computing) finishAlone(group int, columns []columnStates) error {
+	rows, err := c.rows(group, columns)
+	if err != nil {
+		return err
+	}
+	for s := range columns {
+		states := &columns[s].states
+		if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
+			c.Slots[s].Contents.Grouped(states)
 		}
-		n := len(buckets)
-		if n == 0 {
+		c.results(rows, s, states, c.result.whole[:len(columns[s].buckets)], 0)
+	}
+	return nil
+}
+
+// rows makes room for the rows of a group that are made of columns, if these have buckets.
+func (c *computing) rows(group int, columns []columnStates) ([]Row, error) {
+	rows := make([]Row, len(c.Aggregates))
+	for s := range columns {
+		if len(columns[s].buckets) == 0 {
 			continue
 		}
-		if n == c.Grid.N() {
-			buckets = c.result.whole
+		if err := c.make(rows, c.Slots[s].Outputs, columns[s].buckets); err != nil {
+			return nil, err
 		}
-		any = true
-		if c.make(rows, outputs, buckets) != nil {
-			return nil // what failed shows in failed
-		}
-		each := finishBuckets
-		if valueBytes(&c.Slots[s].Contents) > 0 {
-			each = orderBuckets
-		}
-		for at := 0; at < n; at += each {
-			parts = append(parts, finishing{states, buckets[at:min(at+each, n)], outputs, rows, at})
-		}
+		c.result.Series[group] = Series{c.groups.labels[group], rows}
 	}
-	if any {
-		c.result.Series[g.group] = Series{c.groups.labels[g.group], rows}
+	return rows, nil
+}
+
+// results puts what is made of some states of a slot into rows, from the given value on.
+func (c *computing) results(rows []Row, slot int, states *aggregate.States, which []int32, from int) {
+	for _, a := range c.Slots[slot].Outputs {
+		of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
+		if c.Reaggregate != nil {
+			of, q = c.Reaggregate, c.Reaggregate.At
+		}
+		of.Results(states, which, q, rows[a].Values[from:])
 	}
-	return parts
 }
 
 // fillAll fills the buckets without samples of all rows.
