@@ -221,7 +221,7 @@ func (c *accepting) take(x *offload.Rows) error {
 		c.result.lent = append(c.result.lent, x.Release)
 	}
 	n := len(x.Groups)
-	parallel.While(c.workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
+	parallel.While(c.run.x.o.Workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
 		for i := k * togetherGroups; i < min((k+1)*togetherGroups, n); i++ {
 			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
 			any := false

@@ -50,10 +50,10 @@ func (c *computing) merge() error {
 			}
 		}
 	}
-	ranges := max(1, min(4*c.run.workers/max(len(c.open), 1), c.Grid.N()/mergeBuckets))
-	parallel.While(c.run.workers, len(c.open)*ranges, func(w, k int) bool {
+	ranges := max(1, min(4*len(c.workers)/max(len(c.open), 1), c.Grid.N()/mergeBuckets))
+	parallel.While(len(c.workers), len(c.open)*ranges, func(w, k int) bool {
 		part, n := k%ranges, c.Grid.N()
-		c.mergeRange(c.workers[w], c.open[k/ranges], int32(part*n/ranges), int32((part+1)*n/ranges))
+		c.mergeRange(&c.workers[w], c.open[k/ranges], int32(part*n/ranges), int32((part+1)*n/ranges))
 		return c.ctx.Err() == nil
 	})
 	c.work.merge += time.Since(began)
@@ -152,7 +152,7 @@ func (c *computing) finish(end int) error {
 		}
 	}
 	ranges := (c.Grid.N() + each - 1) / each
-	parallel.While(c.run.workers, n*ranges, func(_, k int) bool {
+	parallel.While(len(c.workers), n*ranges, func(_, k int) bool {
 		g, part := c.open[k/ranges], k%ranges
 		for s := range g.columns {
 			buckets := g.columns[s].buckets
@@ -218,7 +218,7 @@ func (r *run) fillAll() error {
 	if r.Fill.Filling == FillNone {
 		return nil
 	}
-	parallel.While(r.workers, len(r.result.Series), func(_, i int) bool {
+	parallel.While(r.x.o.Workers, len(r.result.Series), func(_, i int) bool {
 		rows := r.result.Series[i].Rows
 		for k := range rows {
 			first, end := r.filled(rows[k].Buckets)

@@ -25,7 +25,8 @@ type worker struct {
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
 	states aggregate.States
-	alone  item // whose group has no other
+	alone  item      // whose group has no other
+	since  time.Time // when it began with the series
 	work   counters
 }
 
@@ -84,11 +85,11 @@ func (w *worker) cutOf(c *computing, t column.Times) *cut {
 // do decodes and aggregates the series of an item: its values become rows of the result if its group
 // has no other, or else states of the item.
 func (w *worker) do(c *computing, it *item) error {
-	began := time.Now()
 	if err := w.read(c, it); err != nil {
 		return err
 	}
 	decoded := time.Now()
+	w.work.decode += decoded.Sub(w.since)
 	var err error
 	if c.alone(it.group) {
 		w.work.runs += int64(w.columns(c, &w.alone))
@@ -96,8 +97,8 @@ func (w *worker) do(c *computing, it *item) error {
 	} else {
 		w.work.runs += int64(w.columns(c, it))
 	}
-	w.work.decode += decoded.Sub(began)
-	w.work.aggregate += time.Since(decoded)
+	w.since = time.Now()
+	w.work.aggregate += w.since.Sub(decoded)
 	w.work.series++
 	return err
 }
@@ -121,7 +122,7 @@ func (w *worker) read(c *computing, it *item) (err error) {
 // readFloats reads the floats of a series that may have histograms, too.
 func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
 	w.chunks = w.chunks[:0]
-	for _, ch := range it.chunks {
+	for _, ch := range c.sel.Overlapping(it.series, c.from, c.to-1) {
 		if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
 			w.chunks = append(w.chunks, ch)
 		} else {

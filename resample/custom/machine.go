@@ -181,7 +181,7 @@ func reduce(op Op, s float64, column []float64) float64 {
 		}
 	default:
 		for _, x := range column {
-			s = apply(op, s, x, 0)
+			s = operations[op].of(s, x, 0)
 		}
 	}
 	return s
@@ -319,7 +319,7 @@ func (cs *columns) compute(n int) {
 	}
 }
 
-// column computes a column: apply for each element. Of operations with fewer operands than two, b is a.
+// column computes a column: the operation of each element. Where that has less than two operands, b is a.
 func column(op Op, d, a, b, c []float64) {
 	switch op {
 	case Add:
@@ -352,7 +352,7 @@ func column(op Op, d, a, b, c []float64) {
 	case Max:
 		each(d, a, b, greatest)
 	default:
-		each(d, a, b, func(x, y float64) float64 { return apply(op, x, y, 0) })
+		each(d, a, b, func(x, y float64) float64 { return operations[op].of(x, y, 0) })
 	}
 }
 
@@ -373,7 +373,7 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 		}
 		for k := range rec.instrs {
 			s := &rec.instrs[k]
-			regs[s.d] = apply(s.op, regs[s.a], regs[s.b], regs[s.c])
+			regs[s.d] = operations[s.op].of(regs[s.a], regs[s.b], regs[s.c])
 		}
 		for _, f := range rec.fields {
 			regs[f.before] = regs[f.after]
