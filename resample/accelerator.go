@@ -268,10 +268,7 @@ func (c *accepting) rows(rows []Row, outputs []int, s, i int) bool {
 			to, room = room[:count:count], room[count:]
 		}
 		rows[a] = Row{buckets, to}
-		if count == n {
-			if !c.holds {
-				copy(to, from)
-			}
+		if count == n && c.holds {
 			continue
 		}
 		for i, k := range buckets {

@@ -80,16 +80,12 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 	} else {
 		g.sorted(watch, series, all)
 	}
-	for i := range all.labels {
-		if all.labels[i].Has(LabelAggregate) {
-			all.clash = &all.labels[i]
-		}
-		if all.clash != nil || watch.Err() != nil {
-			break
-		}
-	}
+	clash := slices.IndexFunc(all.labels, func(ls labels.Labels) bool { return watch.Err() != nil || ls.Has(LabelAggregate) })
 	if watch.Now() != nil {
 		return nil
+	}
+	if clash >= 0 {
+		all.clash = &all.labels[clash]
 	}
 	all.first = make([]int32, len(all.labels)+1)
 	for _, k := range all.groupOf {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -66,12 +65,9 @@ func ParseSpan(text string) (Span, error) {
 		ms := math.Round(f * 1000)
 		return Span{N: int64(ms)}, nil
 	}
-	d, err := model.ParseDuration(strings.TrimPrefix(text, "-"))
+	d, err := model.ParseDurationAllowNegative(text)
 	if err != nil {
 		return Span{}, fmt.Errorf("%.100q is no duration", text)
-	}
-	if strings.HasPrefix(text, "-") {
-		d = -d
 	}
 	return Span{N: time.Duration(d).Milliseconds()}, nil
 }
