@@ -172,7 +172,7 @@ func valueBytes(c *aggregate.Contents) int64 {
 
 // alone reports whether nothing is merged into a group: it has one series.
 func (c *computing) alone(group int) bool {
-	return c.Reaggregate == nil && len(c.groups.of(group)) == 1
+	return c.Reaggregate == nil && c.groups.first[group+1]-c.groups.first[group] == 1
 }
 
 // batch makes items of some series from the given one on. It returns where the next batch begins,

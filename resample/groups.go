@@ -23,9 +23,6 @@ type groups struct {
 	clash   *labels.Labels // the first that have a label of the answer's
 }
 
-// of is the series of group g.
-func (g *groups) of(k int) []int32 { return g.members[g.first[k]:g.first[k+1]] }
-
 // groupBytes is the memory that grouping takes for a series.
 const groupBytes = 64
 

@@ -217,15 +217,7 @@ func least(a, b float64) float64 {
 }
 
 // greatest is the larger of two numbers, or the one that is not NaN.
-func greatest(a, b float64) float64 {
-	switch {
-	case a > b || b != b:
-		return a
-	case b > a || a != a:
-		return b
-	}
-	return max(a, b)
-}
+func greatest(a, b float64) float64 { return -least(-a, -b) }
 
 // number is the value of a Const.
 func (in *Instr) number() float64 { return math.Float64frombits(in.Bits) }
