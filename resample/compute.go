@@ -1,6 +1,7 @@
 package resample
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -10,7 +11,6 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/selection"
 )
 
 const (
@@ -57,13 +57,7 @@ func (r *run) compute() error {
 			a.OnCores(r.task(gs), time.Since(began))
 		}
 	}
-	all := r.result.Series
-	r.result.Series = all[:0]
-	for _, s := range all {
-		if s.Rows != nil {
-			r.result.Series = append(r.result.Series, s)
-		}
-	}
+	r.result.Series = slices.DeleteFunc(r.result.Series, func(s Series) bool { return s.Rows == nil })
 	if r.Limit > 0 && len(r.result.Series) > r.Limit {
 		r.result.Series, r.result.Truncated = r.result.Series[:r.Limit], true
 	}
@@ -74,16 +68,14 @@ func (r *run) compute() error {
 // decoded and cut into runs on some core; then the states of its runs are merged into its group's,
 // in the order of series, on a core for each range of buckets.
 func (r *run) onCores(gs *groups) error {
-	c, columns := &computing{run: r, groups: gs}, r.x.o.Columns
-	c.workers = make([]*worker, r.workers)
-	for i := range c.workers {
-		c.workers[i] = r.x.scratch.Get().(*worker)
-	}
+	c, columns := r.x.scratch.Get().(*computing), r.x.o.Columns
+	c.run, c.groups = r, gs
 	defer func() {
-		for _, w := range c.workers {
-			w.reset()
-			r.x.scratch.Put(w)
+		for i := range c.workers {
+			c.workers[i].reset()
 		}
+		*c = computing{workers: c.workers, items: c.items}
+		r.x.scratch.Put(c)
 	}()
 	c.reads = column.Request{Set: columns, Tick: columns.Tick(), Sel: r.sel, Mint: r.from, Maxt: r.to - 1}
 	for from := 0; from < len(gs.members); {
@@ -100,7 +92,9 @@ func (r *run) onCores(gs *groups) error {
 		if err := c.merge(); err != nil {
 			return err
 		}
-		c.finish(to)
+		if err := c.finish(to); err != nil {
+			return err
+		}
 		if from = to; r.Limit > 0 && c.found() > r.Limit {
 			break
 		}
@@ -111,11 +105,11 @@ func (r *run) onCores(gs *groups) error {
 	return r.failed()
 }
 
-// computing is the state of compute.
+// computing is the state of onCores. The memory of workers and items is used again for other requests.
 type computing struct {
 	*run
 	groups  *groups
-	workers []*worker
+	workers []worker
 	reads   column.Request
 	items   []item       // of the batch
 	at      int          // the group that the next series is of
@@ -123,16 +117,16 @@ type computing struct {
 	charged int64        // bytes for the states of a batch
 }
 
-// item is a series of a batch. Its memory is used again for the next batch.
+// item is a series of a batch.
 type item struct {
 	series, group int
-	chunks        []selection.Chunk // that have samples of the plan's time
-	columns       []columnStates    // by slot, where the group has other series, too
+	samples       int64          // of chunks that have some of the plan's time
+	columns       []columnStates // by slot, where the group has other series, too
 	err           error
 }
 
-// columnStates are what a slot of the group is merged from: the states of a series' runs, or the
-// values of an aggregate that are aggregated again.
+// columnStates are what a slot of a group is made of, or merged from: states, of a series' runs or of
+// all buckets, or the values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
 	states  aggregate.States
@@ -149,7 +143,7 @@ func (r *run) ownBytes() (n int64) {
 	if r.Reaggregate != nil && r.Reaggregate.Own != nil {
 		n += r.Reaggregate.Own.Bytes()
 	}
-	return n * int64(r.workers)
+	return n * int64(r.x.o.Workers)
 }
 
 // itemBytes is the memory that the states of a series with so many samples take until they are merged.
@@ -178,14 +172,14 @@ func valueBytes(c *aggregate.Contents) int64 {
 
 // alone reports whether nothing is merged into a group: it has one series.
 func (c *computing) alone(group int) bool {
-	return c.Reaggregate == nil && len(c.groups.of(group)) == 1
+	return c.Reaggregate == nil && c.groups.first[group+1]-c.groups.first[group] == 1
 }
 
 // batch makes items of some series from the given one on. It returns where the next batch begins,
 // and the memory that this one takes.
 func (c *computing) batch(from int) (next int, bytes int64) {
 	c.items = c.items[:cap(c.items)]
-	n, most := 0, batchBytes*int64(c.run.workers)
+	n, most := 0, batchBytes*int64(len(c.workers))
 	for at := from; at < len(c.groups.members) && n < batchSeries && (n == 0 || bytes < most); at++ {
 		for int(c.groups.first[c.at+1]) <= at {
 			c.at++
@@ -195,9 +189,9 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 		}
 		it := &c.items[n]
 		it.series, it.group = int(c.groups.members[at]), c.at
-		it.chunks = c.sel.Overlapping(it.series, c.from, c.to-1)
+		it.samples = column.CountSamples(c.sel.Overlapping(it.series, c.from, c.to-1))
 		if !c.alone(c.at) {
-			bytes += c.itemBytes(column.CountSamples(it.chunks))
+			bytes += c.itemBytes(it.samples)
 		}
 		n++
 	}
@@ -216,12 +210,9 @@ func (r *run) failed() error {
 	return r.budget.Charge(0)
 }
 
-// hold counts n more values of the result, or samples held. Once it has failed it always fails.
+// hold counts n more values of the result, or samples held. Who finds too many ends the request.
 func (r *run) hold(n int) error {
-	if r.held.Add(int64(n)) > r.most && r.most > 0 {
-		r.exceeded.Store(true)
-	}
-	if r.exceeded.Load() {
+	if most := int64(r.x.o.MaxSamples); r.held.Add(int64(n)) > most && most > 0 {
 		return promql.ErrTooManySamples("resampling")
 	}
 	return nil
@@ -247,11 +238,15 @@ func (c *computing) found() (n int) {
 func (c *computing) series() error {
 	samples := int64(0)
 	for i := range c.items {
-		samples += column.CountSamples(c.items[i].chunks)
+		samples += c.items[i].samples
 	}
-	workers := c.run.workers
+	workers := len(c.workers)
 	if samples < operator.InlineSamples {
 		workers = 1
+	}
+	began := time.Now()
+	for i := range c.workers {
+		c.workers[i].since = began
 	}
 	parallel.While(workers, len(c.items), func(w, i int) bool {
 		it := &c.items[i]

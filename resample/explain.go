@@ -49,16 +49,20 @@ func (e *Executor) Explain(p *Plan) *Explanation {
 // asked is why a request is computed by whom it names.
 const asked = "the request asks for it"
 
-// Explain says how the plan is computed, or was.
+// Explain says how the request was computed, and what that took.
+func (r *Result) Explain() *Explanation {
+	x := r.Plan.Explain()
+	x.Executor, x.Reason, x.Work = r.Work.Executor, r.Work.Reason, &r.Work
+	return x
+}
+
+// Explain says how the plan is computed.
 func (p *Plan) Explain() *Explanation {
 	n := p.Grid.N()
 	x := &Explanation{
 		Executor: "auto", Reason: "a GPU or cores, whichever is expected to be faster over the samples", Buckets: n,
 		First: p.Grid.Opens(0), Last: p.Grid.Closes(int32(n - 1)), Every: p.Layout.Every.String(), Period: p.Layout.Every.String(),
 		Reads: [2]int64{p.from, p.to},
-	}
-	if p.ran != nil {
-		x.Executor, x.Reason = p.ran.Executor, p.ran.Reason
 	}
 	if p.Layout.Period.N > 0 {
 		x.Period = p.Layout.Period.String()
@@ -140,7 +144,4 @@ func (r *run) explain(fetch, wait, compute time.Duration) {
 		r.work.stages = []Stage{stage("decode", r.work.decode), stage("aggregate", r.work.aggregate), stage("merge", r.work.merge)}
 	}
 	r.result.Work.Stages = append(r.result.Work.Stages, r.work.stages...)
-	ran := *r.Plan // as it was computed, for Explain
-	ran.ran = &r.result.Work
-	r.result.Plan = &ran
 }

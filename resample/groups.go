@@ -23,9 +23,6 @@ type groups struct {
 	clash   *labels.Labels // the first that have a label of the answer's
 }
 
-// of is the series of group g.
-func (g *groups) of(k int) []int32 { return g.members[g.first[k]:g.first[k+1]] }
-
 // groupBytes is the memory that grouping takes for a series.
 const groupBytes = 64
 
@@ -80,16 +77,12 @@ func (g *Grouping) groups(watch *parallel.Watch, series []labels.Labels) *groups
 	} else {
 		g.sorted(watch, series, all)
 	}
-	for i := range all.labels {
-		if all.labels[i].Has(LabelAggregate) {
-			all.clash = &all.labels[i]
-		}
-		if all.clash != nil || watch.Err() != nil {
-			break
-		}
-	}
+	clash := slices.IndexFunc(all.labels, func(ls labels.Labels) bool { return watch.Err() != nil || ls.Has(LabelAggregate) })
 	if watch.Now() != nil {
 		return nil
+	}
+	if clash >= 0 {
+		all.clash = &all.labels[clash]
 	}
 	all.first = make([]int32, len(all.labels)+1)
 	for _, k := range all.groupOf {

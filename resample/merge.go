@@ -1,6 +1,7 @@
 package resample
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,11 +12,11 @@ import (
 
 // openGroup is a group of which not all series are merged.
 type openGroup struct {
-	group  int
-	items  []item             // of the batch
-	states []aggregate.States // by slot: a state a bucket; without samples N is 0
-	bytes  int64              // charged for the states and their values
-	held   int                // values of the states
+	group   int
+	items   []item         // of the batch
+	columns []columnStates // by slot: a state for each bucket of the grid; without samples N is 0
+	bytes   int64          // charged for the states and their values
+	held    int            // values of the states
 }
 
 // mergeBuckets is the number of buckets that a goroutine merges at once, at least.
@@ -45,15 +46,21 @@ func (c *computing) merge() error {
 			if c.Reaggregate == nil {
 				n = it.columns[s].states.Held()
 			}
-			if err := c.holdFor(g, &c.Slots[s].Contents, n); err != nil {
+			bytes := 2 * valueBytes(&c.Slots[s].Contents) * int64(n) // appending doubles their room
+			if bytes == 0 {
+				continue
+			}
+			g.held += n
+			g.bytes += bytes
+			if err := cmp.Or(c.hold(n), c.budget.Charge(bytes)); err != nil {
 				return err
 			}
 		}
 	}
-	ranges := max(1, min(4*c.run.workers/max(len(c.open), 1), c.Grid.N()/mergeBuckets))
-	parallel.While(c.run.workers, len(c.open)*ranges, func(w, k int) bool {
+	ranges := max(1, min(4*len(c.workers)/max(len(c.open), 1), c.Grid.N()/mergeBuckets))
+	parallel.While(len(c.workers), len(c.open)*ranges, func(w, k int) bool {
 		part, n := k%ranges, c.Grid.N()
-		c.mergeRange(c.workers[w], c.open[k/ranges], int32(part*n/ranges), int32((part+1)*n/ranges))
+		c.mergeRange(&c.workers[w], c.open[k/ranges], int32(part*n/ranges), int32((part+1)*n/ranges))
 		return c.ctx.Err() == nil
 	})
 	c.work.merge += time.Since(began)
@@ -65,42 +72,27 @@ func (c *computing) begin(group int) error {
 	if err := plan.Ended(c.ctx); err != nil {
 		return err
 	}
-	g := &openGroup{group: group, states: make([]aggregate.States, len(c.Slots))}
+	g := &openGroup{group: group, columns: make([]columnStates, len(c.Slots))}
 	for s := range c.Slots {
 		g.bytes += c.Slots[s].Contents.Bytes() * int64(c.Grid.N())
 	}
 	if err := c.budget.Charge(g.bytes); err != nil {
 		return err
 	}
-	for s := range g.states {
-		contents := &c.Slots[s].Contents
-		contents.Begin(&g.states[s], c.Grid.N())
-		contents.Grouped(&g.states[s])
+	for s := range g.columns {
+		contents, states := &c.Slots[s].Contents, &g.columns[s].states
+		contents.Begin(states, c.Grid.N())
+		contents.Grouped(states)
 	}
 	c.open = append(c.open, g)
 	return nil
-}
-
-// holdFor counts n samples more that the states of a group hold, if they do, until it is finished.
-// Appending doubles their room.
-func (c *computing) holdFor(g *openGroup, contents *aggregate.Contents, n int) error {
-	bytes := 2 * valueBytes(contents) * int64(n)
-	if bytes == 0 {
-		return nil
-	}
-	g.held += n
-	g.bytes += bytes
-	if err := c.hold(n); err != nil {
-		return err
-	}
-	return c.budget.Charge(bytes)
 }
 
 // mergeRange merges the items' states of buckets lo to hi, hi excluded, into their group.
 func (c *computing) mergeRange(w *worker, g *openGroup, lo, hi int32) {
 	for i := range g.items {
 		for s := range g.items[i].columns {
-			col, contents, states := &g.items[i].columns[s], &c.Slots[s].Contents, &g.states[s]
+			col, contents, states := &g.items[i].columns[s], &c.Slots[s].Contents, &g.columns[s].states
 			first, _ := slices.BinarySearch(col.buckets, lo)
 			end, _ := slices.BinarySearch(col.buckets, hi)
 			if c.Reaggregate == nil {
@@ -113,8 +105,8 @@ func (c *computing) mergeRange(w *worker, g *openGroup, lo, hi int32) {
 	}
 }
 
-// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets that
-// of order statistics.
+// finishBuckets is the number of buckets whose results a goroutine makes at once, and orderBuckets
+// where there are order statistics.
 const (
 	finishBuckets = 256
 	orderBuckets  = 8
@@ -122,28 +114,44 @@ const (
 
 // finish makes the rows of the groups whose series are all before the given member: a goroutine has
 // some buckets of a group at once.
-func (c *computing) finish(end int) {
+func (c *computing) finish(end int) error {
 	n := len(c.open)
 	if n > 0 && int(c.groups.first[c.open[n-1].group+1]) > end {
 		n--
 	}
-	var parts []finishing
-	for _, g := range c.open[:n] {
-		if c.ctx.Err() != nil {
-			break // it shows in failed
+	each := finishBuckets
+	for s := range c.Slots {
+		if valueBytes(&c.Slots[s].Contents) > 0 {
+			each = orderBuckets
 		}
-		parts = append(parts, c.finishGroup(g)...)
 	}
-	parallel.While(c.run.workers, len(parts), func(_, i int) bool {
-		f := &parts[i]
-		for _, a := range f.outputs {
-			of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
-			if c.Reaggregate != nil {
-				of, q = c.Reaggregate, c.Reaggregate.At
+	rows := make([][]Row, n)
+	for i, g := range c.open[:n] {
+		for s := range g.columns {
+			col := &g.columns[s]
+			for k, samples := range col.states.N {
+				if samples > 0 {
+					col.buckets = append(col.buckets, int32(k))
+				}
 			}
-			of.Results(f.states, f.buckets, q, f.rows[a].Values[f.at:])
+			if len(col.buckets) == c.Grid.N() {
+				col.buckets = c.result.whole
+			}
 		}
-		return c.failed() == nil
+		var err error
+		if rows[i], err = c.rows(g.group, g.columns); err != nil {
+			return err
+		}
+	}
+	ranges := (c.Grid.N() + each - 1) / each
+	parallel.While(len(c.workers), n*ranges, func(_, k int) bool {
+		g, part := c.open[k/ranges], k%ranges
+		for s := range g.columns {
+			buckets := g.columns[s].buckets
+			from, to := part*len(buckets)/ranges, (part+1)*len(buckets)/ranges
+			c.results(rows[k/ranges], s, &g.columns[s].states, buckets[from:to], from)
+		}
+		return c.ctx.Err() == nil
 	})
 	for _, g := range c.open[:n] {
 		c.held.Add(-int64(g.held))
@@ -152,52 +160,49 @@ func (c *computing) finish(end int) {
 	if c.open = c.open[n:]; len(c.open) > 0 {
 		c.open[0].items = nil
 	}
+	return nil
 }
 
-// finishing are states of a group, of some buckets, whose results are to be put into its rows, from at on.
-type finishing struct {
-	states  *aggregate.States
-	buckets []int32
-	outputs []int
-	rows    []Row
-	at      int
-}
-
-// finishGroup makes room for the rows of a group, and divides its states.
-func (c *computing) finishGroup(g *openGroup) (parts []finishing) {
-	rows := make([]Row, len(c.Aggregates))
-	any := false
-	for s := range g.states {
-		states, outputs := &g.states[s], c.Slots[s].Outputs
-		var buckets []int32
-		for k, n := range states.N {
-			if n > 0 {
-				buckets = append(buckets, int32(k))
-			}
+// finishAlone makes the rows of a group that has one series, whose states are columns.
+func (c *computing) finishAlone(group int, columns []columnStates) error {
+	rows, err := c.rows(group, columns)
+	if err != nil {
+		return err
+	}
+	for s := range columns {
+		states := &columns[s].states
+		if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
+			c.Slots[s].Contents.Grouped(states)
 		}
-		n := len(buckets)
-		if n == 0 {
+		c.results(rows, s, states, c.result.whole[:len(columns[s].buckets)], 0)
+	}
+	return nil
+}
+
+// rows makes room for the rows of a group that are made of columns, if these have buckets.
+func (c *computing) rows(group int, columns []columnStates) ([]Row, error) {
+	rows := make([]Row, len(c.Aggregates))
+	for s := range columns {
+		if len(columns[s].buckets) == 0 {
 			continue
 		}
-		if n == c.Grid.N() {
-			buckets = c.result.whole
+		if err := c.make(rows, c.Slots[s].Outputs, columns[s].buckets, false); err != nil {
+			return nil, err
 		}
-		any = true
-		if c.make(rows, outputs, buckets) != nil {
-			return nil // what failed shows in failed
-		}
-		each := finishBuckets
-		if valueBytes(&c.Slots[s].Contents) > 0 {
-			each = orderBuckets
-		}
-		for at := 0; at < n; at += each {
-			parts = append(parts, finishing{states, buckets[at:min(at+each, n)], outputs, rows, at})
-		}
+		c.result.Series[group] = Series{c.groups.labels[group], rows}
 	}
-	if any {
-		c.result.Series[g.group] = Series{c.groups.labels[g.group], rows}
+	return rows, nil
+}
+
+// results puts what is made of some states of a slot into rows, from the given value on.
+func (c *computing) results(rows []Row, slot int, states *aggregate.States, which []int32, from int) {
+	for _, a := range c.Slots[slot].Outputs {
+		of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
+		if c.Reaggregate != nil {
+			of, q = c.Reaggregate, c.Reaggregate.At
+		}
+		of.Results(states, which, q, rows[a].Values[from:])
 	}
-	return parts
 }
 
 // fillAll fills the buckets without samples of all rows.
@@ -205,7 +210,7 @@ func (r *run) fillAll() error {
 	if r.Fill.Filling == FillNone {
 		return nil
 	}
-	parallel.While(r.workers, len(r.result.Series), func(_, i int) bool {
+	parallel.While(r.x.o.Workers, len(r.result.Series), func(_, i int) bool {
 		rows := r.result.Series[i].Rows
 		for k := range rows {
 			first, end := r.filled(rows[k].Buckets)

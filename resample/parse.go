@@ -108,7 +108,11 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		f := named[name]
 		if f == nil {
-			return nil, &Error{CodeUnknownField, clip(name), "there is no such field", aggregate.DidYouMean(name, fieldNames(), "")}
+			var names []string
+			for _, f := range fields {
+				names = append(names, f.Name)
+			}
+			return nil, &Error{CodeUnknownField, clip(name), "there is no such field", aggregate.DidYouMean(name, names, "")}
 		}
 		if other, twice := given[f]; twice {
 			return nil, &Error{CodeRepeatedField, name, fmt.Sprintf("it is the same as %q", other), "leave one of them out"}
@@ -163,13 +167,9 @@ func (p *parsing) complete(given map[*Field]string) error {
 }
 
 func (p *parsing) zone(values []string) (err error) {
-	// LoadLocation knows "Local", which is the server's and means nothing to a client.
-	if values[0] == "" || values[0] == "Local" {
-		err = errors.New("no zone")
-	} else {
-		p.r.Layout.Zone, err = time.LoadLocation(values[0])
-	}
-	if err != nil {
+	// LoadLocation knows "Local", which is the server's and means nothing to a client, and "", which is UTC.
+	p.r.Layout.Zone, err = time.LoadLocation(values[0])
+	if err != nil || values[0] == "" || values[0] == "Local" {
 		return &Error{Code: CodeUnknownZone, Text: fmt.Sprintf("there is no time zone %.100q", values[0]), Hint: "use a name such as UTC or Europe/Berlin"}
 	}
 	return nil
@@ -294,9 +294,9 @@ func (p *parsing) metric(values []string) error {
 	if values[0] == "" {
 		return errors.New("it is empty")
 	}
-	m, err := labels.NewMatcher(labels.MatchEqual, model.MetricNameLabel, values[0])
+	m := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, values[0])
 	p.r.Selectors = append(p.r.Selectors, []*labels.Matcher{m})
-	return err
+	return nil
 }
 
 func (p *parsing) aggregates(values []string) error {
@@ -424,14 +424,6 @@ func clip(text string) string {
 		return strings.ToValidUTF8(text[:100], "") + "…"
 	}
 	return text
-}
-
-// fieldNames are the names of all fields.
-func fieldNames() (names []string) {
-	for _, f := range fields {
-		names = append(names, f.Name)
-	}
-	return names
 }
 
 // Error is the error of a request that is wrong. Nothing was computed.

@@ -20,14 +20,13 @@ type Plan struct {
 	// Samples of from <= t < to (ms) are read: those of the windows, and for differences as much
 	// before as a bucket is long, or lookback.
 	from, to int64
-	ran      *Work // how it was computed; nil before
 }
 
-// Source is what aggregates are of: the samples of a series, or the differences between them.
+// Source is what aggregates are of: the samples of a series, or the differences between them. It has
+// a state for each run.
 type Source struct {
 	Differences bool
-	Contents    aggregate.Contents // of its states: the parts that the aggregates read
-	Outputs     []int              // aggregates of the request
+	Slot
 }
 
 // Slot is a state that a group has for each bucket: of a source, or of the values of an aggregate that are
@@ -67,7 +66,7 @@ func NewPlan(r *Request) (*Plan, error) {
 			switch {
 			case a.Rate != rate:
 			case a.Own != nil || a.Reads&aggregate.Times != 0:
-				p.Sources = append(p.Sources, Source{rate, contentsOf(a.Definition), []int{i}})
+				p.Sources = append(p.Sources, Source{rate, Slot{contentsOf(a.Definition), []int{i}}})
 			default:
 				shared.Contents.Parts |= contentsOf(a.Definition).Parts
 				shared.Outputs = append(shared.Outputs, i)
@@ -82,7 +81,7 @@ func NewPlan(r *Request) (*Plan, error) {
 	}
 	for _, source := range p.Sources {
 		if p.Reaggregate == nil {
-			p.Slots = append(p.Slots, Slot{source.Contents, source.Outputs})
+			p.Slots = append(p.Slots, source.Slot)
 		}
 	}
 	for i := range p.Aggregates {

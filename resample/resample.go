@@ -60,7 +60,7 @@ type Options struct {
 // Executor computes resample requests on cores, or has its accelerator compute them. It is safe for concurrent use.
 type Executor struct {
 	o       Options
-	scratch sync.Pool // of *worker
+	scratch sync.Pool // of *computing
 }
 
 // New returns an executor.
@@ -71,23 +71,20 @@ func New(o Options) *Executor {
 	if o.Columns == nil {
 		o.Columns = column.NewSet(0)
 	}
-	return &Executor{o: o, scratch: sync.Pool{New: func() any { return new(worker) }}}
+	return &Executor{o: o, scratch: sync.Pool{New: func() any { return &computing{workers: make([]worker, o.Workers)} }}}
 }
 
 // run is the computation of one request.
 type run struct {
 	*Plan
-	x        *Executor
-	ctx      context.Context
-	workers  int
-	most     int64 // values of the result and samples held, at most; 0 is no bound
-	budget   *operator.Budget
-	sel      *selection.Selection
-	held     atomic.Int64 // values of the result and samples held
-	exceeded atomic.Bool  // held was above most
-	work     counters
-	waited   time.Duration // for the cores
-	result   *Result
+	x      *Executor
+	ctx    context.Context
+	budget *operator.Budget
+	sel    *selection.Selection
+	held   atomic.Int64 // values of the result and samples held
+	work   counters
+	waited time.Duration // for the cores
+	result *Result
 }
 
 // Run computes a request over what q has. The result must be released. Errors are an *Error where
@@ -102,7 +99,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
-			Plan: p, x: e, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			Plan: p, x: e, ctx: ctx, budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
 		err := parallel.Rescue(func() error { return r.over(q) })

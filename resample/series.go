@@ -24,8 +24,9 @@ type worker struct {
 	values []float64         // of the series, those of the plan's time
 	diffs  []float64
 	runs   aggregate.Runs // of the series and a source
-	block  aggregate.Runs // some of them
 	states aggregate.States
+	alone  item      // whose group has no other
+	since  time.Time // when it began with the series
 	work   counters
 }
 
@@ -35,7 +36,7 @@ func (w *worker) reset() {
 	for i := range w.cuts {
 		w.cuts[i].of, w.cuts[i].times = sharedTimes{}, nil
 	}
-	w.cuts, w.cut, w.own.times, w.values, w.runs, w.block = w.cuts[:0], nil, nil, nil, aggregate.Runs{}, aggregate.Runs{}
+	w.cuts, w.cut, w.own.times, w.values, w.runs = w.cuts[:0], nil, nil, nil, aggregate.Runs{}
 	w.work = counters{}
 }
 
@@ -84,20 +85,21 @@ func (w *worker) cutOf(c *computing, t column.Times) *cut {
 // do decodes and aggregates the series of an item: its values become rows of the result if its group
 // has no other, or else states of the item.
 func (w *worker) do(c *computing, it *item) error {
-	began := time.Now()
 	if err := w.read(c, it); err != nil {
 		return err
 	}
 	decoded := time.Now()
-	aggregated := w.columns
+	w.work.decode += decoded.Sub(w.since)
+	var err error
 	if c.alone(it.group) {
-		aggregated = w.rows
+		w.work.runs += int64(w.columns(c, &w.alone))
+		err = c.finishAlone(it.group, w.alone.columns)
+	} else {
+		w.work.runs += int64(w.columns(c, it))
 	}
-	n, err := aggregated(c, it)
-	w.work.decode += decoded.Sub(began)
-	w.work.aggregate += time.Since(decoded)
+	w.since = time.Now()
+	w.work.aggregate += w.since.Sub(decoded)
 	w.work.series++
-	w.work.runs += int64(n)
 	return err
 }
 
@@ -120,7 +122,7 @@ func (w *worker) read(c *computing, it *item) (err error) {
 // readFloats reads the floats of a series that may have histograms, too.
 func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
 	w.chunks = w.chunks[:0]
-	for _, ch := range it.chunks {
+	for _, ch := range c.sel.Overlapping(it.series, c.from, c.to-1) {
 		if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
 			w.chunks = append(w.chunks, ch)
 		} else {
@@ -151,46 +153,9 @@ func (w *worker) take(c *computing, i int) {
 	w.runs = aggregate.Runs{Times: ts, Values: vs, Runs: w.cut.runs[kind], Grid: c.Grid}
 }
 
-// runBlock is the number of runs whose states stay in a core's first cache until the results are
-// made of them.
-const runBlock = 64
-
-// rows makes the rows of a group that has one series. It returns the number of runs.
-func (w *worker) rows(c *computing, it *item) (n int, err error) {
-	rows := make([]Row, len(c.Aggregates))
-	for i := range c.Sources {
-		s := &c.Sources[i]
-		w.take(c, i)
-		runs := w.runs.Runs
-		if len(runs) == 0 {
-			continue
-		}
-		n += len(runs)
-		if err := c.make(rows, s.Outputs, c.bucketsOf(runs)); err != nil {
-			return n, err
-		}
-		block := &w.block
-		*block = w.runs
-		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
-			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			s.Contents.Make(&w.states, block)
-			if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
-				s.Contents.Grouped(&w.states)
-			}
-			for _, a := range s.Outputs {
-				of := &c.Aggregates[a]
-				of.Results(&w.states, c.result.whole[:len(block.Runs)], of.Q, rows[a].Values[at:])
-			}
-		}
-	}
-	if n > 0 {
-		c.result.Series[it.group] = Series{c.groups.labels[it.group], rows}
-	}
-	return n, nil
-}
-
-// make makes room for the values of buckets in some of the rows, which share these.
-func (r *run) make(rows []Row, which []int, buckets []int32) error {
+// make makes room for the values of buckets in some of the rows, which share these, or counts it alone
+// where the values are lent.
+func (r *run) make(rows []Row, which []int, buckets []int32, lent bool) error {
 	n := len(buckets)
 	if err := r.hold(n * len(which)); err != nil {
 		return err
@@ -199,7 +164,7 @@ func (r *run) make(rows []Row, which []int, buckets []int32) error {
 	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
-	if err := r.chargeRows(bytes); err != nil {
+	if err := r.chargeRows(bytes); err != nil || lent {
 		return err
 	}
 	values := make([]float64, n*len(which))
@@ -209,11 +174,9 @@ func (r *run) make(rows []Row, which []int, buckets []int32) error {
 	return nil
 }
 
-// columns makes the states that are merged into the item's group. It returns the number of runs.
-func (w *worker) columns(c *computing, it *item) (n int, err error) {
-	if it.columns == nil {
-		it.columns = make([]columnStates, len(c.Slots))
-	}
+// columns makes what an item's group is made of. It returns the number of runs.
+func (w *worker) columns(c *computing, it *item) (n int) {
+	it.columns = slices.Grow(it.columns[:0], len(c.Slots))[:len(c.Slots)]
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		w.take(c, i)
@@ -232,7 +195,7 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 			of.Results(&w.states, c.result.whole[:len(runs)], of.Q, col.values)
 		}
 	}
-	return n, nil
+	return n
 }
 
 // bucketsOf returns the buckets of runs, which rows share where they are all.

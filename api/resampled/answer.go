@@ -57,9 +57,7 @@ func writeMatrix(w http.ResponseWriter, r *resample.Result, warnings []string) {
 	}
 	text = append(text, ']')
 	if r.Explained {
-		x := r.Plan.Explain()
-		x.Work = &r.Work
-		text = appendJSON(append(text, `,"explanation":`...), x)
+		text = appendJSON(append(text, `,"explanation":`...), r.Explain())
 	}
 	text = append(text, '}')
 	if len(warnings) > 0 {

@@ -146,7 +146,6 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyz
 		}
 		defer result.Release()
 		x = result.Explain()
-		x.Work = &result.Work
 	}
 	promapi.Data(w, x)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/prometheus/util/strutil"
 )
 
 // Aggregate is an aggregate of a request.
@@ -96,8 +98,7 @@ func (l Library) Names() (names []string) {
 	return names
 }
 
-// DidYouMean asks for the name that takes the fewest changes to become from text, at most a third of
-// its length and one. Where there is none it is the other hint.
+// DidYouMean asks for the name that is most like a text. Where none is like it, it is the other hint.
 func DidYouMean(text string, names []string, other string) (hint string) {
 	if near := nearest(text, names); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -105,35 +106,15 @@ func DidYouMean(text string, names []string, other string) (hint string) {
 	return other
 }
 
+// like is how like a text a name is, of 0 to 1, for it to be meant.
+const like = 0.8
+
 func nearest(text string, names []string) (nearest string) {
-	if len(text) > 64 {
-		return ""
-	}
-	least := len(text)/3 + 2
+	most, match := like, strutil.NewJaroWinklerMatcher(text)
 	for _, name := range names {
-		if n := changes(text, name); n < least {
-			least, nearest = n, name
+		if score := match.Score(name); score > most {
+			most, nearest = score, name
 		}
 	}
 	return nearest
-}
-
-// changes is Levenshtein's distance in bytes.
-func changes(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			n := diagonal
-			if a[i] != b[j] {
-				n = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], n
-		}
-	}
-	return row[len(b)]
 }

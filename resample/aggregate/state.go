@@ -218,17 +218,17 @@ func (s *States) longMean(k int) (hi, lo float64) {
 }
 
 func mergeLeast(s *States, k int, o *States, from, n int) {
-	for i, v := range o.Min[from : from+n] {
-		if s.N[k+i] == 0 || v < s.Min[k+i] || s.Min[k+i] != s.Min[k+i] {
-			s.Min[k+i] = v
-		}
-	}
+	mergeExtremes(s.N[k:], s.Min[k:], o.Min[from:from+n], 1)
 }
 
 func mergeMost(s *States, k int, o *States, from, n int) {
-	for i, v := range o.Max[from : from+n] {
-		if s.N[k+i] == 0 || v > s.Max[k+i] || s.Max[k+i] != s.Max[k+i] {
-			s.Max[k+i] = v
+	mergeExtremes(s.N[k:], s.Max[k:], o.Max[from:from+n], -1)
+}
+
+func mergeExtremes(has, to, more []float64, sign float64) {
+	for i, v := range more {
+		if has[i] == 0 || v*sign < to[i]*sign || to[i] != to[i] {
+			to[i] = v
 		}
 	}
 }

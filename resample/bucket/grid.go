@@ -144,19 +144,19 @@ func (l Layout) edges(start int64) (edge func(k int64) int64, k int64, err error
 	if l.HasOrigin {
 		first = civil(l.Origin, l.Zone)
 	}
-	if l.Every.Unit == Millisecond {
-		origin := instant(first, l.Zone)
-		if l.HasOrigin {
-			origin = l.Origin
+	switch {
+	case l.Every.Unit == Millisecond:
+		if first = instant(first, l.Zone); l.HasOrigin {
+			first = l.Origin
 		}
-		origin += l.Offset
-		return func(k int64) int64 { return origin + k*l.Every.N }, floorDiv(start-origin, l.Every.N), nil
-	}
-	first += l.Offset
-	if l.Every.Unit == Month && time.UnixMilli(first).UTC().Day() > 28 {
+		first += l.Offset
+		edge = func(k int64) int64 { return first + k*l.Every.N }
+	case l.Every.Unit == Month && time.UnixMilli(first+l.Offset).UTC().Day() > 28:
 		return nil, 0, ErrMonthEnd
+	default:
+		first += l.Offset
+		edge = func(k int64) int64 { return instant(l.Every.move(first, k), l.Zone) }
 	}
-	edge = func(k int64) int64 { return instant(l.Every.move(first, k), l.Zone) }
 	k = int64(float64(start-first) / l.Every.Millis())
 	for edge(k) > start {
 		k--
@@ -165,13 +165,4 @@ func (l Layout) edges(start int64) (edge func(k int64) int64, k int64, err error
 		k++
 	}
 	return edge, k, nil
-}
-
-// floorDiv is a/b, rounded down; b is positive.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -66,12 +65,9 @@ func ParseSpan(text string) (Span, error) {
 		ms := math.Round(f * 1000)
 		return Span{N: int64(ms)}, nil
 	}
-	d, err := model.ParseDuration(strings.TrimPrefix(text, "-"))
+	d, err := model.ParseDurationAllowNegative(text)
 	if err != nil {
 		return Span{}, fmt.Errorf("%.100q is no duration", text)
-	}
-	if strings.HasPrefix(text, "-") {
-		d = -d
 	}
 	return Span{N: time.Duration(d).Milliseconds()}, nil
 }
@@ -141,23 +137,15 @@ func civil(t int64, zone *time.Location) int64 {
 // and the moment of the change where a clock set forward leaves it out.
 func instant(c int64, zone *time.Location) int64 {
 	_, offset := time.UnixMilli(c).In(zone).Zone()
-	begin, end := time.UnixMilli(c - int64(offset)*1000).In(zone).ZoneBounds()
-	best := int64(1<<63 - 1)
-	try := func(t int64) {
-		if t < best && civil(t, zone) >= c {
-			best = t
-		}
-	}
-	at := func(t time.Time) {
-		_, offset := t.In(zone).Zone()
-		try(c - int64(offset)*1000)
-	}
-	at(time.UnixMilli(c - int64(offset)*1000))
-	for _, change := range []time.Time{begin, end} {
-		if !change.IsZero() {
-			try(change.UnixMilli())
-			at(change.Add(-1))
-			at(change)
+	near := time.UnixMilli(c - int64(offset)*1000).In(zone)
+	begin, end := near.ZoneBounds()
+	best := int64(math.MaxInt64)
+	for _, at := range []time.Time{near, begin.Add(-1), begin, end.Add(-1), end} {
+		_, offset := at.In(zone).Zone()
+		for _, t := range []int64{at.UnixMilli(), c - int64(offset)*1000} {
+			if t < best && civil(t, zone) >= c {
+				best = t
+			}
 		}
 	}
 	return best

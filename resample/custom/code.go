@@ -63,18 +63,40 @@ type Code struct {
 // maxInstrs is the most instructions of a code: what a byte counts.
 const maxInstrs = 256
 
-// Operands is how many registers an operation reads.
-func (op Op) Operands() int {
-	switch op {
-	case Input, Const:
-		return 0
-	case Copy, Neg, Abs, Sqrt, Floor, Ceil, Exp, Log, Not:
-		return 1
-	case Select:
-		return 3
-	}
-	return 2
+// operations are what operations are: of how many registers, and what they compute. Those of none are
+// no more than where a number comes from.
+var operations = [...]struct {
+	operands int
+	of       func(a, b, c float64) float64
+}{
+	Input:     {},
+	Const:     {},
+	Copy:      {1, func(a, _, _ float64) float64 { return a }},
+	Add:       {2, func(a, b, _ float64) float64 { return a + b }},
+	Sub:       {2, func(a, b, _ float64) float64 { return a - b }},
+	Mul:       {2, func(a, b, _ float64) float64 { return a * b }},
+	Div:       {2, func(a, b, _ float64) float64 { return a / b }},
+	Neg:       {1, func(a, _, _ float64) float64 { return -a }},
+	Abs:       {1, func(a, _, _ float64) float64 { return math.Abs(a) }},
+	Sqrt:      {1, func(a, _, _ float64) float64 { return math.Sqrt(a) }},
+	Floor:     {1, func(a, _, _ float64) float64 { return math.Floor(a) }},
+	Ceil:      {1, func(a, _, _ float64) float64 { return math.Ceil(a) }},
+	Min:       {2, func(a, b, _ float64) float64 { return least(a, b) }},
+	Max:       {2, func(a, b, _ float64) float64 { return greatest(a, b) }},
+	Exp:       {1, func(a, _, _ float64) float64 { return math.Exp(a) }},
+	Log:       {1, func(a, _, _ float64) float64 { return math.Log(a) }},
+	Pow:       {2, func(a, b, _ float64) float64 { return math.Pow(a, b) }},
+	Less:      {2, func(a, b, _ float64) float64 { return truth(a < b) }},
+	LessEqual: {2, func(a, b, _ float64) float64 { return truth(a <= b) }},
+	Equal:     {2, func(a, b, _ float64) float64 { return truth(a == b) }},
+	And:       {2, func(a, b, _ float64) float64 { return truth(a != 0 && b != 0) }},
+	Or:        {2, func(a, b, _ float64) float64 { return truth(a != 0 || b != 0) }},
+	Not:       {1, func(a, _, _ float64) float64 { return truth(a == 0) }},
+	Select:    {3, choose},
 }
+
+// Operands is how many registers an operation reads.
+func (op Op) Operands() int { return operations[op].operands }
 
 // reads calls f with the registers that an instruction reads.
 func (in *Instr) reads(f func(r uint8)) {
@@ -133,7 +155,7 @@ func (b *builder) fold(in Instr) (Instr, bool) {
 		x[i] = of.number()
 		i++
 	})
-	return Instr{Op: Const, Kind: in.Kind, Bits: math.Float64bits(apply(in.Op, x[0], x[1], x[2]))}, constant
+	return Instr{Op: Const, Kind: in.Kind, Bits: math.Float64bits(operations[in.Op].of(x[0], x[1], x[2]))}, constant
 }
 
 // finish returns the code with the instructions that its outputs need alone.
@@ -163,57 +185,6 @@ func (b *builder) finish(outputs []uint8) Code {
 		c.Outputs = append(c.Outputs, at[r])
 	}
 	return c
-}
-
-// apply computes one operation: the definition of what it is.
-func apply(op Op, a, b, c float64) float64 {
-	switch op {
-	case Copy:
-		return a
-	case Add:
-		return a + b
-	case Sub:
-		return a - b
-	case Mul:
-		return float64(a * b)
-	case Div:
-		return a / b
-	case Neg:
-		return -a
-	case Abs:
-		return math.Abs(a)
-	case Sqrt:
-		return math.Sqrt(a)
-	case Floor:
-		return math.Floor(a)
-	case Ceil:
-		return math.Ceil(a)
-	case Min:
-		return least(a, b)
-	case Max:
-		return greatest(a, b)
-	case Exp:
-		return math.Exp(a)
-	case Log:
-		return math.Log(a)
-	case Pow:
-		return math.Pow(a, b)
-	case Less:
-		return truth(a < b)
-	case LessEqual:
-		return truth(a <= b)
-	case Equal:
-		return truth(a == b)
-	case And:
-		return truth(a != 0 && b != 0)
-	case Or:
-		return truth(a != 0 || b != 0)
-	case Not:
-		return truth(a == 0)
-	case Select:
-		return choose(a, b, c)
-	}
-	panic("custom: an operation without operands")
 }
 
 // truth is 1 or 0, by bits: of integers the compiler makes no branch, which may not be foreseen.
@@ -246,15 +217,7 @@ func least(a, b float64) float64 {
 }
 
 // greatest is the larger of two numbers, or the one that is not NaN.
-func greatest(a, b float64) float64 {
-	switch {
-	case a > b || b != b:
-		return a
-	case b > a || a != a:
-		return b
-	}
-	return max(a, b)
-}
+func greatest(a, b float64) float64 { return -least(-a, -b) }
 
 // number is the value of a Const.
 func (in *Instr) number() float64 { return math.Float64frombits(in.Bits) }

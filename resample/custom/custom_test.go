@@ -329,7 +329,7 @@ func plainResult(s *Source, state map[string]float64, start, end int64) float64 
 }
 
 func randomSource(r *rand.Rand) Source {
-	return Source(customtest.Random(r, customtest.Kinds{Library: true, Times: true}))
+	return Source(customtest.Random(r, true))
 }
 
 // randomRuns are runs of a series, of which some are longer than a block.

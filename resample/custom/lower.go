@@ -70,7 +70,7 @@ func (l *lowering) expression(text string) (value, error) {
 	if err != nil {
 		l.wrong(nil, err.Error(), "")
 		if at := new(file.Error); errors.As(err, &at) {
-			l.err = l.at(at.From, clip(strings.Replace(at.Message, "unexpected token EOF", "the expression ends too early", 1)), "")
+			l.err = l.at(at.Location, clip(strings.Replace(at.Message, "unexpected token EOF", "the expression ends too early", 1)), "")
 		}
 		return value{}, l.err
 	}
@@ -81,17 +81,10 @@ func (l *lowering) expression(text string) (value, error) {
 	return v, l.err
 }
 
-// at is the error of a place in the text: so many runes in.
-func (l *lowering) at(runes int, text, hint string) error {
-	before := []rune(l.text)
-	before = before[:min(runes, len(before))]
-	line, column := 1, 1
-	for _, r := range before {
-		if column++; r == '\n' {
-			line, column = line+1, 1
-		}
-	}
-	return &Error{Function: l.function, Part: l.part, Line: line, Column: column, Text: text, Hint: hint}
+// at is the error of a place in the text.
+func (l *lowering) at(place file.Location, text, hint string) error {
+	at := (&file.Error{Location: place}).Bind(file.NewSource(l.text))
+	return &Error{Function: l.function, Part: l.part, Line: at.Line, Column: at.Column + 1, Text: text, Hint: hint}
 }
 
 // wrong notes the error of a node, or of the whole text where there is none, if it is the first.
@@ -104,7 +97,7 @@ func (l *lowering) wrong(n ast.Node, text, hint string) (none value) {
 	case n == nil:
 		l.err = &Error{Function: l.function, Part: l.part, Text: text, Hint: hint}
 	default:
-		l.err = l.at(n.Location().From, text, hint)
+		l.err = l.at(n.Location(), text, hint)
 	}
 	return value{}
 }
@@ -262,35 +255,29 @@ func (l *lowering) let(n *ast.VariableDeclaratorNode) value {
 	return l.node(n.Expr)
 }
 
-// function is a function of expressions.
-type function struct {
-	op   Op
-	many bool // of two arguments or more
-}
-
-var functions = map[string]function{
-	"min": {Min, true}, "max": {Max, true}, "abs": {op: Abs}, "sqrt": {op: Sqrt}, "floor": {op: Floor}, "ceil": {op: Ceil},
-	"exp": {op: Exp}, "log": {op: Log}, "pow": {op: Pow},
+// functions are those of expressions. Of them min and max take two arguments or more.
+var functions = map[string]Op{
+	"min": Min, "max": Max, "abs": Abs, "sqrt": Sqrt, "floor": Floor, "ceil": Ceil, "exp": Exp, "log": Log, "pow": Pow,
 }
 
 // call makes code of a function's call.
 func (l *lowering) call(n ast.Node, name string, arguments []ast.Node) value {
-	f, ok := functions[name]
+	op, ok := functions[name]
 	if !ok {
 		known := slices.Sorted(maps.Keys(functions))
 		hint := aggregate.DidYouMean(name, known, "there are "+strings.Join(known, ", "))
 		return l.wrong(n, fmt.Sprintf("there is no function %q", clip(name)), hint)
 	}
-	if want := f.op.Operands(); len(arguments) != want && !(f.many && len(arguments) > want) {
+	if want := op.Operands(); len(arguments) != want && !((op == Min || op == Max) && len(arguments) > want) {
 		return l.wrong(n, fmt.Sprintf("%s has %d arguments", name, len(arguments)), fmt.Sprintf("give it %d", want))
 	}
 	first := l.operand(arguments[0], Number)
 	if len(arguments) == 1 {
-		return l.made(Instr{Op: f.op, A: first})
+		return l.made(Instr{Op: op, A: first})
 	}
 	var all value
 	for _, other := range arguments[1:] {
-		all = l.made(Instr{Op: f.op, A: first, B: l.operand(other, Number)})
+		all = l.made(Instr{Op: op, A: first, B: l.operand(other, Number)})
 		first = all.register
 	}
 	return all

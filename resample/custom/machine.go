@@ -181,7 +181,7 @@ func reduce(op Op, s float64, column []float64) float64 {
 		}
 	default:
 		for _, x := range column {
-			s = apply(op, s, x, 0)
+			s = operations[op].of(s, x, 0)
 		}
 	}
 	return s
@@ -306,7 +306,8 @@ func (cs *columns) computeOf(n int, fill func(input uint8, column []float64)) {
 func (cs *columns) compute(n int) {
 	for _, r := range cs.run {
 		in := &cs.code.Instrs[r]
-		d, a, b, c := cs.of[r][:n], cs.of[in.A], []float64(nil), []float64(nil)
+		a := cs.of[in.A]
+		b, c := a, a
 		switch in.Op.Operands() {
 		case 3:
 			c = cs.of[in.C]
@@ -314,78 +315,52 @@ func (cs *columns) compute(n int) {
 		case 2:
 			b = cs.of[in.B]
 		}
-		column(in.Op, d, a, b, c)
+		column(in.Op, cs.of[r][:n], a, b, c)
 	}
 }
 
-// column computes a column: apply for each element.
+// column computes a column: the operation of each element. Where that has less than two operands, b is a.
 func column(op Op, d, a, b, c []float64) {
-	a = a[:len(d)]
-	if op.Operands() > 1 {
-		b = b[:len(d)]
-	}
 	switch op {
 	case Add:
-		for i := range d {
-			d[i] = a[i] + b[i]
-		}
+		each(d, a, b, func(x, y float64) float64 { return x + y })
 	case Sub:
-		for i := range d {
-			d[i] = a[i] - b[i]
-		}
+		each(d, a, b, func(x, y float64) float64 { return x - y })
 	case Mul:
-		for i := range d {
-			d[i] = a[i] * b[i]
-		}
+		each(d, a, b, func(x, y float64) float64 { return x * y })
 	case Div:
-		for i := range d {
-			d[i] = a[i] / b[i]
-		}
+		each(d, a, b, func(x, y float64) float64 { return x / y })
 	case Less:
-		for i := range d {
-			d[i] = truth(a[i] < b[i])
-		}
+		each(d, a, b, func(x, y float64) float64 { return truth(x < y) })
 	case LessEqual:
-		for i := range d {
-			d[i] = truth(a[i] <= b[i])
-		}
+		each(d, a, b, func(x, y float64) float64 { return truth(x <= y) })
 	case Equal:
-		for i := range d {
-			d[i] = truth(a[i] == b[i])
-		}
+		each(d, a, b, func(x, y float64) float64 { return truth(x == y) })
 	case Select:
 		c = c[:len(d)]
 		for i := range d {
 			d[i] = choose(a[i], b[i], c[i])
 		}
 	case Not:
-		for i := range d {
-			d[i] = 1 - a[i]
-		}
+		each(d, a, b, func(x, _ float64) float64 { return 1 - x })
 	case And:
-		for i := range d {
-			d[i] = math.Float64frombits(math.Float64bits(a[i]) & math.Float64bits(b[i]))
-		}
+		each(d, a, b, func(x, y float64) float64 { return math.Float64frombits(math.Float64bits(x) & math.Float64bits(y)) })
 	case Or:
-		for i := range d {
-			d[i] = math.Float64frombits(math.Float64bits(a[i]) | math.Float64bits(b[i]))
-		}
+		each(d, a, b, func(x, y float64) float64 { return math.Float64frombits(math.Float64bits(x) | math.Float64bits(y)) })
 	case Min:
-		for i := range d {
-			d[i] = least(a[i], b[i])
-		}
+		each(d, a, b, least)
 	case Max:
-		for i := range d {
-			d[i] = greatest(a[i], b[i])
-		}
+		each(d, a, b, greatest)
 	default:
-		for i := range d {
-			var y float64
-			if b != nil {
-				y = b[i]
-			}
-			d[i] = apply(op, a[i], y, 0)
-		}
+		each(d, a, b, func(x, y float64) float64 { return operations[op].of(x, y, 0) })
+	}
+}
+
+// each is a loop of its own for each f that it is called with, since the compiler puts both into place.
+func each(d, a, b []float64, f func(x, y float64) float64) {
+	a, b = a[:len(d)], b[:len(d)]
+	for i := range d {
+		d[i] = f(a[i], b[i])
 	}
 }
 
@@ -398,7 +373,7 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 		}
 		for k := range rec.instrs {
 			s := &rec.instrs[k]
-			regs[s.d] = apply(s.op, regs[s.a], regs[s.b], regs[s.c])
+			regs[s.d] = operations[s.op].of(regs[s.a], regs[s.b], regs[s.c])
 		}
 		for _, f := range rec.fields {
 			regs[f.before] = regs[f.after]

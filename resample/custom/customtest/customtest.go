@@ -74,22 +74,14 @@ type Source struct {
 	Result  string
 }
 
-// Kinds say what a random source has.
-type Kinds struct {
-	Library bool // exp, log and pow
-	Times   bool // times of samples, and of windows
-}
-
 // Random has fields of all kinds: sums and extremes, what depends on other fields, and what stays or
-// changes places.
-func Random(r *rand.Rand, k Kinds) Source {
+// changes places. With library it calls exp, log and pow, too.
+func Random(r *rand.Rand, library bool) Source {
 	s := Source{Name: "random", State: map[string]string{}, Add: map[string]string{}, Merge: map[string]string{}}
-	none := writer{Rand: r, library: k.Library}
+	none := writer{Rand: r, library: library}
 	samples, merge, result := none, none, none
-	samples.numbers, samples.truths = []string{"v", "v", "prev_v"}, []string{"first"}
-	if k.Times {
-		samples.numbers, result.numbers = append(samples.numbers, "t", "prev_t"), []string{"start", "end"}
-	}
+	samples.numbers, samples.truths = []string{"v", "v", "prev_v", "t", "prev_t"}, []string{"first"}
+	result.numbers = []string{"start", "end"}
 	add := samples
 	var numbers []string
 	for i := range 1 + r.IntN(6) {

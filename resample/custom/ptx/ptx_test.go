@@ -80,7 +80,7 @@ func load(t testing.TB, dev *cuda.Device, p *custom.Portable, about any) {
 func TestRandom(t *testing.T) {
 	dev := cudatest.Device(t)
 	for seed := range uint64(*rounds) {
-		s := custom.Source(customtest.Random(rand.New(rand.NewPCG(seed, 11)), customtest.Kinds{Times: true}))
+		s := custom.Source(customtest.Random(rand.New(rand.NewPCG(seed, 11)), false))
 		load(t, dev, portable(t, s), s)
 	}
 	large := custom.Source{Name: "large", State: map[string]string{}, Add: map[string]string{}, Merge: map[string]string{}, Result: "f0"}
@@ -106,7 +106,7 @@ func TestUntranslated(t *testing.T) {
 // FuzzTranslate loads whatever compiles.
 func FuzzTranslate(f *testing.F) {
 	for seed := range uint64(20) {
-		s := customtest.Random(rand.New(rand.NewPCG(seed, 12)), customtest.Kinds{Times: true})
+		s := customtest.Random(rand.New(rand.NewPCG(seed, 12)), false)
 		f.Add(s.State["f0"], s.Add["f0"], s.Merge["f0"], s.Result)
 	}
 	f.Add("true", "f0 ? v < 1 : f0 == (t < 3)", "a.f0 != b.f0", "f0 ? start : end")
