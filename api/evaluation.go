@@ -43,7 +43,7 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 		}
 		t, r, err := a.gate.Query(w, r, door)
 		if err != nil {
-			respondNotAdmitted(w, err)
+			promapi.Failed(w, err)
 			return
 		}
 		defer t.End()

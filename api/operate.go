@@ -12,7 +12,6 @@ import (
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // healthy answers as long as the program runs.
@@ -172,19 +171,11 @@ func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
 		}
 		most = n
 	}
-	all := []cache.Contents{}
-	if a.o.Caches != nil {
-		all = append(all, a.o.Caches(most)...)
-	}
-	promapi.Data(w, all)
+	promapi.Data(w, a.o.Caches(most))
 }
 
 // gpuStatus says what the GPUs are and have, and what the machine was measured to do.
 func (a *API) gpuStatus(w http.ResponseWriter, _ *http.Request) {
-	if a.o.GPUs == nil {
-		promapi.Data(w, (*placement.Placer)(nil).Report())
-		return
-	}
 	promapi.Data(w, a.o.GPUs())
 }
 

@@ -126,7 +126,7 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		return // an error is the client's, which has gone
 	}
 	_, span = tracing.Start(ctx, "stream")
-	_, err = answer.WriteRest(w)
+	err = answer.WriteRest(w)
 	tracing.End(span, err)
 }
 

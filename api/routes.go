@@ -194,12 +194,6 @@ func (a *API) cors(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// respondNotAdmitted answers a request that got no slot in Prometheus's form.
-func respondNotAdmitted(w http.ResponseWriter, err error) {
-	code, typ := promapi.Classify(err)
-	promapi.Error(w, code, typ, err.Error())
-}
-
 // wholly is what is read for answers that cannot carry the warning that an upstream is missing, so that
 // a client would keep a part as the whole.
 func (a *API) wholly() storage.SampleAndChunkQueryable {

@@ -71,11 +71,7 @@ func (d *Door) Failed(w http.ResponseWriter, err error) {
 		return
 	}
 	d.NotePanic(err)
-	if memory.Exhausted(err) {
-		w.Header().Set("Retry-After", promapi.RetryAfter(nil))
-	}
-	code, typ := promapi.Classify(err)
-	promapi.Error(w, code, typ, err.Error())
+	promapi.Failed(w, err)
 }
 
 // Answer answers a request whose form was read.
