@@ -70,8 +70,11 @@ type local struct {
 }
 
 // constant says the same to all.
-func constant(data any) said {
-	return func(*http.Request) (any, annotations.Annotations, error) { return data, nil, nil }
+func constant(data any) said { return state(func() any { return data }) }
+
+// state says what is at present.
+func state[T any](of func() T) said {
+	return func(*http.Request) (any, annotations.Annotations, error) { return of(), nil, nil }
 }
 
 // listed is what a request for names or series asks for.
