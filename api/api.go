@@ -10,9 +10,7 @@
 package api
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -21,7 +19,6 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/promslog"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -50,17 +47,16 @@ type Engine interface {
 	Explain(ctx context.Context, r engine.Request, analyze bool) (*plan.Explanation, error)
 }
 
-// Options are what the doors are made from. Only Engine and Queryable are
-// required.
+// Options are what the doors are made from. All are required but for those that say otherwise.
 type Options struct {
 	Engine    Engine
 	Queryable storage.SampleAndChunkQueryable
-	// Resample answers resample requests; nil is one that Memory alone bounds.
+	// Resample answers resample requests.
 	Resample *resample.Executor
 	// Aggregates are what resample requests may name. With DefineAggregates they may define more.
 	Aggregates       aggregate.Library
 	DefineAggregates bool
-	// Parser is the engine's; nil is Prometheus's default.
+	// Parser is the engine's.
 	Parser parser.Parser
 	// Limits bound the text of queries and selectors; the zero value has the defaults.
 	Limits planner.Limits
@@ -74,22 +70,21 @@ type Options struct {
 	Flags       map[string]string
 	RuntimeInfo func() RuntimeInfo
 	// Features are those of the engine and its parser, by category, for
-	// /api/v1/features; nil is the parser's alone.
+	// /api/v1/features.
 	Features func() map[string]map[string]bool
 
-	// LookbackDelta is how old the samples may be that /federate gives; 0 is
-	// Prometheus's default.
+	// LookbackDelta is how old the samples may be that /federate gives.
 	LookbackDelta time.Duration
 	// PagesURL is where browsers find the upstream's pages; nil is the Base of the
 	// only one of Remotes.
 	PagesURL *url.URL
 
 	// Known says how the upstreams are set, as far as answers depend on it, and what is
-	// not known of that, a line each; may be nil.
+	// not known of that, a line each.
 	Known func() []string
 
 	// Ready says why the server is not ready, or nil, and what is to be known although it is, a line
-	// each. A nil Ready is always ready.
+	// each.
 	Ready func() (notes []string, err error)
 	// Lifecycle opens /-/reload.
 	Lifecycle bool
@@ -102,28 +97,28 @@ type Options struct {
 	Examples []string
 	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
 	Cancel bool
-	// Caches are what the caches have, of each at most so many selectors; nil is nothing.
+	// Caches are what the caches have, of each at most so many selectors.
 	Caches func(selectors int) []cache.Contents
-	// GPUs are what is known of them; nil is nothing.
+	// GPUs are what is known of them.
 	GPUs func() placement.Report
 
-	// CORSOrigin is what a browser's origin must match; nil is any.
+	// CORSOrigin is what a browser's origin must match.
 	CORSOrigin *regexp.Regexp
 	// MaxListBytes is the most bytes of labels, series or metadata that upstreams may answer
-	// one request with where promwarp puts the answer together; 0 is 512 MiB.
+	// one request with where promwarp puts the answer together.
 	MaxListBytes int64
 	// Pprof opens /debug/pprof.
 	Pprof bool
 	// Memory is the process's memory, of which the bodies of requests take leases; nil is
 	// without limit.
 	Memory *memory.Pool
-	// MaxBodyBytes bounds a request's body; 0 is 10 MiB.
+	// MaxBodyBytes bounds a request's body.
 	MaxBodyBytes int64
 	// BodyTimeout is the longest that a body may take to arrive, and WriteTimeout the longest
-	// that a client may read nothing of its answer; 0 is five minutes, and one.
+	// that a client may read nothing of its answer.
 	BodyTimeout, WriteTimeout time.Duration
 	// Timeout bounds a query with its time in the queue, a forwarded request and one of
-	// remote read; 0 is two minutes.
+	// remote read.
 	Timeout time.Duration
 
 	// Queue bounds how many queries are evaluated at once, and how many wait; nil does not.
@@ -144,7 +139,7 @@ type Options struct {
 	// of which sends readers what its function makes of what they asked for.
 	ReadReductions map[string]remoteserve.Reduce
 	// ExternalLabels are those that remote read and /federate add to series, as a
-	// Prometheus does with its external_labels; nil is none.
+	// Prometheus does with its external_labels.
 	ExternalLabels func() labels.Labels
 
 	Logger *slog.Logger
@@ -155,25 +150,16 @@ type Options struct {
 	// that is not 0, is logged with its plan.
 	LogQueries  bool
 	SlowQueries time.Duration
-	// Metrics are shared by all APIs of one program; nil measures nothing.
+	// Metrics are shared by all APIs of one program.
 	Metrics *guard.Metrics
 	// Registerer takes the metrics of this API alone; may be nil.
 	Registerer prometheus.Registerer
-	// Gatherer is what /metrics exposes; nil is nothing.
+	// Gatherer is what /metrics exposes.
 	Gatherer prometheus.Gatherer
 }
 
-// Defaults of Options, Prometheus's where it has one.
-const (
-	DefaultMaxBodyBytes  = 10 << 20
-	DefaultWriteTimeout  = time.Minute
-	DefaultMaxListBytes  = 512 << 20
-	defaultBodyTimeout   = 5 * time.Minute
-	defaultTimeout       = 2 * time.Minute
-	defaultLookbackDelta = 5 * time.Minute
-)
-
-var anyOrigin = regexp.MustCompile("^(?:.*)$")
+// MaxListBytes is the most that Options.MaxListBytes is good for.
+const MaxListBytes = 512 << 20
 
 // API is the http.Handler of all doors.
 type API struct {
@@ -187,51 +173,7 @@ type API struct {
 
 // New returns the doors.
 func New(o Options) (*API, error) {
-	if o.Engine == nil || o.Queryable == nil {
-		return nil, errors.New("api: Engine and Queryable must be set")
-	}
-	if o.Logger == nil {
-		o.Logger = promslog.NewNopLogger()
-	}
-	if o.Parser == nil {
-		o.Parser = parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
-	}
 	o.Parser = o.Limits.Parser(o.Parser)
-	if o.Resample == nil {
-		o.Resample = resample.New(resample.Options{Memory: o.Memory})
-	}
-	if o.Config == nil {
-		o.Config = func() promconfig.Config { return promconfig.DefaultConfig }
-	}
-	if o.RuntimeInfo == nil {
-		start := time.Now()
-		o.RuntimeInfo = func() RuntimeInfo { return NewRuntimeInfo(start) }
-	}
-	if o.Ready == nil {
-		o.Ready = func() ([]string, error) { return nil, nil }
-	}
-	if o.CORSOrigin == nil {
-		o.CORSOrigin = anyOrigin
-	}
-	if o.Known == nil {
-		o.Known = func() []string { return nil }
-	}
-	if o.Gatherer == nil {
-		o.Gatherer = prometheus.NewRegistry()
-	}
-	if o.Metrics == nil {
-		o.Metrics = guard.NewMetrics(nil)
-	}
-	if o.Flags == nil {
-		o.Flags = map[string]string{}
-	}
-	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes)
-	o.MaxListBytes = cmp.Or(o.MaxListBytes, DefaultMaxListBytes)
-	o.BodyTimeout = cmp.Or(o.BodyTimeout, defaultBodyTimeout)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.LookbackDelta = cmp.Or(o.LookbackDelta, defaultLookbackDelta)
-
 	a := &API{o: o, logger: o.Logger}
 	a.guard = &guard.Guard{
 		Metrics: o.Metrics, Logger: o.Logger, Memory: o.Memory, MaxBodyBytes: o.MaxBodyBytes,

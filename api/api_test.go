@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,11 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
+	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/features"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +33,9 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -67,10 +74,69 @@ func newTestAPI(t testing.TB, change func(*Options)) *API {
 	if o.Engine == nil {
 		o.Engine = newEngine(t, nil)
 	}
-	a, err := New(o)
+	a, err := New(completed(o))
 	require.NoError(t, err)
 	return a
 }
+
+// completed returns options with what is required of which a test says nothing.
+func completed(o Options) Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Parser == nil {
+		o.Parser = parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
+	}
+	if o.Resample == nil {
+		o.Resample = resample.New(resample.Options{Memory: o.Memory})
+	}
+	if o.Config == nil {
+		o.Config = func() promconfig.Config { return promconfig.DefaultConfig }
+	}
+	if o.Ready == nil {
+		o.Ready = func() ([]string, error) { return nil, nil }
+	}
+	if o.CORSOrigin == nil {
+		o.CORSOrigin = regexp.MustCompile("^(?:.*)$")
+	}
+	if o.Gatherer == nil {
+		o.Gatherer = prometheus.NewRegistry()
+	}
+	if o.Metrics == nil {
+		o.Metrics = guard.NewMetrics(nil)
+	}
+	if o.Flags == nil {
+		o.Flags = map[string]string{}
+	}
+	if o.ExternalLabels == nil {
+		o.ExternalLabels = labels.EmptyLabels
+	}
+	if o.Features == nil {
+		r := features.NewRegistry()
+		o.Parser.RegisterFeatures(r)
+		o.Features = r.Get
+	}
+	if o.Caches == nil {
+		o.Caches = func(int) []cache.Contents { return []cache.Contents{} }
+	}
+	if o.GPUs == nil {
+		o.GPUs = (*placement.Placer)(nil).Report
+	}
+	start := time.Now()
+	o.RuntimeInfo = func() RuntimeInfo { return NewRuntimeInfo(start) }
+	if o.Known == nil {
+		o.Known = func() []string { return nil }
+	}
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBodyBytes)
+	o.MaxListBytes = cmp.Or(o.MaxListBytes, MaxListBytes)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, 5*time.Minute)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
+	o.LookbackDelta = cmp.Or(o.LookbackDelta, 5*time.Minute)
+	return o
+}
+
+const maxBodyBytes = 10 << 20
 
 // answer is an answer in Prometheus's form.
 type answer struct {
@@ -527,11 +593,6 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 404, code)
 	code, _ = text(http.MethodPost, "/-/quit")
 	require.Equal(t, 403, code)
-}
-
-func TestRequired(t *testing.T) {
-	_, err := New(Options{})
-	require.ErrorContains(t, err, "Engine and Queryable")
 }
 
 // TestLimitsOfQueries: every door that parses PromQL refuses what is too long or too deep, in

@@ -22,9 +22,9 @@ import (
 func TestManyKeys(t *testing.T) {
 	a := newTestAPI(t, nil)
 	for name, c := range map[string]struct{ body, contentType string }{
-		"keys":       {"query=1" + strings.Repeat("&a", DefaultMaxBodyBytes/2-10), "application/x-www-form-urlencoded"},
-		"other keys": {"query=1&" + distinctKeys(DefaultMaxBodyBytes-10), "application/x-www-form-urlencoded"},
-		"parts":      {strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", DefaultMaxBodyBytes/60), "multipart/form-data; boundary=x"},
+		"keys":       {"query=1" + strings.Repeat("&a", maxBodyBytes/2-10), "application/x-www-form-urlencoded"},
+		"other keys": {"query=1&" + distinctKeys(maxBodyBytes-10), "application/x-www-form-urlencoded"},
+		"parts":      {strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", maxBodyBytes/60), "multipart/form-data; boundary=x"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/query", strings.NewReader(c.body))
 		r.Header.Set("Content-Type", c.contentType)
@@ -33,7 +33,7 @@ func TestManyKeys(t *testing.T) {
 		w := do(t, a, r)
 		runtime.ReadMemStats(&after)
 		require.Equal(t, http.StatusBadRequest, w.Code, name)
-		took := float64(after.TotalAlloc-before.TotalAlloc) / DefaultMaxBodyBytes
+		took := float64(after.TotalAlloc-before.TotalAlloc) / maxBodyBytes
 		t.Logf("%s: %.1f bytes allocated for each byte", name, took)
 		require.Less(t, took, 10.0, name)
 	}

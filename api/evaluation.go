@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
@@ -43,10 +42,12 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 		}
 		t, r, err := a.gate.Query(w, r, door)
 		if err != nil {
-			respondNotAdmitted(w, err)
+			promapi.Failed(w, err)
 			return
 		}
 		defer t.End()
+		request.Storage = selection.For(a.o.Queryable, selection.Request{Stats: &t.Stats, Progress: &t.Progress})
+		request.Progress = &t.Progress
 		answer(w, r, &turn{t, a, r.RemoteAddr, request})
 	}
 }
@@ -67,9 +68,6 @@ func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err er
 		if name, err := promapi.CheckForm(a.o.Limits, r.Form); err != nil {
 			return asked, promapi.WrongParameter(name, err)
 		}
-	}
-	if err := promapi.Long(r.Form); err != nil {
-		return asked, err
 	}
 	if asked.Mode, err = engine.ParseMode(r.FormValue("executor")); err != nil {
 		return asked, promapi.WrongParameter("executor", err)
@@ -100,15 +98,10 @@ func (a *API) wrongForm(w http.ResponseWriter, err error) {
 	}
 }
 
-// Storage implements resampled.Turn.
-func (t *turn) Storage() storage.Queryable {
-	return selection.For(t.api.o.Queryable, selection.Request{Stats: &t.Stats, Progress: &t.Progress})
-}
-
 // of is the turn's request for a query.
 func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	r := t.request
-	r.Storage, r.Progress, r.Options = t.Storage(), &t.Progress, promql.NewPrometheusQueryOpts(perStep, p.Lookback)
+	r.Options = promql.NewPrometheusQueryOpts(perStep, p.Lookback)
 	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
 	return r
 }
@@ -138,8 +131,8 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) 
 	return r
 }
 
-// Evaluated implements resampled.Turn.
-func (t *turn) Evaluated(err error) error {
+// evaluated ends an evaluation that is no query's, of which it returns the error.
+func (t *turn) evaluated(err error) error {
 	err = t.tooLarge(err)
 	t.Turn.Evaluated(err)
 	return err

@@ -31,7 +31,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		return
 	}
 	if resampled {
-		a.resampled.Explain(w, r, t, analyze)
+		a.resampled.Explain(w, r, t.request.Storage, t.evaluated, analyze)
 		return
 	}
 	text := strings.Contains(r.Header.Get("Accept"), "text/plain") && !strings.Contains(r.Header.Get("Accept"), "application/json")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 
@@ -13,12 +14,6 @@ import (
 // and what the engine and its parser. What only a server has that scrapes, stores, alerts and has pages
 // is absent.
 func (a *API) features(*http.Request) (any, annotations.Annotations, error) {
-	ask := a.o.Features
-	if ask == nil {
-		r := features.NewRegistry()
-		a.o.Parser.RegisterFeatures(r)
-		ask = r.Get
-	}
 	all := map[string]map[string]bool{
 		features.API: {
 			"admin":                 false,
@@ -38,12 +33,12 @@ func (a *API) features(*http.Request) (any, annotations.Annotations, error) {
 		features.Prometheus: {"server_mode": true, "agent_mode": false, "auto_reload_config": false},
 		features.UI:         {"ui_v2": false, "ui_v3": false},
 	}
-	for category, of := range ask() {
+	for category, of := range a.o.Features() {
 		if all[category] == nil {
 			all[category] = map[string]bool{}
 		}
 		maps.Copy(all[category], of)
 	}
 	text, err := jsoniter.Config{SortMapKeys: true}.Froze().Marshal(all) // operators as they are: >=
-	return jsonText(text), nil, err
+	return json.RawMessage(text), nil, err
 }

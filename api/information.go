@@ -25,26 +25,21 @@ import (
 // series.
 func (a *API) statusConfig(*http.Request) (any, annotations.Annotations, error) {
 	c := a.o.Config()
-	if a.o.ExternalLabels != nil {
-		c.GlobalConfig.ExternalLabels = a.o.ExternalLabels()
-	}
+	c.GlobalConfig.ExternalLabels = a.o.ExternalLabels()
 	return map[string]string{"yaml": c.String()}, nil, nil
 }
 
 // selfMetrics answers with promwarp's own metrics, those whose names match metric_name_pattern.
 func (a *API) selfMetrics(r *http.Request) (any, annotations.Annotations, error) {
-	names := anyOrigin
-	if pattern := r.FormValue("metric_name_pattern"); pattern != "" {
-		var err error
-		if names, err = regexp.Compile("^(?:" + pattern + ")$"); err != nil {
-			return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("invalid metric_name_pattern: %w", err)}
-		}
+	names, err := regexp.Compile("^(?:" + cmp.Or(r.FormValue("metric_name_pattern"), ".*") + ")$")
+	if err != nil {
+		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("invalid metric_name_pattern: %w", err)}
 	}
 	families, err := a.o.Gatherer.Gather()
 	if err != nil {
 		return nil, nil, promql.ErrStorage{Err: fmt.Errorf("error gathering self metrics: %w", err)} // which is internal
 	}
-	all := []jsonText{}
+	all := []json.RawMessage{}
 	for _, f := range families {
 		if !names.MatchString(f.GetName()) {
 			continue

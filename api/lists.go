@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,14 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/timestamp"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -26,8 +25,8 @@ import (
 	"github.com/promwarp/promwarp/api/promapi"
 )
 
-// said answers a request as Prometheus does: with data, nothing at all if that is nil, or an error, which is
-// a *promapi.ParameterError if the request is wrong.
+// said answers a request as Prometheus does: with data, or an error, which is a *promapi.ParameterError if
+// the request is wrong.
 type said func(r *http.Request) (data any, warnings annotations.Annotations, err error)
 
 // says has f answer.
@@ -39,8 +38,6 @@ func (a *API) says(f said) http.HandlerFunc {
 			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 		case err != nil:
 			a.failed(w, err)
-		case data == nil:
-			w.WriteHeader(http.StatusNoContent)
 		default:
 			warned, infos := warnings.AsStrings(r.FormValue("query"), mostAnnotations, mostAnnotations)
 			promapi.Warned(w, data, warned, infos)
@@ -48,26 +45,20 @@ func (a *API) says(f said) http.HandlerFunc {
 	}
 }
 
-// jsonText is JSON that is written as it is.
-type jsonText []byte
-
-// MarshalJSON implements json.Marshaler.
-func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
-
 // local is what a running Prometheus lists and remote read cannot answer, by path below prefix, with its
 // methods and how it is answered where samples come from a data directory: names and series from that,
-// and of scraping, rules and exemplars that there are none.
+// and of scraping, rules and exemplars that there are none, whatever is asked of them.
 func (a *API) local() map[string]local {
 	return map[string]local{
 		"/labels":              {getPost, a.labelNames},
 		"/label/{name}/values": {get, a.labelValues},
 		"/series":              {getPost, a.series},
-		"/query_exemplars":     {getPost, a.exemplars},
-		"/metadata":            {get, metadata},
-		"/targets":             {get, targets},
-		"/targets/metadata":    {get, a.targetMetadata},
+		"/query_exemplars":     {getPost, constant([]string{})},
+		"/metadata":            {get, constant(map[string]string{})},
+		"/targets":             {get, constant(json.RawMessage(`{"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":{}}`))},
+		"/targets/metadata":    {get, constant([]string{})},
 		"/scrape_pools":        {get, constant(map[string][]string{"scrapePools": {}})},
-		"/rules":               {get, a.rules},
+		"/rules":               {get, constant(map[string][]string{"groups": {}})},
 		"/alerts":              {get, constant(map[string][]string{"alerts": {}})},
 		"/alertmanagers":       {get, constant(map[string][]string{"activeAlertmanagers": {}, "droppedAlertmanagers": {}})},
 	}
@@ -79,8 +70,11 @@ type local struct {
 }
 
 // constant says the same to all.
-func constant(data any) said {
-	return func(*http.Request) (any, annotations.Annotations, error) { return data, nil, nil }
+func constant(data any) said { return state(func() any { return data }) }
+
+// state says what is at present.
+func state[T any](of func() T) said {
+	return func(*http.Request) (any, annotations.Annotations, error) { return of(), nil, nil }
 }
 
 // listed is what a request for names or series asks for.
@@ -202,7 +196,7 @@ func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 		set = storage.NewMergeSeriesSet(sets, 0, storage.ChainedSeriesMerge)
 	}
 	warnings := set.Warnings()
-	text := jsonText("[")
+	text := []byte("[")
 	for n := 0; set.Next(); n++ {
 		if err := r.Context().Err(); err != nil {
 			return nil, nil, err
@@ -216,110 +210,7 @@ func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 		}
 		text = encode.AppendLabels(text, set.At().Labels())
 	}
-	return append(text, ']'), warnings, set.Err()
-}
-
-// exemplars lists none, for queries that have selectors.
-func (a *API) exemplars(r *http.Request) (any, annotations.Annotations, error) {
-	start, err := promapi.TimeOr(r, "start", promapi.MinTime)
-	if err != nil {
-		return nil, nil, err
-	}
-	end, err := promapi.TimeOr(r, "end", promapi.MaxTime)
-	if err != nil {
-		return nil, nil, err
-	}
-	if end.Before(start) {
-		return nil, nil, &promapi.ParameterError{Err: errors.New("end timestamp must not be before start timestamp")}
-	}
-	expr, err := a.o.Parser.ParseExpr(r.FormValue("query"))
-	if err != nil {
-		return nil, nil, &promapi.ParameterError{Err: err}
-	}
-	if len(parser.ExtractSelectors(expr)) == 0 {
-		return nil, nil, nil
-	}
-	return []string{}, nil, nil
-}
-
-// numbers refuses a request whose parameters of the names are given and are no numbers.
-func numbers(r *http.Request, names ...string) error {
-	for _, name := range names {
-		if s := r.FormValue(name); s != "" {
-			if _, err := strconv.Atoi(s); err != nil {
-				return &promapi.ParameterError{Err: errors.New(name + " must be a number")}
-			}
-		}
-	}
-	return nil
-}
-
-// metadata lists none.
-func metadata(r *http.Request) (any, annotations.Annotations, error) {
-	return map[string]string{}, nil, numbers(r, "limit", "limit_per_metric")
-}
-
-// targetMetadata lists none.
-func (a *API) targetMetadata(r *http.Request) (any, annotations.Annotations, error) {
-	err := numbers(r, "limit")
-	if match := r.FormValue("match_target"); err == nil && match != "" {
-		if _, err = a.o.Parser.ParseMetricSelector(match); err != nil {
-			err = promapi.WrongParameter("match_target", err)
-		}
-	}
-	return []string{}, nil, err
-}
-
-// targets lists none.
-func targets(r *http.Request) (any, annotations.Annotations, error) {
-	found := struct {
-		Active  []string       `json:"activeTargets"`
-		Dropped []string       `json:"droppedTargets"`
-		Counts  map[string]int `json:"droppedTargetCounts"`
-	}{Active: []string{}, Dropped: []string{}}
-	switch strings.ToLower(r.URL.Query().Get("state")) {
-	case "", "any", "dropped":
-		found.Counts = map[string]int{}
-	}
-	return found, nil, nil
-}
-
-// rules lists none.
-func (a *API) rules(r *http.Request) (any, annotations.Annotations, error) {
-	if err := r.ParseForm(); err != nil {
-		return nil, nil, &promapi.ParameterError{Err: fmt.Errorf("error parsing form values: %w", err)}
-	}
-	if _, err := a.selectors(r); err != nil {
-		return nil, nil, &promapi.ParameterError{Err: err}
-	}
-	q := r.URL.Query()
-	switch kind := strings.ToLower(q.Get("type")); kind {
-	case "", "alert", "record":
-	default:
-		return nil, nil, promapi.WrongParameter("type", fmt.Errorf("not supported value %q", kind))
-	}
-	if s := strings.ToLower(q.Get("exclude_alerts")); s != "" {
-		if _, err := strconv.ParseBool(s); err != nil {
-			return nil, nil, promapi.WrongParameter("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
-		}
-	}
-	token, limit := q.Get("group_next_token"), q.Get("group_limit")
-	if limit != "" {
-		n, err := strconv.ParseInt(limit, 10, 32)
-		if err != nil {
-			return nil, nil, promapi.WrongParameter("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
-		}
-		if n <= 0 {
-			return nil, nil, promapi.WrongParameter("group_limit", errors.New("group_limit needs to be greater than 0"))
-		}
-	}
-	switch {
-	case token != "" && limit == "":
-		return nil, nil, promapi.WrongParameter("group_next_token", errors.New("group_limit needs to be present in order to paginate over the groups"))
-	case token != "":
-		return nil, nil, promapi.WrongParameter("group_next_token", fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
-	}
-	return map[string][]string{"groups": {}}, nil, nil
+	return json.RawMessage(append(text, ']')), warnings, set.Err()
 }
 
 // listings routes the lists that remote read cannot answer, and the paths that only a running
@@ -339,10 +230,10 @@ func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 		only = promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
 	for path, l := range a.local() {
-		a.door(m, prefix+path, l.methods, around, a.gate.List(list(l.answer), respondNotAdmitted))
+		a.door(m, prefix+path, l.methods, around, a.gate.List(list(l.answer), promapi.Failed))
 	}
 	for path, methods := range upstreamOnly {
-		a.door(m, prefix+path, methods, shared, a.gate.List(only, respondNotAdmitted))
+		a.door(m, prefix+path, methods, shared, a.gate.List(only, promapi.Failed))
 	}
 }
 

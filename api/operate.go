@@ -8,11 +8,11 @@ import (
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // healthy answers as long as the program runs.
@@ -162,35 +162,16 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 const mostSelectors = 200
 
 // cacheStatus lists what the caches have.
-func (a *API) cacheStatus(w http.ResponseWriter, r *http.Request) {
+func (a *API) cacheStatus(r *http.Request) (any, annotations.Annotations, error) {
 	most := mostSelectors
 	if text := r.FormValue("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			promapi.Invalid(w, "limit", fmt.Errorf("%.100q is no number of selectors", text))
-			return
+			return nil, nil, promapi.WrongParameter("limit", fmt.Errorf("%.100q is no number of selectors", text))
 		}
 		most = n
 	}
-	all := []cache.Contents{}
-	if a.o.Caches != nil {
-		all = append(all, a.o.Caches(most)...)
-	}
-	promapi.Data(w, all)
-}
-
-// gpuStatus says what the GPUs are and have, and what the machine was measured to do.
-func (a *API) gpuStatus(w http.ResponseWriter, _ *http.Request) {
-	if a.o.GPUs == nil {
-		promapi.Data(w, (*placement.Placer)(nil).Report())
-		return
-	}
-	promapi.Data(w, a.o.GPUs())
-}
-
-// queryStatus lists the queries under way.
-func (a *API) queryStatus(w http.ResponseWriter, _ *http.Request) {
-	promapi.Data(w, a.gate.Requests())
+	return a.o.Caches(most), nil, nil
 }
 
 // cancel cancels the query that the parameter id names.

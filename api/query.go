@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -41,36 +40,32 @@ func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Reque
 // Prometheus's query and query_range take, and start, end and step make it a range query.
 func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	if resample.Asked(r.Form) {
-		a.resampled.Answer(w, r, t)
+		a.resampled.Answer(w, r, t.request.Storage, t.evaluated)
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
-	var p promapi.Evaluation
-	if err == nil {
-		if p, err = promapi.Parse(r, time.Now()); err != nil {
-			e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
-			var of *promapi.ParameterError
-			if errors.As(err, &of) {
-				e.Field, e.Text = of.Parameter, of.Err.Error()
-			}
-			err = e
-		}
-	}
-	if err == nil && !asked.IsJSON() {
-		err = a.queryTable(w, r, t, p, asked)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		a.resampled.Failed(w, err)
 		return
-	case !asked.IsJSON():
+	}
+	p, err := promapi.Parse(r, time.Now())
+	if err == nil {
+		p.Limit, err = promapi.Limit(r.FormValue("limit"))
+	}
+	if err != nil {
+		e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
+		var of *promapi.ParameterError
+		if errors.As(err, &of) {
+			e.Field, e.Text = of.Parameter, of.Err.Error()
+		}
+		a.resampled.Failed(w, e)
 		return
 	}
-	if p.Limit, err = promapi.Limit(r.FormValue("limit")); err != nil {
-		promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-		return
+	if asked.IsJSON() {
+		a.answerQuery(w, r, t, p)
+	} else if err := a.queryTable(w, r, t, p, asked); err != nil {
+		a.resampled.Failed(w, err)
 	}
-	a.answerQuery(w, r, t, p)
 }
 
 // answerQuery evaluates a PromQL query and answers as Prometheus's API does, byte for byte. A large
@@ -126,7 +121,7 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		return // an error is the client's, which has gone
 	}
 	_, span = tracing.Start(ctx, "stream")
-	_, err = answer.WriteRest(w)
+	err = answer.WriteRest(w)
 	tracing.End(span, err)
 }
 
@@ -185,13 +180,6 @@ func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
 // queryTable evaluates a PromQL query and answers with a table. An error comes before anything is
 // written.
 func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p promapi.Evaluation, asked table.Asked) error {
-	limit := 0
-	if text := r.FormValue("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return &resample.Error{Code: resample.CodeInvalidValue, Field: "limit", Text: fmt.Sprintf("%.100q is no number of series", text)}
-		}
-	}
 	ctx := r.Context()
 	q, err := a.o.Engine.NewQuery(ctx, t.of(p, false))
 	if err != nil {
@@ -201,7 +189,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, t *turn, p prom
 		return err
 	}
 	defer q.Close()
-	result := a.evaluate(ctx, t, q, limit)
+	result := a.evaluate(ctx, t, q, p.Limit)
 	if result.Err != nil {
 		return result.Err
 	}

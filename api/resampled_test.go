@@ -170,7 +170,7 @@ func TestResampleRefused(t *testing.T) {
 		})
 	}
 	for body, code := range map[string]string{
-		``: resample.CodeBadJSON, `[]`: resample.CodeBadJSON, `{"metric":"m"`: resample.CodeBadJSON, `{"metric":"m"} x`: resample.CodeBadJSON, `{"a":1,"a":2}`: resample.CodeRepeatedField,
+		``: resample.CodeBadJSON, `[]`: resample.CodeBadJSON, `{"metric":"m"`: resample.CodeBadJSON, `{"metric":"m"} x`: resample.CodeBadJSON,
 		`{"metric":{"a":1}}`: resample.CodeInvalidValue, `{"every":null,"metric":"m","start":0,"aggregates":"sum"}`: resample.CodeMissingField,
 	} {
 		w := postBody(t, a, "/query", body)

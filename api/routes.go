@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/compress"
@@ -89,10 +88,10 @@ func (a *API) routes(read map[string]http.HandlerFunc) *mux.Router {
 	a.door(m, prefix+"/status/buildinfo", get, open, buildInfo)
 	a.door(m, prefix+"/status/config", get, open, a.says(a.statusConfig))
 	a.door(m, prefix+"/status/flags", get, open, a.says(constant(a.o.Flags)))
-	a.door(m, prefix+"/status/runtimeinfo", get, open, a.says(func(*http.Request) (any, annotations.Annotations, error) { return a.o.RuntimeInfo(), nil, nil }))
+	a.door(m, prefix+"/status/runtimeinfo", get, open, a.says(state(a.o.RuntimeInfo)))
 	a.door(m, prefix+"/status/self_metrics", get, open, a.says(a.selfMetrics))
 	a.door(m, prefix+"/features", get, open, a.says(a.features))
-	a.door(m, prefix+"/notifications", get, shared, func(w http.ResponseWriter, _ *http.Request) { promapi.Data(w, []string{}) })
+	a.door(m, prefix+"/notifications", get, shared, a.says(constant([]string{})))
 	a.door(m, prefix+"/notifications/live", get, shared, a.liveNotifications)
 	a.listings(m, f)
 	for path, r := range refused {
@@ -101,9 +100,9 @@ func (a *API) routes(read map[string]http.HandlerFunc) *mux.Router {
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, plain, a.drop)
 	a.door(m, prefix+"/admin/queries/cancel", postPut, plain, a.cancel)
-	a.door(m, prefix+"/status/queries", get, compressed, a.queryStatus)
-	a.door(m, prefix+"/status/cache", get, compressed, a.cacheStatus)
-	a.door(m, prefix+"/status/gpus", get, compressed, a.gpuStatus)
+	a.door(m, prefix+"/status/queries", get, compressed, a.says(state(a.gate.Requests)))
+	a.door(m, prefix+"/status/cache", get, compressed, a.says(a.cacheStatus))
+	a.door(m, prefix+"/status/gpus", get, compressed, a.says(state(a.o.GPUs)))
 	a.door(m, "/query", getPost, open, a.orPage(a.evaluation("/query", true, a.query)))
 	a.door(m, openAPIPath, get, open, openAPI)
 	a.door(m, "/explain", getPost, open, a.evaluation("/explain", true, a.explain))
@@ -192,12 +191,6 @@ func (a *API) cors(answer http.HandlerFunc) http.HandlerFunc {
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
 		answer(w, r)
 	}
-}
-
-// respondNotAdmitted answers a request that got no slot in Prometheus's form.
-func respondNotAdmitted(w http.ResponseWriter, err error) {
-	code, typ := promapi.Classify(err)
-	promapi.Error(w, code, typ, err.Error())
 }
 
 // wholly is what is read for answers that cannot carry the warning that an upstream is missing, so that

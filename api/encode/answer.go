@@ -117,22 +117,16 @@ func (a *Answer) Begin() (text []byte, all bool) {
 
 // WriteRest writes what comes after the head, which Begin returns, to w. It returns when rows are no
 // longer read.
-func (a *Answer) WriteRest(w io.Writer) (written int64, err error) {
-	write := func(b []byte) bool {
-		var n int
-		n, err = w.Write(b)
-		written += int64(n)
-		return err == nil
-	}
+func (a *Answer) WriteRest(w io.Writer) error {
 	for e := range a.encoded() {
-		ok := write(*e)
+		_, err := w.Write(*e)
 		buffers.Put(e)
-		if !ok {
-			return written, err
+		if err != nil {
+			return err
 		}
 	}
-	write(a.tail)
-	return written, err
+	_, err := w.Write(a.tail)
+	return err
 }
 
 // buffers hold the text of pieces.

@@ -84,9 +84,7 @@ func whole(a *Answer) string {
 func written(t testing.TB, a *Answer) string {
 	t.Helper()
 	var b bytes.Buffer
-	n, err := a.WriteRest(&b)
-	require.NoError(t, err)
-	require.EqualValues(t, b.Len(), n)
+	require.NoError(t, a.WriteRest(&b))
 	return string(a.head) + b.String()
 }
 
@@ -179,9 +177,7 @@ func TestWriterFails(t *testing.T) {
 	whole := len(whole(a)) - len(a.head)
 	for _, a.cores = range []int{1, 4} {
 		for _, at := range []int{0, 10, whole / 3, whole - len(a.tail), whole - 1} {
-			n, err := a.WriteRest(&broken{at})
-			require.ErrorIs(t, err, errBroken)
-			require.EqualValues(t, at, n)
+			require.ErrorIs(t, a.WriteRest(&broken{at}), errBroken)
 		}
 	}
 }
@@ -197,7 +193,7 @@ func TestMalformedHistogram(t *testing.T) {
 	require.NoError(t, err)
 	require.Panics(t, func() { a.Begin() }, "before a status is sent")
 	for _, a.cores = range []int{1, 4} {
-		require.Panics(t, func() { _, _ = a.WriteRest(io.Discard) })
+		require.Panics(t, func() { _ = a.WriteRest(io.Discard) })
 	}
 	ok, err := New(respond(kinds[0].matrix(100, 1000)))
 	require.NoError(t, err)

@@ -105,8 +105,7 @@ func BenchmarkMatrix(b *testing.B) {
 					return err
 				}
 				a.cores = cores
-				_, err = a.WriteRest(io.Discard)
-				return err
+				return a.WriteRest(io.Discard)
 			})
 		}
 	}
@@ -124,7 +123,7 @@ func BenchmarkGroups(b *testing.B) {
 					b.Fatal(err)
 				}
 				a.cores = cores
-				if _, err := a.WriteRest(io.Discard); err != nil {
+				if err := a.WriteRest(io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}

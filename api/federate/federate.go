@@ -31,7 +31,7 @@ type Door struct {
 	Parser    parser.Parser
 	// LookbackDelta is how old samples may be.
 	LookbackDelta time.Duration
-	// ExternalLabels are added to series; nil is none.
+	// ExternalLabels are added to series.
 	ExternalLabels func() labels.Labels
 	Logger         *slog.Logger
 	// NotePanic is told of errors, among which there may be panics.
@@ -177,12 +177,8 @@ func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error 
 // always one of them, empty if nothing else, so that a scrape that honours labels
 // does not add its own.
 func (d *Door) externals() []labels.Label {
-	b := labels.NewBuilder(labels.EmptyLabels())
-	if d.ExternalLabels != nil {
-		b.Reset(d.ExternalLabels())
-	}
 	var all []labels.Label
-	b.Range(func(l labels.Label) { all = append(all, l) })
+	d.ExternalLabels().Range(func(l labels.Label) { all = append(all, l) })
 	if !slices.ContainsFunc(all, func(l labels.Label) bool { return l.Name == model.InstanceLabel }) {
 		all = append(all, labels.Label{Name: model.InstanceLabel})
 	}

@@ -14,7 +14,10 @@ import (
 	"html"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/munnerz/goautoneg"
 )
 
 //go:embed dist
@@ -31,26 +34,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Wanted reports whether a request is a browser's that wants a page to show: one whose Accept
 // header names HTML. Other clients accept anything, and say so by naming nothing.
 func Wanted(r *http.Request) bool {
-	for _, accepted := range r.Header.Values("Accept") {
-		for media := range strings.SplitSeq(accepted, ",") {
-			name, parameters, _ := strings.Cut(media, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "text/html") && !refused(parameters) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// refused reports whether the parameters of a media type in an Accept header rule it out.
-func refused(parameters string) bool {
-	for parameter := range strings.SplitSeq(parameters, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-		if strings.EqualFold(name, "q") {
-			return strings.Trim(value, "0.") == ""
-		}
-	}
-	return false
+	return slices.ContainsFunc(goautoneg.ParseAccept(strings.Join(r.Header.Values("Accept"), ",")), func(a goautoneg.Accept) bool {
+		return strings.EqualFold(a.Type+"/"+a.SubType, "text/html") && a.Q > 0
+	})
 }
 
 // Index answers with the page itself, which offers the examples, queries in PromQL. Browsers ask for

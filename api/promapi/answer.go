@@ -120,6 +120,16 @@ func Invalid(w http.ResponseWriter, parameter string, err error) {
 	Error(w, http.StatusBadRequest, BadData, fmt.Sprintf("invalid parameter %q: %v", parameter, err))
 }
 
+// Failed answers with the error of an evaluation. One that found no memory for the moment may be asked
+// for again in a second.
+func Failed(w http.ResponseWriter, err error) {
+	code, typ := Classify(err)
+	if errors.As(err, new(*memory.BusyError)) {
+		w.Header().Set("Retry-After", RetryAfter(nil))
+	}
+	Error(w, code, typ, err.Error())
+}
+
 // Always is a door that gives the same error to all.
 func Always(code int, typ, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { Error(w, code, typ, message) }
@@ -142,9 +152,7 @@ func UnreadBody(w http.ResponseWriter, err error) bool {
 	case errors.Is(err, ErrSlowBody):
 		Error(w, http.StatusRequestTimeout, Timeout, err.Error())
 	case memory.Exhausted(err):
-		w.Header().Set("Retry-After", RetryAfter(nil))
-		code, typ := Classify(err)
-		Error(w, code, typ, err.Error())
+		Failed(w, err)
 	default:
 		return false
 	}

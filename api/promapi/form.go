@@ -16,27 +16,25 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// maxParameter is the most bytes of parameters that are numbers, times or words. Errors
-// repeat them.
-const maxParameter = 1000
+// words are the parameters that are numbers, times or words, and maxParameter the most bytes of each:
+// errors repeat them.
+var words = []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze"}
 
-// Long is the error of a parameter that is longer than numbers, times and words are, if there is one.
-func Long(form url.Values) error {
-	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze"} {
-		if n := len(form.Get(name)); n > maxParameter {
-			return WrongParameter(name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter))
-		}
-	}
-	return nil
-}
+const maxParameter = 1000
 
 // ReadForm reads a request's form, in one part or several, which then stays with the
 // request. Of a form that is wrong Prometheus's doors for queries take what can be
-// read; only one that is too large or too slow is an error.
+// read; only one that is too large or too slow is an error, and a parameter that is longer than numbers,
+// times and words are.
 func ReadForm(r *http.Request, limit int64) error {
 	for _, err := range []error{r.ParseForm(), r.ParseMultipartForm(limit)} {
 		if err != nil && (errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)) {
 			return err
+		}
+	}
+	for _, name := range words {
+		if n := len(r.Form.Get(name)); n > maxParameter {
+			return WrongParameter(name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter))
 		}
 	}
 	return nil

@@ -32,14 +32,9 @@ type Door struct {
 	NotePanic func(error)  // logs an error that is a panic
 }
 
-// Turn is a request's turn to be evaluated.
-type Turn interface {
-	// Storage is what samples are read from for the request.
-	Storage() storage.Queryable
-	// Evaluated ends it: what is left is to write. It returns the error of the evaluation, which is a
-	// *memory.TooLargeError where the request alone needs more memory than there is.
-	Evaluated(err error) error
-}
+// Evaluated ends the evaluation of a request: what is left is to write. It returns the error of that,
+// which is a *memory.TooLargeError where the request alone needs more memory than there is.
+type Evaluated func(err error) error
 
 // Form gives a request with a JSON body the form that says the same, with the parameters of its
 // URL. Other requests stay as they are. What is wrong with the object is a *resample.Error, such as
@@ -71,22 +66,18 @@ func (d *Door) Failed(w http.ResponseWriter, err error) {
 		return
 	}
 	d.NotePanic(err)
-	if memory.Exhausted(err) {
-		w.Header().Set("Retry-After", promapi.RetryAfter(nil))
-	}
-	code, typ := promapi.Classify(err)
-	promapi.Error(w, code, typ, err.Error())
+	promapi.Failed(w, err)
 }
 
-// Answer answers a request whose form was read.
-func (d *Door) Answer(w http.ResponseWriter, r *http.Request, turn Turn) {
-	if err := d.answer(w, r, turn); err != nil {
+// Answer answers a request whose form was read, with samples from a storage.
+func (d *Door) Answer(w http.ResponseWriter, r *http.Request, from storage.Queryable, evaluated Evaluated) {
+	if err := d.answer(w, r, from, evaluated); err != nil {
 		d.Failed(w, err)
 	}
 }
 
 // answer computes and writes the answer. An error comes before anything is written.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request, turn Turn) error {
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, from storage.Queryable, evaluated Evaluated) error {
 	asked, err := table.Ask(r.Header, r.Form)
 	if err != nil {
 		return err
@@ -98,8 +89,8 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, turn Turn) error {
 	if p.Explained && !asked.IsJSON() {
 		return &resample.Error{Code: resample.CodeConflict, Field: "explain", Text: "the format " + asked.Name + " has no place for an explanation", Hint: "use format=json, or /explain"}
 	}
-	result, err := d.Executor.Run(r.Context(), turn.Storage(), p)
-	if err = turn.Evaluated(err); err != nil {
+	result, err := d.Executor.Run(r.Context(), from, p)
+	if err = evaluated(err); err != nil {
 		return err
 	}
 	defer result.Release()
@@ -131,7 +122,7 @@ func (d *Door) plan(form url.Values) (*resample.Plan, error) {
 
 // Explain answers with how a request whose form was read is computed, and with analyze what that
 // took.
-func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyze bool) {
+func (d *Door) Explain(w http.ResponseWriter, r *http.Request, from storage.Queryable, evaluated Evaluated, analyze bool) {
 	p, err := d.plan(r.Form)
 	if err != nil {
 		d.Failed(w, err)
@@ -139,8 +130,8 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, turn Turn, analyz
 	}
 	x := d.Executor.Explain(p)
 	if analyze {
-		result, err := d.Executor.Run(r.Context(), turn.Storage(), p)
-		if err = turn.Evaluated(err); err != nil {
+		result, err := d.Executor.Run(r.Context(), from, p)
+		if err = evaluated(err); err != nil {
 			d.Failed(w, err)
 			return
 		}

@@ -16,33 +16,22 @@ import (
 // wrong with the object is a *resample.Error; errors of reading come as they are.
 func formOf(body io.Reader, mostValues int) (url.Values, error) {
 	d := json.NewDecoder(body)
-	d.UseNumber()
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	var object map[string]json.RawMessage
+	if err := d.Decode(&object); err != nil || object == nil {
 		return nil, badJSON(err, "the body is no JSON object")
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, badJSON(err, "there is something behind the JSON object")
+	}
 	form := url.Values{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, badJSON(err, "")
-		}
-		name, _ := t.(string) // a key always is
-		if _, twice := form[name]; twice {
-			return nil, &resample.Error{Code: resample.CodeRepeatedField, Field: clipped(name), Text: "it is there twice", Hint: "leave one of them out"}
-		}
-		values, err := valuesOf(d, name, mostValues)
+	for name, raw := range object {
+		values, err := valuesOf(name, raw, mostValues)
 		if err != nil {
 			return nil, err
 		}
 		if values != nil {
 			form[name] = values
 		}
-	}
-	if _, err := d.Token(); err != nil { // the closing brace
-		return nil, badJSON(err, "")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, badJSON(err, "there is something behind the JSON object")
 	}
 	return form, nil
 }
@@ -52,78 +41,55 @@ func badJSON(err error, text string) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return &resample.Error{Code: resample.CodeBadJSON, Text: fmt.Sprintf("the body is no JSON: %v at byte %d", err, syntax.Offset)}
+		text = fmt.Sprintf("the body is no JSON: %v at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &resample.Error{Code: resample.CodeBadJSON, Text: "the body ends before its JSON does"}
-	case err != nil:
+		text = "the body ends before its JSON does"
+	case err != nil && !errors.As(err, new(*json.UnmarshalTypeError)):
 		return err
 	}
 	return &resample.Error{Code: resample.CodeBadJSON, Text: text}
 }
 
-// valuesOf reads the values of a field. An empty list is one empty value: the field is there. A list
-// is read to its limit, whatever follows.
-func valuesOf(d *json.Decoder, name string, most int) ([]string, error) {
-	if name == "define" { // an object stays JSON
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, badJSON(err, "")
-		}
-		if raw[0] == '{' {
-			return []string{string(raw)}, nil
-		}
-		d = json.NewDecoder(bytes.NewReader(raw))
-	}
-	t, err := d.Token()
-	switch {
-	case err != nil:
-		return nil, badJSON(err, "")
-	case t == nil:
+// valuesOf reads the values of a field. An empty list is one empty value: the field is there. No more of
+// a list is read than its limit.
+func valuesOf(name string, raw json.RawMessage, most int) (values []string, err error) {
+	switch raw[0] {
+	case 'n': // null
 		return nil, nil
-	case t != json.Delim('['):
-		text, err := textOf(name, t)
+	case '[':
+	default:
+		text, err := textOf(name, raw)
 		return []string{text}, err
 	}
-	values := []string{}
+	d := json.NewDecoder(bytes.NewReader(raw)) // which was decoded once
+	_, _ = d.Token()
 	for d.More() {
 		if len(values) == most {
 			return nil, &resample.Error{Code: resample.CodeOutOfRange, Field: clipped(name), Text: fmt.Sprintf("it lists more than %d items, which is more than --query.max-selectors and --query.max-items allow", most), Hint: "ask for less at once"}
 		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, badJSON(err, "")
-		}
-		if name == "define" && raw[0] == '{' {
-			values = append(values, string(raw))
-			continue
-		}
-		item := json.NewDecoder(bytes.NewReader(raw))
-		item.UseNumber()
-		t, _ := item.Token() // it was decoded once
-		text, err := textOf(name, t)
+		var item json.RawMessage
+		_ = d.Decode(&item)
+		text, err := textOf(name, item)
 		if err != nil {
 			return nil, err
 		}
 		values = append(values, text)
 	}
-	if _, err := d.Token(); err != nil { // the closing bracket
-		return nil, badJSON(err, "")
-	}
 	if len(values) == 0 {
-		values = append(values, "")
+		values = []string{""}
 	}
 	return values, nil
 }
 
-// textOf is the text of a token that is a value.
-func textOf(name string, t json.Token) (string, error) {
-	switch x := t.(type) {
-	case string:
-		return x, nil
-	case json.Number:
-		return x.String(), nil
-	case bool:
-		return fmt.Sprint(x), nil
+// textOf is the text of a value: a number or a truth value as it is written, and so is the object that is
+// a definition.
+func textOf(name string, raw json.RawMessage) (text string, err error) {
+	switch c := raw[0]; {
+	case c == '"':
+		err = json.Unmarshal(raw, &text)
+		return text, err
+	case c == '{' && name == "define", c == 't', c == 'f', c == '-', '0' <= c && c <= '9':
+		return string(raw), nil
 	}
 	return "", &resample.Error{Code: resample.CodeInvalidValue, Field: clipped(name), Text: "it is neither a text, a number, true, false nor a list of these"}
 }

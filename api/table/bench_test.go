@@ -72,8 +72,7 @@ func BenchmarkFormats(b *testing.B) {
 		begin, _ := a.Begin()
 		_, err = w.Write(begin)
 		require.NoError(b, err)
-		_, err = a.WriteRest(w)
-		return err
+		return a.WriteRest(w)
 	})
 	for _, f := range Formats[1:] {
 		bench(f.Name, func(w io.Writer) error { return tableTo(w, m, f, false) })

@@ -52,8 +52,7 @@ func BenchmarkHTTP(b *testing.B) {
 		begin, _ := a.Begin()
 		_, err = w.Write(begin)
 		require.NoError(b, err)
-		_, err = a.WriteRest(w)
-		return err
+		return a.WriteRest(w)
 	})
 	for _, wide := range []bool{false, true} {
 		name := map[bool]string{false: "arrow", true: "arrow, wide"}[wide]

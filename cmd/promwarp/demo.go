@@ -14,14 +14,19 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/features"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
@@ -334,7 +339,8 @@ func (plainEngine) Explain(context.Context, engine.Request, bool) (*plan.Explana
 // startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not
 // scrape, its TSDB and its engine behind promwarp's doors, remote read included.
 func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func(), err error) {
-	limits := config.Default().Query
+	set := config.Default()
+	limits, web := set.Query, set.Web
 	parse := parser.NewParser(upstream.Features(0).Parser())
 	stock := promql.NewEngine(promql.EngineOpts{
 		Logger:                   logger,
@@ -346,7 +352,19 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h ht
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 		Parser:                   parse,
 	})
-	doors, err := api.New(api.Options{Engine: plainEngine{stock}, Queryable: db, Parser: parse, Logger: logger})
+	origin, _ := web.OriginRegexp()
+	known := features.NewRegistry()
+	parse.RegisterFeatures(known)
+	start := time.Now()
+	doors, err := api.New(api.Options{
+		Engine: plainEngine{stock}, Queryable: db, Parser: parse, Logger: logger, CORSOrigin: origin, Features: known.Get,
+		Config:         func() promconfig.Config { return promconfig.DefaultConfig },
+		RuntimeInfo:    func() api.RuntimeInfo { return api.NewRuntimeInfo(start) },
+		ExternalLabels: labels.EmptyLabels,
+		MaxBodyBytes:   int64(web.MaxBodyBytes), BodyTimeout: time.Duration(web.ReadTimeout), WriteTimeout: time.Duration(web.WriteTimeout),
+		Timeout: time.Duration(limits.Timeout),
+		Metrics: guard.NewMetrics(nil), Gatherer: prometheus.NewRegistry(),
+	})
 	if err != nil {
 		return nil, nil, errors.Join(err, stock.Close())
 	}

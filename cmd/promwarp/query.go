@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
+	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
@@ -31,12 +32,6 @@ type queryOptions struct {
 	format string
 	layout string
 	plot   bool
-}
-
-// mediaTypes are those of the formats that only promwarp's /query answers in.
-var mediaTypes = map[string]string{
-	"csv": "text/csv", "ndjson": "application/x-ndjson",
-	"arrow": "application/vnd.apache.arrow.stream", "parquet": "application/vnd.apache.parquet",
 }
 
 // queryCommand declares promwarp query.
@@ -65,7 +60,6 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	kind := mediaTypes[o.format]
 	switch {
 	case o.plot && a.over.Step == 0 && !a.resampled():
 		return config.Usagef("--plot draws a range: give --start, such as --start=-1h")
@@ -82,9 +76,11 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	defer closed()
-	if kind != "" {
-		a.form.Set("format", o.format)
-		return c.Copy(ctx, stdout, "/query", a.form, kind)
+	for _, f := range table.Formats[1:] { // which only promwarp's /query answers in
+		if f.Name == o.format {
+			a.form.Set("format", o.format)
+			return c.Copy(ctx, stdout, "/query", a.form, f.Media)
+		}
 	}
 	answer, err := ask(ctx, c, a.path, a.form, stderr)
 	if err != nil {

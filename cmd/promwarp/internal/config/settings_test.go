@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
@@ -100,10 +99,10 @@ func TestTable(t *testing.T) {
 	for _, flag := range []string{remoteread.FlagMaxBytes, remoteread.FlagMaxFrameBytes, remoteread.FlagExternalLabels, memory.FlagLimit} {
 		require.Contains(t, defaults.Values(), flag, "errors name it")
 	}
-	require.Equal(t, []int64{remoteread.DefaultMaxBytes, remoteread.DefaultMaxFrameBytes, serve.DefaultFrameBytes, api.DefaultMaxBodyBytes},
-		[]int64{int64(defaults.Upstream.MaxBytes), int64(defaults.Upstream.MaxFrameBytes), int64(defaults.Storage.Remote.ReadMaxBytesInFrame), int64(defaults.Web.MaxBodyBytes)})
-	require.Equal(t, []time.Duration{cache.DefaultFresh, cache.DefaultRecheck, cache.DefaultMaxAge, api.DefaultWriteTimeout, defaultLookback},
-		[]time.Duration{time.Duration(defaults.Cache.Fresh), time.Duration(defaults.Cache.Recheck), time.Duration(defaults.Cache.MaxAge), time.Duration(defaults.Web.WriteTimeout), time.Duration(defaults.Readers.Lookback)})
+	require.Equal(t, []int64{remoteread.DefaultMaxBytes, remoteread.DefaultMaxFrameBytes, serve.DefaultFrameBytes},
+		[]int64{int64(defaults.Upstream.MaxBytes), int64(defaults.Upstream.MaxFrameBytes), int64(defaults.Storage.Remote.ReadMaxBytesInFrame)})
+	require.Equal(t, []time.Duration{cache.DefaultFresh, cache.DefaultRecheck, cache.DefaultMaxAge, defaultLookback},
+		[]time.Duration{time.Duration(defaults.Cache.Fresh), time.Duration(defaults.Cache.Recheck), time.Duration(defaults.Cache.MaxAge), time.Duration(defaults.Readers.Lookback)})
 	require.Equal(t, planner.Limits{Depth: planner.DefaultDepth, Length: planner.DefaultLength, RegexpSize: planner.DefaultRegexpSize, Selectors: planner.DefaultSelectors, Items: planner.DefaultItems}, defaults.Query.Limits())
 	require.Equal(t, []int{50_000_000, 10, 1000}, []int{defaults.Storage.Remote.ReadSampleLimit, defaults.Storage.Remote.ReadConcurrentLimit, defaults.Storage.Remote.ReadMaxQueries})
 	require.Equal(t, device.Library, defaults.GPU.Library)

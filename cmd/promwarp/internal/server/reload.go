@@ -212,7 +212,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		WriteTimeout: time.Duration(set.Web.WriteTimeout),
 		ListQueue:    s.queues.lists,
 		TenantHeader: set.Query.TenantHeader,
-		MaxListBytes: min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
+		MaxListBytes: min(int64(set.Upstream.MaxBytes), api.MaxListBytes),
 		Logger:       s.logger.With("component", "web"),
 		LogQueries:   set.Log.Queries,
 		SlowQueries:  time.Duration(set.Log.SlowQueries),
