@@ -154,6 +154,16 @@ func TestFairness(t *testing.T) {
 	}
 }
 
+// requireWaiting asks for paths when there is no slot: those that wait are refused, and told why.
+func requireWaiting(t *testing.T, a *API, says string, paths map[string]bool) {
+	for path, waits := range paths {
+		w := askFrom(a, "10.0.0.1:1", path)
+		require.Equal(t, waits, w.Code == http.StatusServiceUnavailable, "%s: %d", path, w.Code)
+		require.Equal(t, waits, w.Header().Get("Retry-After") == "1", path)
+		require.Equal(t, waits, strings.Contains(w.Body.String(), says), path)
+	}
+}
+
 // All doors that evaluate wait for a slot, and no others; the slot is free once evaluation
 // has ended, however slowly the answer is read.
 func TestDoorsThatWait(t *testing.T) {
@@ -161,7 +171,7 @@ func TestDoorsThatWait(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Queue = q })
 	slot, err := q.Enter(t.Context(), "")
 	require.NoError(t, err)
-	for path, waits := range map[string]bool{
+	requireWaiting(t, a, "--query.max-queue", map[string]bool{
 		"/api/v1/query?query=1":                            true,
 		"/api/v1/query_range?query=1&start=0&end=1&step=1": true,
 		"/query?query=1":                                   true,
@@ -171,14 +181,7 @@ func TestDoorsThatWait(t *testing.T) {
 		"/api/v1/format_query?query=1":                     false,
 		"/-/healthy":                                       false,
 		"/metrics":                                         false,
-	} {
-		w := askFrom(a, "10.0.0.1:1", path)
-		require.Equal(t, waits, w.Code == http.StatusServiceUnavailable, "%s: %d", path, w.Code)
-		require.Equal(t, waits, w.Header().Get("Retry-After") == "1", path)
-		if waits {
-			require.Contains(t, w.Body.String(), "--query.max-queue", path)
-		}
-	}
+	})
 	slot.Leave()
 
 	stuck := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), at: make(chan struct{}), until: make(chan struct{})}
@@ -212,7 +215,7 @@ func TestListsWait(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.ListQueue, o.Remotes = q, []*forward.Remote{{Name: up.URL, Base: base}} })
 	slot, err := q.Enter(t.Context(), "")
 	require.NoError(t, err)
-	for path, waits := range map[string]bool{
+	requireWaiting(t, a, "--query.max-lists", map[string]bool{
 		"/api/v1/labels":             true,
 		"/api/v1/label/job/values":   true,
 		"/api/v1/series?match[]=m":   true,
@@ -222,15 +225,7 @@ func TestListsWait(t *testing.T) {
 		"/federate?match[]=m":        true,
 		"/api/v1/query?query=1":      false,
 		"/api/v1/status/runtimeinfo": false,
-	} {
-		w := askFrom(a, "10.0.0.1:1", path)
-		require.Equal(t, waits, w.Code == http.StatusServiceUnavailable, "%s: %d", path, w.Code)
-		require.Equal(t, waits, w.Header().Get("Retry-After") == "1", path)
-		if waits {
-			require.Contains(t, w.Body.String(), "too many requests for lists at once", path)
-			require.Contains(t, w.Body.String(), "--query.max-lists", path)
-		}
-	}
+	})
 	slot.Leave()
 
 	done := make(chan struct{})

@@ -47,22 +47,12 @@ type samples struct {
 
 // state is what a later run has to know of samples.
 type state struct {
-	End   int64                     `json:"end"` // of the samples, seconds since the epoch
-	Stats dataset.Stats             `json:"stats"`
-	Fed   bool                      `json:"fed"`   // VictoriaMetrics has them on disk
-	Right map[string]map[string]int `json:"right"` // points of answers that are right, by question and SHA-256
+	End   int64         `json:"end"` // of the samples, seconds since the epoch
+	Stats dataset.Stats `json:"stats"`
+	Fed   bool          `json:"fed"` // VictoriaMetrics has them on disk
 }
 
 func (s *samples) save() error { return report.WriteJSON(filepath.Join(s.dir, "state.json"), s.state) }
-
-// know keeps an answer to a question as a right one, by its SHA-256.
-func (s *samples) know(question, sum string, points int) error {
-	if s.Right[question] == nil {
-		s.Right[question] = map[string]int{}
-	}
-	s.Right[question][sum] = points
-	return s.save()
-}
 
 func (s *samples) end() time.Time { return time.Unix(s.state.End, 0) }
 
@@ -79,7 +69,7 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	}
 	made := readJSON(filepath.Join(s.dir, "state.json"), &s.state)
 	if errors.Is(made, os.ErrNotExist) {
-		s.state = state{End: time.Now().Add(-of.age).Truncate(time.Minute).Unix(), Right: map[string]map[string]int{}}
+		s.state = state{End: time.Now().Add(-of.age).Truncate(time.Minute).Unix()}
 	} else if made != nil {
 		return nil, made
 	}

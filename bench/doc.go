@@ -45,8 +45,7 @@
 // # What is checked
 //
 // Every answer of promwarp against Prometheus's: same series, same times, values within 1e-12, same
-// warnings; of the stage functions where -only names Prometheus, which takes minutes for the first
-// run over some data. One that differs makes the program fail. VictoriaMetrics extrapolates nothing at the
-// edges of a window and looks back otherwise, so its answers differ by design; how many do is
-// reported.
+// warnings; of the stage functions where -only names Prometheus, which takes minutes. One that
+// differs makes the program fail. VictoriaMetrics extrapolates nothing at the edges of a window and
+// looks back otherwise, so its answers differ by design; how many do is reported.
 package main

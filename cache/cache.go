@@ -340,16 +340,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// prefetchPause is how often there may be something to prefetch: when a tile has become
-// old enough, or what is young too old.
-func (o Options) prefetchPause() time.Duration {
-	pause := o.Tile / 20
-	if o.Recheck > 0 {
-		pause = min(pause, o.Recheck/20)
-	}
-	return max(pause, time.Second)
-}
-
 // New returns a cache in front of up.
 func New(up Upstream, o Options) *Cache {
 	o = o.withDefaults()
@@ -374,7 +364,8 @@ func New(up Upstream, o Options) *Cache {
 	}
 	c.stop = func() {}
 	if o.Prefetch.Requests > 0 && c.limit > 0 {
-		c.stop = c.startPrefetching(o.Prefetch, o.prefetchPause())
+		// There may be something to fetch when a tile has become old enough, or what is young too old.
+		c.stop = c.startPrefetching(o.Prefetch, max(min(o.Tile, cmp.Or(o.Recheck, o.Tile))/20, time.Second))
 	}
 	return c
 }

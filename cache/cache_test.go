@@ -94,9 +94,7 @@ func TestExtremeRanges(t *testing.T) {
 	require.NoError(t, b.Floats([]int64{-5, 7}, []float64{1, 2}))
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
-		return sel, nil, nil
-	}}
+	up := having(func(int64, int64) *selection.Selection { return sel })
 	for _, limit := range []int64{0, DefaultHostBytes} {
 		c := New(up, Options{HostBytes: limit, Tile: testTile, Now: at(now)})
 		for range 2 {
@@ -118,17 +116,13 @@ func TestPanicInUpstreamIsAnError(t *testing.T) {
 	_, _, err := c.get(t.Context(), 0, hour, named("m"))
 	require.ErrorContains(t, err, "boom")
 	require.Zero(t, c.Stats().Entries)
-	up.fetch = func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
-		return nil, nil, nil
-	}
+	up.fetch = having(func(int64, int64) *selection.Selection { return nil }).fetch
 	_, _, err = c.get(t.Context(), 0, hour, named("m"))
 	require.ErrorContains(t, err, "neither")
 }
 
 func TestManyEmptySelectorsAreBounded(t *testing.T) {
-	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
-		return selection.Empty(), nil, nil
-	}}
+	up := having(func(int64, int64) *selection.Selection { return selection.Empty() })
 	c := New(up, Options{HostBytes: 100_000, Tile: testTile, Now: at(now)})
 	for i := range 2000 {
 		query(t, c, 10*hour, 20*hour, fmt.Sprintf("m%d", i))
@@ -165,19 +159,17 @@ func TestAccounting(t *testing.T) {
 
 // corruptWhile is an upstream whose chunks are corrupt as long as that is so.
 func corruptWhile(t testing.TB, corrupt *bool) *fake {
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+	return having(func(mint, maxt int64) *selection.Selection {
 		if !*corrupt {
-			return minutely(t, 1, mint, maxt), nil, nil
+			return minutely(t, 1, mint, maxt)
 		}
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("__name__", "m"))
 		require.NoError(t, b.Chunk(chunkenc.EncXOR, mint, mint+1000, []byte{0, 9, 1, 2, 3}))
 		s, err := b.Finish()
 		require.NoError(t, err)
-		return s, nil, nil
-	}
-	return up
+		return s
+	})
 }
 
 func TestCorruptChunkIsFetchedAgain(t *testing.T) {

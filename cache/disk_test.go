@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -26,11 +27,11 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// onDisk opens a cache with a disk at path. It is closed when the test ends, if
-// it was not before.
-func onDisk(t testing.TB, up Upstream, path string, o Options) *Cache {
+// onDisk opens a cache with a disk at path, before whose operations before is called. It is closed when
+// the test ends, if it was not before.
+func onDisk(t testing.TB, up Upstream, path string, o Options, before ...func(string) error) *Cache {
 	t.Helper()
-	store, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30, Logger: o.Logger})
+	store, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30, Logger: o.Logger, Before: append(before, nil)[0]})
 	require.NoError(t, err)
 	if o.HostBytes == 0 {
 		o.HostBytes = DefaultHostBytes
@@ -38,7 +39,7 @@ func onDisk(t testing.TB, up Upstream, path string, o Options) *Cache {
 	if o.Now == nil {
 		o.Now = at(now)
 	}
-	o.Tile, o.Disk, o.saveGrace = testTile, store, time.Hour
+	o.Tile, o.Disk, o.saveGrace = testTile, store, cmp.Or(o.saveGrace, time.Hour)
 	c := New(up, o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -172,7 +173,7 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 // What turns out to be corrupt while it is written is not on disk afterwards.
 func TestCorruptWhileItIsWritten(t *testing.T) {
 	before, created, create := waiting("create")
-	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Hour)
+	c := onDisk(t, newMinutely(t, 3), t.TempDir(), Options{}, before)
 	defer func() { require.NoError(t, c.Close()) }()
 	query(t, c, 80*hour, 82*hour, "m")
 	<-created
@@ -216,10 +217,10 @@ func TestFilesFail(t *testing.T) {
 				}
 				return nil
 			}
-			c := cacheIn(t, up, path, before, time.Hour)
+			c := onDisk(t, up, path, Options{}, before)
 			query(t, c, from, to-1, "m")
 			require.NoError(t, c.Close())
-			c = cacheIn(t, up, path, before, time.Hour)
+			c = onDisk(t, up, path, Options{}, before)
 			defer func() { require.NoError(t, c.Close()) }()
 			up.asked()
 			q, err := c.Querier(from, from+10*hour-1)
@@ -331,13 +332,6 @@ func TestDropAfterFailedRemoval(t *testing.T) {
 	require.NotEmpty(t, up.asked(), "nothing of it came back")
 }
 
-// cacheIn returns a cache with files at path, before whose operations before is called.
-func cacheIn(t *testing.T, up Upstream, path string, before func(string) error, grace time.Duration) *Cache {
-	store, err := disk.Open(disk.Options{Limit: 1 << 30, Path: path, Before: before})
-	require.NoError(t, err)
-	return New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Disk: store, saveGrace: grace})
-}
-
 // waiting has one operation wait until it is told to go on. It gives one element for each that waits.
 func waiting(operation string) (before func(string) error, begun chan struct{}, proceed chan struct{}) {
 	begun, proceed = make(chan struct{}, 100), make(chan struct{})
@@ -353,7 +347,7 @@ func waiting(operation string) (before func(string) error, begun chan struct{}, 
 // TestCloseWritesTheRest: what is still to be written when the cache is closed is, if there is time.
 func TestCloseWritesTheRest(t *testing.T) {
 	before, created, create := waiting("create")
-	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Hour)
+	c := onDisk(t, newMinutely(t, 3), t.TempDir(), Options{}, before)
 	for i := range 10 {
 		query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
 	}
@@ -370,7 +364,7 @@ func TestCloseWritesTheRest(t *testing.T) {
 // TestWritingEnds: a write whose time is up leaves no file.
 func TestWritingEnds(t *testing.T) {
 	before, created, create := waiting("create")
-	c := cacheIn(t, newMinutely(t, 3), t.TempDir(), before, time.Nanosecond)
+	c := onDisk(t, newMinutely(t, 3), t.TempDir(), Options{saveGrace: time.Nanosecond}, before)
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
 	<-created
@@ -392,14 +386,14 @@ func TestWritingEnds(t *testing.T) {
 func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 	path := t.TempDir()
 	up := newMinutely(t, 3)
-	c := cacheIn(t, up, path, nil, time.Hour)
+	c := onDisk(t, up, path, Options{})
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
 	require.NoError(t, c.Close())
 	up.asked()
 
 	before, begun, proceed := waiting("read")
-	c = cacheIn(t, up, path, before, time.Hour)
+	c = onDisk(t, up, path, Options{}, before)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 3 {
@@ -423,13 +417,13 @@ func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 // TestLoadEnds: reading files ends with its context, and removes none.
 func TestLoadEnds(t *testing.T) {
 	path := t.TempDir()
-	c := cacheIn(t, newMinutely(t, 3), path, nil, time.Hour)
+	c := onDisk(t, newMinutely(t, 3), path, Options{})
 	query(t, c, 80*hour, 82*hour, "m")
 	landed(t, c)
 	require.NoError(t, c.Close())
 
 	before, begun, proceed := waiting("read")
-	c = cacheIn(t, newMinutely(t, 3), path, before, time.Hour)
+	c = onDisk(t, newMinutely(t, 3), path, Options{}, before)
 	ctx, cancel := context.WithCancel(t.Context())
 	loaded := make(chan error)
 	go func() {

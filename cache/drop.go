@@ -11,22 +11,8 @@ import (
 	"github.com/promwarp/promwarp/cache/tile"
 )
 
-// Clear forgets everything that is kept. Fetches in progress finish for the
-// queries that wait for them, but what they bring is not kept.
-func (c *Cache) Clear() {
-	c.files.Lock()
-	defer c.files.Unlock()
-	c.mu.Lock()
-	for _, e := range c.entries {
-		c.remove(e)
-	}
-	c.mu.Unlock()
-	if c.disk != nil {
-		for _, key := range c.disk.Keys() {
-			_ = c.disk.Drop(key) // says in the log what is wrong
-		}
-	}
-}
+// Clear forgets everything that is kept, as Drop does.
+func (c *Cache) Clear() { _, _ = c.drop(tile.MinTime, tile.MaxTime, nil) } // says in the log what is wrong
 
 // Dropped says what Drop dropped.
 type Dropped struct {
@@ -39,7 +25,12 @@ type Dropped struct {
 // are dropped, also those whose fetch is under way. A query that begins after
 // Drop has returned sees of them what the upstream then has.
 func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped, error) {
-	var d Dropped
+	d, err := c.drop(mint, maxt, selectors)
+	c.metrics.dropped.Add(float64(d.Tiles))
+	return d, err
+}
+
+func (c *Cache) drop(mint, maxt int64, selectors [][]*labels.Matcher) (d Dropped, err error) {
 	if mint > maxt {
 		return d, nil
 	}
@@ -55,7 +46,6 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 			d.Tiles += n
 		}
 	}
-	c.metrics.dropped.Add(float64(d.Tiles))
 	return d, c.dropFiles(s, selectors)
 }
 

@@ -1,15 +1,12 @@
 package cache
 
 import (
-	"context"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
@@ -26,11 +23,7 @@ func clocked(t *testing.T, up Upstream, o Options) (c *Cache, clock *int64) {
 }
 
 func TestDrop(t *testing.T) {
-	ms := func(s string) []*labels.Matcher {
-		m, err := parser.NewParser(parser.Options{}).ParseMetricSelector(s)
-		require.NoError(t, err)
-		return m
-	}
+	ms := func(s string) []*labels.Matcher { return matchersIn(t, s) }
 	for _, test := range []struct {
 		name       string
 		mint, maxt int64
@@ -49,10 +42,7 @@ func TestDrop(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			series := 2
-			up := &fake{}
-			up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-				return minutely(t, series, mint, maxt), nil, nil
-			}
+			up := having(func(mint, maxt int64) *selection.Selection { return minutely(t, series, mint, maxt) })
 			c, _ := clocked(t, up, Options{})
 			query(t, c, 80*hour, 90*hour-1, "m")
 			query(t, c, 80*hour, 90*hour-1, "other")
@@ -92,9 +82,7 @@ func histograms(t *testing.T) *selection.Selection {
 // A fetch is told what to expect where that is certain to be samples alone.
 func TestExpected(t *testing.T) {
 	answer := func(mint, maxt int64) *selection.Selection { return minutely(t, 20, mint, maxt) }
-	up := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return answer(mint, maxt), nil, nil
-	}}
+	up := having(func(mint, maxt int64) *selection.Selection { return answer(mint, maxt) })
 	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
 	query(t, c, now-hour, now, "m")
 	require.Empty(t, up.expected.Series)

@@ -81,11 +81,16 @@ func minutely(t testing.TB, n int, mint, maxt int64) *selection.Selection {
 	return s
 }
 
+// having returns a fake that has what answer returns for the times asked for.
+func having(answer func(mint, maxt int64) *selection.Selection) *fake {
+	return &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return answer(mint, maxt), nil, nil
+	}}
+}
+
 // newMinutely returns a fake that has n minutely series.
 func newMinutely(t testing.TB, n int) *fake {
-	return &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, n, mint, maxt), nil, nil
-	}}
+	return having(func(mint, maxt int64) *selection.Selection { return minutely(t, n, mint, maxt) })
 }
 
 func named(name string) []*labels.Matcher {

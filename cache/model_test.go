@@ -204,7 +204,6 @@ func TestConcurrently(t *testing.T) {
 			}
 			wg.Wait()
 			c.Clear()
-			require.Empty(t, c.entries)
 			require.Zero(t, c.Stats().Bytes)
 		})
 	}

@@ -8,13 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
-	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // Selectors that are asked for again and again with the newest samples are kept
@@ -57,10 +55,9 @@ func TestPrefetchYoung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				clock := func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) }
-				up := &fake{}
-				up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-					return minutely(t, 3, mint, min(maxt, clock().UnixMilli())), nil, nil
-				}
+				up := having(func(mint, maxt int64) *selection.Selection {
+					return minutely(t, 3, mint, min(maxt, clock().UnixMilli()))
+				})
 				o := Options{HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Fresh: 10 * time.Minute, Recheck: 5 * time.Minute, Now: clock}
 				if ahead {
 					o.Prefetch = Budget{Requests: 10}
@@ -216,8 +213,9 @@ func TestCloseEndsPrefetching(t *testing.T) {
 // after the look before. What the look takes without the fetch, and what is kept behind
 // its back, are told apart.
 func BenchmarkMoved(b *testing.B) {
-	const begin = 1000 * hour
-	all := dense(b, 3200, begin-25*hour, begin+24*hour)
+	const begin = synthetic.Start + 25*hour
+	all, err := synthetic.Counters("http_requests_total", 3200, 49*240)
+	require.NoError(b, err)
 	var now, fetching atomic.Int64
 	up := forgetful(func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
 		start := time.Now()
@@ -253,25 +251,4 @@ func BenchmarkMoved(b *testing.B) {
 	}
 	b.ReportMetric(float64(int64(looking)-fetching.Load())/float64(b.N), "look-ns/op")
 	b.ReportMetric(float64(keeping)/float64(b.N), "keep-ns/op")
-}
-
-// dense makes n series with a chunk every 1800 s, each of 120 samples 15 s
-// apart: as of Prometheus's head.
-func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
-	sb := selection.NewBuilder(0)
-	const long = 1_800_000
-	encoded := map[int64][]byte{}
-	for i := range n {
-		sb.Series(labels.FromStrings("__name__", "http_requests_total", "instance", string(rune('a'+i%26))+"-host.example:9090", "code", "200", "i", string(rune(0x4e00+i))))
-		for from := mint; from < maxt; from += long {
-			to := min(from+long, maxt)
-			if encoded[from] == nil {
-				encoded[from] = selectiontest.Encode(b, chunkenc.EncXOR, selectiontest.TimesBetween(from, to-1, 15_000), func(ts int64) float64 { return float64(ts / 15_000 % 1000) })
-			}
-			require.NoError(b, sb.Chunk(chunkenc.EncXOR, from, to-15_000, encoded[from]))
-		}
-	}
-	s, err := sb.Finish()
-	require.NoError(b, err)
-	return s
 }

@@ -123,9 +123,7 @@ func TestNotSettled(t *testing.T) {
 	require.Equal(t, []bool{true, true, true}, settled(revisionsAt(t, c, 90*hour, *clock, named("m"), 96, 98, 100)))
 	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, *clock, named("m"), 96, 98, 102)))
 
-	whole := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		return minutely(t, 1, mint-3*hour, maxt), nil, nil // as if chunks were that long
-	}}
+	whole := having(func(mint, maxt int64) *selection.Selection { return minutely(t, 1, mint-3*hour, maxt) }) // as if chunks were that long
 	c, _ = clocked(t, whole, Options{})
 	for range 2 {
 		query(t, c, 90*hour, now, "m")
@@ -300,12 +298,12 @@ func TestCorrect(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var log testlog.Log
 			first := true
-			up := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+			up := having(func(mint, maxt int64) *selection.Selection {
 				if first {
-					return written(t, test.n, mint, maxt, test.perChunk, test.value), nil, nil
+					return written(t, test.n, mint, maxt, test.perChunk, test.value)
 				}
-				return written(t, 3, mint, maxt, 30, right), nil, nil
-			}}
+				return written(t, 3, mint, maxt, 30, right)
+			})
 			c, clock := clocked(t, up, Options{MaxAge: 6 * time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			query(t, c, 80*hour, 84*hour-1, "m")
 			first = false

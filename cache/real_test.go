@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,20 +101,15 @@ var selectors = []string{
 // answers are exactly what the database has. PROMWARP_MODEL is the number of
 // runs, and each makes 60 steps.
 func TestAgainstPrometheus(t *testing.T) {
-	runs := 5
+	runs, seed := 5, uint64(1)
 	if testing.Short() {
 		runs = 1
 	}
-	if s := os.Getenv("PROMWARP_MODEL"); s != "" {
-		var err error
-		runs, err = strconv.Atoi(s)
-		require.NoError(t, err)
-	}
-	seed := uint64(1)
-	if s := os.Getenv("PROMWARP_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
+	for name, to := range map[string]any{"PROMWARP_MODEL": &runs, "PROMWARP_SEED": &seed} {
+		if s := os.Getenv(name); s != "" {
+			_, err := fmt.Sscan(s, to)
+			require.NoError(t, err, name)
+		}
 	}
 	var sum totals
 	var mu sync.Mutex
@@ -126,12 +120,7 @@ func TestAgainstPrometheus(t *testing.T) {
 				s := againstPrometheus(t, seed+n)
 				mu.Lock()
 				defer mu.Unlock()
-				sum.Hits += s.Hits
-				sum.Subsumed += s.Subsumed
-				sum.Failures += s.Failures
-				sum.Evicted += s.Evicted
-				sum.Dropped += s.Dropped
-				sum.Restored += s.Restored
+				sum.add(s)
 			})
 		}
 	})
@@ -142,6 +131,12 @@ func TestAgainstPrometheus(t *testing.T) {
 	for _, n := range []int64{sum.Hits, sum.Subsumed, sum.Failures, sum.Evicted, sum.Dropped, sum.Restored} {
 		require.Positive(t, n, "%+v", sum)
 	}
+}
+
+// add adds what another cache has done.
+func (s *totals) add(o totals) {
+	s.Hits, s.Subsumed, s.Failures = s.Hits+o.Hits, s.Subsumed+o.Subsumed, s.Failures+o.Failures
+	s.Evicted, s.Dropped, s.Restored = s.Evicted+o.Evicted, s.Dropped+o.Dropped, s.Restored+o.Restored
 }
 
 func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
@@ -192,13 +187,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 	}
 	stop := func(c *Cache) {
 		require.NoError(t, c.Close())
-		s := c.totals()
-		sum.Hits += s.Hits
-		sum.Subsumed += s.Subsumed
-		sum.Failures += s.Failures
-		sum.Evicted += s.Evicted
-		sum.Dropped += s.Dropped
-		sum.Restored += s.Restored
+		sum.add(c.totals())
 	}
 	m.clock.Store(m.now)
 	var seen witness

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -346,8 +345,7 @@ func (s *story) selector(args []string) ([]*labels.Matcher, []string) {
 	if strings.Contains(args[0], "..") {
 		return named("m"), args
 	}
-	ms, err := parser.NewParser(parser.Options{}).ParseMetricSelector(args[0])
-	require.NoError(s.t, err, s.line)
+	ms := matchersIn(s.t, args[0])
 	return ms, args[1:]
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
@@ -58,12 +57,7 @@ func TestComplete(t *testing.T) {
 			}
 		})
 	}
-	b := selection.NewBuilder(0)
-	b.Series(labels.FromStrings("__name__", "m"))
-	require.NoError(t, b.Chunk(chunkenc.EncHistogram, 4000, 4000, selectiontest.Encode(t, chunkenc.EncHistogram, []int64{4000}, selectiontest.Rising)))
-	histograms, err := b.Finish()
-	require.NoError(t, err)
-	_, ok := complete(selection.Empty(), histograms, alive, until)
+	_, ok := complete(selection.Empty(), histograms(t), alive, until)
 	require.False(t, ok, "histograms")
 }
 

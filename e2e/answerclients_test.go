@@ -33,7 +33,7 @@ func TestAnswerClients(t *testing.T) {
 	require.NotEmpty(t, folder, "run it by make test-answers")
 	end := time.Now().Add(-time.Hour).Truncate(time.Hour)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, end, 6), "")
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	resampled := url.Values{
 		"metric": {"http_requests_total"}, "start": {strconv.FormatInt(end.Add(-3*time.Hour).Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
 		"every": {"5m"}, "aggregates": {"count,mean,rate:max"}, "by": {"job,code"}, "fill": {"null"},
@@ -41,12 +41,12 @@ func TestAnswerClients(t *testing.T) {
 	promQL := grid{end.Add(-2 * time.Hour), end, time.Minute}.rangeForm("sum by (job) (rate(http_requests_total[5m]))")
 	for name, form := range map[string]url.Values{"resampled": resampled, "PromQL": promQL} {
 		form.Set("format", "ndjson")
-		want := linesOf(t, pw.url+"/query?"+form.Encode())
+		want := linesOf(t, pw.URL+"/query?"+form.Encode())
 		require.Greater(t, len(want), 100)
 		form.Del("format")
 		for _, c := range answerClients {
 			t.Run(name+" by "+c.name, func(t *testing.T) {
-				got := rowsPrinted(t, c.program, filepath.Join(folder, c.file), pw.url+"/query?"+form.Encode())
+				got := rowsPrinted(t, c.program, filepath.Join(folder, c.file), pw.URL+"/query?"+form.Encode())
 				require.Equal(t, want, got)
 			})
 		}
@@ -56,14 +56,14 @@ func TestAnswerClients(t *testing.T) {
 		const sql = "SELECT time_bucket(INTERVAL 1 HOUR, time) AS time, job, code, sum(count) AS count FROM answer GROUP BY ALL ORDER BY ALL"
 		resampled.Set("aggregates", "count")
 		resampled.Del("fill")
-		got := rowsPrinted(t, "node", filepath.Join(folder, "duckdb.mjs"), pw.url+"/query?"+resampled.Encode(), sql)
+		got := rowsPrinted(t, "node", filepath.Join(folder, "duckdb.mjs"), pw.URL+"/query?"+resampled.Encode(), sql)
 		resampled.Set("every", "1h")
 		resampled.Set("format", "ndjson")
-		require.Equal(t, linesOf(t, pw.url+"/query?"+resampled.Encode()), got)
+		require.Equal(t, linesOf(t, pw.URL+"/query?"+resampled.Encode()), got)
 	})
 	t.Run("wide", func(t *testing.T) {
 		promQL.Set("layout", "wide")
-		cmd := exec.Command("node", filepath.Join(folder, "arrow.mjs"), pw.url+"/query?"+promQL.Encode())
+		cmd := exec.Command("node", filepath.Join(folder, "arrow.mjs"), pw.URL+"/query?"+promQL.Encode())
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		first, _, _ := strings.Cut(string(out), "\n")
@@ -73,7 +73,7 @@ func TestAnswerClients(t *testing.T) {
 	})
 	t.Run("an error", func(t *testing.T) {
 		for _, c := range answerClients {
-			out, err := exec.Command(c.program, filepath.Join(folder, c.file), pw.url+"/query?query=sum(").CombinedOutput()
+			out, err := exec.Command(c.program, filepath.Join(folder, c.file), pw.URL+"/query?query=sum(").CombinedOutput()
 			require.Error(t, err, "%s: %s", c.name, out)
 		}
 	})

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/api"
 	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 const (
@@ -35,10 +37,10 @@ func requireAnswers(t *testing.T, form url.Values, first, second string) {
 // fetch, and again, when it need not.
 func TestRangeAnswers(t *testing.T) {
 	up := upstream(t)
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	for _, q := range dashboard {
 		t.Run(q, func(t *testing.T) {
-			requireAnswers(t, up.grid.rangeForm(q), up.url, pw.url)
+			requireAnswers(t, up.grid.rangeForm(q), up.URL, pw.URL)
 		})
 	}
 	t.Run("other grids", func(t *testing.T) {
@@ -51,7 +53,7 @@ func TestRangeAnswers(t *testing.T) {
 			{up.grid.end, up.grid.end, time.Minute},
 		} {
 			form := g.rangeForm(q)
-			requireSame(t, ask(t, up.url, rangePath, form), ask(t, pw.url, rangePath, form), false, form.Encode())
+			requireSame(t, ask(t, up.URL, rangePath, form), ask(t, pw.URL, rangePath, form), false, form.Encode())
 		}
 	})
 }
@@ -108,7 +110,7 @@ var instant = []struct {
 func TestResample(t *testing.T) {
 	end := time.Now().Add(-time.Hour).Truncate(time.Hour)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, end, 6), "")
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	const every = 5 * time.Minute
 	start := end.Add(-4 * time.Hour)
 	for aggregate, query := range map[string]string{
@@ -123,8 +125,8 @@ func TestResample(t *testing.T) {
 		form.Set("aggregates", aggregate)
 		form.Set("closed", "right")
 		form.Set("label", "right")
-		got := valuesOf(t, ask(t, pw.url, "/query", form))
-		want := valuesOf(t, ask(t, up.url, "/api/v1/query_range", grid{start.Add(every), end, every}.rangeForm(query)))
+		got := valuesOf(t, ask(t, pw.URL, "/query", form))
+		want := valuesOf(t, ask(t, up.URL, "/api/v1/query_range", grid{start.Add(every), end, every}.rangeForm(query)))
 		require.NotEmpty(t, want)
 		require.Equal(t, want, got, aggregate)
 	}
@@ -176,7 +178,7 @@ func TestClientLibrary(t *testing.T) {
 		require.NoError(t, err)
 		return promapi.NewAPI(c)
 	}
-	theirs, ours := connect(b.url), connect(b.promwarp.url)
+	theirs, ours := connect(b.URL), connect(b.promwarp.URL)
 	start, end := b.grid.start, b.grid.end
 	r := promapi.Range{Start: start, End: end, Step: 90 * time.Second}
 	query := func(q string, opts ...promapi.Option) clientCall {
@@ -297,7 +299,7 @@ func TestClientLibrary(t *testing.T) {
 
 // promtool's queries give with promwarp what they give with the Prometheus behind it.
 func TestPromtool(t *testing.T) {
-	bin, err := buildFromPrometheus("promtool")
+	bin, err := programs.FromPrometheus("promtool")
 	require.NoError(t, err)
 	b := busy(t)
 	start, end := seconds(b.grid.start), seconds(b.grid.end)
@@ -329,8 +331,8 @@ func TestPromtool(t *testing.T) {
 				out, err := exec.Command(bin, args...).CombinedOutput()
 				return strings.ReplaceAll(string(out), server, "{server}"), err
 			}
-			want, wantErr := run(b.url)
-			got, gotErr := run(b.promwarp.url)
+			want, wantErr := run(b.URL)
+			got, gotErr := run(b.promwarp.URL)
 			if c.unordered {
 				want, got = sortedLines(want), sortedLines(got)
 			}

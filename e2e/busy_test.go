@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // busyServer is a Prometheus that has something to say at every door: data of some
@@ -67,9 +69,9 @@ alerting: {alertmanagers: [{static_configs: [{targets: ["127.0.0.1:1"]}]}]}
 `, strings.TrimPrefix(target.URL, "http://"), rules)
 	b := busyServer{grid: smallGrid(6)}
 	addr := mustFreeAddr(t)
-	args := append(prometheusArgs(addr, smallData(t, b.grid.end, 6), writeConfig(t, config)), "--enable-feature=exemplar-storage")
+	args := append(programs.PrometheusArgs(addr, smallData(t, b.grid.end, 6), writeConfig(t, config)), "--enable-feature=exemplar-storage")
 	b.process = runServer(t, "Prometheus", addr, prometheusBin, args...)
-	b.promwarp = promwarp(t, b.url)
+	b.promwarp = promwarp(t, b.URL)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		for path, has := range map[string]string{
 			"/api/v1/metadata":          "shop_orders",
@@ -79,7 +81,7 @@ alerting: {alertmanagers: [{static_configs: [{targets: ["127.0.0.1:1"]}]}]}
 			"/api/v1/query_exemplars?query=shop_orders_total&start=1600000000&end=1900000000": "4bf92f3577b34da6",
 		} {
 			e := exchange{request: "GET " + path}
-			r, err := e.send(b.url)
+			r, err := e.send(b.URL)
 			if assert.NoError(c, err) {
 				assert.Contains(c, string(r.body), has)
 			}

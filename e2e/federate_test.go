@@ -37,16 +37,16 @@ func TestFederation(t *testing.T) {
 		"external instance":  "global: {external_labels: {instance: here}}\n",
 	} {
 		up := prometheus(t, mustFreeAddr(t), copied(), config)
-		twice := fmt.Sprintf("remote_read:\n- {name: one, url: %[1]s/api/v1/read}\n- {name: other, url: %[1]s/api/v1/read}\n", up.url)
+		twice := fmt.Sprintf("remote_read:\n- {name: one, url: %[1]s/api/v1/read}\n- {name: other, url: %[1]s/api/v1/read}\n", up.URL)
 		promwarps := map[string]*process{
-			"one upstream":      promwarp(t, up.url),
+			"one upstream":      promwarp(t, up.URL),
 			"several upstreams": serve("--config.file=" + writeConfig(t, twice)),
 		}
 		if config == "" {
 			promwarps["data directory"] = serve("--tsdb.path=" + copied())
 		}
 		for reads, pw := range promwarps {
-			t.Run(name+"/"+reads, func(t *testing.T) { compareFederation(t, up.url, pw.url) })
+			t.Run(name+"/"+reads, func(t *testing.T) { compareFederation(t, up.URL, pw.URL) })
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // thanosVersion is the version of Thanos's Go module that is tested with.
@@ -26,7 +28,7 @@ const thanosVersion = "v0.42.4"
 // folder, as its go.mod replaces some of its dependencies.
 func buildThanos() (string, error) {
 	const module = "github.com/thanos-io/thanos@" + thanosVersion
-	return keep("thanos-"+thanosVersion, func(path string) error {
+	return programs.Keep("thanos-"+thanosVersion, func(path string) error {
 		cmd := exec.Command("go", "mod", "download", "-json", module)
 		cmd.Dir = os.TempDir()
 		out, err := cmd.Output()
@@ -34,7 +36,7 @@ func buildThanos() (string, error) {
 		if err := errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
 			return fmt.Errorf("go mod download %s: %w %s", module, err, downloaded.Error)
 		}
-		return goBuild(downloaded.Dir, "-mod=readonly", "-trimpath", "-tags", "slicelabels", "-o", path, "./cmd/thanos")
+		return programs.Build(downloaded.Dir, "-mod=readonly", "-trimpath", "-tags", "slicelabels", "-o", path, "./cmd/thanos")
 	})
 }
 
@@ -49,8 +51,8 @@ func buildVictoriaMetrics() (server, vmctl string, err error) {
 		if err != nil {
 			return "", fmt.Errorf("which version of %s to build: %w", name, err)
 		}
-		return keep(name+"-"+strings.TrimSpace(string(version)), func(path string) error {
-			return goBuild(dir, "-trimpath", "-o", path, module+"/app/"+app)
+		return programs.Keep(name+"-"+strings.TrimSpace(string(version)), func(path string) error {
+			return programs.Build(dir, "-trimpath", "-o", path, module+"/app/"+app)
 		})
 	}
 	server, err = build("victoria-metrics", "../bench/victoriametrics", "victoria-metrics")
@@ -74,9 +76,9 @@ func TestThanos(t *testing.T) {
 	g := smallGrid(6)
 	addr := mustFreeAddr(t)
 	config := "global: {external_labels: {region: eu, replica: a}}\n"
-	up := runServer(t, "Prometheus", addr, prometheusBin, prometheusArgs(addr, smallData(t, g.end, 6), writeConfig(t, config))...)
-	pw := promwarp(t, up.url)
-	direct, through := thanos(t, bin, up.url), thanos(t, bin, pw.url)
+	up := runServer(t, "Prometheus", addr, prometheusBin, programs.PrometheusArgs(addr, smallData(t, g.end, 6), writeConfig(t, config))...)
+	pw := promwarp(t, up.URL)
+	direct, through := thanos(t, bin, up.URL), thanos(t, bin, pw.URL)
 
 	for _, q := range dashboard {
 		t.Run(q, func(t *testing.T) {
@@ -95,7 +97,7 @@ func TestThanos(t *testing.T) {
 	// functions that Thanos's engine, of another version, has otherwise.
 	for _, q := range []string{`sum by (job) (http_requests_total)`, `avg by (job, type) (node_memory_bytes)`, `count(up)`, `max by (job) (max_over_time(process_resident_memory_bytes[30m]))`} {
 		form := whole(g.rangeForm(q))
-		want := ask(t, up.url, rangePath, form)
+		want := ask(t, up.URL, rangePath, form)
 		require.NotContains(t, string(want.body), `"result":[]`)
 		requireSame(t, want, ask(t, through, rangePath, form), false, q)
 	}
@@ -129,9 +131,9 @@ func thanos(t *testing.T, bin, url string) string {
 	query := runServer(t, "Thanos Query", addr, bin, "query", "--endpoint="+grpc, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t),
 		"--query.promql-engine=prometheus")
 	require.Eventually(t, func() bool {
-		return strings.Contains(fetch(t, query.url+"/api/v1/stores"), fmt.Sprintf(`"name":%q`, grpc))
-	}, time.Minute, 100*time.Millisecond, query.log.tail())
-	return query.url
+		return strings.Contains(fetch(t, query.URL+"/api/v1/stores"), fmt.Sprintf(`"name":%q`, grpc))
+	}, time.Minute, 100*time.Millisecond, query.Log.Tail())
+	return query.URL
 }
 
 // fetch returns what is at url.
@@ -152,7 +154,7 @@ func TestVmctl(t *testing.T) {
 	require.NoError(t, err)
 	g := smallGrid(6)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 6), "")
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	// More than one step, so that a sample on the edge of two would come twice.
 	copied := func(t *testing.T, from string, args ...string) map[string][]string {
 		to := victoriaMetrics(t, server)
@@ -166,7 +168,7 @@ func TestVmctl(t *testing.T) {
 	}
 	for name, args := range map[string][]string{"samples": nil, "chunks": {"--remote-read-use-stream"}} {
 		t.Run(name, func(t *testing.T) {
-			want, got := copied(t, up.url, args...), copied(t, pw.url, args...)
+			want, got := copied(t, up.URL, args...), copied(t, pw.URL, args...)
 			require.Greater(t, len(want), 400)
 			require.Equal(t, len(want), len(got), "series")
 			for series, samples := range want {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 const (
@@ -83,7 +85,7 @@ func hostileQueries() []hostileQuery {
 func attacked(t *testing.T, up *fixture, more ...string) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", "--memory.limit=2GiB", "--web.read-timeout=3s", "--web.write-timeout=3s", "--query.timeout=20s")
+	args := append(promwarpArgs(addr, up.URL), "--gpu.mode=off", "--memory.limit=2GiB", "--web.read-timeout=3s", "--web.write-timeout=3s", "--query.timeout=20s")
 	pw := runServer(t, "promwarp", addr, promwarpBin, append(args, more...)...)
 	before := gauge(t, pw, "go_goroutines")
 	t.Cleanup(func() {
@@ -119,13 +121,13 @@ func TestHostileQueries(t *testing.T) {
 				form.Set("time", seconds(up.grid.end))
 				form.Set("timeout", hostileTimeout.String())
 				form.Set(parameter, q.text)
-				got := sendHostile(t, q.name, pw.url+path, form)
+				got := sendHostile(t, q.name, pw.URL+path, form)
 				require.Contains(t, []int{200, 204, 400, 413, 422, 503}, got.code, "%s: %.300s", q.name, got.body)
 				if got.code >= 400 {
 					require.Less(t, len(got.body), errorBound, q.name)
 				} else if !q.deadly && (path == queryPath || path == rangePath) {
 					form.Set("timeout", "500ms") // longer would take the test's time
-					if want := ask(t, up.url, path, form); want.code == http.StatusOK {
+					if want := ask(t, up.URL, path, form); want.code == http.StatusOK {
 						requireSame(t, want, answer{got.code, []byte(got.body)}, false, q.name)
 					}
 				}
@@ -209,7 +211,7 @@ func oddBodies() []oddBody {
 func TestOddBodies(t *testing.T) {
 	pw := attacked(t, upstream(t))
 	for _, b := range oddBodies() {
-		r, err := http.NewRequest(http.MethodPost, pw.url+b.path, strings.NewReader(b.body))
+		r, err := http.NewRequest(http.MethodPost, pw.URL+b.path, strings.NewReader(b.body))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", b.kind)
 		a, err := sendTimed(r.WithContext(t.Context()))
@@ -299,8 +301,8 @@ func TestHostileBytes(t *testing.T) {
 	for name, text := range hostileBytes() {
 		all.Go(func() {
 			theirs := make(chan string, 1)
-			go func() { theirs <- statusesOf(up.url, text) }()
-			got := statusesOf(pw.url, text)
+			go func() { theirs <- statusesOf(up.URL, text) }()
+			got := statusesOf(pw.URL, text)
 			want := <-theirs
 			for status := range strings.SplitSeq(got, "+") {
 				if got != want && status != "" && status < "400" {
@@ -317,7 +319,7 @@ func TestHostileBytes(t *testing.T) {
 func TestPipelining(t *testing.T) {
 	const n = 1000
 	pw := attacked(t, upstream(t))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(pw.url, "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(pw.URL, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
@@ -341,7 +343,7 @@ func TestPipelining(t *testing.T) {
 // and with E2E_BARS what make attack holds.
 func TestAttackShort(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "attack")
-	require.NoError(t, goBuild(".", "-o", bin, "./attack"))
+	require.NoError(t, programs.Build(".", "-o", bin, "./attack"))
 	attack := exec.CommandContext(t.Context(), bin, "-bars="+strconv.FormatBool(os.Getenv("E2E_BARS") != ""), "-patience", "6",
 		"-promwarp-bin", promwarpBin, "-prometheus-bin", prometheusBin, "-series", "680", "-for", "6s")
 	out, err := attack.CombinedOutput()

@@ -197,7 +197,7 @@ func TestHTTP(t *testing.T) {
 		promwarp *process
 		differs  map[string]differences
 	}{
-		"upstream":       {promwarp(t, up.url), nil},
+		"upstream":       {promwarp(t, up.URL), nil},
 		"data directory": {fromFiles, dataDirectoryDiffers},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestHTTP(t *testing.T) {
 				}
 				e.request = r.Replace(e.request)
 				line, _, _ := strings.Cut(e.request, "\n")
-				t.Run(fmt.Sprintf("%d %s", i, line), func(t *testing.T) { e.check(t, up.url, c.promwarp.url) })
+				t.Run(fmt.Sprintf("%d %s", i, line), func(t *testing.T) { e.check(t, up.URL, c.promwarp.URL) })
 			}
 		})
 	}

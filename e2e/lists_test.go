@@ -239,7 +239,7 @@ func gauge(t require.TestingT, pw *process, name string) float64 {
 func listServer(t *testing.T, up *fixture) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", fmt.Sprintf("--memory.limit=%d", listLimit), "--query.timeout="+listTimeout.String())
+	args := append(promwarpArgs(addr, up.URL), "--gpu.mode=off", fmt.Sprintf("--memory.limit=%d", listLimit), "--query.timeout="+listTimeout.String())
 	return runServer(t, "promwarp", addr, promwarpBin, args...)
 }
 
@@ -248,14 +248,14 @@ func listServer(t *testing.T, up *fixture) *process {
 func TestLists(t *testing.T) {
 	up := upstream(t)
 	pw := listServer(t, up)
-	small := askBeside(t, pw.url, instantForm("up", up.grid.end))
+	small := askBeside(t, pw.URL, instantForm("up", up.grid.end))
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Less(c, small.reset(), besideBound) }, 10*time.Second, 200*time.Millisecond)
 	goroutines := gauge(t, pw, "go_goroutines")
 	resident := 0.0
 	var slowest, slowestBeside, slowestRefusal time.Duration
 	for _, l := range listRequests(up.grid.end) {
 		for _, n := range []int{300, 3_000, 20_000, 1_000_000} {
-			a, besides := l.check(t, pw.url, small, n)
+			a, besides := l.check(t, pw.URL, small, n)
 			slowest, slowestBeside = max(slowest, a.took), max(slowestBeside, besides)
 			if a.code == http.StatusBadRequest && n <= 20_000 {
 				slowestRefusal = max(slowestRefusal, a.took)
@@ -332,7 +332,7 @@ func selectorTree(n int, leaf func(i int) string, operator string) string {
 func TestManySelectors(t *testing.T) {
 	up := upstream(t)
 	pw := listServer(t, up)
-	small := askBeside(t, pw.url, instantForm("up", up.grid.end))
+	small := askBeside(t, pw.URL, instantForm("up", up.grid.end))
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Less(c, small.reset(), besideBound) }, 10*time.Second, 200*time.Millisecond)
 	selector := func(i int) string { return fmt.Sprintf(`up{instance="none-%d"}`, i) }
 	round := 0
@@ -354,11 +354,11 @@ func TestManySelectors(t *testing.T) {
 					path, form = rangePath, g.rangeForm(q)
 				}
 				begun := time.Now()
-				want := ask(t, up.url, path, form)
+				want := ask(t, up.URL, path, form)
 				theirs := time.Since(begun)
 				small.reset()
 				begun = time.Now()
-				got := ask(t, pw.url, path, form)
+				got := ask(t, pw.URL, path, form)
 				ours := time.Since(begun)
 				besides := small.reset()
 				t.Logf("%3d selectors, %-11s over %4s: promwarp %7.1f ms with %d, Prometheus %6.1f ms, %5.1f times; beside it %6.1f ms",

@@ -24,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // allFeatures are those of Prometheus that change what a query is answered.
@@ -46,7 +48,7 @@ func startConfigurable(t *testing.T, dataDir string, features []string) *configu
 	t.Helper()
 	addr := mustFreeAddr(t)
 	c := &configurable{file: writeConfig(t, "")}
-	args := append(prometheusArgs(addr, dataDir, c.file), "--web.enable-lifecycle")
+	args := append(programs.PrometheusArgs(addr, dataDir, c.file), "--web.enable-lifecycle")
 	if len(features) > 0 {
 		args = append(args, "--enable-feature="+strings.Join(features, ","))
 	}
@@ -60,7 +62,7 @@ func (c *configurable) configure(external, interval string) error {
 	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	resp, err := http.Post(c.url+"/-/reload", "", nil)
+	resp, err := http.Post(c.URL+"/-/reload", "", nil)
 	if err != nil {
 		return err
 	}
@@ -108,10 +110,10 @@ func TestSettingsMatrix(t *testing.T) {
 					for _, interval := range []string{"15s", "1m"} {
 						t.Run(external+", "+interval, func(t *testing.T) {
 							require.NoError(t, prom.configure(external, interval))
-							pw := promwarp(t, prom.url)
+							pw := promwarp(t, prom.URL)
 							cell++
 							r := rand.New(rand.NewPCG(uint64(seed), cell))
-							compareMatrix(t, prom.url, pw.url, r, matrixQueries(r, int(written), int(random)), end)
+							compareMatrix(t, prom.URL, pw.URL, r, matrixQueries(r, int(written), int(random)), end)
 						})
 					}
 				}
@@ -172,10 +174,10 @@ func compareMatrix(t *testing.T, prom, pw string, r *rand.Rand, queries []string
 func TestLookbackDelta(t *testing.T) {
 	end := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
 	addr := mustFreeAddr(t)
-	args := append(prometheusArgs(addr, writeMatrixData(t, matrixStorage{}, end), writeConfig(t, "")), "--query.lookback-delta=45s")
+	args := append(programs.PrometheusArgs(addr, writeMatrixData(t, matrixStorage{}, end), writeConfig(t, "")), "--query.lookback-delta=45s")
 	prom := runServer(t, "Prometheus", addr, prometheusBin, args...)
 	r := rand.New(rand.NewPCG(3, 4))
-	compareMatrix(t, prom.url, promwarp(t, prom.url).url, r, matrixQueries(r, 60, 60), end)
+	compareMatrix(t, prom.URL, promwarp(t, prom.URL).URL, r, matrixQueries(r, 60, 60), end)
 }
 
 // TestReplicas: of two upstreams that differ in an external label alone answers are those
@@ -187,7 +189,7 @@ func TestReplicas(t *testing.T) {
 	for _, replica := range []string{"a", "b"} {
 		prom := startConfigurable(t, writeMatrixData(t, matrixStorage{}, end), nil)
 		require.NoError(t, prom.configure(fmt.Sprintf(`{replica: %s, room: "5"}`, replica), "15s"))
-		config += fmt.Sprintf("- {name: %s, url: %s/api/v1/read}\n", replica, prom.url)
+		config += fmt.Sprintf("- {name: %s, url: %s/api/v1/read}\n", replica, prom.URL)
 		if first == nil {
 			first = prom
 		}
@@ -195,7 +197,7 @@ func TestReplicas(t *testing.T) {
 	addr := mustFreeAddr(t)
 	pw := runServer(t, "promwarp", addr, promwarpBin, "serve", "--config.file="+writeConfig(t, config), "--web.listen-address="+addr)
 	r := rand.New(rand.NewPCG(5, 6))
-	compareMatrix(t, first.url, pw.url, r, matrixQueries(r, 100, 100), end)
+	compareMatrix(t, first.URL, pw.URL, r, matrixQueries(r, 100, 100), end)
 }
 
 // TestReloadingUpstream: while an upstream changes its settings each answer is one that
@@ -218,13 +220,13 @@ func TestReloadingUpstream(t *testing.T) {
 	for _, s := range settings {
 		require.NoError(t, prom.configure(s.external, s.interval))
 		for i := range queries {
-			allowed[i] = append(allowed[i], ask(t, prom.url, "/api/v1/query_range", forms[i]))
+			allowed[i] = append(allowed[i], ask(t, prom.URL, "/api/v1/query_range", forms[i]))
 		}
 	}
 
 	// A cache that keeps nothing has to ask each time.
 	addr := mustFreeAddr(t)
-	pw := runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, prom.url), "--cache.host-bytes=0", "--cache.decoded-bytes=0")...)
+	pw := runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, prom.URL), "--cache.host-bytes=0", "--cache.decoded-bytes=0")...)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var answers, reloads atomic.Int64
@@ -233,7 +235,7 @@ func TestReloadingUpstream(t *testing.T) {
 		wg.Go(func() {
 			for n := worker; ctx.Err() == nil; n++ {
 				i := n % len(queries)
-				got, err := post(ctx, pw.url, "/api/v1/query_range", forms[i])
+				got, err := post(ctx, pw.URL, "/api/v1/query_range", forms[i])
 				if err != nil {
 					continue // time is up
 				}

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/docs/markdown"
@@ -28,7 +30,7 @@ const mixin = "../deploy/mixin/"
 
 // Promtool takes the rules of the mixin, and alerts fire when they are to.
 func TestMixinRules(t *testing.T) {
-	bin, err := buildFromPrometheus("promtool")
+	bin, err := programs.FromPrometheus("promtool")
 	require.NoError(t, err)
 	for _, args := range [][]string{
 		{"check", "rules", "--lint-fatal", mixin + "rendered/rules.yaml", mixin + "rendered/alerts.yaml"},
@@ -48,19 +50,19 @@ func TestMixinMetrics(t *testing.T) {
 	// All that has metrics: a disk, a GPU, an upstream that is down.
 	pw := runServer(t, "promwarp", addr, promwarpBin, "serve", "--web.listen-address="+addr,
 		"--cache.path="+t.TempDir(), "--gpu.mode=require", "--gpu.library="+cudatest.Library(t),
-		"--config.file="+writeConfig(t, fmt.Sprintf("remote_read:\n- {name: up, url: %s/api/v1/read}\n- {name: down, url: http://127.0.0.1:1/api/v1/read, on_failure: warn}\n", up.url)))
+		"--config.file="+writeConfig(t, fmt.Sprintf("remote_read:\n- {name: up, url: %s/api/v1/read}\n- {name: down, url: http://127.0.0.1:1/api/v1/read, on_failure: warn}\n", up.URL)))
 	for _, q := range []struct{ text, executor string }{
 		{dashboard[0], "auto"}, {dashboard[0], "gpu"}, {"timestamp(up @ 2000 offset 3m)", "auto"}, // which is left to Prometheus's engine
 	} {
 		form := g.rangeForm(q.text)
 		form.Set("executor", q.executor)
-		require.Equal(t, http.StatusOK, ask(t, pw.url, rangePath, form).code)
+		require.Equal(t, http.StatusOK, ask(t, pw.URL, rangePath, form).code)
 	}
-	refused, err := http.Post(pw.url+"/api/v1/read", "", nil)
+	refused, err := http.Post(pw.URL+"/api/v1/read", "", nil)
 	require.NoError(t, err)
 	refused.Body.Close()
 	require.Equal(t, http.StatusBadRequest, refused.StatusCode)
-	has := labelsOfMetrics(t, pw.url)
+	has := labelsOfMetrics(t, pw.URL)
 	for _, expr := range mixinExpressions(t) {
 		e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 		require.NoError(t, err, expr)
@@ -161,7 +163,7 @@ func TestGettingStarted(t *testing.T) {
 	page, err := os.ReadFile("../docs/getting-started.md")
 	require.NoError(t, err)
 	addr := mustFreeAddr(t)
-	here := strings.NewReplacer("http://localhost:9090", up.url, "localhost:9090", strings.TrimPrefix(up.url, "http://"),
+	here := strings.NewReplacer("http://localhost:9090", up.URL, "localhost:9090", strings.TrimPrefix(up.URL, "http://"),
 		"localhost:9201", addr, "$(date +%s)", strconv.FormatInt(up.grid.end.Unix(), 10), "prometheus_http_requests_total", "http_requests_total")
 	var typed []string
 	served := false
@@ -217,14 +219,14 @@ func TestDeployed(t *testing.T) {
 			}
 			addr := mustFreeAddr(t)
 			config := regexp.MustCompile(`listen_address:\s.*`).ReplaceAllString(string(text), "listen_address: ["+addr+"]")
-			config = regexp.MustCompile(`http://[a-z-]+(:9090)?/api`).ReplaceAllString(config, up.url+"/api")
+			config = regexp.MustCompile(`http://[a-z-]+(:9090)?/api`).ReplaceAllString(config, up.URL+"/api")
 			config = strings.ReplaceAll(config, "/var/lib/promwarp", t.TempDir())
 			command := strings.ReplaceAll(c.command, "/etc/promwarp/promwarp.yml", writeConfig(t, config))
 			pw := runServer(t, "promwarp", addr, promwarpBin, strings.Fields(command)...)
 			form := g.rangeForm(dashboard[0])
-			want := ask(t, up.url, rangePath, form)
+			want := ask(t, up.URL, rangePath, form)
 			require.Equal(t, http.StatusOK, want.code)
-			requireSame(t, want, ask(t, pw.url, rangePath, form), false, name)
+			requireSame(t, want, ask(t, pw.URL, rangePath, form), false, name)
 		})
 	}
 }
@@ -255,8 +257,8 @@ func TestGrafana(t *testing.T) {
 		n++
 		t.Run(name, func(t *testing.T) {
 			e := exchange{request: r.Replace(request), differs: grafanaDiffers[name]}
-			e.check(t, b.url, b.promwarp.url)
-			e.check(t, b.url, b.promwarp.url) // and when it is kept
+			e.check(t, b.URL, b.promwarp.URL)
+			e.check(t, b.URL, b.promwarp.URL) // and when it is kept
 		})
 	}
 	require.GreaterOrEqual(t, n, 46)

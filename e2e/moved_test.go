@@ -79,18 +79,18 @@ func TestMovedDashboard(t *testing.T) {
 	live, err := envInt("E2E_LIVE", 0)
 	require.NoError(t, err)
 	up := startLive(t, int(series))
-	via, bytes := countingProxy(t, up.url)
+	via, bytes := countingProxy(t, up.URL)
 
 	// look asks for the day until the given time.
 	look := func(pw *process, until time.Time, compare bool) (l movedLook) {
 		form := grid{until.Add(-24 * time.Hour), until, time.Minute}.rangeForm(query)
 		one := func() {
 			before, begin := bytes.Load(), time.Now()
-			a := ask(t, pw.url, rangePath, form)
+			a := ask(t, pw.URL, rangePath, form)
 			l = movedLook{time.Since(begin), bytes.Load() - before}
 			require.Equal(t, http.StatusOK, a.code)
 			if compare {
-				requireSame(t, ask(t, up.url, rangePath, form), a, false, "moved")
+				requireSame(t, ask(t, up.URL, rangePath, form), a, false, "moved")
 			}
 		}
 		if compare {
@@ -105,8 +105,8 @@ func TestMovedDashboard(t *testing.T) {
 		addr := mustFreeAddr(t)
 		pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, via)...)
 		require.NoError(t, err)
-		defer func() { pw.kill(); pw.log.check(t, pw.name) }()
-		require.NoError(t, pw.waitReady())
+		defer func() { pw.Kill(); pw.check(t) }()
+		require.NoError(t, pw.WaitReady())
 		for i := range looks + 1 {
 			until := begin.Add(time.Duration(i) * time.Minute)
 			time.Sleep(time.Until(until))
@@ -125,7 +125,7 @@ func TestMovedDashboard(t *testing.T) {
 		form := grid{until.Add(-24 * time.Hour), until, time.Minute}.rangeForm(query)
 		form.Set("analyze", "true")
 		var explained struct{ Data plan.Explanation }
-		require.NoError(t, json.Unmarshal(ask(t, pw.url, "/explain", form).body, &explained))
+		require.NoError(t, json.Unmarshal(ask(t, pw.URL, "/explain", form).body, &explained))
 		work, steps := explained.Data.Root.Work, explained.Data.Root.Remembered
 		t.Logf("the last one again: fetched in %d us, evaluated in %d us, %d steps kept and %d evaluated", work.FetchMicros, work.EvalMicros, steps.Kept, steps.Evaluated)
 		require.Less(t, steps.Evaluated, steps.Kept/8)
@@ -209,7 +209,7 @@ func startLive(t *testing.T, series int) *live {
 	require.NoError(t, err)
 
 	addr := mustFreeAddr(t)
-	args := append(prometheusArgs(addr, dir, writeConfig(t, "")), "--web.enable-remote-write-receiver")
+	args := append(programs.PrometheusArgs(addr, dir, writeConfig(t, "")), "--web.enable-remote-write-receiver")
 	l.process = runServer(t, "Prometheus", addr, prometheusBin, args...)
 	l.arrive(t)
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -235,7 +235,7 @@ func startLive(t *testing.T, series int) *live {
 func (l *live) arrive(t *testing.T) {
 	l.arriving.Lock()
 	defer l.arriving.Unlock()
-	if err := l.data.Write(context.Background(), programs.RemoteWrite(l.url), time.Now().UnixMilli()); err != nil {
+	if err := l.data.Write(context.Background(), programs.RemoteWrite(l.URL), time.Now().UnixMilli()); err != nil {
 		t.Errorf("send samples: %s", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestFreshData(t *testing.T) {
 	addr := mustFreeAddr(t)
 	up := prometheus(t, addr, t.TempDir(), fmt.Sprintf(
 		"global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: self\n  static_configs:\n  - targets: [%q]\n", addr))
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 
 	var seen float64 // time of the newest sample seen
 	moved := 0
@@ -262,7 +262,7 @@ func TestFreshData(t *testing.T) {
 		require.True(t, time.Now().Before(deadline), "saw %d new samples through promwarp in half a minute", moved)
 		time.Sleep(300 * time.Millisecond)
 		now := time.Now()
-		newest := newestSample(t, pw.url, now)
+		newest := newestSample(t, pw.URL, now)
 		require.GreaterOrEqual(t, newest, seen, "the newest sample became older")
 		if newest > seen {
 			moved++
@@ -279,7 +279,7 @@ func TestFreshData(t *testing.T) {
 	g := grid{end.Add(-5 * time.Second), end, time.Second}
 	for _, q := range []string{`up`, `sum(scrape_samples_scraped)`, `rate(prometheus_http_requests_total[3s])`, `count({__name__=~"prometheus_tsdb.+"})`} {
 		form := g.rangeForm(q)
-		requireSame(t, ask(t, up.url, rangePath, form), ask(t, pw.url, rangePath, form), false, q)
+		requireSame(t, ask(t, up.URL, rangePath, form), ask(t, pw.URL, rangePath, form), false, q)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,63 +24,37 @@ import (
 )
 
 // process is a server that was started as a program of its own.
-type process struct {
-	*programs.Process
-	name string
-	url  string // of its HTTP API
-	cmd  *exec.Cmd
-	log  output
-	gone <-chan struct{} // closed once it has ended
-}
-
-// output is what a process prints.
-type output struct{ *programs.Output }
-
-// tail is the end of the output.
-func (o output) tail() string { return o.Tail() }
+type process struct{ *programs.Process }
 
 // check fails a test in which promwarp failed as a program, or wrote a second status to an answer: some
 // of it had gone out.
-func (o output) check(t *testing.T, name string) {
-	if failure := o.Failure(); name == "promwarp" && failure != "" {
+func (p *process) check(t *testing.T) {
+	if failure := p.Log.Failure(); p.Name == "promwarp" && failure != "" {
 		t.Errorf("promwarp printed:\n%s", failure)
 	}
-	if name == "promwarp" && strings.Contains(o.String(), "superfluous") {
-		t.Errorf("promwarp answered twice:\n%s", o.tail())
+	if p.Name == "promwarp" && strings.Contains(p.Log.String(), "superfluous") {
+		t.Errorf("promwarp answered twice:\n%s", p.Log.Tail())
 	}
 }
 
 // start runs a program that will serve HTTP on addr.
 func start(name, addr, bin string, args ...string) (*process, error) {
 	p, err := programs.Start(name, addr, bin, args...)
-	if err != nil {
-		return nil, err
-	}
-	return newProcess(p), nil
+	return &process{p}, err
 }
-
-func newProcess(p *programs.Process) *process {
-	return &process{Process: p, name: p.Name, url: p.URL, cmd: p.Cmd, log: output{&p.Log}, gone: p.Gone}
-}
-
-// waitReady waits until the server says that it is ready.
-func (p *process) waitReady() error { return p.WaitReady() }
-
-// kill ends the process at once.
-func (p *process) kill() { p.Kill() }
 
 // signal sends s.
-func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *process) signal(s os.Signal) { _ = p.Cmd.Process.Signal(s) }
 
 // wait waits for the process to end and returns its exit code.
 func (p *process) wait(t *testing.T, limit time.Duration) int {
 	t.Helper()
 	select {
-	case <-p.gone:
+	case <-p.Gone:
 	case <-time.After(limit):
-		t.Fatalf("%s still runs after %s:\n%s", p.name, limit, p.log.tail())
+		t.Fatalf("%s still runs after %s:\n%s", p.Name, limit, p.Log.Tail())
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.Cmd.ProcessState.ExitCode()
 }
 
 // runServer starts a program, waits until it is ready and ends it with the test.
@@ -90,36 +63,28 @@ func runServer(t *testing.T, name, addr, bin string, args ...string) *process {
 	p, err := start(name, addr, bin, args...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		p.kill()
-		p.log.check(t, name)
+		p.Kill()
+		p.check(t)
 		if t.Failed() {
-			t.Logf("the end of %s's output:\n%s", p.name, p.log.tail())
+			t.Logf("the end of %s's output:\n%s", p.Name, p.Log.Tail())
 		}
 	})
-	require.NoError(t, p.waitReady())
+	require.NoError(t, p.WaitReady())
 	return p
 }
 
-// freeAddr is a loopback address that was free a moment ago.
-func freeAddr() (string, error) { return programs.FreeAddr() }
-
+// mustFreeAddr is a loopback address that was free a moment ago.
 func mustFreeAddr(t *testing.T) string {
 	t.Helper()
-	addr, err := freeAddr()
+	addr, err := programs.FreeAddr()
 	require.NoError(t, err)
 	return addr
-}
-
-// prometheusArgs are the arguments of a Prometheus that keeps its data
-// directory as it is.
-func prometheusArgs(addr, dataDir, configFile string) []string {
-	return programs.PrometheusArgs(addr, dataDir, configFile)
 }
 
 // prometheus starts a Prometheus.
 func prometheus(t *testing.T, addr, dataDir, config string) *process {
 	t.Helper()
-	return runServer(t, "Prometheus", addr, prometheusBin, prometheusArgs(addr, dataDir, writeConfig(t, config))...)
+	return runServer(t, "Prometheus", addr, prometheusBin, programs.PrometheusArgs(addr, dataDir, writeConfig(t, config))...)
 }
 
 func writeConfig(t *testing.T, config string) string {
@@ -158,7 +123,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	if prometheusBin = os.Getenv("E2E_PROMETHEUS"); prometheusBin == "" {
-		if prometheusBin, err = buildFromPrometheus("prometheus"); err != nil {
+		if prometheusBin, err = programs.FromPrometheus("prometheus"); err != nil {
 			return 1, fmt.Errorf("build Prometheus: %w", err)
 		}
 	}
@@ -169,25 +134,13 @@ func run(m *testing.M) (code int, err error) {
 		}
 		defer os.RemoveAll(dir)
 		promwarpBin = filepath.Join(dir, "promwarp")
-		if err := goBuild("..", "-o", promwarpBin, "./cmd/promwarp"); err != nil {
+		if err := programs.Build("..", "-o", promwarpBin, "./cmd/promwarp"); err != nil {
 			return 1, fmt.Errorf("build promwarp: %w", err)
 		}
 	}
 	defer stopFixture()
 	return m.Run(), nil
 }
-
-// buildFromPrometheus returns the path of one of Prometheus's programs, of the version in
-// go.mod. It builds it if need be.
-func buildFromPrometheus(program string) (string, error) { return programs.FromPrometheus(program) }
-
-// keep returns the path of a program of that name in the folder where those are kept
-// that take long to build. It is built if it is not there.
-func keep(name string, build func(path string) error) (string, error) {
-	return programs.Keep(name, build)
-}
-
-func goBuild(dir string, args ...string) error { return programs.Build(dir, args...) }
 
 // fixture is the upstream that several tests share: a Prometheus with a day of
 // data up to now.
@@ -251,13 +204,13 @@ func startFixture() (f *fixture, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.process, f.stats = newProcess(p), stats
+	f.process, f.stats = &process{p}, stats
 	return f, nil
 }
 
 func stopFixture() {
 	if sharedFixture != nil {
-		sharedFixture.kill()
+		sharedFixture.Kill()
 		_ = os.RemoveAll(sharedFixture.dir)
 	}
 }

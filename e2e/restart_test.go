@@ -39,7 +39,7 @@ func newRestarts(t *testing.T, end time.Time, hours int) *restarts {
 		`sum by (job) (count_over_time(up[5m]))`, `max by (type) (node_memory_bytes)`,
 		`count by (__name__) ({__name__=~".+"})`, `max by (job) (rate(http_requests_total[5m]))`,
 	} {
-		r.want[q] = ask(t, r.up.url, rangePath, r.grid.rangeForm(q))
+		r.want[q] = ask(t, r.up.URL, rangePath, r.grid.rangeForm(q))
 		require.Equal(t, http.StatusOK, r.want[q].code)
 		require.Greater(t, len(r.want[q].body), 200)
 	}
@@ -50,7 +50,7 @@ func newRestarts(t *testing.T, end time.Time, hours int) *restarts {
 func (r *restarts) start(t *testing.T, dir string) *process {
 	t.Helper()
 	addr := mustFreeAddr(t)
-	return runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, r.up.url), "--gpu.mode=off", "--cache.path="+dir)...)
+	return runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, r.up.URL), "--gpu.mode=off", "--cache.path="+dir)...)
 }
 
 // right requires the right answers.
@@ -58,7 +58,7 @@ func (r *restarts) right(t *testing.T, pw *process) {
 	t.Helper()
 	for range 2 {
 		for q, want := range r.want {
-			requireSame(t, want, ask(t, pw.url, rangePath, r.grid.rangeForm(q)), false, q)
+			requireSame(t, want, ask(t, pw.URL, rangePath, r.grid.rangeForm(q)), false, q)
 		}
 	}
 }
@@ -176,13 +176,13 @@ func TestKilled(t *testing.T) {
 			all.Go(func() {
 				for g := r.grid; ctx.Err() == nil; g.start = g.start.Add(-time.Hour) {
 					for q := range r.want {
-						_, _ = post(ctx, pw.url, rangePath, g.rangeForm(fmt.Sprintf("%s + %d", q, i)))
+						_, _ = post(ctx, pw.URL, rangePath, g.rangeForm(fmt.Sprintf("%s + %d", q, i)))
 					}
 				}
 			})
 		}
 		time.Sleep(rand.N(700 * time.Millisecond))
-		pw.kill()
+		pw.Kill()
 		cancel()
 		all.Wait()
 	}
@@ -232,7 +232,7 @@ func TestFarTimes(t *testing.T) {
 	r := newRestarts(t, time.Now().Truncate(time.Minute), 6)
 	pw := r.start(t, t.TempDir())
 	compare := func(path string, form url.Values) {
-		requireSame(t, ask(t, r.up.url, path, form), ask(t, pw.url, path, form), false, form.Encode())
+		requireSame(t, ask(t, r.up.URL, path, form), ask(t, pw.URL, path, form), false, form.Encode())
 	}
 	for _, at := range []string{
 		"0", "-1", "1", "253402300799", "9223372036854775.807", "-9223372036854775.808", "292277025-08-18T07:12:54.999999999Z",
@@ -261,16 +261,16 @@ func TestUpstreamGone(t *testing.T) {
 	dir := smallData(t, g.end, 3)
 	addr := mustFreeAddr(t)
 	up := prometheus(t, addr, dir, "")
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	const q = `sum by (job) (rate(http_requests_total[5m]))`
-	want := ask(t, up.url, rangePath, g.rangeForm(q))
+	want := ask(t, up.URL, rangePath, g.rangeForm(q))
 	require.Equal(t, http.StatusOK, want.code)
 	require.NotContains(t, string(want.body), `"result":[]`)
-	requireSame(t, want, ask(t, pw.url, rangePath, g.rangeForm(q)), false, "before")
+	requireSame(t, want, ask(t, pw.URL, rangePath, g.rangeForm(q)), false, "before")
 
-	up.kill()
+	up.Kill()
 	for range 3 {
-		a := ask(t, pw.url, rangePath, g.rangeForm(`sum by (type) (node_memory_bytes)`))
+		a := ask(t, pw.URL, rangePath, g.rangeForm(`sum by (type) (node_memory_bytes)`))
 		require.NotEqual(t, http.StatusOK, a.code, "an answer without an upstream: %s", a.body)
 		r, err := a.parse()
 		require.NoError(t, err)
@@ -280,13 +280,13 @@ func TestUpstreamGone(t *testing.T) {
 		require.Contains(t, r.Error, addr, "which server")
 	}
 	// What needs no upstream still works.
-	a := ask(t, pw.url, queryPath, instantForm("1 + 1", g.end))
+	a := ask(t, pw.URL, queryPath, instantForm("1 + 1", g.end))
 	require.Equal(t, http.StatusOK, a.code)
 
 	prometheus(t, addr, dir, "")
-	requireSame(t, want, ask(t, pw.url, rangePath, g.rangeForm(q)), false, "after")
+	requireSame(t, want, ask(t, pw.URL, rangePath, g.rangeForm(q)), false, "after")
 	form := g.rangeForm(`sum by (type) (node_memory_bytes)`)
-	requireSame(t, ask(t, up.url, rangePath, form), ask(t, pw.url, rangePath, form), false, "what had failed")
+	requireSame(t, ask(t, up.URL, rangePath, form), ask(t, pw.URL, rangePath, form), false, "what had failed")
 }
 
 // An upstream that dies while it answers never leads to half an answer.
@@ -295,19 +295,19 @@ func TestUpstreamDiesWhileAnswering(t *testing.T) {
 	addr := mustFreeAddr(t)
 	up := prometheus(t, addr, smallData(t, g.end, 3), "")
 	for _, limit := range []int64{0, 100, 5_000, 50_000} {
-		proxy := newProxy(t, up.url)
+		proxy := newProxy(t, up.URL)
 		pw := promwarp(t, proxy.url)
 		form := g.rangeForm(`sum by (job) (rate(http_requests_total[5m]))`)
 		for range 2 {
 			proxy.cutReadsAfter(limit)
-			a := ask(t, pw.url, rangePath, form)
+			a := ask(t, pw.URL, rangePath, form)
 			require.NotEqual(t, http.StatusOK, a.code, "an answer after %d bytes: %.200s", limit, a.body)
 			r, err := a.parse()
 			require.NoError(t, err)
 			require.NotEmpty(t, r.Error)
 		}
 		proxy.cutReadsAfter(-1)
-		requireSame(t, ask(t, up.url, rangePath, form), ask(t, pw.url, rangePath, form), false, "afterwards")
+		requireSame(t, ask(t, up.URL, rangePath, form), ask(t, pw.URL, rangePath, form), false, "afterwards")
 	}
 }
 

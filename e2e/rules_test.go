@@ -49,9 +49,9 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 	const shapes, offset = 10, 90 * time.Second
 	now := time.Now()
 	addr := mustFreeAddr(t)
-	up := runServer(t, "Prometheus", addr, prometheusBin, prometheusArgs(addr, smallData(t, now.Add(time.Hour), 6), writeConfig(t, ""))...)
+	up := runServer(t, "Prometheus", addr, prometheusBin, programs.PrometheusArgs(addr, smallData(t, now.Add(time.Hour), 6), writeConfig(t, ""))...)
 	addr = mustFreeAddr(t)
-	pw := runServer(t, "promwarp", addr, promwarpBin, promwarpArgs(addr, up.url)...)
+	pw := runServer(t, "promwarp", addr, promwarpBin, promwarpArgs(addr, up.URL)...)
 
 	selectors := []string{"http_requests_total", `node_cpu_seconds_total{mode!="idle"}`}
 	exprs := map[string]string{}
@@ -66,12 +66,12 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "rules.yml")
 	require.NoError(t, os.WriteFile(file, []byte(rules.String()), 0o600))
-	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), fmt.Sprintf("global: {rule_query_offset: %s}\nrule_files: ['%s']\nremote_read: [{url: '%s/api/v1/read', read_recent: true}]\n", model.Duration(offset), file, pw.url))
+	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), fmt.Sprintf("global: {rule_query_offset: %s}\nrule_files: ['%s']\nremote_read: [{url: '%s/api/v1/read', read_recent: true}]\n", model.Duration(offset), file, pw.URL))
 
-	iterations := func() int { return int(totals(t, reader.url)["prometheus_rule_group_iterations_total"]) }
+	iterations := func() int { return int(totals(t, reader.URL)["prometheus_rule_group_iterations_total"]) }
 	after := func(n int) map[string]float64 {
 		require.Eventually(t, func() bool { return iterations() >= n }, 2*time.Minute, 200*time.Millisecond)
-		return totals(t, pw.url)
+		return totals(t, pw.URL)
 	}
 	first, last := after(3), after(20)
 	fetches, evaluations := int(last["promwarp_cache_fetches_total"]), iterations()+1
@@ -81,11 +81,11 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 	require.Greater(t, int(last["promwarp_read_requests_total"]), 19*len(exprs))
 	const settled = "promwarp_cache_tile_misses_total"
 	require.LessOrEqual(t, last[settled]-first[settled], float64(len(selectors)), "a tile may have become settled meanwhile")
-	require.Zero(t, totals(t, reader.url)["prometheus_rule_evaluation_failures_total"])
+	require.Zero(t, totals(t, reader.URL)["prometheus_rule_evaluation_failures_total"])
 
 	checked := 0
 	for name, expr := range exprs {
-		a, err := ask(t, reader.url, queryPath, instantForm(fmt.Sprintf("{__name__=%q}[10s]", name), time.Now().Add(-offset))).parse()
+		a, err := ask(t, reader.URL, queryPath, instantForm(fmt.Sprintf("{__name__=%q}[10s]", name), time.Now().Add(-offset))).parse()
 		require.NoError(t, err)
 		var recorded []series
 		require.NoError(t, json.Unmarshal(a.Data.Result, &recorded))
@@ -93,7 +93,7 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 			p := s.Values[0]
 			form := instantForm(fmt.Sprintf(`(%s) and on (job) label_replace(vector(1), "job", %q, "", "")`, expr, s.Metric["job"]), now)
 			form.Set("time", p.t)
-			want, err := ask(t, up.url, queryPath, form).parse()
+			want, err := ask(t, up.URL, queryPath, form).parse()
 			require.NoError(t, err)
 			var right []series
 			require.NoError(t, json.Unmarshal(want.Data.Result, &right))
@@ -109,17 +109,17 @@ func TestRulesReadThroughPromwarp(t *testing.T) {
 // answers.
 func TestPrometheusReadsFromPromwarp(t *testing.T) {
 	up := upstream(t)
-	pw := promwarp(t, up.url)
-	config := fmt.Sprintf("remote_read:\n- url: %s/api/v1/read\n  read_recent: true\n", pw.url)
+	pw := promwarp(t, up.URL)
+	config := fmt.Sprintf("remote_read:\n- url: %s/api/v1/read\n  read_recent: true\n", pw.URL)
 	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), config)
 	for _, q := range []string{dashboard[0], dashboard[3], dashboard[5], dashboard[8], dashboard[14], dashboard[15]} {
 		t.Run(q, func(t *testing.T) {
-			requireAnswers(t, up.grid.rangeForm(q), up.url, reader.url)
+			requireAnswers(t, up.grid.rangeForm(q), up.URL, reader.URL)
 		})
 	}
 	for _, q := range instant {
 		form := instantForm(q.query, up.grid.end)
-		requireSame(t, ask(t, up.url, queryPath, form), ask(t, reader.url, queryPath, form), q.ordered, q.query)
+		requireSame(t, ask(t, up.URL, queryPath, form), ask(t, reader.URL, queryPath, form), q.ordered, q.query)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestPrometheusReadsFromPromwarp(t *testing.T) {
 func TestReaderSettings(t *testing.T) {
 	g := smallGrid(3)
 	addr := mustFreeAddr(t)
-	up := runServer(t, "Prometheus", addr, prometheusBin, prometheusArgs(addr, smallData(t, g.end, 3), writeConfig(t, "global: {external_labels: {cluster: eu}}\n"))...)
-	pw := promwarp(t, up.url)
+	up := runServer(t, "Prometheus", addr, prometheusBin, programs.PrometheusArgs(addr, smallData(t, g.end, 3), writeConfig(t, "global: {external_labels: {cluster: eu}}\n"))...)
+	pw := promwarp(t, up.URL)
 	for name, c := range map[string]struct {
 		global, read, query string
 		found               bool
@@ -144,16 +144,16 @@ func TestReaderSettings(t *testing.T) {
 		"another label than that which is added": {"", "", `count(up{cluster="us"})`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := fmt.Sprintf("global: {%s}\nremote_read: [{url: '%s/api/v1/read', read_recent: true, %s}]\n", c.global, pw.url, c.read)
+			config := fmt.Sprintf("global: {%s}\nremote_read: [{url: '%s/api/v1/read', read_recent: true, %s}]\n", c.global, pw.URL, c.read)
 			reader := prometheus(t, mustFreeAddr(t), t.TempDir(), config)
-			a, err := ask(t, reader.url, queryPath, instantForm(c.query, g.end.Add(-time.Minute))).parse()
+			a, err := ask(t, reader.URL, queryPath, instantForm(c.query, g.end.Add(-time.Minute))).parse()
 			require.NoError(t, err)
 			require.Equal(t, "success", a.Status)
 			if !c.found {
 				require.Equal(t, "[]", string(a.Data.Result))
 				return
 			}
-			want, err := ask(t, up.url, queryPath, instantForm("count(up)", g.end.Add(-time.Minute))).parse()
+			want, err := ask(t, up.URL, queryPath, instantForm("count(up)", g.end.Add(-time.Minute))).parse()
 			require.NoError(t, err)
 			require.Equal(t, string(want.Data.Result), string(a.Data.Result))
 		})
@@ -215,7 +215,7 @@ func TestReducedReaders(t *testing.T) {
 		t.Logf("no other Prometheus: %v", err)
 	}
 	up := upstream(t)
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	for _, bin := range []string{prometheusBin, older} {
 		if bin == "" {
 			continue
@@ -226,24 +226,24 @@ func TestReducedReaders(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			reader := func(path string) *process {
 				addr := mustFreeAddr(t)
-				config := fmt.Sprintf("remote_read:\n- url: %s/api/v1/read%s\n  read_recent: true\n", pw.url, path)
-				return runServer(t, "reader"+path, addr, bin, prometheusArgs(addr, t.TempDir(), writeConfig(t, config))...)
+				config := fmt.Sprintf("remote_read:\n- url: %s/api/v1/read%s\n  read_recent: true\n", pw.URL, path)
+				return runServer(t, "reader"+path, addr, bin, programs.PrometheusArgs(addr, t.TempDir(), writeConfig(t, config))...)
 			}
 			all, readers := reader(""), map[string]*process{"thin": reader("/thin"), "aggregate": reader("/aggregate")}
-			before := reducedReads(t, pw.url)
+			before := reducedReads(t, pw.URL)
 			coarse := up.grid
 			coarse.step *= 10
 			coarse.start, coarse.end = coarse.start.Truncate(coarse.step), coarse.end.Truncate(coarse.step)
 			for _, q := range reducible {
 				for at, form := range map[string]url.Values{queryPath: instantForm(q, coarse.end), rangePath: coarse.rangeForm(q)} {
-					want := ask(t, all.url, at, form)
+					want := ask(t, all.URL, at, form)
 					require.Equal(t, http.StatusOK, want.code, "%s", want.body)
 					for path, r := range readers {
-						requireSame(t, want, ask(t, r.url, at, form), false, path+": "+q)
+						requireSame(t, want, ask(t, r.URL, at, form), false, path+": "+q)
 					}
 				}
 			}
-			after := reducedReads(t, pw.url)
+			after := reducedReads(t, pw.URL)
 			t.Logf("%v, before %v", after, before)
 			for _, sent := range []string{"thin thinned", "aggregate thinned", "aggregate aggregated"} {
 				require.Greater(t, after[sent]-before[sent], 15.0, sent)
@@ -280,20 +280,20 @@ func TestOlderUpstream(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, linkBlocks(up.dataDir(), dir))
 	addr := mustFreeAddr(t)
-	old := runServer(t, "older Prometheus", addr, bin, prometheusArgs(addr, dir, writeConfig(t, ""))...)
+	old := runServer(t, "older Prometheus", addr, bin, programs.PrometheusArgs(addr, dir, writeConfig(t, ""))...)
 	out, err := exec.Command(bin, "--version").CombinedOutput()
 	require.NoError(t, err)
 	t.Logf("%s", out)
 
-	pw := promwarp(t, old.url)
+	pw := promwarp(t, old.URL)
 	for _, q := range []string{dashboard[0], dashboard[2], dashboard[3], dashboard[5], dashboard[8], dashboard[13], dashboard[15], dashboard[18]} {
 		t.Run(q, func(t *testing.T) {
-			requireAnswers(t, up.grid.rangeForm(q), up.url, pw.url)
+			requireAnswers(t, up.grid.rangeForm(q), up.URL, pw.URL)
 		})
 	}
 	for _, q := range instant {
 		form := instantForm(q.query, up.grid.end)
-		requireSame(t, ask(t, up.url, queryPath, form), ask(t, pw.url, queryPath, form), q.ordered, q.query)
+		requireSame(t, ask(t, up.URL, queryPath, form), ask(t, pw.URL, queryPath, form), q.ordered, q.query)
 	}
 }
 
@@ -367,24 +367,24 @@ func TestOlderReader(t *testing.T) {
 	}
 	g := smallGrid(6)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 6), "")
-	pw := promwarp(t, up.url)
+	pw := promwarp(t, up.URL)
 	reading := func(from string) *process {
 		addr := mustFreeAddr(t)
 		config := writeConfig(t, fmt.Sprintf("remote_read:\n- url: %s/api/v1/read\n  read_recent: true\n", from))
-		return runServer(t, "older Prometheus", addr, bin, prometheusArgs(addr, t.TempDir(), config)...)
+		return runServer(t, "older Prometheus", addr, bin, programs.PrometheusArgs(addr, t.TempDir(), config)...)
 	}
-	direct, through := reading(up.url), reading(pw.url)
+	direct, through := reading(up.URL), reading(pw.URL)
 	for _, q := range dashboard {
 		t.Run(q, func(t *testing.T) {
 			form := g.rangeForm(q)
-			want := ask(t, direct.url, rangePath, form)
+			want := ask(t, direct.URL, rangePath, form)
 			require.Equal(t, http.StatusOK, want.code, "%s", want.body)
-			requireSame(t, want, ask(t, through.url, rangePath, form), false, "first")
-			requireSame(t, want, ask(t, through.url, rangePath, form), false, "repeated")
+			requireSame(t, want, ask(t, through.URL, rangePath, form), false, "first")
+			requireSame(t, want, ask(t, through.URL, rangePath, form), false, "repeated")
 		})
 	}
 	for _, q := range instant {
 		form := instantForm(q.query, g.end)
-		requireSame(t, ask(t, direct.url, queryPath, form), ask(t, through.url, queryPath, form), q.ordered, q.query)
+		requireSame(t, ask(t, direct.URL, queryPath, form), ask(t, through.URL, queryPath, form), q.ordered, q.query)
 	}
 }

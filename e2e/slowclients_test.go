@@ -60,7 +60,7 @@ func established(c net.Conn) bool {
 func TestSlowClients(t *testing.T) {
 	up := upstream(t)
 	pw := attacked(t, up)
-	addr := strings.TrimPrefix(pw.url, "http://")
+	addr := strings.TrimPrefix(pw.URL, "http://")
 	large := up.grid.rangeForm(`{__name__=~".+"}`).Encode()
 	for kind, s := range []slowClients{
 		{"dripping bodies", 100, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nquery=", "u", noAnswer},
@@ -90,7 +90,7 @@ func TestSlowClients(t *testing.T) {
 			}
 			fresh := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 			for range 4 { // seconds; the flags say 3
-				resp, err := fresh.Get(pw.url + "/-/healthy")
+				resp, err := fresh.Get(pw.URL + "/-/healthy")
 				require.NoError(t, err)
 				resp.Body.Close()
 				time.Sleep(time.Second)
@@ -120,7 +120,7 @@ func TestAbortedRequests(t *testing.T) {
 		all.Go(func() {
 			for i := range 20 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(worker+i)*time.Millisecond)
-				r, err := heavy[(worker+i)%len(heavy)].request(pw.url)
+				r, err := heavy[(worker+i)%len(heavy)].request(pw.URL)
 				if assert.NoError(t, err) {
 					if resp, err := client.Do(r.WithContext(ctx)); err == nil {
 						_, _ = io.Copy(io.Discard, resp.Body)
@@ -144,7 +144,7 @@ func TestStrayPaths(t *testing.T) {
 		"http://127.0.0.1:1/metrics", "*", "/api/v1/status/config?/../../", "/\x01",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE", "PUT"} {
-			got, err := exchange{request: method + " " + path}.send(pw.url)
+			got, err := exchange{request: method + " " + path}.send(pw.URL)
 			require.NoError(t, err, "%s %.80s", method, path)
 			body := string(got.body)
 			// An endpoint that is closed says so with 500, as a Prometheus does.
@@ -228,16 +228,16 @@ func heavyRequests(g grid) []givenUp {
 func TestGivenUp(t *testing.T) {
 	up := upstream(t)
 	addr := mustFreeAddr(t)
-	args := append(promwarpArgs(addr, up.url), "--gpu.mode=off", "--web.enable-admin-api", "--query.max-samples=1000000000", "--storage.remote.read-sample-limit=0")
+	args := append(promwarpArgs(addr, up.URL), "--gpu.mode=off", "--web.enable-admin-api", "--query.max-samples=1000000000", "--storage.remote.read-sample-limit=0")
 	pw := runServer(t, "promwarp", addr, promwarpBin, args...)
-	ask(t, pw.url, rangePath, up.grid.rangeForm(`count({__name__=~".+"})`))
+	ask(t, pw.URL, rangePath, up.grid.rangeForm(`count({__name__=~".+"})`))
 	for _, h := range heavyRequests(up.grid) {
 		for _, after := range []time.Duration{20, 100, 300, 1000} {
 			after *= time.Millisecond
 			var took, whole time.Duration
 			for range 3 { // the collector, and what else a process has to do, may take a processor at times
 				if h.cold {
-					require.Equal(t, http.StatusOK, ask(t, pw.url, "/api/v1/admin/cache/drop", url.Values{"match[]": {`{__name__=~".+"}`}}).code)
+					require.Equal(t, http.StatusOK, ask(t, pw.URL, "/api/v1/admin/cache/drop", url.Values{"match[]": {`{__name__=~".+"}`}}).code)
 				}
 				if took, whole = h.leave(t, pw, after); took <= givenUpBound {
 					break
@@ -258,7 +258,7 @@ func (h givenUp) leave(t *testing.T, pw *process, after time.Duration) (took, th
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
-	r, err := h.request(pw.url)
+	r, err := h.request(pw.URL)
 	require.NoError(t, err)
 	begun := time.Now()
 	if resp, err := client.Do(r.WithContext(ctx)); err == nil {

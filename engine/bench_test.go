@@ -13,42 +13,41 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// scraped is so many half hours of series every 15 s, in chunks of 120 samples. of returns the labels
-// of a series and by how many ms its samples come late, next the value after another.
-func scraped(series, chunks int, of func(s int) (labels.Labels, int64), next func(r *rand.Rand, v float64) float64) *selection.Selection {
-	r := rand.New(rand.NewPCG(1, 1))
-	b := selection.NewBuilder(0)
-	for s := range series {
-		ls, late := of(s)
-		b.Series(ls)
-		v := 0.0
-		for c := range chunks {
-			chk := chunkenc.NewXORChunk()
-			app, _ := chk.Appender()
-			first := int64(c*120)*15_000 + late
-			for i := range 120 {
+// scraped is so many half hours of series every 15 s. of returns the labels of a series and by how many
+// ms each of its samples comes late, next the value after another.
+func scraped(series, halves int, of func(s int) (labels.Labels, func() int64), next func(r *rand.Rand, v float64) float64) *selection.Selection {
+	sel, err := synthetic.Make(synthetic.Options{
+		Series: series, Distinct: series,
+		Labels: func(s int) labels.Labels {
+			ls, _ := of(s)
+			return ls
+		},
+		Samples: func(s int) (ts []int64, vs []float64) {
+			r, v := rand.New(rand.NewPCG(1, uint64(s))), 0.0
+			_, late := of(s)
+			for i := range int64(halves * synthetic.ChunkSamples) {
 				v = next(r, v)
-				app.Append(0, first+int64(i)*15_000, v)
+				ts, vs = append(ts, i*15_000+late()), append(vs, v)
 			}
-			if err := b.Chunk(chunkenc.EncXOR, first, first+119*15_000, chk.Bytes()); err != nil {
-				panic(err)
-			}
-		}
-	}
-	s, err := b.Finish()
+			return ts, vs
+		},
+	})
 	if err != nil {
 		panic(err)
 	}
-	return s
+	return sel
 }
+
+// by is always as late.
+func by(ms int) func() int64 { return func() int64 { return int64(ms) } }
 
 func counter(r *rand.Rand, v float64) float64 {
 	if r.IntN(3000) == 0 {
@@ -59,17 +58,17 @@ func counter(r *rand.Rand, v float64) float64 {
 
 // counters is a day of 3184 counters; 24 of them are scraped together.
 var counters = sync.OnceValue(func() *selection.Selection {
-	return scraped(3184, 48, func(s int) (labels.Labels, int64) {
+	return scraped(3184, 48, func(s int) (labels.Labels, func() int64) {
 		return labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprintf("job-%d", s/24%10), "instance", fmt.Sprintf("i-%04d", s/24),
-			"path", fmt.Sprint("/", s%24), "code", fmt.Sprint(200+s%3)), int64(s / 24)
+			"path", fmt.Sprint("/", s%24), "code", fmt.Sprint(200+s%3)), by(s / 24)
 	}, counter)
 })
 
 // builds is a day of a gauge that says which of ten versions each instance of
 // counters runs.
 var builds = sync.OnceValue(func() *selection.Selection {
-	return scraped(3184, 48, func(s int) (labels.Labels, int64) {
-		return labels.FromStrings("__name__", "build_info", "instance", fmt.Sprintf("i-%04d", s), "version", fmt.Sprint("v", s%10)), int64(s)
+	return scraped(3184, 48, func(s int) (labels.Labels, func() int64) {
+		return labels.FromStrings("__name__", "build_info", "instance", fmt.Sprintf("i-%04d", s), "version", fmt.Sprint("v", s%10)), by(s)
 	}, func(*rand.Rand, float64) float64 { return 1 })
 })
 
@@ -135,8 +134,8 @@ func BenchmarkDay(b *testing.B) {
 // BenchmarkMonth runs queries at 1440 steps over one day and over thirty of 100 counters, all scraped
 // together, from chunks: the cost must not grow faster than the samples.
 func BenchmarkMonth(b *testing.B) {
-	sel := scraped(100, 30*48, func(s int) (labels.Labels, int64) {
-		return labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprint("job-", s%10), "instance", fmt.Sprintf("i-%04d", s)), 0
+	sel := scraped(100, 30*48, func(s int) (labels.Labels, func() int64) {
+		return labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprint("job-", s%10), "instance", fmt.Sprintf("i-%04d", s)), by(0)
 	}, counter)
 	for _, qs := range []string{
 		"sum by (job) (rate(http_requests_total[%s]))", "sum(avg_over_time(http_requests_total[%s]))",
@@ -165,33 +164,11 @@ func BenchmarkMonth(b *testing.B) {
 // gauges are a day of 240 gauges every 15 s, of which 24 are scraped together: on time, or with a jitter
 // of up to 20 ms.
 func gauges(jitter int64) *selection.Selection {
-	r := rand.New(rand.NewPCG(2, 2))
-	b := selection.NewBuilder(0)
-	for s := range 240 {
-		b.Series(labels.FromStrings("__name__", "g", "instance", fmt.Sprintf("i-%04d", s), "job", fmt.Sprint("job-", s%20)))
-		late, v := rand.New(rand.NewPCG(3, uint64(s/24))), 50.0
-		for c := range 49 {
-			chk := chunkenc.NewXORChunk()
-			app, _ := chk.Appender()
-			var first, last int64
-			for i := range 120 {
-				v = math.Round(100*(v+r.NormFloat64())) / 100
-				last = int64(c*120+i)*15_000 + int64(s/24)*400 + late.Int64N(jitter+1)
-				if i == 0 {
-					first = last
-				}
-				app.Append(0, last, v)
-			}
-			if err := b.Chunk(chunkenc.EncXOR, first, last, chk.Bytes()); err != nil {
-				panic(err)
-			}
-		}
-	}
-	s, err := b.Finish()
-	if err != nil {
-		panic(err)
-	}
-	return s
+	return scraped(240, 49, func(s int) (labels.Labels, func() int64) {
+		late := rand.New(rand.NewPCG(3, uint64(s/24)))
+		return labels.FromStrings("__name__", "g", "instance", fmt.Sprintf("i-%04d", s), "job", fmt.Sprint("job-", s%20)),
+			func() int64 { return int64(s/24)*400 + late.Int64N(jitter+1) }
+	}, func(r *rand.Rand, v float64) float64 { return math.Round(100*(v+r.NormFloat64())) / 100 })
 }
 
 // BenchmarkBuckets makes the same of a day of samples by PromQL and by a resample request, of which both

@@ -65,18 +65,11 @@ func (f *footer) seal() []byte {
 	return binary.LittleEndian.AppendUint32(b[:footerSize-4], f.Sum)
 }
 
-// errNotOurs is the error of a file that another program has written, or that
-// has no end.
-var errNotOurs = errors.New("it does not end as a file of cached tiles does")
-
 // parseFooter reads the footer at the end of b.
 func parseFooter(b []byte) (f footer, err error) {
-	if len(b) < footerSize {
-		return f, errNotOurs
-	}
-	b = b[len(b)-footerSize:]
+	b = b[max(0, len(b)-footerSize):]
 	if _, err = binary.Decode(b, binary.LittleEndian, &f); err != nil || string(f.Magic[:]) != magic {
-		return f, errNotOurs
+		return f, errors.New("it does not end as a file of cached tiles does")
 	}
 	if f.Sum != checksum(b[:footerSize-4]) {
 		return f, errors.New("its footer does not match its checksum")

@@ -48,24 +48,16 @@ func readHead(r io.ReaderAt, size int64) (f footer, h head, err error) {
 		return f, h, err
 	}
 	total := uint64(need)
-	for _, n := range append([]uint64{f.SeriesLen}, h.sizes()...) {
-		if n > uint64(size)-total {
+	for _, part := range append(h.slabs, slabHead{size: f.SeriesLen}) {
+		if part.size > uint64(size)-total {
 			return f, h, errors.New("its parts are longer than the file")
 		}
-		total += n
+		total += part.size
 	}
 	if total != uint64(size) {
 		return f, h, errors.New("its parts are shorter than the file")
 	}
 	return f, h, nil
-}
-
-// sizes are the sizes of the slabs, in bytes.
-func (h *head) sizes() (out []uint64) {
-	for _, s := range h.slabs {
-		out = append(out, s.size)
-	}
-	return out
 }
 
 // readAt reads n bytes of r from an offset on, into b if they fit.
@@ -93,7 +85,7 @@ func (f *File) load(ctx context.Context, r io.ReaderAt, of tile.Span, room func(
 	if checksum(series) != f.SeriesSum {
 		return nil, errors.New("its series do not match their checksum")
 	}
-	t := table{sizes: f.sizes()}
+	t := table{slabs: f.slabs}
 	if err := t.parse(ctx, series, of); err != nil {
 		return nil, err
 	}
@@ -144,7 +136,7 @@ func (f *File) load(ctx context.Context, r io.ReaderAt, of tile.Span, room func(
 
 // table is what of the series of a file has chunks in a stretch of time.
 type table struct {
-	sizes  []uint64 // bytes of the slabs of the file
+	slabs  []slabHead // of the file
 	series []labels.Labels
 	first  []uint32
 	chunks []selection.Chunk // where they lie in the slabs of the file, in order
@@ -179,10 +171,10 @@ func (t *table) parse(ctx context.Context, b []byte, of tile.Span) error {
 			}
 			c.Len, c.Samples = uint32(length), uint16(samples)
 			n := slab.Footprint(c.Len)
-			if k < len(t.sizes) && off+n > int(t.sizes[k]) {
+			if k < len(t.slabs) && off+n > int(t.slabs[k].size) {
 				k, off = k+1, 0
 			}
-			if k >= len(t.sizes) || off+n > int(t.sizes[k]) {
+			if k >= len(t.slabs) || off+n > int(t.slabs[k].size) {
 				return errors.New("a chunk lies outside of the slabs")
 			}
 			if c.MinT < of.To && c.MaxT >= of.From {

@@ -47,19 +47,14 @@ func some(t testing.TB, n int, mint, maxt int64, add float64) *selection.Selecti
 // content is what a selection holds, in a form that can be compared.
 func content(t testing.TB, s *selection.Selection) string {
 	t.Helper()
-	var out strings.Builder
-	set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil)
-	for set.Next() {
-		fmt.Fprint(&out, set.At().Labels())
-		it := set.At().Iterator(nil)
-		for it.Next() != chunkenc.ValNone {
-			ts, v := it.At()
-			fmt.Fprint(&out, " ", ts, "=", v)
+	out := ""
+	for set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil); set.Next(); {
+		out += set.At().Labels().String()
+		for _, one := range selectiontest.Drain(t, set.At().Iterator(nil)) {
+			out += fmt.Sprint(" ", one.T, "=", math.Float64frombits(one.V))
 		}
-		require.NoError(t, it.Err())
-		fmt.Fprintln(&out)
 	}
-	return out.String()
+	return out
 }
 
 // Content is what a file has.

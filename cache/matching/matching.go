@@ -131,10 +131,10 @@ func Narrowed(sel *selection.Selection, narrow, wide []*labels.Matcher, lacks fu
 			doubts[name] = struct{}{}
 		}
 	}
-	var filters []*filter
+	var filters []*labels.Matcher
 	for _, n := range narrow {
 		if !ContainsMatcher(wide, n) {
-			filters = append(filters, &filter{Matcher: n})
+			filters = append(filters, n)
 			if n.Type != labels.MatchEqual || n.Value == "" {
 				doubt(n.Name)
 			}
@@ -156,7 +156,7 @@ func Narrowed(sel *selection.Selection, narrow, wide []*labels.Matcher, lacks fu
 		for _, f := range filters {
 			v := l.Get(f.Name)
 			certain = certain && (f.Type == labels.MatchEqual || !hasNewline(v))
-			matches = matches && f.matches(v)
+			matches = matches && f.Matches(v)
 		}
 		return matches
 	})
@@ -165,22 +165,6 @@ func Narrowed(sel *selection.Selection, narrow, wide []*labels.Matcher, lacks fu
 
 func ContainsMatcher(ms []*labels.Matcher, m *labels.Matcher) bool {
 	return slices.ContainsFunc(ms, func(o *labels.Matcher) bool { return sameMatcher(o, m) })
-}
-
-// filter is a matcher that remembers its last answer, as series in order have the
-// same value again and again.
-type filter struct {
-	*labels.Matcher
-	asked bool
-	last  string
-	was   bool
-}
-
-func (f *filter) matches(value string) bool {
-	if !f.asked || value != f.last {
-		f.asked, f.last, f.was = true, value, f.Matches(value)
-	}
-	return f.was
 }
 
 // MeetAny reports whether some series may be matched by ms and one of the
