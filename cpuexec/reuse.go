@@ -111,7 +111,7 @@ func (l *reusable) fits(q *operator.Query, sel *selection.Selection) bool {
 	if len(l.maps) > 0 {
 		results = 2
 	}
-	held := q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
+	held := q.Held + q.Beside + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
 	if q.MayHold(held + int(sel.NumSamples())) {
 		return true
 	}

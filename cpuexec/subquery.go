@@ -110,7 +110,7 @@ func (r *evaluation) on(g plan.Grid, n plan.Node) *evaluation {
 
 // rows evaluates an operator of r, which is part of above's evaluation.
 func (r *evaluation) rows(above *evaluation, op operator.Operator) ([]plan.Row, error) {
-	r.Held = above.Held
+	r.Held, r.Beside = above.Held, above.Beside
 	rows, err := operator.Rows(op)
 	above.absorb(r.Matrix)
 	return rows, err
@@ -127,7 +127,7 @@ func (r *evaluation) absorb(m *plan.Matrix) {
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	w.AddDevice(v.Device)
-	r.Matrix.Peak = max(r.Matrix.Peak, m.Peak)
+	r.Matrix.Peak, r.Matrix.PeakAtMost = max(r.Matrix.Peak, m.Peak), max(r.Matrix.PeakAtMost, m.PeakAtMost)
 	r.Matrix.Annotations.Merge(m.Annotations)
 }
 

@@ -43,6 +43,7 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
+	wants     func(i int) bool // whether a series is to be evaluated; nil for all
 }
 
 // drive evaluates the function over all series into out. offload, if it is not nil, may add some
@@ -100,6 +101,9 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
+		if e.wants != nil && !e.wants(i) {
+			return nil
+		}
 		s := e.scratch[k]
 		in, err := load(s, i)
 		if err != nil {
@@ -199,6 +203,9 @@ func (s *selected) Open() (_ *operator.Series, err error) {
 func (s *selected) windowed(out operator.Sink, offload func() error) error {
 	r := s.r
 	r.Matrix.Work.Series += len(s.series)
+	if one, ok := out.(operator.Selective); ok && s.w.Func == window.Last && !s.src.mayCollide && !r.job.CountSamples {
+		s.wants = one.Wants // of others nothing is said
+	}
 	if s.workers = r.Workers; s.src.sel.NumSamples() < operator.InlineSamples {
 		s.workers = 1
 	}

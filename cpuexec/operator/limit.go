@@ -19,7 +19,7 @@ func (q *Query) CheckSteps(n plan.Node, constants, in, out, series int) error {
 // CheckHeld raises Prometheus's error if n needs more samples at once than may
 // be held: at least and at most so many.
 func (q *Query) CheckHeld(n plan.Node, least, most int) error {
-	q.Matrix.Peak = max(q.Matrix.Peak, least)
+	q.Matrix.Peak, q.Matrix.PeakAtMost = max(q.Matrix.Peak, least), max(q.Matrix.PeakAtMost, most)
 	switch limit := q.MaxSamples; {
 	case limit <= 0 || most <= limit:
 		return nil
