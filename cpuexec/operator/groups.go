@@ -3,11 +3,9 @@ package operator
 import (
 	"context"
 	"runtime"
-	"slices"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -87,10 +85,4 @@ func GroupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.L
 		return b.Labels()
 	}
 	return labels.EmptyLabels()
-}
-
-// NamesMatter reports whether the labels that a range function drops (metric
-// name, type and unit) can show in the groups of a.
-func NamesMatter(a *plan.Aggregate) bool {
-	return a.Without || slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
 }

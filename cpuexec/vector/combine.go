@@ -293,7 +293,24 @@ func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *oper
 		if err != nil {
 			return nil, err
 		}
-		return p.absence(q, n)
+		steps, absent := q.Grid.Steps, p.seen[0]
+		out := dense.Row{Values: slices.Repeat([]float64{1}, steps), Present: absent}
+		for w := range absent {
+			absent[w] = ^absent[w]
+			if over := (w+1)*64 - steps; over > 0 {
+				absent[w] &= ^uint64(0) >> over
+			}
+		}
+		missing := dense.Count(absent)
+		var rows []plan.Row
+		if missing > 0 {
+			rows = []plan.Row{out.Compact(missing, n.Labels)}
+		}
+		if n.OverTime {
+			// Prometheus's engine does not count the result.
+			return rows, nil
+		}
+		return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
 	}}
 }
 
@@ -314,29 +331,6 @@ func (p *presence) Consume(_ *operator.Query, b *operator.Batch) {
 		p.series++
 		mark(&p.seen[p.of[b.Lo+i]], b.Row(i).Present)
 	}
-}
-
-// absence is the result of n: a row with 1 at the steps at which there was no value, or no
-// row. It ends the sink.
-func (p *presence) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
-	steps, absent := q.Grid.Steps, p.seen[0]
-	out := dense.Row{Values: slices.Repeat([]float64{1}, steps), Present: absent}
-	for w := range absent {
-		absent[w] = ^absent[w]
-		if over := (w+1)*64 - steps; over > 0 {
-			absent[w] &= ^uint64(0) >> over
-		}
-	}
-	missing := dense.Count(absent)
-	var rows []plan.Row
-	if missing > 0 {
-		rows = []plan.Row{out.Compact(missing, n.Labels)}
-	}
-	if n.OverTime {
-		// Prometheus's engine does not count the result.
-		return rows, nil
-	}
-	return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
 }
 
 // NewSort evaluates a function that sorts at a single step. Prometheus's own code puts the rows
