@@ -93,7 +93,7 @@ func (r *evaluation) inputs(n plan.Node) (ops []operator.Operator) {
 	return ops
 }
 
-func (r *evaluation) aggregate(n *plan.Aggregate) operator.Filler {
+func (r *evaluation) aggregate(n *plan.Aggregate) *operator.Finished {
 	var param operator.Operator
 	if n.ParamNode != nil {
 		param = r.build(n.ParamNode)

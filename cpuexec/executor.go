@@ -102,10 +102,9 @@ type Job struct {
 	merging  bool // see operator.Query
 }
 
-// Run evaluates the job's node. Its errors are those of Prometheus's engine;
-// a *SelectError wraps what Select returned and a *plan.Declined says that the
-// data turned out to be something the executor cannot evaluate. The matrix is to be
-// released. Where series turn out to become the same, the node is evaluated once more, and they are
+// Run evaluates the job's node. Its errors are those of Prometheus's engine, but for a
+// *plan.Declined, which says that the data turned out to be something the executor cannot
+// evaluate. The matrix is to be released. Where series turn out to become the same, the node is evaluated once more, and they are
 // merged.
 func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
 	used := job.Budget.Used()
@@ -152,14 +151,3 @@ func (x *Executor) run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	r.Matrix.Work.ResultPoints = r.Matrix.Points()
 	return r.Matrix, nil
 }
-
-// SelectError wraps an error of Job.Select.
-type SelectError struct {
-	Err error
-	// Bare says that Prometheus's engine passes the error on as it is.
-	Bare bool
-}
-
-func (e *SelectError) Error() string { return e.Err.Error() }
-
-func (e *SelectError) Unwrap() error { return e.Err }

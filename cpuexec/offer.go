@@ -18,7 +18,7 @@ import (
 // aggregates it, if there is one that accepts that.
 func (s *selected) Drive(out operator.Sink) error {
 	if s.accelerator == nil {
-		return s.windowed(out, nil)
+		return s.windowed(out)
 	}
 	if to, ok := out.(aggregate.Offloadable); ok {
 		a := to.Layout()
@@ -35,26 +35,32 @@ func (s *selected) Drive(out operator.Sink) error {
 func (s *selected) offeredRows(out operator.Sink) error {
 	r, x := s.r, s.accelerator
 	if x.Suits(LeafOf(s.w)) != "" {
-		return s.windowed(out, nil)
+		return s.windowed(out)
 	}
 	l := s.windowLeaf()
-	declined := false
-	var start time.Time // of what the cores evaluate
-	err := s.windowed(out, func() error {
-		o, err := x.Evaluate(r.Context, l, s.consume)
-		if err := r.queryError(err); err != nil {
-			return err
-		}
-		if o.Declined == "" {
-			r.countLeaf(l, &o)
-		}
-		declined, start = o.Declined != "" && s.loop.Next == 0, time.Now()
-		return nil
-	})
-	if declined && err == nil {
+	if err := s.begin(out); err != nil {
+		return err
+	}
+	o, err := x.Evaluate(r.Context, l, s.consume)
+	if err := r.queryError(err); err != nil {
+		return err
+	}
+	if o.Declined == "" {
+		r.countLeaf(l, &o)
+	}
+	declined, start := o.Declined != "" && s.loop.Next == 0, time.Now() // of what the cores evaluate
+	if err = s.rest(); declined && err == nil {
 		x.OnCores(l, time.Since(start))
 	}
 	return err
+}
+
+// windowed evaluates the window into out on the cores.
+func (s *selected) windowed(out operator.Sink) error {
+	if err := s.begin(out); err != nil {
+		return err
+	}
+	return s.rest()
 }
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
@@ -83,7 +89,7 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	if windowOnly {
 		return s.offeredRows(out)
 	}
-	if err := s.windowed(out, nil); err != nil {
+	if err := s.windowed(out); err != nil {
 		return err
 	}
 	if accepted {

@@ -111,7 +111,7 @@ func (l *reusable) fits(q *operator.Query, sel *selection.Selection) bool {
 	if len(l.maps) > 0 {
 		results = 2
 	}
-	held := q.Held + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
+	held := q.Held + q.Beside + constants*(g.Steps+1) + sel.NumSeries()*(1+results*g.Steps)
 	if q.MayHold(held + int(sel.NumSamples())) {
 		return true
 	}
@@ -131,28 +131,23 @@ func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 	n, g := leaf.node, r.job.Grid
 	x := r.job.Accelerator // it does not tell the order
 	if g.Steps < fewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.ordered && x != nil && x.Suits(LeafOf(n)) == "" {
-		return r.anew(n)
+		return r.aggregate(n).Eval()
 	}
 	sel, err := r.fetch(leaf.window)
 	if err != nil {
 		return nil, err
 	}
 	if sel.Provenance() == nil {
-		return r.anew(n)
+		return r.aggregate(n).Eval()
 	}
 	src, err := r.fetchSource(leaf.window, leaf.maps)
 	if err != nil {
 		return nil, err
 	}
 	if src.mayCollide || r.mayWarn(leaf.window, src) || !leaf.fits(r.Query, sel) {
-		return r.anew(n)
+		return r.aggregate(n).Eval()
 	}
 	return r.complete(leaf, sel)
-}
-
-// anew evaluates n at all steps.
-func (r *evaluation) anew(n *plan.Aggregate) ([]plan.Row, error) {
-	return operator.Rows(&vector.Stream{Query: r.Query, Of: r.aggregate(n)})
 }
 
 // complete returns the rows of a leaf over sel at all steps, from what is remembered of it, what is
@@ -275,11 +270,16 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
 	sub.fetched = r.fetched
-	of := sub.aggregate(n)
+	var first [][]int32
+	eval := sub.aggregate(n).Eval
 	if leaf.ordered {
-		of = aggregate.NewSum(sub.Query, n, sub.build(n.Input), true)
+		input := sub.build(n.Input)
+		eval = func() (rows []plan.Row, err error) {
+			rows, first, err = aggregate.Added(sub.Query, n, input, true)
+			return rows, err
+		}
 	}
-	rows, err := sub.rows(r, &vector.Stream{Query: sub.Query, Of: of})
+	rows, err := sub.rows(r, eval)
 	r.overlaps = r.overlaps || sub.overlaps
 	if err == nil {
 		err = r.Done() // rows may be only some of those there are
@@ -290,7 +290,7 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
 	v.Fresh[0] = -1
 	if leaf.ordered {
-		v.First, v.Series = of.(*aggregate.Sum).FirstSeries(rows), r.fetched.sel.Series()
+		v.First, v.Series = first, r.fetched.sel.Series()
 	}
 	return v, nil
 }

@@ -132,14 +132,10 @@ func (r *evaluation) info(n *plan.Info) *operator.Finished {
 func (r *evaluation) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
 		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil))
-		var failed *SelectError
-		var declined *plan.Declined
-		switch {
-		case errors.As(err, &failed):
-			return nil, &SelectError{Err: failed.Err, Bare: true}
-		case errors.As(err, &declined):
+		if errors.As(err, new(*plan.Declined)) {
 			return nil, &plan.Declined{At: n, Reason: reasonInfoHistograms}
-		case err != nil:
+		}
+		if err != nil {
 			return nil, err
 		}
 		infos = append(infos, rows...)

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,11 +10,13 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/schema"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -61,8 +64,12 @@ func (r *evaluation) fetch(w *plan.Window) (*selection.Selection, error) {
 	if d := r.Done(); d != nil {
 		return nil, d
 	}
-	if err != nil {
-		return nil, &SelectError{Err: err}
+	switch {
+	case err == nil:
+	case w.Func == window.InfoTime:
+		return nil, err
+	default:
+		return nil, fmt.Errorf("expanding series: %w", err)
 	}
 	r.fetched = fetched{w, sel}
 	return sel, nil
@@ -84,7 +91,7 @@ func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, e
 		return nil, &plan.Declined{At: w.Scan, Reason: reason}
 	}
 	values, relabels := above.Split()
-	s := &source{sel: sel, drops: (w.DropsName() || values.RemovesNames()) && !r.job.DelayedNameRemoval}
+	s := &source{sel: sel, drops: (w.DropsName() || slices.ContainsFunc(values, vector.Merges)) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
 	s.oneName = s.drops && selection.Note(sel.SeriesNotes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
@@ -121,7 +128,8 @@ func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups 
 	if s.relabelled != nil {
 		return operator.Group(ctx, a, len(s.labels), s.relabelled)
 	}
-	of, drops := func(i int) labels.Labels { return s.labels[i] }, s.drops && operator.NamesMatter(a)
+	of := func(i int) labels.Labels { return s.labels[i] }
+	drops := s.drops && (a.Without || slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel))
 	if drops {
 		of = s.plain
 	}

@@ -1,6 +1,8 @@
 package cpuexec
 
 import (
+	"slices"
+
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
@@ -43,7 +45,7 @@ func (o *subquery) Open() (*operator.Series, error) {
 	var err error
 	input := o.input
 	o.input = nil // see operator.Operator
-	if o.in, err = o.sub.rows(r, input); err != nil {
+	if o.in, err = o.sub.rows(r, func() ([]plan.Row, error) { return operator.Rows(input) }); err != nil {
 		return nil, err
 	}
 	o.after = o.sub.Held // see vector.Releases
@@ -76,25 +78,29 @@ func (o *subquery) Drive(out operator.Sink) error {
 	r := o.r
 	o.workers = r.WorkersFor(len(o.in) * r.job.Grid.Steps)
 	defer func() { r.Charge(-operator.RowsBytes(o.in)) }()
-	return o.drive(out, nil, o.onCores, o.raise)
-}
-
-func (o *subquery) onCores() error {
-	r := o.r
+	if err := o.begin(out); err != nil {
+		return err
+	}
 	frames := frame.NewFrames(frame.Span{
 		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
 	})
 	defer frames.Release()
-	return o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
-		s.times = times(s.times[:0], o.n.Inner, o.in[i].Runs)
+	err := o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
+		s.times = s.times[:0]
+		for _, run := range o.in[i].Runs {
+			for k := range run.Len {
+				s.times = append(s.times, o.n.Inner.At(int(run.First+k)))
+			}
+		}
 		return column.NewSamples(s.times, o.in[i].Values), nil
 	})
-}
-
-// raise raises what Prometheus's engine raises once it has evaluated the function.
-func (o *subquery) raise() error {
-	o.r.Held -= operator.Points(o.in)
-	return o.check(false, o.drops)
+	if err != nil {
+		return err
+	}
+	return o.end(func() error {
+		r.Held -= operator.Points(o.in)
+		return o.check(false, o.drops)
+	})
 }
 
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
@@ -108,10 +114,10 @@ func (r *evaluation) on(g plan.Grid, n plan.Node) *evaluation {
 	return sub
 }
 
-// rows evaluates an operator of r, which is part of above's evaluation.
-func (r *evaluation) rows(above *evaluation, op operator.Operator) ([]plan.Row, error) {
-	r.Held = above.Held
-	rows, err := operator.Rows(op)
+// rows evaluates something of r, which is part of above's evaluation.
+func (r *evaluation) rows(above *evaluation, eval func() ([]plan.Row, error)) ([]plan.Row, error) {
+	r.Held, r.Beside = above.Held, above.Beside
+	rows, err := eval()
 	above.absorb(r.Matrix)
 	return rows, err
 }
@@ -127,18 +133,8 @@ func (r *evaluation) absorb(m *plan.Matrix) {
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	w.AddDevice(v.Device)
-	r.Matrix.Peak = max(r.Matrix.Peak, m.Peak)
+	r.Matrix.Peak, r.Matrix.PeakAtMost = max(r.Matrix.Peak, m.Peak), max(r.Matrix.PeakAtMost, m.PeakAtMost)
 	r.Matrix.Annotations.Merge(m.Annotations)
-}
-
-// times appends the times of the steps in runs to ts.
-func times(ts []int64, g plan.Grid, runs []plan.Run) []int64 {
-	for _, run := range runs {
-		for k := run.First; k < run.First+run.Len; k++ {
-			ts = append(ts, g.At(int(k)))
-		}
-	}
-	return ts
 }
 
 // once evaluates the input of n at the first step and repeats its values at all steps.
@@ -146,7 +142,7 @@ func (r *evaluation) once(n *plan.Once) *operator.Finished {
 	sub := r.on(n.Grid(r.job.Grid), n.Input)
 	input := sub.build(n.Input)
 	return r.finished(n, func() ([]plan.Row, error) {
-		in, err := sub.rows(r, input)
+		in, err := sub.rows(r, func() ([]plan.Row, error) { return operator.Rows(input) })
 		if err != nil {
 			return nil, err
 		}
@@ -169,15 +165,10 @@ func (r *evaluation) repeated(n *plan.Once, in []plan.Row) ([]plan.Row, error) {
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	values := make([]float64, points)
 	runs := []plan.Run{{Len: int32(steps)}}
 	out := make([]plan.Row, len(in))
 	for i := range in {
-		row := values[i*steps : (i+1)*steps : (i+1)*steps]
-		for k := range row {
-			row[k] = in[i].Values[0]
-		}
-		out[i] = plan.Row{Labels: in[i].Labels, Values: row, Runs: runs}
+		out[i] = plan.Row{Labels: in[i].Labels, Values: slices.Repeat(in[i].Values[:1], steps), Runs: runs}
 	}
 	return out, nil
 }

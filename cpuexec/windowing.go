@@ -38,52 +38,30 @@ type windowing struct {
 	series    []labels.Labels // below all that changes labels
 	workers   int
 	loop      *operator.Loop
-	scratch   []*worker
 	hasPoints []bool
 	points    atomic.Int64
 	limit     operator.SampleLimit
-	leak      operator.Leak
+	wants     func(i int) bool // whether a series is to be evaluated; nil for all
 }
 
-// drive evaluates the function over all series into out. offload, if it is not nil, may add some
-// or all of them to the loop, and cores runs those that are left. Then raise raises what
-// Prometheus's engine raises once it has evaluated the function.
-func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error) error {
+// begin readies the loop over all series into out. Accelerators may add some or all of them to it, evaluate
+// evaluates those that are left, and end ends it.
+func (e *windowing) begin(out operator.Sink) error {
 	r, n := e.r, len(e.series)
 	e.hasPoints = make([]bool, n)
-	e.limit = operator.SampleLimit{Max: r.job.MaxSamples, Window: !e.call.Func.Instant, Held: r.Held}
-	if e.leak.Leaks = &e.call.Func.WindowFunc == window.Interpolated; e.leak.Leaks {
-		e.limit.Max = 0 // of points
+	e.limit = operator.SampleLimit{
+		Max: r.job.MaxSamples, Window: !e.call.Func.Instant, Leaks: &e.call.Func.WindowFunc == window.Interpolated, Held: r.Held,
 	}
 	e.loop = &operator.Loop{Query: r.Query, Out: out, N: n, Workers: e.workers, Maps: e.above.Mappers(), Count: e.count}
-	if err := e.loop.Begin(); err != nil {
-		return err
-	}
-	if offload != nil {
-		if err := offload(); err != nil {
-			return err
-		}
-	}
-	if e.loop.Next < n {
-		e.scratch = make([]*worker, e.workers)
-		for k := range e.scratch {
-			s := r.x.scratch.Get().(*worker)
-			defer r.x.scratch.Put(s)
-			s.Reader.Reset(r.job.StartTimestamps)
-			s.Evaluator.Reset()
-			s.overlapping = nil
-			if r.job.CountSamples {
-				s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
-			}
-			e.scratch[k] = s
-		}
-		if err := cores(); err != nil {
-			return err
-		}
-	}
+	return e.loop.Begin()
+}
+
+// end raises what Prometheus's engine raises once it has evaluated the function, and the chain above it.
+func (e *windowing) end(raise func() error) error {
+	r, n := e.r, len(e.series)
 	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
 	left := e.loop.Left()
-	if err := e.leak.Check(r.Query, e.node, left[0], n); err != nil {
+	if err := e.limit.Check(r.Query, e.node, left[0], n); err != nil {
 		return err
 	}
 	if err := raise(); err != nil {
@@ -98,9 +76,23 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (column.Samples, error)) error {
-	r := e.r
+	r, scratch := e.r, make([]*worker, e.workers)
+	for k := range scratch {
+		s := r.x.scratch.Get().(*worker)
+		defer r.x.scratch.Put(s)
+		s.Reader.Reset(r.job.StartTimestamps)
+		s.Evaluator.Reset()
+		s.overlapping = nil
+		if r.job.CountSamples {
+			s.Counts = frame.NewStepCounts(r.job.Grid.Steps)
+		}
+		scratch[k] = s
+	}
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
-		s := e.scratch[k]
+		if e.wants != nil && !e.wants(i) {
+			return nil
+		}
+		s := scratch[k]
 		in, err := load(s, i)
 		if err != nil {
 			return err
@@ -114,19 +106,19 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 			s.overlapping[e.series[i].Get(model.MetricNameLabel)] += s.Overlaps
 			s.Overlaps = 0
 		}
-		if n := e.points.Add(int64(c.Points)); err == nil && e.limit.Max > 0 && n > int64(e.limit.Max) {
+		if n := e.points.Add(int64(c.Points)); err == nil && e.limit.Max > 0 && !e.limit.Leaks && n > int64(e.limit.Max) {
 			return promql.ErrTooManySamples("query execution") // as count would find
 		}
 		return err
 	}
 	if r.job.Grid.Steps == 1 {
-		e.loop.Finish = func(k int) { e.scratch[k].Finish() }
+		e.loop.Finish = func(k int) { scratch[k].Finish() }
 	}
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
 	overlapping := map[string]uint64{} // steps by name
-	for _, s := range e.scratch {
+	for _, s := range scratch {
 		for name, n := range s.overlapping {
 			overlapping[name] += n
 		}
@@ -154,11 +146,6 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 // count counts the samples of one more series.
 func (e *windowing) count(i int, c dense.Counts) error {
 	e.hasPoints[i] = c.Points > 0
-	if e.leak.Leaks {
-		e.leak.Add(c)
-		e.limit.Held += c.Points
-		return nil
-	}
 	if !e.limit.Add(c) {
 		return promql.ErrTooManySamples("query execution")
 	}
@@ -194,15 +181,27 @@ func (s *selected) Open() (_ *operator.Series, err error) {
 	return &operator.Series{N: len(s.series), Labels: s.src.resultLabels, Groups: s.src.groups}, nil
 }
 
-// windowed evaluates the window into out. offload, if it is not nil, may add rows of some or all
-// of the series first.
-func (s *selected) windowed(out operator.Sink, offload func() error) error {
+// begin implements windowing's for a window.
+func (s *selected) begin(out operator.Sink) error {
 	r := s.r
 	r.Matrix.Work.Series += len(s.series)
+	if one, ok := out.(operator.Selective); ok && s.w.Func == window.Last && !s.src.mayCollide && !r.job.CountSamples {
+		s.wants = one.Wants // of others nothing is said
+	}
 	if s.workers = r.Workers; s.src.sel.NumSamples() < operator.InlineSamples {
 		s.workers = 1
 	}
-	return s.drive(out, offload, s.onCores, func() error { return s.raise(s.limit.Held - r.Held) })
+	return s.windowing.begin(out)
+}
+
+// rest evaluates the series that were not consumed yet, on the cores, and ends.
+func (s *selected) rest() error {
+	if s.loop.Next < len(s.series) {
+		if err := s.onCores(); err != nil {
+			return err
+		}
+	}
+	return s.end(func() error { return s.raise(s.limit.Held - s.r.Held) })
 }
 
 // onCores evaluates the series that were not consumed yet.
@@ -215,7 +214,7 @@ func (s *selected) onCores() (err error) {
 	defer func() { tracing.End(span, err) }()
 	q := &column.Request{
 		Set: r.x.columns, Tick: r.tick, Sel: s.src.sel,
-		KeepStale: s.w.Func.Instant, TakePacked: window.TakesPacked(s.w.Func),
+		KeepStale: s.w.Func.Instant, TakePacked: s.call.Func.Reads != window.Unpacked,
 	}
 	q.Mint, q.Maxt = s.w.Reads(r.job.Grid)
 	if q.Width, _ = s.w.Reach(); s.w.Scan.Fixed == nil {

@@ -99,12 +99,15 @@ func (a *accelerator) Evaluate(ctx context.Context, l offload.Leaf, consume func
 		a.decline(n, o.Declined)
 		return o, err
 	}
-	for _, n := range plan.Path(n, window) {
+	for {
 		if d := a.of[n]; d != nil {
 			d.Executor = plan.OnGPU
 		}
+		if n == plan.Node(window) {
+			return o, nil
+		}
+		n = n.Inputs()[0] // of an aggregation without a parameter that varies, or a map
 	}
-	return o, nil
 }
 
 // OnCores implements offload.Accelerator.

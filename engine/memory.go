@@ -273,7 +273,7 @@ func (q *query) keepResult(v parser.Value) error {
 			n += int64(v.Rows[i].Labels.ByteSize())
 		}
 	}
-	if err := q.budget.AtLeast(n); err != nil {
+	if err := q.budget.Charge(max(n-q.budget.Used(), 0)); err != nil {
 		return err
 	}
 	q.lease.Shrink(n)

@@ -243,14 +243,6 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		defer done()
 	}
 	if m, err = q.e.cpu.Run(ctx, job); err != nil {
-		var sel *cpuexec.SelectError
-		switch {
-		case !errors.As(err, &sel):
-		case sel.Bare:
-			err = sel.Err
-		default:
-			err = fmt.Errorf("expanding series: %w", sel.Err)
-		}
 		return nil, err
 	}
 	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros

@@ -52,8 +52,9 @@ type Matrix struct {
 	// NewSamplesAtStep those of them that no earlier step had read.
 	SamplesAtStep, NewSamplesAtStep []int64
 	// Peak is the largest number of samples and result points that
-	// Prometheus's engine would have held at once.
-	Peak int
+	// Prometheus's engine would have held at once, or the least that it may be. PeakAtMost is the most
+	// where that is more.
+	Peak, PeakAtMost int
 
 	Work Work
 

@@ -231,20 +231,6 @@ func ReadsSamples(n Node) bool {
 	return slices.ContainsFunc(n.Inputs(), ReadsSamples)
 }
 
-// Path returns the nodes from n down to w, both included, or nothing if w is
-// not below n.
-func Path(n Node, w *Window) []Node {
-	if n == Node(w) {
-		return []Node{n}
-	}
-	for _, in := range n.Inputs() {
-		if p := Path(in, w); p != nil {
-			return append([]Node{n}, p...)
-		}
-	}
-	return nil
-}
-
 // Declined is the error of an executor that cannot evaluate an expression after
 // all, for a reason that shows only in the data. Prometheus's engine then evaluates
 // the whole query.

@@ -199,25 +199,22 @@ func (a *Adder) Rows() []plan.Row {
 			*row = dense.New(a.steps)
 		}
 		clear(row.Present)
-		points := a.FillRow(order[i], *row)
-		out[i] = row.Compact(points, a.groups.Labels[order[i]])
+		g, points := order[i], 0
+		if a.offloaded != nil {
+			points = spread(a.offloaded[g*a.steps:(g+1)*a.steps], *row)
+		} else {
+			cells, base := a.cellsOf(g)
+			cells.op.results(cells, base, row.Values)
+			copy(row.Present, a.seen[g*a.words:])
+			points = dense.Count(row.Present)
+		}
+		out[i] = row.Compact(points, a.groups.Labels[g])
 		return a.query.Context.Err() == nil
 	})
 	if a.query.Context.Err() != nil {
 		return nil
 	}
 	return out
-}
-
-// FillRow writes a group to a row without values and returns how many it has.
-func (a *Adder) FillRow(group int, out dense.Row) (points int) {
-	if a.offloaded != nil {
-		return spread(a.offloaded[group*a.steps:(group+1)*a.steps], out)
-	}
-	cells, base := a.cellsOf(group)
-	cells.op.results(cells, base, out.Values)
-	copy(out.Present, a.seen[group*a.words:])
-	return dense.Count(out.Present)
 }
 
 // spread writes values, of which some are dense.Absent, to a dense row and returns how many there are.

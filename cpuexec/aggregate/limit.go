@@ -81,7 +81,7 @@ func (l *limiter) keepFirst(series int, r dense.Row) {
 		r.Present[w] &^= full[w]
 		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
-			most := atStep(l.param.at(k), int(l.size[group]))
+			most := atStep(l.param.values[k], int(l.size[group]))
 			if found[k]++; int(found[k]) >= most {
 				full[w] |= 1 << (k & 63)
 			}
@@ -96,7 +96,7 @@ func (l *limiter) keepFirst(series int, r dense.Row) {
 func (l *limiter) keepRatio(series int, r dense.Row) {
 	offset := float64(l.labels(series).Hash()) / math.MaxUint64
 	for k := range l.steps {
-		if !inRatio(l.param.at(k), offset) {
+		if !inRatio(l.param.values[k], offset) {
 			r.Present[k>>6] &^= 1 << (k & 63)
 		}
 	}

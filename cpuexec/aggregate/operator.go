@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -17,15 +16,16 @@ import (
 
 // New evaluates the aggregation n. param is its parameter where that is no constant, and nil
 // otherwise.
-func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) operator.Filler {
-	if n.Func.Adds() {
-		return NewSum(q, n, input, false)
-	}
+func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) *operator.Finished {
 	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		if n.Func.Adds() {
+			rows, _, err := Added(q, n, input, false)
+			return rows, err
+		}
 		if n.Label != "" {
 			return countValues(q, n, input)
 		}
-		p, err := parameterOf(n, param)
+		p, err := parameterOf(q, n, param)
 		if err != nil {
 			return nil, err
 		}
@@ -43,71 +43,35 @@ func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) o
 }
 
 // parameterOf evaluates the parameter of n.
-func parameterOf(n *plan.Aggregate, param operator.Operator) (Parameter, error) {
+func parameterOf(q *operator.Query, n *plan.Aggregate, param operator.Operator) (Parameter, error) {
 	if param == nil {
-		return constant(n.Param), nil
+		return newParameter(slices.Repeat([]float64{n.Param}, q.Grid.Steps)), nil
 	}
 	rows, err := operator.Rows(param)
 	if err != nil {
 		return Parameter{}, err
 	}
-	return varying(rows[0].Values), nil
+	return newParameter(rows[0].Values), nil
 }
 
-// Sum evaluates an aggregation that adds value to value.
-type Sum struct {
-	q       *operator.Query
-	n       *plan.Aggregate
-	input   operator.Operator
-	ordered bool
-	adder   *Adder
-	order   []int // of the groups that have a value
-}
-
-// NewSum evaluates n. With ordered, it is noted which series of a group was the first with a
-// value.
-func NewSum(q *operator.Query, n *plan.Aggregate, input operator.Operator, ordered bool) *Sum {
-	return &Sum{q: q, n: n, input: input, ordered: ordered}
-}
-
-// Open implements operator.Filler.
-func (s *Sum) Open() (*operator.Series, error) {
-	defer s.q.Holding()()
-	input := s.input
-	s.input = nil // see operator.Operator
-	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
-		s.adder = NewAdder(s.n, s.q, in, s.ordered)
-		return s.adder
+// Added evaluates an aggregation that adds value to value. With ordered, first lists for each value of the
+// rows the first series of the group that had one.
+func Added(q *operator.Query, n *plan.Aggregate, input operator.Operator, ordered bool) (rows []plan.Row, first [][]int32, err error) {
+	var a *Adder
+	err = operator.Drive(input, func(in *operator.Series) operator.Sink {
+		a = NewAdder(n, q, in, ordered)
+		return a
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s.order = byFirst(s.adder.first)
-	return &operator.Series{
-		N: len(s.order), Labels: func(i int) labels.Labels { return s.adder.groups.Labels[s.order[i]] },
-		Rows: func() ([]plan.Row, error) {
-			rows := s.adder.Rows()
-			s.q.Free(s.adder, rows)
-			return rows, s.q.Done() // there may be more rows
-		},
-	}, nil
+	rows = a.Rows()
+	q.Free(a, rows)
+	if err = q.Done(); err == nil && ordered { // else there may be more rows
+		first = a.FirstSeries(rows)
+	}
+	return rows, first, err
 }
-
-// Fill implements operator.Filler.
-func (s *Sum) Fill(_, i int, out dense.Row, c *dense.Counts) error {
-	c.Points = s.adder.FillRow(s.order[i], out)
-	return nil
-}
-
-// End implements operator.Filler.
-func (s *Sum) End(_ int, err error) error {
-	s.q.Free(s.adder, nil)
-	return err
-}
-
-// FirstSeries lists, for each value of rows, which are all there are, the first series of the
-// group that had one.
-func (s *Sum) FirstSeries(rows []plan.Row) [][]int32 { return s.adder.FirstSeries(rows) }
 
 // selected evaluates an operator that keeps some of its input's series.
 func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
@@ -205,7 +169,12 @@ type members struct {
 }
 
 func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
-	g := in.GroupsOf(q.Context, n)
+	var g operator.Groups
+	if in.Groups != nil {
+		g = in.Groups(q.Context, n)
+	} else {
+		g = operator.Group(q.Context, n, in.N, in.Labels)
+	}
 	m := members{node: n, labels: in.Labels, groups: g, size: make([]int32, len(g.Labels)), first: slices.Repeat([]int32{-1}, len(g.Labels)), steps: q.Grid.Steps}
 	for _, k := range g.Of {
 		m.size[k]++
@@ -267,29 +236,14 @@ func atMost(k float64, size int32) int { return int(min(k, float64(size))) }
 
 // Parameter is the parameter of an aggregation.
 type Parameter struct {
-	constant float64
-	values   []float64 // by step; nil for a constant
+	values []float64 // by step
 	// low and high are the least and the largest value and nan says that one is NaN, all
 	// as Prometheus's engine finds them.
 	low, high float64
 	nan       bool
 }
 
-// at is the parameter at a step.
-func (p *Parameter) at(k int) float64 {
-	if p.values != nil {
-		return p.values[k]
-	}
-	return p.constant
-}
-
-// constant is a parameter that is the same at all steps.
-func constant(v float64) Parameter {
-	return Parameter{constant: v, low: v, high: v, nan: math.IsNaN(v)}
-}
-
-// varying is a parameter that has a value for each step.
-func varying(values []float64) Parameter {
+func newParameter(values []float64) Parameter {
 	p := Parameter{values: values, low: math.MaxFloat64, high: -math.MaxFloat64}
 	for _, v := range values {
 		p.low, p.high = math.Min(p.low, v), math.Max(p.high, v)

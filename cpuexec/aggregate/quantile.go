@@ -57,7 +57,7 @@ func quantilesOf(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Ro
 				}
 				for b := range lists.end {
 					if list := lists.of(b); len(list) > 0 {
-						vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), list)
+						vals[k*steps+w*64+b] = exact.Quantile(p.values[w*64+b], list)
 						present[k*words+w] |= 1 << b
 					}
 				}

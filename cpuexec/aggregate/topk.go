@@ -57,7 +57,10 @@ func defineRanker(name, policy string, bottom bool) *plan.AggregateFunc {
 }
 
 func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series, bottom bool) *ranker {
-	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: bottom}
+	a := &ranker{members: newMembers(n, q, in), k: p.high, bottom: bottom}
+	if p.low < p.high {
+		a.ks = p.values
+	}
 	a.layOut(a.instant() || a.ks != nil)
 	a.collected = make([]plan.Row, in.N)
 	return a

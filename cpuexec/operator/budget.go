@@ -71,14 +71,6 @@ func (b *Budget) Used() int64 {
 	return b.used.Load()
 }
 
-// AtLeast counts so many more bytes that n are counted, if fewer are. It fails as Take does.
-func (b *Budget) AtLeast(n int64) error {
-	if b == nil {
-		return nil
-	}
-	return b.Charge(max(n-b.used.Load(), 0))
-}
-
 // Charge counts n more bytes, or less if n is negative. What must not be allocated
 // any more shows at the next call of done.
 func (q *Query) Charge(n int64) { _ = q.Budget.Charge(n) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -83,10 +82,4 @@ func GroupLabels(a *plan.Aggregate, b *labels.ScratchBuilder, l labels.Labels) l
 		}
 	})
 	return b.Labels()
-}
-
-// NamesMatter reports whether the labels that a range function drops (metric
-// name, type and unit) can show in the groups of a.
-func NamesMatter(a *plan.Aggregate) bool {
-	return a.Without || slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
 }

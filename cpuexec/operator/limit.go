@@ -19,7 +19,7 @@ func (q *Query) CheckSteps(n plan.Node, constants, in, out, series int) error {
 // CheckHeld raises Prometheus's error if n needs more samples at once than may
 // be held: at least and at most so many.
 func (q *Query) CheckHeld(n plan.Node, least, most int) error {
-	q.Matrix.Peak = max(q.Matrix.Peak, least)
+	q.Matrix.Peak, q.Matrix.PeakAtMost = max(q.Matrix.Peak, least), max(q.Matrix.PeakAtMost, most)
 	switch limit := q.MaxSamples; {
 	case limit <= 0 || most <= limit:
 		return nil
@@ -63,13 +63,25 @@ func (q *Query) MayHold(samples int) bool {
 type SampleLimit struct {
 	Max    int  // 0 means no limit
 	Window bool // a range function, which holds its window's samples too
-	Held   int
-	Peak   int
+	// Leaks says that it is a smoothed instant selector, of which Prometheus's engine holds each
+	// series' last window until what is above the selector is evaluated, but not the points of the
+	// result: see Check.
+	Leaks bool
+	Held  int
+	Peak  int
+
+	leaked, most int
 }
 
 // Add counts one more series and reports whether the limit still holds.
 func (l *SampleLimit) Add(c dense.Counts) bool {
 	most := l.Held + c.Points
+	if l.Leaks {
+		l.most = max(l.most, l.leaked+c.MaxWindow)
+		l.leaked += c.LastWindow
+		l.Held = most
+		return true
+	}
 	if l.Window {
 		most = l.Held + max(c.MaxWindow, c.LastWindow+c.Points)
 	}
@@ -78,25 +90,11 @@ func (l *SampleLimit) Add(c dense.Counts) bool {
 	return l.Max <= 0 || most <= l.Max
 }
 
-// Leak follows the same of a smoothed instant selector, of which Prometheus's engine
-// holds each series' last window until what is above the selector is evaluated, but
-// not the points of the result.
-type Leak struct {
-	Leaks      bool // whether the window is such a selector
-	held, most int
-}
-
-// Add counts one more series.
-func (l *Leak) Add(c dense.Counts) {
-	l.most = max(l.most, l.held+c.MaxWindow)
-	l.held += c.LastWindow
-}
-
-// Check raises Prometheus's error for a selector of so many points and series. How
+// Check raises Prometheus's error for a selector that leaks, of so many points and series. How
 // much is held above it is left to that engine where it decides.
-func (l *Leak) Check(q *Query, w plan.Node, points, series int) error {
+func (l *SampleLimit) Check(q *Query, w plan.Node, points, series int) error {
 	if !l.Leaks {
 		return nil
 	}
-	return q.CheckHeld(w, q.Held+l.most, q.Held+l.most+l.held+2*points+series)
+	return q.CheckHeld(w, q.Held+l.most, q.Held+l.most+l.leaked+2*points+series)
 }

@@ -27,20 +27,12 @@ type Series struct {
 	N      int
 	Labels func(i int) labels.Labels // from any goroutine; the series may turn out to have no value
 	// Groups are those of an aggregation over the series, where they are found in less time
-	// than from all labels; otherwise it is nil.
+	// than from all labels (see Group); otherwise it is nil.
 	Groups func(ctx context.Context, a *plan.Aggregate) Groups
 	// Rows makes finished rows of all series, where the operator can without being driven;
 	// otherwise it is nil. It takes the place of Drive. The rows are the caller's, who no
 	// longer counts their memory when it is done with them.
 	Rows func() ([]plan.Row, error)
-}
-
-// GroupsOf are the groups of an aggregation over the series, which are of no use once ctx has ended.
-func (s *Series) GroupsOf(ctx context.Context, a *plan.Aggregate) Groups {
-	if s.Groups != nil {
-		return s.Groups(ctx, a)
-	}
-	return Group(ctx, a, s.N, s.Labels)
 }
 
 // Drive evaluates an operator into the sink that makeSink makes of its series.

@@ -37,6 +37,8 @@ type Query struct {
 	// Held is the number of samples that Prometheus's engine would hold besides
 	// those of the node being evaluated.
 	Held int
+	// Beside is how many more it may hold at most, of what is evaluated later.
+	Beside int
 }
 
 // NewQuery is a query without limits that is evaluated by so many goroutines.

@@ -10,6 +10,12 @@ type Sink interface {
 	Consume(q *Query, b *Batch)
 }
 
+// Selective is a sink that needs some of the series alone. Others need not have values, where nothing is to
+// be said of them.
+type Selective interface {
+	Wants(i int) bool
+}
+
 // Bounded is a sink that holds state for every group and step.
 type Bounded interface {
 	Owner() plan.Node               // whose state it is

@@ -76,10 +76,6 @@ func (c Chain) Split() (values, rest Chain) {
 	return c, nil
 }
 
-// RemovesNames reports whether the chain, which has no label functions, has maps that remove names,
-// now or when the query ends. A comparison that filters does not.
-func (c Chain) RemovesNames() bool { return slices.ContainsFunc(c, Merges) }
-
 // Check ends a chain over so many series: it raises what Prometheus's engine
 // raises once it has evaluated each node. left is the number of values before
 // the maps and after each, and held what was held before the series were evaluated.

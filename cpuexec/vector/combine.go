@@ -76,31 +76,58 @@ func (o *combined) Open() (_ *operator.Series, err error) {
 	return o.openSet(set, union(set, o.in[0], o.in[1], o.q.Grid.Steps), seriesOf(o.in[1]))
 }
 
-// openRestricted is Open of and and unless: it matters alone at which steps the right side has values.
+// openRestricted is Open of and and unless. The right side, of which it matters alone at which steps it has
+// values, is evaluated before the left one, of which and needs no series without a match. What it would
+// hold beside that, and say after that, comes then.
 func (o *combined) openRestricted(n *plan.Set) (_ *operator.Series, err error) {
-	lhs, rhs := o.inputs[:1], o.inputs[1]
+	q, lhs, rhs := o.q, o.inputs[0], o.inputs[1]
 	o.inputs = nil // see operator.Operator
-	if o.in, o.samples, err = o.q.Inputs(lhs); err != nil {
-		return nil, err
-	}
-	release := o.q.Holding()
-	o.q.Held += o.samples
-	var right *operator.Series
-	var sigs signatures
-	p := &presence{}
-	err = operator.Drive(rhs, func(series *operator.Series) operator.Sink {
-		right, sigs = series, sign(n.Matching, seriesOf(o.in[0]), series)
-		p.of, p.seen = sigs.of[1], make([][]uint64, sigs.n)
-		return p
-	})
-	release()
+	held := q.Held
+	left, err := lhs.Open()
 	if err != nil {
 		return nil, err
 	}
-	o.samples += p.points
-	o.present = len(o.in[0]) + p.series
-	return o.openSet(n, restrict(n, o.in[0], sigs.of[0], p.seen, o.q.Grid.Steps), right)
+	opened, m := q.Held, *q.Matrix
+	q.Held, q.Beside = held, q.Beside+left.N*(q.Grid.Steps+1)
+	q.Matrix.Peak, q.Matrix.PeakAtMost, q.Matrix.Annotations = held, held, nil
+	var right *operator.Series
+	p := &presence{}
+	in := &partners{Collector: operator.Collector{Labels: left.Labels}, right: p}
+	err = operator.Drive(rhs, func(series *operator.Series) operator.Sink {
+		sigs := sign(n.Matching, left, series)
+		right, in.sigs, p.of, p.seen = series, sigs.of[0], sigs.of[1], make([][]uint64, sigs.n)
+		return p
+	})
+	least, most, notes := q.Matrix.Peak, max(q.Matrix.Peak, q.Matrix.PeakAtMost), q.Matrix.Annotations
+	q.Held, q.Beside = opened, q.Beside-left.N*(q.Grid.Steps+1)
+	q.Matrix.Peak, q.Matrix.PeakAtMost, q.Matrix.Annotations = m.Peak, m.PeakAtMost, m.Annotations
+	in.all = err != nil || n.Op != plan.And || !q.MayHold(most+2*left.N*(q.Grid.Steps+1))
+	if err := lhs.Drive(in); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.Matrix.Annotations.Merge(notes)
+	points := operator.Points(in.Rows)
+	more := q.Held - held + points
+	if err := q.CheckHeld(n, least+more, most+more); err != nil {
+		return nil, err
+	}
+	o.in, o.samples, o.present = [][]plan.Row{in.Rows}, points+p.points, len(in.Rows)+p.series
+	return o.openSet(n, restrict(n, in, q.Grid.Steps), right)
 }
+
+// partners collects the series of the left side of and or unless.
+type partners struct {
+	operator.Collector
+	sigs  []int32 // of all series
+	right *presence
+	all   bool // also those without a match
+}
+
+// Wants implements operator.Selective.
+func (p *partners) Wants(i int) bool { return p.all || p.right.seen[p.sigs[i]] != nil }
 
 // openSet is the end of Open of a set.
 func (o *combined) openSet(n *plan.Set, s set, right *operator.Series) (*operator.Series, error) {
@@ -266,7 +293,24 @@ func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *oper
 		if err != nil {
 			return nil, err
 		}
-		return p.absence(q, n)
+		steps, absent := q.Grid.Steps, p.seen[0]
+		out := dense.Row{Values: slices.Repeat([]float64{1}, steps), Present: absent}
+		for w := range absent {
+			absent[w] = ^absent[w]
+			if over := (w+1)*64 - steps; over > 0 {
+				absent[w] &= ^uint64(0) >> over
+			}
+		}
+		missing := dense.Count(absent)
+		var rows []plan.Row
+		if missing > 0 {
+			rows = []plan.Row{out.Compact(missing, n.Labels)}
+		}
+		if n.OverTime {
+			// Prometheus's engine does not count the result.
+			return rows, nil
+		}
+		return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
 	}}
 }
 
@@ -287,29 +331,6 @@ func (p *presence) Consume(_ *operator.Query, b *operator.Batch) {
 		p.series++
 		mark(&p.seen[p.of[b.Lo+i]], b.Row(i).Present)
 	}
-}
-
-// absence is the result of n: a row with 1 at the steps at which there was no value, or no
-// row. It ends the sink.
-func (p *presence) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
-	steps, absent := q.Grid.Steps, p.seen[0]
-	out := dense.Row{Values: slices.Repeat([]float64{1}, steps), Present: absent}
-	for w := range absent {
-		absent[w] = ^absent[w]
-		if over := (w+1)*64 - steps; over > 0 {
-			absent[w] &= ^uint64(0) >> over
-		}
-	}
-	missing := dense.Count(absent)
-	var rows []plan.Row
-	if missing > 0 {
-		rows = []plan.Row{out.Compact(missing, n.Labels)}
-	}
-	if n.OverTime {
-		// Prometheus's engine does not count the result.
-		return rows, nil
-	}
-	return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
 }
 
 // NewSort evaluates a function that sorts at a single step. Prometheus's own code puts the rows

@@ -373,11 +373,12 @@ func hasTypes(s *operator.Series) bool {
 }
 
 // restrict is the result of and or unless: rows whose signatures have a value on the right side, or none.
-func restrict(n *plan.Set, lhs []plan.Row, sigs []int32, right [][]uint64, steps int) set {
+func restrict(n *plan.Set, in *partners, steps int) set {
+	lhs := in.Rows
 	s := make(set, 0, len(lhs))
 	for i, has := range presentSteps(lhs, steps) {
 		var at []uint64
-		if seen := right[sigs[i]]; n.Op == plan.And {
+		if seen := in.right.seen[in.sigs[in.Series[i]]]; n.Op == plan.And {
 			at = and(has, seen)
 		} else {
 			at = andNot(has, seen)

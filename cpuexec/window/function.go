@@ -55,9 +55,6 @@ const (
 	Integers              // all, as the integers that they are
 )
 
-// TakesPacked reports whether f takes packed values as they are.
-func TakesPacked(f *plan.WindowFunc) bool { return Of(f).Reads != Unpacked }
-
 // table has the definitions as Go makes them, by file and line. Kernels' numbers of them go by that,
 // so no definition may need a variable of this package that is made as the program starts: Go would
 // make those first that need none.

@@ -208,7 +208,7 @@ func BenchmarkWindows(b *testing.B) {
 				}
 				lists, values = append(lists, ts), append(values, wandering(r, kind))
 			}
-			all := columns(b, lists, values, len(ts), TakesPacked(Named(name)))
+			all := columns(b, lists, values, len(ts), Of(Named(name)).Reads != Unpacked)
 			for _, shape := range []struct{ width, every int64 }{{5, 1}, {60, 60}, {1440, 1440}, {60, 1}, {360, 1}, {1440, 1}} {
 				b.Run(fmt.Sprintf("%s/%s/%dm-%dm", name, kind, shape.width, shape.every), func(b *testing.B) {
 					first := ts[0]/minute*minute + min(shape.width, shape.every)*minute

@@ -123,8 +123,8 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 			plain = k + sort.Search(fr.To-k, func(n int) bool { return his[k+n] > resets[r] })
 		}
 		mid := min(max(split, k), plain)
-		s.packedDifferences(e, kind, k, mid)
-		s.differences(e, kind, mid, plain)
+		s.differences(e, kind, true, k, mid)
+		s.differences(e, kind, false, mid, plain)
 		for k = plain; k < fr.To; k++ {
 			lo, hi := fr.Lo[k], his[k]
 			for r < len(resets) && resets[r] <= lo {
@@ -181,47 +181,31 @@ func (s *Evaluator) risesInRows(e *frame.Extrapolation, resets []int32, strides 
 	}
 }
 
-// differences fills out with what extrapolated does for steps from to to, the end
-// excluded, in whose windows there is no reset.
-func (s *Evaluator) differences(e *frame.Extrapolation, kind difference, from, to int) {
-	fr, vs, out := s.fr, s.in.Values, s.out.Values
+// differences fills out with what extrapolated does for steps from from to to, the end
+// excluded, in whose windows there is no reset: of packed samples or of others.
+func (s *Evaluator) differences(e *frame.Extrapolation, kind difference, packed bool, from, to int) {
+	fr, in, out := s.fr, &s.in, s.out.Values
+	// How much beyond its increase times near a counter is not extrapolated below zero; a gauge always is.
+	least := frame.Tiny
+	if kind == gaugeDelta {
+		least = math.Inf(-1)
+	}
 	for k := from; k < to; {
-		k += floatIncreases(out[k:to], vs, fr.Lo[k:to], fr.Hi[k:to], e.Factor[k:to], e.Near[k:to], kind.least())
+		lo, hi, factor, near := fr.Lo[k:to], fr.Hi[k:to], e.Factor[k:to], e.Near[k:to]
+		if packed {
+			k += packedIncreases(out[k:to], &in.Packed, lo, hi, factor, near, least)
+		} else {
+			k += floatIncreases(out[k:to], in.Values, lo, hi, factor, near, least)
+		}
 		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.Lo[k], fr.Hi[k]; hi-lo >= 2 {
-				out[k] = kind.value(e, k, vs[lo], vs[hi-1])
+				first := in.At(lo)
+				increase, factor := in.At(hi-1)-first, e.Factor[k]
+				if kind != gaugeDelta {
+					factor = e.FactorOf(k, first, increase)
+				}
+				out[k] = float64(increase * factor)
 			}
 		}
 	}
-}
-
-// packedDifferences is differences for packed samples.
-func (s *Evaluator) packedDifferences(e *frame.Extrapolation, kind difference, from, to int) {
-	fr, p, out := s.fr, &s.in.Packed, s.out.Values
-	for k := from; k < to; {
-		k += packedIncreases(out[k:to], p, fr.Lo[k:to], fr.Hi[k:to], e.Factor[k:to], e.Near[k:to], kind.least())
-		for end := min(k+exact.Lanes, to); k < end; k++ {
-			if lo, hi := fr.Lo[k], fr.Hi[k]; hi-lo >= 2 {
-				out[k] = kind.value(e, k, p.Value(lo), p.Value(hi-1))
-			}
-		}
-	}
-}
-
-// value is the value of step k, between whose first and last sample there is no reset.
-func (kind difference) value(e *frame.Extrapolation, k int, first, last float64) float64 {
-	increase := last - first
-	if kind == gaugeDelta {
-		return float64(increase * e.Factor[k])
-	}
-	return float64(increase * e.FactorOf(k, first, increase))
-}
-
-// least is how much beyond its increase times near a counter is not extrapolated below zero; a gauge
-// always is.
-func (kind difference) least() float64 {
-	if kind == gaugeDelta {
-		return math.Inf(-1)
-	}
-	return frame.Tiny
 }

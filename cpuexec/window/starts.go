@@ -1,6 +1,7 @@
 package window
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
@@ -21,23 +22,10 @@ func (s *Evaluator) allResets() []int32 {
 		return resets
 	}
 	s.began = s.in.Starts.Resets(s.fr.List(), s.began[:0])
-	s.merged = mergeIndices(resets, s.began, s.merged[:0])
+	s.merged = append(append(s.merged[:0], resets...), s.began...)
+	slices.Sort(s.merged)
+	s.merged = slices.Compact(s.merged)
 	return s.merged
-}
-
-// mergeIndices merges two lists of indices, each in order, into out.
-func mergeIndices(a, b, out []int32) []int32 {
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-			out, a = append(out, a[0]), a[1:]
-		case len(a) == 0 || b[0] < a[0]:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			a = a[1:]
-		}
-	}
-	return out
 }
 
 // increases fills out with what rate and increase come to over samples some of which
