@@ -181,8 +181,10 @@ func stages(s *plan.DeviceStages) (all []Stage) {
 type accepting struct {
 	*run
 	groups *groups
-	x      *offload.Rows // that are taken
-	holds  bool          // the result holds their values
+
+	x             *offload.Rows // that are taken
+	holds         bool          // the result holds their values
+	values, bytes int64         // that were counted
 }
 
 // togetherGroups is the number of groups whose rows a goroutine makes at once.
@@ -192,29 +194,42 @@ const togetherGroups = 64
 // half of what lies there: few values do not keep much memory from others. It fails as the cores
 // would, which ends the request.
 func (c *accepting) take(x *offload.Rows) error {
-	n, values := len(x.Groups), 0
+	c.x, c.holds = x, false
+	defer func() {
+		if x.Release != nil && !c.holds {
+			x.Release()
+		}
+	}()
+	values, buckets := int64(0), int64(0)
 	for s, slot := range c.Slots {
-		values += len(slot.Outputs) * dense.Count(x.Present[s][:n*c.words()])
+		n := dense.Count(x.Present[s][:len(x.Groups)*c.words()])
+		values += int64(n * len(slot.Outputs))
+		if n < len(x.Groups)*c.Grid.N() {
+			buckets += int64(n)
+		}
 	}
-	c.x, c.holds = x, x.Release != nil && 2*values >= n*len(c.Aggregates)*c.Grid.N()
-	if c.holds {
+	rows := make([]Row, len(c.Aggregates)*len(x.Groups))
+	bytes := int64(len(rows))*rowBytes(0) + 8*values + 4*buckets
+	c.values, c.bytes = c.values+values, c.bytes+bytes
+	if err := c.hold(int(values)); err != nil {
+		return err
+	}
+	if err := c.chargeRows(bytes); err != nil {
+		return err
+	}
+	if c.holds = x.Release != nil && 2*values >= int64(len(rows)*c.Grid.N()); c.holds {
 		c.result.lent = append(c.result.lent, x.Release)
-	} else if x.Release != nil {
-		defer x.Release()
 	}
-	all := make([]Row, n*len(c.Aggregates))
+	n := len(x.Groups)
 	parallel.While(c.run.x.o.Workers, (n+togetherGroups-1)/togetherGroups, func(_, k int) bool {
 		for i := k * togetherGroups; i < min((k+1)*togetherGroups, n); i++ {
-			rows := all[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
+			of := rows[i*len(c.Aggregates) : (i+1)*len(c.Aggregates) : (i+1)*len(c.Aggregates)]
+			any := false
 			for s, slot := range c.Slots {
-				buckets := c.buckets(x.Present[s][i*c.words() : (i+1)*c.words()])
-				if len(buckets) == 0 {
-					continue
-				}
-				if c.rows(rows, slot.Outputs, buckets, i) != nil {
-					return false // what failed shows in failed
-				}
-				c.result.Series[x.Groups[i]] = Series{c.groups.labels[x.Groups[i]], rows}
+				any = c.rows(of, slot.Outputs, s, i) || any
+			}
+			if g := x.Groups[i]; any {
+				c.result.Series[g] = Series{c.groups.labels[g], of}
 			}
 		}
 		return c.ctx.Err() == nil
@@ -225,47 +240,48 @@ func (c *accepting) take(x *offload.Rows) error {
 // words is the number of words of a group's bitmap.
 func (c *accepting) words() int { return (c.Grid.N() + 63) / 64 }
 
-// buckets are those of a bitmap, which rows share where they are all.
-func (c *accepting) buckets(present []uint64) []int32 {
-	n := dense.Count(present)
-	if n == c.Grid.N() {
-		return c.result.whole
+// rows makes the rows of group i that are made of state s. It reports whether there are values.
+func (c *accepting) rows(rows []Row, outputs []int, s, i int) bool {
+	n, present := c.Grid.N(), c.x.Present[s][i*c.words():(i+1)*c.words()]
+	count := dense.Count(present)
+	if count == 0 {
+		return false
 	}
-	buckets := make([]int32, 0, n)
-	for k, w := range present {
-		for ; w != 0; w &= w - 1 {
-			buckets = append(buckets, int32(64*k+bits.TrailingZeros64(w)))
-		}
-	}
-	return buckets
-}
-
-// rows makes those of some aggregates of group i, which have values in some buckets.
-func (c *accepting) rows(rows []Row, outputs []int, buckets []int32, i int) error {
-	n, count := c.Grid.N(), len(buckets)
-	part, at := i/c.x.Each*len(c.Aggregates), i%c.x.Each*n
-	if err := c.make(rows, outputs, buckets, c.holds); err != nil {
-		return err
-	}
-	for _, a := range outputs {
-		from := c.x.Values[part+a][at : at+n : at+n]
-		if c.holds {
-			rows[a] = Row{buckets, from[:count]} // with room for fillings
-			if count == n {
-				continue
+	buckets := c.result.whole
+	if count < n {
+		buckets = make([]int32, 0, count)
+		for k, w := range present {
+			for ; w != 0; w &= w - 1 {
+				buckets = append(buckets, int32(64*k+bits.TrailingZeros64(w)))
 			}
 		}
+	}
+	var room []float64
+	if !c.holds {
+		room = make([]float64, count*len(outputs))
+	}
+	part, at := i/c.x.Each*len(c.Aggregates), i%c.x.Each*n
+	for _, a := range outputs {
+		from := c.x.Values[part+a][at : at+n : at+n]
+		to := from[:count] // with room for fillings
+		if !c.holds {
+			to, room = room[:count:count], room[count:]
+		}
+		rows[a] = Row{buckets, to}
+		if count == n && c.holds {
+			continue
+		}
 		for i, k := range buckets {
-			rows[a].Values[i] = from[k]
+			to[i] = from[k]
 		}
 	}
-	return nil
+	return true
 }
 
 // undo forgets what was taken, since the cores begin anew.
 func (c *accepting) undo() {
 	clear(c.result.Series)
 	c.result.giveBack()
-	c.held.Store(0)
-	_ = c.chargeRows(c.Plan.bytes() - c.result.bytes.Load()) // if it has failed before, it shows later
+	c.held.Add(-c.values)
+	_ = c.chargeRows(-c.bytes) // if it has failed before, it shows later
 }

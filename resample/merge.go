@@ -1,7 +1,6 @@
 package resample
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -46,13 +45,7 @@ func (c *computing) merge() error {
 			if c.Reaggregate == nil {
 				n = it.columns[s].states.Held()
 			}
-			bytes := 2 * valueBytes(&c.Slots[s].Contents) * int64(n) // appending doubles their room
-			if bytes == 0 {
-				continue
-			}
-			g.held += n
-			g.bytes += bytes
-			if err := cmp.Or(c.hold(n), c.budget.Charge(bytes)); err != nil {
+			if err := c.holdFor(g, &c.Slots[s].Contents, n); err != nil {
 				return err
 			}
 		}
@@ -86,6 +79,21 @@ func (c *computing) begin(group int) error {
 	}
 	c.open = append(c.open, g)
 	return nil
+}
+
+// holdFor counts n samples more that the states of a group hold, if they do, until it is finished.
+// Appending doubles their room.
+func (c *computing) holdFor(g *openGroup, contents *aggregate.Contents, n int) error {
+	bytes := 2 * valueBytes(contents) * int64(n)
+	if bytes == 0 {
+		return nil
+	}
+	g.held += n
+	g.bytes += bytes
+	if err := c.hold(n); err != nil {
+		return err
+	}
+	return c.budget.Charge(bytes)
 }
 
 // mergeRange merges the items' states of buckets lo to hi, hi excluded, into their group.
@@ -186,7 +194,7 @@ func (c *computing) rows(group int, columns []columnStates) ([]Row, error) {
 		if len(columns[s].buckets) == 0 {
 			continue
 		}
-		if err := c.make(rows, c.Slots[s].Outputs, columns[s].buckets, false); err != nil {
+		if err := c.make(rows, c.Slots[s].Outputs, columns[s].buckets); err != nil {
 			return nil, err
 		}
 		c.result.Series[group] = Series{c.groups.labels[group], rows}

@@ -153,9 +153,8 @@ func (w *worker) take(c *computing, i int) {
 	w.runs = aggregate.Runs{Times: ts, Values: vs, Runs: w.cut.runs[kind], Grid: c.Grid}
 }
 
-// make makes room for the values of buckets in some of the rows, which share these, or counts it alone
-// where the values are lent.
-func (r *run) make(rows []Row, which []int, buckets []int32, lent bool) error {
+// make makes room for the values of buckets in some of the rows, which share these.
+func (r *run) make(rows []Row, which []int, buckets []int32) error {
 	n := len(buckets)
 	if err := r.hold(n * len(which)); err != nil {
 		return err
@@ -164,7 +163,7 @@ func (r *run) make(rows []Row, which []int, buckets []int32, lent bool) error {
 	if n < r.Grid.N() { // the buckets are theirs alone
 		bytes += 4 * int64(n)
 	}
-	if err := r.chargeRows(bytes); err != nil || lent {
+	if err := r.chargeRows(bytes); err != nil {
 		return err
 	}
 	values := make([]float64, n*len(which))
