@@ -186,6 +186,24 @@ func TestSampleLimitSoon(t *testing.T) {
 	}
 }
 
+// Subqueries of more steps than samples may be loaded are refused before Prometheus's engine goes through
+// them.
+func TestEndlessSubqueries(t *testing.T) {
+	sel := heavy(t, 1, 120)
+	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	e := New(Options{Prometheus: plainOpts(), Workers: 2})
+	begun := time.Now()
+	for _, qs := range []string{"max_over_time(vector(1)[20d:1ms])", "max_over_time(m_total[30d:1ms])", "max_over_time(sum(max_over_time(m_total[20d:1ms]))[1h:1m])"} {
+		for _, mode := range []Mode{Auto, Prometheus} {
+			query, err := e.NewQuery(t.Context(), Request{Storage: q, Query: qs, Mode: mode})
+			require.NoError(t, err)
+			require.ErrorAs(t, query.Exec(t.Context()).Err, new(promql.ErrTooManySamples), qs)
+			query.Close()
+		}
+	}
+	require.Less(t, time.Since(begun), 5*time.Second)
+}
+
 // running lists the goroutines whose stacks have a function of so a name.
 func running(name string) (out []string) {
 	buf := make([]byte, 1<<20)

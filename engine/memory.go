@@ -204,6 +204,7 @@ func (q *query) beginBudget(ctx context.Context) error {
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
 	var text int64    // about the memory in bytes that it takes for its text
 	var samples int64 // that Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most
+	var longest int64 // steps of a subquery
 	// walk returns whether there is a selector in e, which is evaluated over a range.
 	var walk func(e parser.Node, over time.Duration) bool
 	walk = func(e parser.Node, over time.Duration) (selects bool) {
@@ -219,19 +220,28 @@ func (q *query) beginBudget(ctx context.Context) error {
 		for child := range parser.ChildrenIter(e) {
 			selects = walk(child, over) || selects
 		}
-		if !ok || selects {
+		if !ok {
 			return selects
 		}
 		step := sub.Step
 		if step <= 0 {
 			step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(sub.Range.Milliseconds())) * time.Millisecond
 		}
-		samples += int64(over / max(step, time.Millisecond))
-		return false
+		steps := int64(over / max(step, time.Millisecond))
+		longest = max(longest, steps)
+		if !selects {
+			samples += steps
+		}
+		return selects
 	}
 	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start))
-	if most := q.e.opts.Prometheus.MaxSamples; most > 0 {
-		samples = min(samples, int64(most)) // more is an error of its own
+	if most := int64(q.e.opts.Prometheus.MaxSamples); most > 0 {
+		// Prometheus's engine goes through all steps of a series without a look at the deadline, or
+		// makes their samples before it counts them.
+		if longest > most {
+			return promql.ErrTooManySamples("query execution")
+		}
+		samples = min(samples, most) // more is an error of its own
 	}
 	if err := q.lease.Grow(ctx, text); err != nil {
 		return err
