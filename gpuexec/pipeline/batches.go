@@ -206,7 +206,6 @@ func (j *Job) bring(p *prepared) error {
 				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 			})
 		}
-		j.Store.Drop(t.At)
 		p.Resident = nil
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())

@@ -155,7 +155,8 @@ func (s *Store) Unpin(blocks []*Block) {
 	}
 }
 
-// Discard ends the use of blocks whose content never came.
+// Discard ends the use of blocks, and removes those that no other job uses: their content never came, or
+// is to go.
 func (s *Store) Discard(blocks []*Block) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,15 +164,6 @@ func (s *Store) Discard(blocks []*Block) {
 		if b.pins--; b.pins == 0 {
 			s.remove(b)
 		}
-	}
-}
-
-// Drop removes a block, unless it is used or gone.
-func (s *Store) Drop(b *Block) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b.elem != nil && b.pins == 0 {
-		s.remove(b)
 	}
 }
 
