@@ -111,12 +111,10 @@ func (j *queryJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 // windows puts the windows of a batch on the queue, counting what they read, and the maps of their
 // values.
 func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
-	b.Out = launch.Output{
-		Values: b.At(b.Output.Windows),
-		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
-	}
+	b.Windows = b.At(b.Output.Windows)
+	b.Counts = j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{})))
 	if j.stay.Size > 0 {
-		b.Out.Values = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
+		b.Windows = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
 	}
 	steps := j.steps
 	steps.PerThread = j.PerThread(b.Part, steps.Count)

@@ -114,7 +114,7 @@ func (p *queryRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 func (p *queryRows) Reduce(q launch.Queue, b *pipeline.Batch) error {
 	values, present, _ := p.in(b)
 	n := p.steps.Count
-	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), values[0], present[0])
+	return q.PerStep("series_rows", n, b.Tiles, b.Windows, b.Tiles, n, 2*uint32(p.words()), values[0], present[0])
 }
 
 // Back implements pipeline.Program.
