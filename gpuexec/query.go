@@ -74,12 +74,11 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // Room implements pipeline.Program.
-func (j *queryJob) Room(r *layout.Room) error {
+func (j *queryJob) Room(r *layout.Room) {
 	r.Steps = j.l.Grid.Steps
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
-	return nil
 }
 
 // takeNotes takes device memory for what is noted of each series and step.
