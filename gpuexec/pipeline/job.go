@@ -272,6 +272,9 @@ func (j *Job) fetchAll() error {
 		return err
 	})
 	if err == nil {
+		err = j.drain()
+	}
+	if err == nil {
 		err = j.Corrupt(View[uint64](j, j.Fault)[0])
 	}
 	return err
@@ -307,30 +310,26 @@ func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err 
 
 // end waits until nothing of the job is under way any more, and lets go of what it
 // used.
-func (j *Job) end(failed bool) error {
-	var errs []error
+func (j *Job) end(failed bool) (err error) {
 	_ = j.wait() // it failed for another reason
 	if failed {
-		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
+		err = j.Dev.Do(func(c *cuda.Context) error {
 			errs := []error{c.Wait(j.Feeder.Stream), c.Wait(j.Workspace.stream)}
 			for _, s := range j.Workspace.Slots {
 				errs = append(errs, c.Wait(s.Stream))
 			}
 			return errors.Join(errs...)
-		}))
+		})
 	}
 	for _, s := range j.Workspace.Slots {
-		if !failed {
-			errs = append(errs, j.empty(s))
-		}
 		if s.Batch != nil {
-			j.giveBack(s.Batch, errors.Join(errs...) == nil)
+			j.giveBack(s.Batch, err == nil)
 		}
 		j.Store.Unpin(s.pinned)
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	return errors.Join(errs...)
+	return err
 }
 
 // View is a section among what was fetched at the end.
