@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -127,21 +126,6 @@ func (j *Job) Part(n int) (*layout.Part, error) {
 
 // Places is the number of places of all batches.
 func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
-
-// Run computes the job and fetches what came of it.
-func (j *Job) Run() (err error) {
-	if err = j.Dev.Do(j.begin); err == nil {
-		err = j.batches()
-	}
-	if err == nil {
-		err = j.fetchAll()
-	}
-	if ended := j.end(err != nil); ended != nil {
-		err = errors.Join(err, ended)
-	}
-	runtime.KeepAlive(j.Selected.Sel)
-	return err
-}
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
