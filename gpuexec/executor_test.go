@@ -170,12 +170,7 @@ func leafOf(t testing.TB, ctx context.Context, job cpuexec.Job) *cpuexec.Leaf {
 func executor(t testing.TB, o Options) *Executor {
 	x, err := New(cudatest.Device(t), cpuexec.New(cpuexec.Options{}), o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		x.Store.Clear()
-		used, _ := x.Store.Used()
-		require.Zero(t, used, "no block is in use, and all memory is there")
-		require.NoError(t, x.Close())
-	})
+	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x
 }
 

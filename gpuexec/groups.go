@@ -86,11 +86,12 @@ func (p *groups) Place() {
 }
 
 // Room implements pipeline.Program.
-func (p *groups) Room(r *layout.Room) {
-	p.requestJob.Room(r)
+func (p *groups) Room(r *layout.Room) error {
+	err := p.requestJob.Room(r)
 	if slices.ContainsFunc(p.slots, groupSlot.squares) {
 		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
 	}
+	return err
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.

@@ -38,7 +38,7 @@ func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	if g.Few() {
 		k = "group_accumulate"
 	}
-	return q.PerStep(k, p.steps.Count, g.Count, d.Windows, p.steps.Count, g.Groups, g.Starts, g.Count, p.op, p.At(p.all))
+	return q.PerStep(k, p.steps.Count, g.Count, d.Out.Values, p.steps.Count, g.Groups, g.Starts, g.Count, p.op, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
@@ -86,7 +86,7 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	return q.PerStep("group_rank", n, g.Count, d.Windows, n, g.Groups, g.Starts, g.Count, g.Few(), p.bottom, uint32(d.Base),
+	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Count, g.Few(), p.bottom, uint32(d.Base),
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 

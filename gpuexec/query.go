@@ -74,11 +74,12 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // Room implements pipeline.Program.
-func (j *queryJob) Room(r *layout.Room) {
+func (j *queryJob) Room(r *layout.Room) error {
 	r.Steps = j.l.Grid.Steps
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}
+	return nil
 }
 
 // takeNotes takes device memory for what is noted of each series and step.
@@ -110,10 +111,12 @@ func (j *queryJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 // windows puts the windows of a batch on the queue, counting what they read, and the maps of their
 // values.
 func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer) error {
-	b.Windows = b.At(b.Output.Windows)
-	b.Counts = j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{})))
+	b.Out = launch.Output{
+		Values: b.At(b.Output.Windows),
+		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
+	}
 	if j.stay.Size > 0 {
-		b.Windows = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
+		b.Out.Values = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
 	}
 	steps := j.steps
 	steps.PerThread = j.PerThread(b.Part, steps.Count)

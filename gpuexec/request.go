@@ -59,12 +59,13 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 }
 
 // Room implements pipeline.Program.
-func (j *requestJob) Room(r *layout.Room) {
+func (j *requestJob) Room(r *layout.Room) error {
 	_, end := j.lay(0, uint64(j.buckets.Count)*layout.Lanes)
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
+	return nil
 }
 
 // note notes what was fetched besides the values.

@@ -280,9 +280,7 @@ func on(t testing.TB, o pipeline.Options) *counting {
 	require.NoError(t, m.Kernels.Load(t.Context(), 1, launch.Queries()...))
 	bound := boundOf(m)
 	t.Cleanup(func() {
-		m.Store.Clear()
-		used, _ := m.Store.Used()
-		require.Zero(t, used, "no block is in use, and all memory is there")
+		require.NoError(t, m.Store.Check())
 		require.Equal(t, bound, boundOf(m), "all memory that was lent was given back")
 		require.NoError(t, m.Close())
 	})

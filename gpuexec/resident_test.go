@@ -58,7 +58,13 @@ func check(t testing.TB, x *Executor, job cpuexec.Job, what string) pipeline.Sta
 	got, err := x.RunStages(t.Context(), job, &s)
 	require.NoError(t, err, what)
 	same(t, want, got, true, what)
+	settled(t, x)
 	return s
+}
+
+// settled checks that nothing is in use, and that the store's memory is all there.
+func settled(t testing.TB, x *Executor) {
+	require.NoError(t, x.Store.Check())
 }
 
 // TestStays: a job's chunks stay on the device, so that the same job copies nothing,
@@ -135,6 +141,7 @@ func TestNotesSize(t *testing.T) {
 		require.Greater(t, layout, int64(8*series), "its place, and which is at a place")
 		require.Less(t, layout, int64(64*series))
 	}
+	settled(t, x)
 }
 
 // TestLittleRoom: what does not fit beside other things comes with the tables, and
@@ -241,6 +248,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	settled(t, x)
 }
 
 // TestSmallBesideLarge: a small job does not wait for a large one.

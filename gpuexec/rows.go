@@ -1,11 +1,13 @@
 package gpuexec
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -23,12 +25,15 @@ type rows struct {
 // words is the number of words of a series' bitmap.
 func (r *rows) words() int { return (r.width + 63) / 64 }
 
-// add adds to what a batch needs.
-func (r *rows) add(room *layout.Room) {
+// claim adds to what a tile needs, or fails where a series' rows do not fit.
+func (r *rows) claim(room *layout.Room) error {
 	bitmaps := 8 * layout.Lanes * r.bitmaps * r.words()
 	room.Rest += 8*layout.Lanes*r.kinds*r.width + bitmaps
 	room.Back += bitmaps
-	room.Row = r.kinds * r.width
+	if r.kinds*r.width > pinned.BufferValues {
+		return &pipeline.Unsuited{Reason: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has"}
+	}
+	return nil
 }
 
 // in says where the rows of a batch are, where its bitmaps, and where these end.
@@ -85,11 +90,10 @@ func (p *queryRows) Place() {
 }
 
 // Room implements pipeline.Program.
-func (p *queryRows) Room(r *layout.Room) {
+func (p *queryRows) Room(r *layout.Room) error {
 	r.Rest = 16 * p.l.Grid.Steps // a batch has the counts of each step once
 	r.Back = layout.Lanes * int(unsafe.Sizeof(abi.SeriesCounts{}))
-	p.queryJob.Room(r)
-	p.add(r)
+	return errors.Join(p.queryJob.Room(r), p.claim(r))
 }
 
 // Results implements pipeline.Program.
@@ -110,7 +114,7 @@ func (p *queryRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 func (p *queryRows) Reduce(q launch.Queue, b *pipeline.Batch) error {
 	values, present, _ := p.in(b)
 	n := p.steps.Count
-	return q.PerStep("series_rows", n, b.Tiles, b.Windows, b.Tiles, n, 2*uint32(p.words()), values[0], present[0])
+	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), values[0], present[0])
 }
 
 // Back implements pipeline.Program.
@@ -145,9 +149,8 @@ func (p *requestRows) Place() {
 }
 
 // Room implements pipeline.Program.
-func (p *requestRows) Room(r *layout.Room) {
-	p.requestJob.Room(r)
-	p.add(r)
+func (p *requestRows) Room(r *layout.Room) error {
+	return errors.Join(p.requestJob.Room(r), p.claim(r))
 }
 
 // Results implements pipeline.Program.

@@ -73,7 +73,7 @@ func (j *queryJob) apply(q launch.Queue, d *pipeline.Batch) error {
 	for i, m := range j.l.Maps {
 		number, a, b := mapOf(m)
 		kept := j.At(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
-		err := q.PerSeries("map_values", d.Tiles, n, length, d.Windows, d.Tiles, n, length, number, m.Bool, a, b, kept)
+		err := q.PerSeries("map_values", d.Tiles, n, length, d.Out.Values, d.Tiles, n, length, number, m.Bool, a, b, kept)
 		if err != nil {
 			return err
 		}

@@ -17,20 +17,27 @@ type Batch struct {
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
 
-	// Decoded chunks, as columns. Those of 32 neighbouring chunks lie transposed.
-	Rows    cuda.Pointer // uint64 a tile: its first row
-	Times   cuda.Pointer // int64 a place, ms
-	Values  cuda.Pointer // float64 a place
+	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk
 
 	Drop bool // stale markers are left out
 	// Fault is a uint64 that a corrupt chunk lowers to FaultBase + 256 times its number + its status.
 	Fault     cuda.Pointer
 	FaultBase uint64
+	Out       Output // of a window kernel
+}
 
-	// Where a window kernel writes.
-	Windows cuda.Pointer // a float64 for each place of a tile and step
-	Counts  cuda.Pointer // an abi.SeriesCounts a place, which is added to
+// Columns are decoded chunks in device memory. Those of 32 neighbouring chunks lie transposed.
+type Columns struct {
+	Rows   cuda.Pointer // uint64 a tile: its first row
+	Times  cuda.Pointer // int64 a place, ms
+	Values cuda.Pointer // float64 a place
+}
+
+// Output is where a window kernel writes.
+type Output struct {
+	Values cuda.Pointer // a float64 for each place of a tile and step
+	Counts cuda.Pointer // an abi.SeriesCounts a place, which is added to
 }
 
 // Steps are the windows that a window kernel computes: (Start+k*Interval-Width,
@@ -66,14 +73,14 @@ func (q Queue) DecodeSeries(b *Batch) error {
 func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
 	params := []any{
 		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start, s.Interval, s.Count, s.Width, s.PerThread,
-		b.Windows, b.Counts,
+		b.Out.Values, b.Out.Counts,
 	}
 	return q.PerSeries(k, b.Tiles, s.Count, s.PerThread, append(params, more...)...)
 }
 
 // Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
 func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Windows, b.Counts}
+	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts}
 	return q.fused(k, b, append(params, more...)...)
 }
 

@@ -27,7 +27,6 @@ type Room struct {
 	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
-	Row    int  // values of a series that are copied back
 	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its windows
 	Back   int  // bytes of what is copied back of a tile by way of the memory that tables are put together in
 	Runs   int  // bytes that the states of a tile's runs take

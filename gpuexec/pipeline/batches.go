@@ -182,7 +182,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
 		First: at(in.First), Tiles: uint32(len(p.Sizes)),
-		Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values),
+		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
 	return b
@@ -206,6 +206,7 @@ func (j *Job) bring(p *prepared) error {
 				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 			})
 		}
+		j.Store.Drop(t.At)
 		p.Resident = nil
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -97,18 +96,7 @@ func (j *Job) compute(o *Outcome) error {
 	if err := j.lay(); err != nil {
 		return err
 	}
-	err := j.Dev.Do(j.begin)
-	if err == nil {
-		err = j.batches()
-	}
-	if err == nil {
-		err = j.fetchAll()
-	}
-	if ended := j.end(err != nil); ended != nil {
-		err = errors.Join(err, ended)
-	}
-	runtime.KeepAlive(j.Selected.Sel)
-	if err != nil {
+	if err := j.Run(); err != nil {
 		return err
 	}
 	o.Work = plan.Work{Series: len(j.Selected.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}

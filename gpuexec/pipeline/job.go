@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
-	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -21,8 +21,8 @@ import (
 type Program interface {
 	// Place takes device memory, by Take and FetchRest.
 	Place()
-	// Room adds what a batch needs of the memory that is left.
-	Room(r *layout.Room)
+	// Room adds what a batch needs of the memory that is left. It fails with an *Unsuited.
+	Room(r *layout.Room) error
 	// Begin puts preparing the job's memory on a stream.
 	Begin(c *cuda.Context, s cuda.Stream) error
 
@@ -82,25 +82,33 @@ func (j *Job) FetchRest() { j.outcome = j.size }
 // At is where a section of the workspace's memory is.
 func (j *Job) At(s layout.Section) cuda.Pointer { return j.Workspace.at + cuda.Pointer(s.At) }
 
-// lay has the program place its memory, shares what is left among the slots, and finds the layout. It
-// fails with an *Unsuited where nothing is left, or a series or a tile of 32 does not fit.
-func (j *Job) lay() error {
-	j.Program.Place()
+// divide shares the memory that is left among the slots, and returns what a batch may take. It
+// fails with an *Unsuited where nothing is left.
+func (j *Job) divide() (r layout.Room, err error) {
 	j.Fault = j.Take(8)
 	if uint64(j.size) >= j.Workspace.size {
 		// The values of the windows may fit nevertheless, batch by batch.
-		return &Unsuited{Reason: "its groups, at every step or bucket, need more memory than the executor has on the device", WindowOnly: true}
+		return r, &Unsuited{Reason: "its groups, at every step or bucket, need more memory than the executor has on the device", WindowOnly: true}
 	}
 	j.Rest = j.Workspace.at + cuda.Pointer(j.size)
 	j.each = int((j.Workspace.size-uint64(j.size))/uint64(len(j.Workspace.Slots))) &^ 255
-	r := layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch), Fuses: j.Fused}
-	j.Program.Room(&r)
-	if r.Row > pinned.BufferValues {
-		return &Unsuited{Reason: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has"}
+	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch), Fuses: j.Fused}, nil
+}
+
+// lay has the program place its memory and finds the layout. It fails with an *Unsuited where a tile
+// of series does not fit.
+func (j *Job) lay() error {
+	j.Program.Place()
+	r, err := j.divide()
+	if err != nil {
+		return err
+	}
+	if err := j.Program.Room(&r); err != nil {
+		return err
 	}
 	j.Layout = layout.New(j.Store, j.Selected, r)
 	j.Stages.Fused = j.Fused
-	_, err := j.Part(0)
+	_, err = j.Part(0)
 	return err
 }
 
@@ -126,6 +134,21 @@ func (j *Job) Part(n int) (*layout.Part, error) {
 
 // Places is the number of places of all batches.
 func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
+
+// Run computes the job and fetches what came of it.
+func (j *Job) Run() (err error) {
+	if err = j.Dev.Do(j.begin); err == nil {
+		err = j.batches()
+	}
+	if err == nil {
+		err = j.fetchAll()
+	}
+	if ended := j.end(err != nil); ended != nil {
+		err = errors.Join(err, ended)
+	}
+	runtime.KeepAlive(j.Selected.Sel)
+	return err
+}
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
@@ -256,9 +279,6 @@ func (j *Job) fetchAll() error {
 		return err
 	})
 	if err == nil {
-		err = j.drain()
-	}
-	if err == nil {
 		err = j.Corrupt(View[uint64](j, j.Fault)[0])
 	}
 	return err
@@ -294,26 +314,30 @@ func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err 
 
 // end waits until nothing of the job is under way any more, and lets go of what it
 // used.
-func (j *Job) end(failed bool) (err error) {
+func (j *Job) end(failed bool) error {
+	var errs []error
 	_ = j.wait() // it failed for another reason
 	if failed {
-		err = j.Dev.Do(func(c *cuda.Context) error {
+		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
 			errs := []error{c.Wait(j.Feeder.Stream), c.Wait(j.Workspace.stream)}
 			for _, s := range j.Workspace.Slots {
 				errs = append(errs, c.Wait(s.Stream))
 			}
 			return errors.Join(errs...)
-		})
+		}))
 	}
 	for _, s := range j.Workspace.Slots {
+		if !failed {
+			errs = append(errs, j.empty(s))
+		}
 		if s.Batch != nil {
-			j.giveBack(s.Batch, err == nil)
+			j.giveBack(s.Batch, errors.Join(errs...) == nil)
 		}
 		j.Store.Unpin(s.pinned)
 		s.free()
 	}
 	j.Store.Discard(j.claimed)
-	return err
+	return errors.Join(errs...)
 }
 
 // View is a section among what was fetched at the end.

@@ -16,7 +16,7 @@ type Stages struct {
 	// Compiled is what loading kernels took that the machine had not loaded.
 	Compiled time.Duration
 	Prepare  time.Duration // where each series and chunk goes: the cores' part before the last batch is on its way
-	Total    time.Duration // from Evaluate to its result
+	Total    time.Duration // from Run to its result
 
 	Batches       int
 	Fused         bool  // windows were computed while decoding: Window is both, Decode nothing

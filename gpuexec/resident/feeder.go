@@ -50,26 +50,42 @@ type Transfer struct {
 	To   uint64 // device address
 }
 
-// load is what a piece is filled with: parts that lie right behind each other on the device.
-type load struct {
-	to    uint64
-	size  int
-	parts [][]byte
+// load is what a piece is filled with: transfers right behind each other, but for
+// less than 8 bytes.
+type load []Transfer
+
+func (l load) size() int {
+	last := l[len(l)-1]
+	return int(last.To-l[0].To) + len(last.From)
 }
 
-// loads cuts transfers into loads of at most size bytes.
-func loads(ts []Transfer, size int) (out []load) {
+// loads cuts transfers, which are in the order of their addresses where they are
+// near each other, into loads of at most size bytes.
+func loads(ts []Transfer, size int) []load {
+	var out []load
+	var open load
 	for _, t := range ts {
-		for len(t.From) > 0 {
-			last := len(out) - 1
-			if last < 0 || out[last].size == size || out[last].to+uint64(out[last].size) != t.To {
-				out, last = append(out, load{to: t.To}), last+1
+		if len(open) > 0 {
+			end := open[0].To + uint64(open.size())
+			if t.To < end || t.To-end >= 8 || int(t.To-open[0].To) >= size {
+				out, open = append(out, open), nil
 			}
-			n := min(size-out[last].size, len(t.From))
-			out[last].parts = append(out[last].parts, t.From[:n])
-			out[last].size += n
-			t.From, t.To = t.From[n:], t.To+uint64(n)
 		}
+		for len(t.From) > 0 {
+			room := size
+			if len(open) > 0 {
+				room -= int(t.To - open[0].To)
+			}
+			n := min(room, len(t.From))
+			open = append(open, Transfer{t.From[:n], t.To})
+			t.From, t.To = t.From[n:], t.To+uint64(n)
+			if len(t.From) > 0 {
+				out, open = append(out, open), nil
+			}
+		}
+	}
+	if len(open) > 0 {
+		out = append(out, open)
 	}
 	return out
 }
@@ -92,12 +108,11 @@ func (f *Feeder) send(p *piece, l load) error {
 	if err := f.dev.Do(func(c *cuda.Context) error { return c.WaitReached(p.done) }); err != nil {
 		return err
 	}
-	at := 0
-	for _, part := range l.parts {
-		at += copy(p.buf[at:], part)
+	for _, t := range l {
+		copy(p.buf[t.To-l[0].To:], t.From)
 	}
 	return f.dev.Do(func(c *cuda.Context) error {
-		return cmp.Or(c.CopyIn(cuda.Pointer(l.to), p.buf[:at], f.Stream), c.Record(p.done, f.Stream))
+		return cmp.Or(c.CopyIn(cuda.Pointer(l[0].To), p.buf[:l.size()], f.Stream), c.Record(p.done, f.Stream))
 	})
 }
 
@@ -106,7 +121,8 @@ func (f *Feeder) send(p *piece, l load) error {
 func (s *Store) Forget(sel *selection.Selection) {
 	for k := range sel.NumSlabs() {
 		if b := s.Find(sel.Slab(k)); b != nil {
-			s.Discard([]*Block{b})
+			s.Unpin([]*Block{b})
+			s.Drop(b)
 		}
 	}
 }

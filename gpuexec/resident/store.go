@@ -6,6 +6,7 @@ package resident
 import (
 	"cmp"
 	"container/list"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -154,8 +155,7 @@ func (s *Store) Unpin(blocks []*Block) {
 	}
 }
 
-// Discard ends the use of blocks, and removes those that no other job uses: their content never came, or
-// is to go.
+// Discard ends the use of blocks whose content never came.
 func (s *Store) Discard(blocks []*Block) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,6 +163,15 @@ func (s *Store) Discard(blocks []*Block) {
 		if b.pins--; b.pins == 0 {
 			s.remove(b)
 		}
+	}
+}
+
+// Drop removes a block, unless it is used or gone.
+func (s *Store) Drop(b *Block) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.elem != nil && b.pins == 0 {
+		s.remove(b)
 	}
 }
 
@@ -203,6 +212,24 @@ func (s *Store) Share(sel *selection.Selection) float64 {
 		}
 	}
 	return float64(there) / float64(max(all, 1))
+}
+
+// Check says what is wrong where no job is under way: a block is in use, or memory is lost.
+func (s *Store) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.free.total()
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		b := e.Value.(*Block)
+		if b.pins != 0 {
+			return fmt.Errorf("a block of %d bytes is in use", b.size)
+		}
+		all += b.size
+	}
+	if all != s.size {
+		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size)
+	}
+	return nil
 }
 
 // span is a stretch of memory in bytes.
