@@ -192,7 +192,7 @@ func victoriaMetrics(t *testing.T, bin string) string {
 	t.Helper()
 	addr := mustFreeAddr(t)
 	return runServer(t, "VictoriaMetrics", addr, bin, "-httpListenAddr="+addr, "-storageDataPath="+t.TempDir(),
-		"-retentionPeriod=100y", "-loggerLevel=WARN").url
+		"-retentionPeriod=100y", "-loggerLevel=WARN").URL
 }
 
 // exported returns all samples of a VictoriaMetrics, by series, as times and values.
