@@ -193,7 +193,10 @@ func TestEndlessSubqueries(t *testing.T) {
 	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
 	e := New(Options{Prometheus: plainOpts(), Workers: 2})
 	begun := time.Now()
-	for _, qs := range []string{"max_over_time(vector(1)[20d:1ms])", "max_over_time(m_total[30d:1ms])", "max_over_time(sum(max_over_time(m_total[20d:1ms]))[1h:1m])"} {
+	for _, qs := range []string{
+		"max_over_time(vector(1)[20d:1ms])", "max_over_time(m_total[30d:1ms])", "max_over_time(sum(max_over_time(m_total[20d:1ms]))[1h:1m])",
+		"max_over_time(sum(max_over_time(m_total[290y:1ms]))[290y:1y])",
+	} {
 		for _, mode := range []Mode{Auto, Prometheus} {
 			query, err := e.NewQuery(t.Context(), Request{Storage: q, Query: qs, Mode: mode})
 			require.NoError(t, err)

@@ -210,7 +210,7 @@ func (q *query) beginBudget(ctx context.Context) error {
 	walk = func(e parser.Node, over time.Duration) (selects bool) {
 		sub, ok := e.(*parser.SubqueryExpr)
 		if ok {
-			over += sub.Range
+			over = max(over+sub.Range, sub.Range) // the sum of centuries overflows
 		}
 		text += nodeBytes
 		if v, ok := e.(*parser.VectorSelector); ok {
