@@ -235,9 +235,10 @@ var (
 	redirect  = differences{"Location": noPrefix, "body": noPrefix}
 	own       = differences{"body": ownAnswer}
 	running   = differences{"status": noServer, "body": noServer, "Vary": noServer}
+	elsewhere = differences{"status": noServer, "body": noServer}
 	refusal   = differences{"body": ownWords}
 
-	noDocument = differences{"status": noServer, "body": noServer, "Content-Type": noServer, "Cache-Control": noServer}
+	noDocument = differences{"status": noServer, "body": noServer, "Content-Type": noServer, "Cache-Control": noServer, "Vary": fromAPI}
 )
 
 // dataDirectoryDiffers are the requests that promwarp answers in another way where it
@@ -246,11 +247,11 @@ var dataDirectoryDiffers = map[string]differences{
 	"GET /api/v1/label/a%2Fb/values":                  {"status": slash, "body": slash, "Content-Type": slash, "Vary": slash},
 	"GET /api/v1/targets/relabel_steps":               running,
 	"GET /api/v1/scrape_pools/config?scrapePool=none": running,
-	"GET /api/v1/search/metric_names?q=up":            running,
+	"GET /api/v1/search/metric_names?q=up":            elsewhere,
 	"GET /api/v1/status/tsdb?limit=2":                 running,
 	"GET /api/v1/status/tsdb?limit=0":                 running,
 	"GET /api/v1/status/tsdb/blocks":                  running,
-	"GET /api/v1/status/walreplay":                    running,
+	"GET /api/v1/status/walreplay":                    elsewhere,
 	"GET /api/v1/openapi.yaml":                        noDocument,
 	"GET /api/v1/openapi.yaml?openapi_version=3.2":    noDocument,
 	"GET /graph?g0.expr=up&g0.tab=1":                  {"status": noServer, "body": noServer, "Content-Type": noServer, "Location": noServer},
