@@ -154,7 +154,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// requireWaiting asks for paths when there is no slot: those that wait are refused, and told why.
+// requireWaiting asks for paths when there is no slot: a request that waits is refused, and told why.
 func requireWaiting(t *testing.T, a *API, says string, paths map[string]bool) {
 	for path, waits := range paths {
 		w := askFrom(a, "10.0.0.1:1", path)

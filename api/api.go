@@ -47,7 +47,7 @@ type Engine interface {
 	Explain(ctx context.Context, r engine.Request, analyze bool) (*plan.Explanation, error)
 }
 
-// Options are what the doors are made from. All are required but for those that say otherwise.
+// Options are what the doors are made from. All are required, unless one says otherwise.
 type Options struct {
 	Engine    Engine
 	Queryable storage.SampleAndChunkQueryable
@@ -97,7 +97,7 @@ type Options struct {
 	Examples []string
 	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
 	Cancel bool
-	// Caches are what the caches have, of each at most so many selectors.
+	// Caches are what the caches have, at most the given number of selectors of each.
 	Caches func(selectors int) []cache.Contents
 	// GPUs are what is known of them.
 	GPUs func() placement.Report

@@ -54,14 +54,14 @@ type admission struct {
 // Query waits for a slot for the request's query, which Turn.Evaluated gives back, and lists it as one
 // of a door's until Turn.End, which is to be called; one of no door is not listed.
 // The time in the queue counts toward the query's timeout, which ends the context of the request that
-// it returns. The request's form, if it has one, must have been read, so that whoever sends one slowly
-// holds no slot. An error says why there is no slot; the header says when to come again.
+// it returns. The request's form, if it has one, must have been read, so that a client that sends one
+// slowly holds no slot. An error says why there is no slot; the header says when to come again.
 func (g *Gate) Query(w http.ResponseWriter, r *http.Request, door string) (*Turn, *http.Request, error) {
 	return g.enter(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, w, r, door)
 }
 
 // List has answer answer requests for labels, series and metadata when it is their turn, which ends as
-// the answer begins, and refuse those that got none.
+// the answer begins, and refuse a request that got none.
 func (g *Gate) List(answer http.HandlerFunc, refuse func(w http.ResponseWriter, err error)) http.HandlerFunc {
 	q := admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}
 	return func(w http.ResponseWriter, r *http.Request) {
