@@ -272,20 +272,27 @@ func (h keyed) Swap(i, j int) {
 
 // up moves the last element to its place in the heap of the others.
 func (h keyed) up() {
-	for at := h.Len() - 1; at > 0 && before(h.keys[at], h.keys[(at-1)/2]); at = (at - 1) / 2 {
-		h.Swap(at, (at-1)/2)
+	at := len(h.keys) - 1
+	key, series := h.keys[at], h.series[at]
+	for parent := (at - 1) / 2; at > 0 && before(key, h.keys[parent]); parent = (at - 1) / 2 {
+		h.keys[at], h.series[at] = h.keys[parent], h.series[parent]
+		at = parent
 	}
+	h.keys[at], h.series[at] = key, series
 }
 
 // down moves the first element to its place in the heap of the others.
 func (h keyed) down() {
-	for at, child := 0, 1; child < h.Len(); at, child = child, 2*child+1 {
-		if child+1 < h.Len() && before(h.keys[child+1], h.keys[child]) {
-			child++
+	at, key, series := 0, h.keys[0], h.series[0]
+	for child := 1; child < len(h.keys); child = 2*at + 1 {
+		if right := child + 1; right < len(h.keys) && before(h.keys[right], h.keys[child]) {
+			child = right
 		}
-		if !before(h.keys[child], h.keys[at]) {
+		if !before(h.keys[child], key) {
 			break
 		}
-		h.Swap(at, child)
+		h.keys[at], h.series[at] = h.keys[child], h.series[child]
+		at = child
 	}
+	h.keys[at], h.series[at] = key, series
 }

@@ -34,7 +34,7 @@ func packIfExact(vs []float64) (p Packed, ok bool) {
 		units[i] = uint32(n - first)
 	}
 	unit := 0
-	if uint64(high-low) > math.MaxUint32 {
+	if differ != 0 {
 		unit = bits.TrailingZeros64(uint64(differ))
 	}
 	switch {
