@@ -114,14 +114,12 @@ func (in *Samples) Resets(lo, hi, out []int32) []int32 {
 			return findResets(c.vs, 0, nil)
 		})
 	}
-	for k := 0; k < len(hi); {
+	for k, _ := slices.BinarySearch(hi, int32(known)+1); k < len(hi); {
 		first, end := int(lo[k]), hi[k]
 		for k++; k < len(hi) && lo[k] <= end; k++ {
 			end = hi[k]
 		}
-		if int(end) > known {
-			out = findResets(in.Values[:end], max(first+1, known), out)
-		}
+		out = findResets(in.Values[:end], max(first+1, known), out)
 	}
 	return out
 }
