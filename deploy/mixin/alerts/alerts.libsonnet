@@ -4,7 +4,7 @@
     expr: expr % $._config,
     [if wait != '' then 'for']: wait,
     labels: { severity: severity },
-    annotations: { summary: summary, description: description },
+    annotations: { summary: summary, description: description, runbook_url: $._config.runbook },
   },
 
   prometheusAlerts+:: {
@@ -87,6 +87,12 @@
           'increase(promwarp_cache_disk_bad_files_total{%(selector)s}[1h]) > 0',
           'Files of the cache were damaged.',
           '{{ $labels.instance }} removed {{ $value | printf "%.0f" }} damaged files from cache.path in the last hour, and fetches their samples again. Look at the disk.',
+        ),
+        alert(
+          'PromwarpAnswersDiffer', '', 'warning',
+          'sum by (job, instance) (increase(promwarp_compare_queries_total{%(selector)s,verdict="different"}[1h])) > 0',
+          "An answer is not Prometheus's.",
+          '{{ $labels.instance }} answered {{ $value | printf "%.0f" }} queries of the last hour otherwise than Prometheus. Its log has each query and the first difference; please report them.',
         ),
         alert(
           'PromwarpGPUUnusable', '10m', 'warning',
