@@ -34,6 +34,9 @@ func (r *Result) Tables() (all []*Table) {
 		if len(s.Pairs) > 0 {
 			all = append(all, s.ratios())
 		}
+		if t := s.sums(); t != nil {
+			all = append(all, t)
+		}
 		if s.Details {
 			all = append(all, s.details())
 		}

@@ -38,6 +38,13 @@ func New(o Options) (*Generator, error) {
 	if o.Gauges {
 		each = gaugesPerInstance()
 	}
+	if len(o.Families) > 0 {
+		targets, each = newFamilies, 0
+		for _, line := range o.Families {
+			_, all, _, _ := seriesOf(line, 0)
+			each += len(all)
+		}
+	}
 	for i := range max(1, (o.Series+each/2)/each) {
 		g.targets = append(g.targets, targets(o, i)...)
 	}
