@@ -213,11 +213,14 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 	defer c.Memory.Count(memory.Evaluation, -answers)
 	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
 	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
-	form.Set("stats", "true")
 	var evaluated time.Duration // by Prometheus's engine, at first
 	var failure error           // why an answer says nothing about promwarp
 	side := func(server *client.Client, executor string) compare.Side {
-		ask := server.Side(path, form, url.Values{"executor": {executor}})
+		extra := url.Values{"executor": {executor}}
+		if executor != "auto" {
+			extra.Set("stats", "true") // promwarp reuses no results where they are asked for
+		}
+		ask := server.Side(path, form, extra)
 		return func(ctx context.Context) (*compare.Answer, error) {
 			a, err := ask(ctx)
 			if err != nil && (client.Busy(err) || !errors.As(err, new(*compare.Refused))) {
