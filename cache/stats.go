@@ -28,7 +28,7 @@ func (c *Cache) Stats() Stats {
 	return Stats{Bytes: c.bytes + c.noted.Load(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 }
 
-// Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
+// Contents lists what the cache has, of `most` selectors at most. onDevice is the share, from 0 to
 // 1, of a selection's chunks that are on a device; it may be nil.
 func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) Contents {
 	s, m := c.Stats(), c.moment()

@@ -4,7 +4,7 @@
 // Canary.Answered is told of each query that was evaluated. Chosen ones wait in line until their newest
 // samples are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp
 // compare does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of
-// time and bytes, and takes memory that nobody else needs. Nobody waits for it.
+// time and bytes, and takes memory that no request needs. No request waits for it.
 package canary
 
 import (
