@@ -6,33 +6,24 @@ import (
 	"strings"
 )
 
-// sums is a row a dashboard: what all of its panels take, one after the other. Names of its questions
-// begin with its own and a colon; nil where there is none.
-func (s *Stage) sums() *Table {
-	t := &Table{Title: "All panels of a dashboard:", Left: 1, Head: append([]string{"dashboard", "panels"}, s.Contenders...)}
-	var last string
-	var panels int
-	took := map[string]float64{}
-	for i, row := range s.Rows {
-		dashboard, _, ok := strings.Cut(row.Name, ": ")
+// dashboards is a stage with a row for each dashboard: what all of its panels take, one after the
+// other. The names of its questions begin with its own and a colon.
+func (s *Stage) dashboards() *Stage {
+	sums := &Stage{Name: s.Name + ", all panels of a dashboard", Contenders: s.Contenders, Pairs: s.Pairs}
+	for _, row := range s.Rows {
+		name, _, ok := strings.Cut(row.Name, ": ")
 		if !ok {
-			return nil
+			continue
 		}
-		last, panels = dashboard, panels+1
-		for name, c := range row.Costs {
-			took[name] += c.Median
-		}
-		if i+1 == len(s.Rows) || !strings.HasPrefix(s.Rows[i+1].Name, dashboard+": ") {
-			cells := []string{last, fmt.Sprint(panels)}
-			for _, name := range s.Contenders {
-				cells = append(cells, milliseconds(took[name]))
-			}
-			t.Add(cells...)
-			panels = 0
-			clear(took)
+		sum := sums.Row(name)
+		sum.Points += row.Points
+		for contender, cost := range row.Costs {
+			total := sum.Costs[contender]
+			total.Median += cost.Median
+			sum.Costs[contender] = total
 		}
 	}
-	return t
+	return sums
 }
 
 // The lines of a page between which WriteFigures writes.
@@ -50,28 +41,27 @@ func (r *Result) WriteFigures(page, commit string) error {
 		return fmt.Errorf("%s has no lines %s and %s", page, strings.TrimSpace(figuresBegin), strings.TrimSpace(figuresEnd))
 	}
 	t := &Table{Left: 2, Head: []string{"measured", "result"}}
-	peaks := ""
+	var peaks []string
 	for _, s := range r.Stages {
-		what := fmt.Sprintf("%d queries over HTTP, %.1f M samples: ", len(s.Rows), float64(s.Data.Samples)/1e6)
-		for _, p := range s.Pairs {
-			if x := s.ratio(p); x.n > 0 && p.Base != PromwarpFirst && p.Contender != VictoriaMetrics {
-				t.Add(fmt.Sprintf("%s%s against %s", what, p.Contender, p.Base), fmt.Sprintf("%s on average, %s at least, %s at most", Times(x.mean, 1), Times(x.least, 1), Times(x.most, 1)))
-			}
+		for _, row := range s.ratios().Rows {
+			t.Add(fmt.Sprintf("%s queries over HTTP, %.1f M samples: %s", row[1], float64(s.Data.Samples)/1e6, row[0]),
+				fmt.Sprintf("%s on average, %s at least, %s at most", row[4], row[5], row[7]))
 		}
-		if sums := s.sums(); sums != nil {
-			for _, row := range sums.Rows {
-				var took []string
-				for i, name := range s.Contenders {
-					took = append(took, fmt.Sprintf("%s %s ms", name, row[2+i]))
-				}
-				t.Add(fmt.Sprintf("dashboard `%s`, %s panels over %d days", row[0], row[1], s.Hours/24), strings.Join(took, ", "))
+		sums := s.dashboards()
+		for _, row := range sums.Rows {
+			var took []string
+			for _, name := range sums.Contenders {
+				took = append(took, fmt.Sprintf("%s %s ms", name, milliseconds(row.Costs[name].Median)))
 			}
-			for _, name := range SortedKeys(s.PeakRSS) {
-				peaks += fmt.Sprintf(", %s %d MiB", name, s.PeakRSS[name]>>20)
+			t.Add(fmt.Sprintf("dashboard `%s` over %d days, panel after panel", row.Name, s.Hours/24), strings.Join(took, ", "))
+		}
+		for _, name := range SortedKeys(s.PeakRSS) {
+			if len(sums.Rows) > 0 {
+				peaks = append(peaks, fmt.Sprintf("%s %d MiB", name, s.PeakRSS[name]>>20))
 			}
 		}
 	}
 	figures := fmt.Sprintf("%s\nMeasured at %s on %d cores, %s, %s.\nAverages are geometric means; every answer was compared with Prometheus's. Peak memory of the dashboards' servers,\nmapped files included: %s.\n",
-		t.Markdown(), commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.TrimPrefix(peaks, ", "))
+		t.Markdown(), commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.Join(peaks, ", "))
 	return os.WriteFile(page, []byte(before+figuresBegin+figures+figuresEnd+after), 0o644)
 }

@@ -97,8 +97,8 @@ func (o *Options) validate() error {
 		return errors.New("the end must be after the start")
 	}
 	for _, line := range o.Families {
-		if _, _, _, err := seriesOf(line, 0); err != nil {
-			return err
+		if !familyLine.MatchString(line) {
+			return fmt.Errorf("%q is not a kind, a name, a level and labels", line)
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 package dataset
 
 import (
-	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -10,64 +10,51 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// seriesOf returns the series of a line of Options.Families that instance i exposes, with the kind and
-// the level of each:
+// familyLine is a line of Options.Families: a kind, a name, a level, and labels with their values and
+// the shares of these, as in
 //
 //	counter requests_total 20 instance=app-{}:80 code=200*0.9|500*0.1
-func seriesOf(line string, i int) (kind string, all []labels.Labels, levels []float64, err error) {
-	words := strings.Fields(line)
-	if len(words) < 3 {
-		return "", nil, nil, fmt.Errorf("%q is not a kind, a name, a level and labels", line)
-	}
-	level, err := strconv.ParseFloat(words[2], 64)
-	all, levels = []labels.Labels{labels.FromStrings(model.MetricNameLabel, words[1])}, []float64{level}
-	for _, word := range words[3:] {
-		var wider []labels.Labels
-		var shared []float64
-		name, values, _ := strings.Cut(word, "=")
-		for value := range strings.SplitSeq(values, "|") {
-			text, times, _ := strings.Cut(value, "*")
-			share := 1.0
-			if times != "" && err == nil {
-				share, err = strconv.ParseFloat(times, 64)
-			}
-			for k, l := range all {
-				b := labels.NewBuilder(l).Set(name, strings.ReplaceAll(text, "{}", strconv.Itoa(i)))
-				wider, shared = append(wider, b.Labels()), append(shared, levels[k]*share)
-			}
-		}
-		all, levels = wider, shared
-	}
-	if err != nil {
-		err = fmt.Errorf("%q: %w", line, err)
-	}
-	return words[0], all, levels, err
-}
+var familyLine = regexp.MustCompile(`^\s*(counter|gauge|fixed)\s+\S+\s+[\d.e]+(\s+\w+=[^\s|*]+(\*[\d.e]+)?(\|[^\s|*]+(\*[\d.e]+)?)*)*\s*$`)
 
-// newFamilies returns the target of an instance that exposes Options.Families, whose lines are right.
+// newFamilies returns the target of an instance that exposes Options.Families.
 func newFamilies(o Options, i int) []*target {
 	r := newRNG(o.Seed, "families", i)
 	t := &target{scraper: newScraper(o, &r, i, o.Interval.Milliseconds())}
 	t.resets = true
 	for _, line := range o.Families {
-		kind, all, levels, _ := seriesOf(line, i)
-		for k, l := range all {
-			r := rng(o.Seed + labels.NewBuilder(l).Del(labels.BucketLabel).Labels().Hash()) // buckets of a histogram grow alike
-			level, unit := levels[k], 1.0                                                   // what values are multiples of
-			if level < 100 {
-				unit = 1e-4
-			}
-			switch spread := level * r.spread(0.5, 2); kind {
-			case "counter":
-				t.exposes = append(t.exposes, counter(l, r, spread, 3, 0))
-			case "gauge":
-				t.exposes = append(t.exposes, metric(l, nil, func(s scrape) float64 {
-					return math.Round(spread*s.load*(0.9+0.2*r.float())/unit) * unit
-				}))
-			default:
-				t.exposes = append(t.exposes, metric(l, nil, func(scrape) float64 { return level }))
-			}
-		}
+		words := strings.Fields(strings.ReplaceAll(line, "{}", strconv.Itoa(i)))
+		level, _ := strconv.ParseFloat(words[2], 64)
+		t.expose(o.Seed, words[0], labels.FromStrings(model.MetricNameLabel, words[1]), words[3:], level)
 	}
 	return []*target{t}
+}
+
+// expose adds a series for each combination of the values of labels to l.
+func (t *target) expose(seed uint64, kind string, l labels.Labels, more []string, level float64) {
+	if len(more) == 0 {
+		t.exposes = append(t.exposes, familySeries(seed, kind, l, level))
+		return
+	}
+	name, values, _ := strings.Cut(more[0], "=")
+	for value := range strings.SplitSeq(values, "|") {
+		text, share, _ := strings.Cut(value, "*")
+		part := level
+		if times, err := strconv.ParseFloat(share, 64); err == nil {
+			part *= times
+		}
+		t.expose(seed, kind, labels.NewBuilder(l).Set(name, text).Labels(), more[1:], part)
+	}
+}
+
+// familySeries is a series around a level. Buckets of a histogram grow alike.
+func familySeries(seed uint64, kind string, l labels.Labels, level float64) exposed {
+	r := rng(seed + labels.NewBuilder(l).Del(labels.BucketLabel).Labels().Hash())
+	around := level * r.spread(0.5, 2)
+	switch kind {
+	case "counter":
+		return counter(l, r, around, 3, 0)
+	case "gauge":
+		return metric(l, nil, func(s scrape) float64 { return math.Round(around*s.load*(0.9+0.2*r.float())*1e4) / 1e4 })
+	}
+	return metric(l, nil, func(scrape) float64 { return level })
 }

@@ -39,11 +39,7 @@ func New(o Options) (*Generator, error) {
 		each = gaugesPerInstance()
 	}
 	if len(o.Families) > 0 {
-		targets, each = newFamilies, 0
-		for _, line := range o.Families {
-			_, all, _, _ := seriesOf(line, 0)
-			each += len(all)
-		}
+		targets, each = newFamilies, len(newFamilies(o, 0)[0].exposes)
 	}
 	for i := range max(1, (o.Series+each/2)/each) {
 		g.targets = append(g.targets, targets(o, i)...)
