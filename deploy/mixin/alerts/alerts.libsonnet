@@ -74,7 +74,7 @@
           'PromwarpCacheTooSmall', '6h', 'info',
           'sum by (job, instance) (rate(promwarp_cache_refused_tiles_total{%(selector)s}[30m])) > 0',
           'The cache has no room for what is fetched.',
-          '{{ $labels.instance }} has fetched tiles for 6 hours that found no room. Raise cache.host_bytes, or have them fetched again for each query.',
+          '{{ $labels.instance }} has fetched samples for 6 hours that found no room in its memory. Raise cache.host_bytes, or have them fetched again for each query.',
         ),
         alert(
           'PromwarpDiskCacheFails', '10m', 'warning',
@@ -98,7 +98,7 @@
           'PromwarpGPUUnusable', '10m', 'warning',
           'promwarp_gpu_usable{%(selector)s} == 0',
           'A GPU is not used.',
-          'GPU {{ $labels.gpu }} of {{ $labels.instance }} has failed for 10 minutes; the cores evaluate what it was to. If the log says that it is lost, restart promwarp.',
+          'GPU {{ $labels.gpu }} of {{ $labels.instance }} has failed for 10 minutes; the cores evaluate in its place. If the log says that it is lost, restart promwarp.',
         ),
       ],
     }],

@@ -21,7 +21,7 @@ local p = import 'panels.libsonnet';
     p.row('Overview', [
       p.stat('Requests', 'reqps', [p.query('job:promwarp_http_requests:rate5m{job="$job"}')]),
       p.stat('Failed', 'percentunit', [p.query('job:promwarp_http_errors:ratio_rate5m{job="$job"} or 0 * job:promwarp_http_requests:rate5m{job="$job"}')], 'The share of requests that end with a status of 500 or more.', 1),
-      p.stat('Tiles from the cache', 'percentunit', [p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}')], 'The share of tiles of half an hour that were in memory when a query asked for them.', 1),
+      p.stat('From the cache', 'percentunit', [p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}')], 'The share of samples, in half hours of a selector, that were in memory when a query asked for them.', 1),
       p.stat('Queries accelerated', 'percentunit', [p.query('%s / %s' % [rate('promwarp_queries_total', more=',accelerated="whole"'), rate('promwarp_queries_total', more=',accelerated!="idle"')])], 'The share of queries that executors evaluated.', 1),
       p.stat('Engine time saved', 'short', [p.query(saved)], "Seconds a second that Prometheus's engine would have evaluated, less promwarp's own. Takes compare.fraction above 0."),
       p.stat('Not fetched', 'Bps', [p.query(bytesHit)], 'Bytes that queries read from the cache.'),
@@ -42,7 +42,7 @@ local p = import 'panels.libsonnet';
       p.lines('Bytes', 'Bps', [p.query(bytesHit, 'not fetched'), p.query(bytesFetched, 'fetched')]),
     ]),
     p.row('Queries', [
-      p.lines('Requests by door', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'door'), '{{door}}')]),
+      p.lines('Requests by endpoint', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'door'), '{{door}}')]),
       p.lines('Requests by status', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'code'), '{{code}}')], stacked=true),
       p.lines('Duration of queries', 's', [
         p.query(quantile(0.5, 'promwarp_http_request_duration_seconds', more=evaluated), 'half'),
@@ -73,7 +73,7 @@ local p = import 'panels.libsonnet';
         p.query(rate('promwarp_cache_tile_misses_total'), 'not in memory'),
         p.query(rate('promwarp_cache_evicted_tiles_total'), 'evicted'),
         p.query(rate('promwarp_cache_refused_tiles_total'), 'fetched and not kept'),
-      ]),
+      ], 'A tile is half an hour of one selector.'),
       p.lines('Memory', 'bytes', [
         p.query(total('promwarp_cache_bytes'), 'samples'),
         p.query(total('promwarp_cache_limit_bytes'), 'limit'),
