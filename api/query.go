@@ -150,7 +150,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	promapi.Error(w, code, typ, text)
 }
 
-// cut cuts a result to so many series.
+// cut cuts a result to limit series.
 func cut(r *promql.Result, limit int) {
 	truncated := false
 	switch v := r.Value.(type) {

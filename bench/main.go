@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -69,5 +71,12 @@ func (r *rig) finish(out io.Writer) error {
 	if n := r.result.Failed(); n > 0 {
 		return fmt.Errorf("%d questions failed or were answered differently by promwarp", n)
 	}
-	return nil
+	if r.readme == "" {
+		return nil
+	}
+	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*").Output()
+	if err != nil {
+		return fmt.Errorf("which commit is measured: %w", err)
+	}
+	return r.result.WriteFigures(r.readme, strings.TrimSpace(string(commit)))
 }

@@ -31,6 +31,7 @@ type options struct {
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
 	markdown       string
+	readme         string
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
@@ -70,6 +71,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
 	}
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
+	f.StringVar(&o.readme, "readme", "", "page into which figures of the stages dashboards and exporters are written, as make readme-figures does")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -30,7 +30,9 @@ type stage struct {
 // stages are all; the first is what make bench measures.
 var stages = []*stage{
 	{"dashboards", "44 queries of dashboards, first and repeated, of all peers", shape{series: 3000, hours: 30}, 3, 5 * time.Second,
-		"--cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards},
+		"--cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards(queries.All)},
+	{"exporters", "five dashboards of exporters' metrics over 30 days, first and repeated, of all peers", shape{exporters: true, series: 1200, hours: 30 * 24, interval: time.Minute,
+		block: 54 * time.Hour, age: time.Hour}, 3, 5 * time.Second, "", dashboards(queries.Exporters)},
 	{"first", "first and second answers over a month", shape{block: 54 * time.Hour, series: 1000, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
 	{"selectors", "first answers to queries of many selectors, with few series and with none", shape{series: 6800, hours: 6, age: time.Hour}, 5, 0, "", selectors},
 	{"clients", "sixteen queries of dashboards by clients at once", shape{series: 3000, hours: 24, age: time.Hour}, 1, 0, "--cache.results-bytes=0", clients},
@@ -48,7 +50,12 @@ var stages = []*stage{
 		"--query.max-samples=2000000000", tables},
 }
 
-func dashboards(ctx context.Context, r *rig) error {
+// dashboards asks queries of all peers, and of promwarps that have just started.
+func dashboards(all []queries.Query) func(context.Context, *rig) error {
+	return func(ctx context.Context, r *rig) error { return r.dashboards(ctx, all) }
+}
+
+func (r *rig) dashboards(ctx context.Context, all []queries.Query) error {
 	cs, err := r.peers(ctx, 0, true)
 	if err != nil {
 		return err
@@ -61,7 +68,7 @@ func dashboards(ctx context.Context, r *rig) error {
 	r.shown.Compare(report.Prometheus, report.VictoriaMetrics, "VM ×")
 	r.shown.Compare(report.VictoriaMetrics, report.PromwarpFirst, "first/VM ×")
 	r.shown.Compare(report.VictoriaMetrics, report.Promwarp, "repeated/VM ×")
-	err = r.ask(ctx, r.questions(queries.All...), cs)
+	err = r.ask(ctx, r.questions(all...), cs)
 	r.peaks(cs)
 	return err
 }

@@ -145,6 +145,19 @@ func (e *entry) bytes() int64 {
 	return e.size + e.sel.Notes().SizeBytes()
 }
 
+// bytesOf is about how many bytes of the selection lie in a stretch of time that is covered: its share of
+// all that is. The cache's mutex must be held.
+func (e *entry) bytesOf(s tile.Span) float64 {
+	length := int64(0)
+	for _, c := range e.covered {
+		length += c.To - c.From
+	}
+	if e.sel == nil || length == 0 {
+		return 0
+	}
+	return float64(e.sel.PayloadBytes()) * float64(s.To-s.From) / float64(length)
+}
+
 // use returns the entry of a selector, a new one if need be, as the most recently used, and notes
 // what a query wants of it. The cache's mutex must be held.
 func (c *Cache) use(q *question) *entry {

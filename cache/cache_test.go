@@ -278,6 +278,7 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 
 	s := c.totals()
 	require.Equal(t, totals{Stats: Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5}, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
+	require.InEpsilon(t, 3./5*float64(cold.FetchedBytes.Load()), testutil.ToFloat64(c.metrics.hitBytes), 0.15, "about three of five tiles")
 	c.Clear()
 	require.Zero(t, c.Stats().Tiles)
 	c.get(t.Context(), 91*hour, now, named("m"))

@@ -85,6 +85,7 @@ func (c *Cache) restore(f *flight) error {
 		tiles := covered.Tiles(c.tile)
 		c.metrics.restored.Add(float64(tiles))
 		c.metrics.hits.Add(float64(tiles))
+		c.metrics.hitBytes.Add(float64(sel.PayloadBytes()))
 		f.fetch.Stats.TilesHit.Add(tiles)
 	}
 	return nil

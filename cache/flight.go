@@ -157,6 +157,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	case fromWider:
 		if c.subsume(f) {
 			c.metrics.subsumed.Add(float64(tiles))
+			c.metrics.hitBytes.Add(float64(f.sel.PayloadBytes()))
 			stats.TilesSubsumed.Add(tiles)
 			return nil
 		}

@@ -184,6 +184,7 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 		switch tiles := p.And(q.at.Settled).Tiles(c.tile); {
 		case p.from == fromKept:
 			c.metrics.hits.Add(float64(tiles))
+			c.metrics.hitBytes.Add(e.bytesOf(p.Span))
 			stats.TilesHit.Add(tiles)
 		case p.flight != nil:
 			c.metrics.misses.Add(float64(tiles))

@@ -83,7 +83,7 @@ func (p *prefetcher) round(ctx context.Context) error {
 	return nil
 }
 
-// spend spends so many ns of the budget, and returns how long to wait until it had room for them.
+// spend takes n ns off the budget, and returns how long to wait until it had room for them.
 func (p *prefetcher) spend(ns float64) time.Duration {
 	now := time.Now()
 	if p.next.Before(now) {

@@ -28,7 +28,7 @@ func (c *Cache) Stats() Stats {
 	return Stats{Bytes: c.bytes + c.noted.Load(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 }
 
-// Contents lists what the cache has, of at most so many selectors. onDevice is the share, from 0 to
+// Contents lists what the cache has, of `most` selectors at most. onDevice is the share, from 0 to
 // 1, of a selection's chunks that are on a device; it may be nil.
 func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) Contents {
 	s, m := c.Stats(), c.moment()
@@ -105,7 +105,7 @@ type Selector struct {
 
 // metrics are the cache's counters.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected prometheus.Counter
+	hits, hitBytes, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected prometheus.Counter
 
 	seconds prometheus.Histogram
 }
@@ -118,6 +118,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	}
 	m := &metrics{
 		hits:       count("tile_hits_total", "Tiles answered from memory."),
+		hitBytes:   count("hit_bytes_total", "Bytes of encoded chunks and labels, about, that queries read from memory, files or a wider selector and that were not fetched."),
 		misses:     count("tile_misses_total", "Tiles that were asked for and not in memory."),
 		fetches:    count("fetches_total", "Requests to the upstream."),
 		shared:     count("shared_fetches_total", "Times a query was answered by a request that another query had started."),

@@ -162,6 +162,14 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && r.Exact != plan.Bits {
 		x.Tolerance = plan.Tolerance
 	}
+	if r.Mode == Auto && e.opts.GPUs != nil {
+		x.GPU = e.opts.GPUs.Report().Reason // once, and not at every leaf
+		x.Root.Walk(func(d *plan.Decision) {
+			if d.Reason == x.GPU {
+				d.Reason = ""
+			}
+		})
+	}
 	if r.Mode == Prometheus {
 		x.Root.Walk(func(d *plan.Decision) {
 			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"

@@ -11,7 +11,7 @@ import (
 	"github.com/promwarp/promwarp/internal/instrument"
 )
 
-// life follows queries from their beginning to their end, whoever evaluates them: it has them listed
+// life follows queries of all executors from their beginning to their end: it has them listed
 // while they run, and the metrics that Prometheus's engine has of itself.
 type life struct {
 	tracker       promql.QueryTracker // nil for none

@@ -80,7 +80,7 @@ type meter struct {
 	times, more int64
 }
 
-// check charges what is held when a selector has brought so many samples. It must be called
+// check charges what is held when a selector has brought that many samples. It must be called
 // by the goroutine that Prometheus's engine evaluates the query in.
 func (m *meter) check(brought int64) error {
 	m.largest = max(m.largest, brought)

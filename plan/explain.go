@@ -25,8 +25,10 @@ type Explanation struct {
 	// Upstreams says the same of each upstream where there are several.
 	Upstreams []UpstreamWork `json:"upstreams,omitempty"`
 	// Settings say how the upstreams are set, a line each, and what is not known of that.
-	Settings []string  `json:"settings,omitempty"`
-	Root     *Decision `json:"plan"`
+	Settings []string `json:"settings,omitempty"`
+	// GPU says why this machine has none that can be used, where leaves were to be offered to one.
+	GPU  string    `json:"gpu,omitempty"`
+	Root *Decision `json:"plan"`
 	// Ahead is what was evaluated before all samples had come. The timeline has it.
 	Ahead []Ahead `json:"-"`
 }
@@ -131,6 +133,9 @@ func (e *Explanation) Tree() string {
 	}
 	for _, s := range e.Settings {
 		fmt.Fprintf(&b, "settings  %s\n", s)
+	}
+	if e.GPU != "" {
+		fmt.Fprintf(&b, "gpu       %s\n", e.GPU)
 	}
 	b.WriteByte('\n')
 	if e.Root != nil {

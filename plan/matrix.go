@@ -42,7 +42,7 @@ func (r *Row) All(g Grid) iter.Seq2[int64, float64] {
 // Matrix is what an executor returns: series in the order in which Prometheus's
 // engine would have produced them, each with at least one value. There are no native
 // histograms in it. It is a parser.Value: that of a whole range query goes as it is to
-// whoever writes the answer, with its rows sorted by their labels.
+// what writes the answer, with its rows sorted by their labels.
 type Matrix struct {
 	Grid        Grid
 	Rows        []Row

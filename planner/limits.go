@@ -369,7 +369,7 @@ func regexpSize(pattern string, most int) int {
 	}
 	re, err := syntax.Parse("^(?s:"+pattern+")$", syntax.Perl)
 	if err != nil {
-		return len(pattern) // whoever compiles it says what is wrong
+		return len(pattern) // compiling it says what is wrong
 	}
 	return int(min(instructions(re), int64(most)+1))
 }

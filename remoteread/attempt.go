@@ -397,7 +397,7 @@ const (
 	smallSeries = 10_000
 )
 
-// newLanes returns lanes with so many places for all, and half as many for small requests.
+// newLanes returns lanes with concurrency places for all requests, and half as many for small ones.
 func newLanes(concurrency int) lanes {
 	return lanes{make(chan struct{}, concurrency), make(chan struct{}, (concurrency+1)/2)}
 }

@@ -67,7 +67,7 @@ func (p *Plan) bytes() int64 { return bucket.SizeBytes(p.Grid.N()) + 4*int64(p.G
 
 const seriesBytes = int64(unsafe.Sizeof(Series{}))
 
-// rowBytes is the memory of a row of so many values, besides its buckets.
+// rowBytes is the memory of a row with its values, without its buckets.
 func rowBytes(values int) int64 { return int64(unsafe.Sizeof(Row{})) + 8*int64(values) }
 
 // Values is the number of values of the result.

@@ -119,11 +119,11 @@ func (n *Notes) grow(by int64) {
 	}
 }
 
-// Memo is a place where whoever evaluates a series may keep what it computed
+// Memo is a place where an executor may store what it computed of a series
 // from the series' chunks, decoded columns say. It follows the series from a
 // kept selection to those made of it by Slice, Cut, Compact and Join. What
 // is in it may have been computed from other chunks than a selection holds, so
-// whoever reads it must check which.
+// a reader of it must check which.
 //
 // It holds values of one type; see atomic.Value.
 type Memo struct{ atomic.Value }

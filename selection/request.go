@@ -167,7 +167,7 @@ func (r *Progress) Fetch() (done func()) {
 	return func() { r.fetches.Add(-1) }
 }
 
-// Arrive says that so many bytes have arrived; fewer than none take back what is thrown away.
+// Arrive adds bytes that have arrived; fewer than none take back what is thrown away.
 func (r *Progress) Arrive(bytes int64) {
 	if r == nil {
 		return
@@ -177,7 +177,7 @@ func (r *Progress) Arrive(bytes int64) {
 	}
 }
 
-// Evaluate says that windows of so many samples of a series were evaluated.
+// Evaluate adds samples of a series whose windows were evaluated.
 func (r *Progress) Evaluate(samples int) {
 	if r != nil {
 		r.evaluated.Add(int64(samples))

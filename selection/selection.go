@@ -135,7 +135,7 @@ func (s *Selection) TextBytes() int64 { return s.text }
 // selection (a cache) and must be called before the selection is shared.
 func (s *Selection) SetDiscard(f func()) { s.discard = f }
 
-// Discard tells whoever keeps this selection that its content turned out to be
+// Discard tells the cache or directory of this selection that its content turned out to be
 // unusable, so that it is fetched again next time.
 func (s *Selection) Discard() {
 	if s.discard != nil {

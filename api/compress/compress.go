@@ -156,7 +156,7 @@ var parallelStreams = sync.Pool{New: func() any {
 	return s
 }}
 
-// begin begins to compress so many blocks side by side.
+// begin begins to compress blocks side by side.
 func (z *gzipStream) begin(blocks int) error {
 	if blocks > 1 {
 		s := parallelStreams.Get().(*pgzip.Writer)

@@ -81,7 +81,7 @@ func listLimit(r *http.Request, body []byte) (int, error) {
 	return limit, nil
 }
 
-// ask asks one server, which may answer with so many bytes. What it takes to put the answer
+// ask asks one server, which may answer with limit bytes. What it takes to put the answer
 // together with others is charged to the lease.
 func ask(h http.HandlerFunc, r *http.Request, body []byte, lease *memory.Lease, limit int64) *listAnswer {
 	r = r.Clone(r.Context())

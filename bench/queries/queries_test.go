@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,44 @@ func TestAll(t *testing.T) {
 		_, err := p.ParseExpr(q.Expr)
 		require.NoError(t, err, q.Name)
 		require.LessOrEqual(t, q.Range/q.Step, time.Duration(11_000), q.Name) // Prometheus answers no more points
+	}
+}
+
+// TestExporters: each query of the dashboards parses, has a title of its own, and asks for metrics and
+// labels that are generated.
+func TestExporters(t *testing.T) {
+	made := map[string]map[string]bool{}
+	for _, f := range Families {
+		words := strings.Fields(f)
+		require.Contains(t, []string{"counter", "gauge", "fixed"}, words[0], f)
+		require.Nil(t, made[words[1]], f)
+		made[words[1]] = map[string]bool{"__name__": true}
+		for _, l := range words[3:] {
+			name, _, _ := strings.Cut(l, "=")
+			made[words[1]][name] = true
+		}
+	}
+	titles, dashboards := map[string]bool{}, map[string]int{}
+	for _, q := range Exporters {
+		require.False(t, titles[q.Name], q.Name)
+		titles[q.Name] = true
+		dashboard, _, _ := strings.Cut(q.Name, ": ")
+		dashboards[dashboard]++
+		e, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expr)
+		require.NoError(t, err, q.Name)
+		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+			if s, ok := n.(*parser.VectorSelector); ok {
+				require.NotNil(t, made[s.Name], "%s: %s", q.Name, s.Name)
+				for _, m := range s.LabelMatchers {
+					require.True(t, made[s.Name][m.Name], "%s: %s has no label %s", q.Name, s.Name, m.Name)
+				}
+			}
+			return nil
+		})
+	}
+	require.Len(t, dashboards, 5)
+	for dashboard, n := range dashboards {
+		require.GreaterOrEqual(t, n, 10, dashboard)
 	}
 }
 

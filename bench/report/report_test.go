@@ -188,3 +188,38 @@ func TestWorst(t *testing.T) {
 | `+"`deriv`"+` | 3.00 | 20.0 | 5m, cents | 20.0 | 60.0 | 3.00 | under 4.00 |
 `, r.Tables()[0].Markdown())
 }
+
+// TestWriteFigures: what was measured stands between the marks of a page, with its commit and machine,
+// and nothing else of the page changes.
+func TestWriteFigures(t *testing.T) {
+	r := example()
+	s := r.Stage("exporters")
+	s.Hours = 720
+	s.Contend(Prometheus, Promwarp)
+	for name, ms := range map[string]float64{"node: a": 10, "node: b": 30, "slo: a": 500} {
+		s.Row(name).Costs = map[string]Cost{Prometheus: {Timing: Timing{Median: ms}}, Promwarp: {Timing: Timing{Median: ms / 10}}}
+	}
+	slices.SortFunc(s.Rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
+	s.PeakRSS["promwarp"] = 7 << 20
+	require.Empty(t, r.Stages[0].dashboards().Rows, "its queries are of no dashboard")
+	require.Contains(t, r.Tables()[3].Markdown(), "| `node` |  | 0 | 40.0 | 4.0 |")
+
+	file := filepath.Join(t.TempDir(), "README.md")
+	require.NoError(t, os.WriteFile(file, []byte("above\n"), 0o600))
+	require.ErrorContains(t, r.WriteFigures(file, "abc"), "has no lines")
+	require.NoError(t, os.WriteFile(file, []byte("above\n"+figuresBegin+"old\n"+figuresEnd+"below\n"), 0o600))
+	for range 2 {
+		require.NoError(t, r.WriteFigures(file, "abc"))
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), "above\n"+figuresBegin+"| measured | result |\n"), "%s", text)
+	require.True(t, strings.HasSuffix(string(text), "\n"+figuresEnd+"below\n"), "%s", text)
+	require.NotContains(t, string(text), "old")
+	for _, want := range []string{
+		"Prometheus over promwarp repeated | 7.37× on average, 1.00× at least, 40.0× at most", "| dashboard `node` over 30 days, panel after panel | Prometheus 40.0 ms, promwarp repeated 4.0 ms |",
+		"Measured at abc on 2 cores, A", ": promwarp 7 MiB.\n",
+	} {
+		require.Contains(t, string(text), want)
+	}
+}

@@ -34,6 +34,9 @@ func (r *Result) Tables() (all []*Table) {
 		if len(s.Pairs) > 0 {
 			all = append(all, s.ratios())
 		}
+		if sums := s.dashboards(); len(sums.Rows) > 0 {
+			all = append(all, sums.grid())
+		}
 		if s.Details {
 			all = append(all, s.details())
 		}

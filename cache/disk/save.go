@@ -138,7 +138,7 @@ func (s *Saver) work() bool {
 	return true
 }
 
-// Plan returns what of covered, a selection of so many bytes, a new file is to have, and which files,
+// Plan returns what of covered, a selection of that size, a new file is to have, and which files,
 // by number, it takes the place of. That is what is not in files, or not as new, as far as these may
 // answer at m, and what the newest of the files have as long as they are not much larger: so there are
 // few files, and nothing is written more often than their number.

@@ -102,6 +102,8 @@ const (
 	extension = ".tiles"
 	temporary = ".tiles.tmp"
 	lockName  = "lock"
+	// activeName is the file of the queries that run, which Prometheus's tracker writes there.
+	activeName = "queries.active"
 )
 
 func nameOf(seq uint64) string { return fmt.Sprintf("%016x%s", seq, extension) }
@@ -165,7 +167,7 @@ func (s *Store) scan() error {
 	foreign, others := 0, 0
 	for _, entry := range entries {
 		switch name := entry.Name(); {
-		case name == lockName:
+		case name == lockName || name == activeName:
 		case strings.HasSuffix(name, temporary):
 			s.remove(name) // was being written when the program ended
 		case strings.HasSuffix(name, extension):

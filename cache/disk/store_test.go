@@ -330,10 +330,11 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, nameOf(77)), whole, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "holiday.jpg"), whole, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "0000000000000001.tiles.tmp"), whole[:50], 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "queries.active"), nil, 0o600))
 	s, log = open(t, Options{Path: dir})
 	require.Empty(t, s.Keys())
-	require.Equal(t, []string{"holiday.jpg"}, files(t, dir))
-	require.Contains(t, log.String(), "left alone")
+	require.Equal(t, []string{"holiday.jpg", "queries.active"}, files(t, dir))
+	require.Contains(t, log.String(), "left alone\" files=1\n", "what promwarp itself writes there is none of another program")
 }
 
 // failAt returns what has the change of files of a number fail, and those after it unless they work again.

@@ -44,7 +44,7 @@ type entry struct {
 	asked [2]int64
 }
 
-// largest is the part of the limit, one in so many bytes, that one leaf may take.
+// largest is the divisor of the limit that gives the most bytes of one leaf.
 const largest = 4
 
 // New returns a memory of limit bytes, or nil if that is 0. r receives its metrics;

@@ -237,7 +237,7 @@ type cells struct {
 	comp []float64 // of sum and avg the compensation, of deviations the mean
 	n    []float64
 	incr []bool // avg: the sum would have overflowed, val is a running mean
-	// running says that one of incr is set: by whoever adds at that step, too.
+	// running says that one of incr is set: by the goroutine that adds at that step, too.
 	running atomic.Bool
 }
 

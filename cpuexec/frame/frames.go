@@ -8,8 +8,8 @@ import (
 )
 
 // Frames are the frames that come up while a window is evaluated over many
-// series. Several goroutines use them: whoever looks for a frame that is there
-// takes no lock, since all look for one with each series.
+// series. Several goroutines use them: finding a frame that is there takes no lock, since all
+// look for one with each series.
 type Frames struct {
 	Span    Span
 	byTimes sync.Map // frames by timesKey

@@ -12,8 +12,8 @@ import (
 // turns has series added to their groups in order, by the workers that fill them. A worker fills a
 // bundle: a few series of one group. If the bundle's turn has come, the worker adds it to the group,
 // and then the bundles behind it that are filled already. If not, the bundle waits in its row set,
-// and whoever adds the bundle before it adds it. A worker waits for another one only where no row
-// set is free. The group's sums are in another core's cache most often, and come from there once a
+// and the worker that adds the bundle before it adds it. A worker waits for another one only where
+// no row set is free. The group's sums are in another core's cache most often, and come from there once a
 // bundle.
 //
 //	group 0:  3 7 8 9 added | 12 15 16 18 being filled | 21 22 30 31 wait, in row set 4

@@ -9,6 +9,9 @@
     errorShare: 0.05,
     upstreamErrorShare: 0.1,
 
+    // What each alert says of where to read what to do.
+    runbook: 'https://github.com/promwarp/promwarp/blob/main/docs/failures.md#alerts',
+
     // Labels of the dashboard.
     dashboardTags: ['promwarp'],
   },

@@ -54,6 +54,8 @@ func TestRendered(t *testing.T) {
 
 // TestRules: Prometheus takes both files, and each alert says what it is about.
 func TestRules(t *testing.T) {
+	runbook, err := os.ReadFile("../../docs/failures.md")
+	require.NoError(t, err)
 	for _, file := range []string{"alerts.yaml", "rules.yaml"} {
 		groups, errs := rulefmt.ParseFile(filepath.Join("rendered", file), false, model.UTF8Validation, parser.NewParser(parser.Options{}), promslog.NewNopLogger())
 		require.Empty(t, errs)
@@ -66,6 +68,7 @@ func TestRules(t *testing.T) {
 				require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
 				require.NotEmpty(t, r.Annotations["summary"], r.Alert)
 				require.NotEmpty(t, r.Annotations["description"], r.Alert)
+				require.Contains(t, string(runbook), "| `"+strings.TrimPrefix(r.Alert, "Promwarp")+"` |", "docs/failures.md says what to do")
 			}
 		}
 	}

@@ -29,6 +29,7 @@ type Answer struct {
 	Warnings, Infos []string
 	Err             error
 	Took            time.Duration // from the question to the end of the answer
+	Evaluated       time.Duration // of Took, evaluating, as the server measured it; 0 where it does not say
 }
 
 // Series is a series of an answer.

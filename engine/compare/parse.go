@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -59,11 +60,17 @@ func (r *Reply) Answer() (*Answer, error) {
 	var d struct {
 		ResultType parser.ValueType `json:"resultType"`
 		Result     json.RawMessage  `json:"result"`
+		Stats      struct {
+			Timings struct {
+				Evaluated float64 `json:"evalTotalTime"` // seconds
+			} `json:"timings"`
+		} `json:"stats"`
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
 		return nil, err
 	}
 	a := &Answer{Type: d.ResultType, Warnings: r.Warnings, Infos: r.Infos}
+	a.Evaluated = time.Duration(d.Stats.Timings.Evaluated * float64(time.Second))
 	switch d.ResultType {
 	case parser.ValueTypeMatrix, parser.ValueTypeVector:
 		return a, a.parseRows(d.Result)

@@ -12,7 +12,7 @@ import (
 var ErrClosed = errors.New("the GPU is closed")
 
 // Device is an opened device. A context of the driver is made current on a thread. So
-// whoever has something to do on the device keeps its thread for as long, and has the
+// a goroutine with something to do on the device keeps its thread for as long, and has the
 // device's context there.
 type Device struct {
 	Info

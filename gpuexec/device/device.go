@@ -26,7 +26,7 @@ type Device struct {
 	driver *cuda.Driver
 	info   cuda.Info
 
-	use sync.RWMutex      // held by leaves under way, and whoever opens or closes
+	use sync.RWMutex      // held by leaves under way, and by opening and closing
 	x   *pipeline.Machine // nil unless open
 
 	leaves  atomic.Int64 // under way or waiting

@@ -14,7 +14,7 @@ import (
 )
 
 // Lender has the page-locked memory that rows are copied back to and stay in until
-// whoever asked for them has done with them. Then it is lent again: to lock memory
+// the borrower has done with them. Then it is lent again: to lock memory
 // takes as long as to copy it many times. It is taken as it is needed, up to a bound,
 // and then kept.
 //

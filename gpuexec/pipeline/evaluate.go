@@ -103,7 +103,7 @@ func (j *Job) compute(o *Outcome) error {
 	return j.Program.Results(&o.Outcome)
 }
 
-// Hand hands rows to whoever asked for the leaf, whose panic is an error of the request.
+// Hand hands rows to what asked for the leaf, whose panic is an error of the request.
 func (j *Job) Hand(x *offload.Rows) error {
 	j.handed = true
 	if err := parallel.Rescue(func() error { return j.consume(x) }); err != nil {

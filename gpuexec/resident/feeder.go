@@ -12,7 +12,7 @@ import (
 )
 
 // Feeder copies chunks to the device for all jobs, one after the other on a stream
-// of its own, so that whoever waits for the stream waits for all that was copied
+// of its own, so that waiting for the stream waits for all that was copied
 // before. Memory that is not page-locked goes by way of some that is, a piece at a
 // time; the cores fill several at once.
 type Feeder struct {

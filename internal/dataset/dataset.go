@@ -71,6 +71,9 @@ type Options struct {
 	// instance and le, scraped on time, and late_gauge_bits and so on, each scrape up to a twentieth of
 	// the interval early or late.
 	Gauges bool
+	// Families has every instance expose these metrics alone, a line each: a kind (counter, gauge, or
+	// fixed), a name, a level (of a counter a second), labels. {} is the number of the instance.
+	Families []string
 }
 
 // Stats say what was written.
@@ -92,6 +95,11 @@ func (o *Options) validate() error {
 		return fmt.Errorf("there is no jitter %q; there are none, scrape and series", o.Jitter)
 	case o.End <= o.Start:
 		return errors.New("the end must be after the start")
+	}
+	for _, line := range o.Families {
+		if !familyLine.MatchString(line) {
+			return fmt.Errorf("%q is not a kind, a name, a level and labels", line)
+		}
 	}
 	return nil
 }

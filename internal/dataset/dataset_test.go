@@ -375,3 +375,34 @@ func TestGauges(t *testing.T) {
 		require.Equal(t, strings.Contains(key, "late_"), late, key)
 	}
 }
+
+// TestFamilies: every instance has a series for each combination of a family's labels, buckets never
+// exceed the ones above them, and a line that says too little is an error.
+func TestFamilies(t *testing.T) {
+	o := small(2)
+	o.Series, o.Families = 18, []string{
+		"counter took_bucket 50 instance=a-{}|b-{} le=1*0.2|5*0.9|+Inf", "gauge used_ratio 0.25 instance=a-{}", "fixed limit_bytes 4000 instance=a-{} kind=soft*0.5|hard",
+	}
+	got, stats := generate(t, o, 3)
+	require.Equal(t, 18, stats.Series, "of two instances of nine")
+	require.Len(t, got, 18)
+	last := func(series string) float64 {
+		all := got[series]
+		require.NotEmpty(t, all, series)
+		return math.Float64frombits(all[len(all)-1].v)
+	}
+	require.InDelta(t, 2000, last(`{__name__="limit_bytes", instance="a-1", kind="soft"}`), 0)
+	require.Less(t, last(`{__name__="used_ratio", instance="a-0"}`), 2.0)
+	for i, s := range got[`{__name__="took_bucket", instance="b-0", le="1"}`] {
+		above := got[`{__name__="took_bucket", instance="b-0", le="5"}`][i]
+		require.Equal(t, s.t, above.t)
+		if !value.IsStaleNaN(math.Float64frombits(s.v)) {
+			require.LessOrEqual(t, math.Float64frombits(s.v), math.Float64frombits(above.v))
+		}
+	}
+	for _, line := range []string{"counter a", "gauge a x", "gauge a 1 le=1*x", "gauge a 1 le=", "other a 1"} {
+		o.Families = []string{line}
+		_, err := New(o)
+		require.ErrorContains(t, err, "is not a kind, a name, a level and labels")
+	}
+}

@@ -38,6 +38,9 @@ func New(o Options) (*Generator, error) {
 	if o.Gauges {
 		each = gaugesPerInstance()
 	}
+	if len(o.Families) > 0 {
+		targets, each = newFamilies, len(newFamilies(o, 0)[0].exposes)
+	}
 	for i := range max(1, (o.Series+each/2)/each) {
 		g.targets = append(g.targets, targets(o, i)...)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// reclaimShare is the least part of the limit, one in so many bytes, that is asked for,
+	// reclaimShare is the divisor of the limit that gives the fewest bytes that are asked for,
 	// so that not every lease asks.
 	reclaimShare = 64
 	// reclaimRounds bounds how often more is asked for where what came was not enough.
@@ -30,7 +30,7 @@ type reclaimer struct {
 }
 
 // OnShortage has reclaim called when a lease does not fit, before that waits for others or
-// fails. reclaim frees about so many bytes that no request needs, and returns how many; that
+// fails. reclaim frees about as many bytes, which no request needs, and returns how many; that
 // they are garbage is enough. Those of a lower rank are asked first, those of one rank in
 // turn. Calls come one at a time, from a goroutine of their own. reclaim must neither
 // take leases nor wait for who may wait for one. end ends that, but for a call under way.

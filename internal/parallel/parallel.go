@@ -1,7 +1,7 @@
 // Package parallel spreads work over the cores, and has long work behave.
 //
 // While and For are loops on several goroutines. A panic in any goroutine that works for a request
-// is an error of the request: For and While raise it where they were called, and whoever starts a
+// is an error of the request: For and While raise it where they were called, and what starts a
 // goroutine otherwise calls its work by Rescue. A loop of many steps asks a Watch at each, which
 // lets other work have the core now and then and says when the context has ended.
 //
@@ -23,7 +23,7 @@ func For(n int, f func(i int)) {
 	While(runtime.GOMAXPROCS(0), n, func(_, i int) bool { f(i); return true })
 }
 
-// While calls f(worker, i) for every i below n from so many goroutines, of which each is a
+// While calls f(worker, i) for every i below n from workers goroutines, of which each is a
 // worker with a number below workers, as long as f returns true: a worker whose call
 // returns false makes no more, and the calls of the others go on. It returns when all
 // calls have. A panic in f is raised again in the caller's goroutine, once the calls under

@@ -23,7 +23,7 @@ const (
 // turns has an element for each goroutine that has a turn: two for each core, since some who have
 // one wait for something else, such as a loop in another goroutine, or have one in a loop around
 // this one. Those that send wait in the order in which they came, and so are not ready to run:
-// whoever has little to do waits for those few and not for dozens.
+// a loop with little to do waits for those few and not for dozens.
 var turns = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 
 // Watch has a long loop let other work have the core, and tells it whether the context has ended

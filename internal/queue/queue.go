@@ -3,7 +3,7 @@
 //
 // Whoever enters says which client it is of. A free slot goes to the client of those that wait that
 // has fewest slots, of several with as few to the one whose last turn is longest ago, and within a
-// client to whoever came first. So a client with
+// client to the request that came first. So a client with
 // hundreds waiting delays another's first one by one slot. A queue that is full takes
 // someone of a client that has few waiting and sends away the newest of the client that
 // has most.
@@ -174,7 +174,7 @@ func (q *Queue) enter(c *client) {
 	q.metrics.running.Inc()
 }
 
-// makeRoom sends away the newest of the client with most waiting, if these are more than so many.
+// makeRoom sends away the newest of the client with most waiting, if these are more than joined.
 func (q *Queue) makeRoom(joined int) bool {
 	var longest *client
 	for _, c := range q.clients {

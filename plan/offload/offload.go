@@ -4,7 +4,7 @@
 // which says the package whose leaf it is: cpuexec of a query, resample of a request. Rows come back
 // while it is computed, and at the end an Outcome, which may be that the cores are to compute it.
 //
-// A leaf does not change once it is made, and its values have the same bits whoever computes it.
+// A leaf does not change once it is made, and its values have the same bits on every executor.
 //
 // Start with Accelerator.
 package offload

@@ -99,7 +99,7 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window
-// alone may be computed; or it returns the error, if that is of whoever asked.
+// alone may be computed; or it returns the error, if that is of the request.
 func fallback(err error) (windowOnly bool, reason string, _ error) {
 	var request *pipeline.RequestError
 	var unsuited *pipeline.Unsuited

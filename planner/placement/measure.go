@@ -77,7 +77,7 @@ func (m *measuring) costs(x offload.Accelerator) Costs {
 	return Costs{Fixed: max(0, fixed-time.Duration(sample*little)), Sample: sample}
 }
 
-// leaf times a leaf of so many series, with so many samples each, and returns its work.
+// leaf times a leaf of series with equally many samples each, and returns its work.
 func (m *measuring) leaf(x offload.Accelerator, series, samples int) (took time.Duration, work float64) {
 	key := [2]int{series, samples}
 	if m.made[key] == nil && m.err == nil {

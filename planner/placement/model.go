@@ -47,7 +47,7 @@ func (c Constants) Estimate(l offload.Size) (e Estimate) {
 	return e
 }
 
-// duration is so many ns; no number of them is beyond a Duration.
+// duration is a number of ns as a Duration, the longest one where it is beyond that.
 func duration(ns float64) time.Duration { return time.Duration(min(ns, longest)) }
 
 // model estimates, and learns from what happened. It is safe for concurrent use.

@@ -108,7 +108,7 @@ type Report struct {
 	Crossover []Crossing `json:"crossover,omitempty"`
 }
 
-// Crossing is how long a leaf of so many samples is expected to take, in seconds.
+// Crossing is how long a leaf with that many samples is expected to take, in seconds.
 type Crossing struct {
 	Samples  int64   `json:"samples"`
 	Cores    float64 `json:"cores_seconds"`

@@ -62,7 +62,7 @@ func (a *Reader) Read(r io.Reader, streamed bool, parts []*Part) (testified bool
 
 // TooLargeError is for an answer of samples over the limit.
 type TooLargeError struct {
-	Size string // bytes, or "more than" so many
+	Size string // bytes, or "more than" a number of them
 }
 
 func (e *TooLargeError) Error() string { return fmt.Sprintf("an answer of %s bytes", e.Size) }

@@ -24,8 +24,8 @@ const (
 	minorHistogramST = 14
 )
 
-// dialectOf returns what whoever sent r understands: what its URL says, or else what its User-Agent is
-// known to.
+// dialectOf returns what the sender of r understands: what its URL says, or else what its
+// User-Agent is known to.
 func dialectOf(r *http.Request) (dialect, error) {
 	switch text := r.URL.Query().Get("chunks"); text {
 	case "as-is":

@@ -12,7 +12,7 @@
 //
 // A part is one partForm: how it is made of runs, and how two of them merge. A definition may have
 // a part of its Own besides, as custom ones do. The order of merges shows in the last bits, so
-// whoever merges does so in an order that does not depend on workers.
+// merging is done in an order that does not depend on workers.
 //
 // Start with Library.Parse, Contents.Make and Contents.Merge.
 package aggregate

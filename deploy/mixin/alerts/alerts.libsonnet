@@ -4,7 +4,7 @@
     expr: expr % $._config,
     [if wait != '' then 'for']: wait,
     labels: { severity: severity },
-    annotations: { summary: summary, description: description },
+    annotations: { summary: summary, description: description, runbook_url: $._config.runbook },
   },
 
   prometheusAlerts+:: {
@@ -74,7 +74,7 @@
           'PromwarpCacheTooSmall', '6h', 'info',
           'sum by (job, instance) (rate(promwarp_cache_refused_tiles_total{%(selector)s}[30m])) > 0',
           'The cache has no room for what is fetched.',
-          '{{ $labels.instance }} has fetched tiles for 6 hours that found no room. Raise cache.host_bytes, or have them fetched again for each query.',
+          '{{ $labels.instance }} has fetched samples for 6 hours that found no room in its memory. Raise cache.host_bytes, or have them fetched again for each query.',
         ),
         alert(
           'PromwarpDiskCacheFails', '10m', 'warning',
@@ -89,10 +89,16 @@
           '{{ $labels.instance }} removed {{ $value | printf "%.0f" }} damaged files from cache.path in the last hour, and fetches their samples again. Look at the disk.',
         ),
         alert(
+          'PromwarpAnswersDiffer', '', 'warning',
+          'sum by (job, instance) (increase(promwarp_compare_queries_total{%(selector)s,verdict="different"}[1h])) > 0',
+          "An answer is not Prometheus's.",
+          '{{ $labels.instance }} answered {{ $value | printf "%.0f" }} queries of the last hour otherwise than Prometheus. Its log has each query and the first difference; please report them.',
+        ),
+        alert(
           'PromwarpGPUUnusable', '10m', 'warning',
           'promwarp_gpu_usable{%(selector)s} == 0',
           'A GPU is not used.',
-          'GPU {{ $labels.gpu }} of {{ $labels.instance }} has failed for 10 minutes; the cores evaluate what it was to. If the log says that it is lost, restart promwarp.',
+          'GPU {{ $labels.gpu }} of {{ $labels.instance }} has failed for 10 minutes; the cores evaluate in its place. If the log says that it is lost, restart promwarp.',
         ),
       ],
     }],

@@ -9,17 +9,40 @@ local p = import 'panels.libsonnet';
     'histogram_quantile(%g, %s)' % [q, rate(metric + '_bucket', std.join(', ', ['le'] + if by == '' then [] else [by]), more)],
   local total(metric, by='') =
     'sum%s (%s{%s})' % [if by == '' then '' else ' by (%s)' % by, metric, of],
+  // what the upstream's engine would have taken, less what promwarp took, of all queries by a sample of them.
+  local sampled(side) = 'rate(promwarp_compare_evaluation_seconds_sum{%s,side="%s"}[$__rate_interval])' % [of, side],
+  local share = 'ignoring (side) (promwarp_compare_sampled_ratio{%s} > 0)' % of,
+  local saved = 'sum ((%s - ignoring (side) %s) / (promwarp_compare_sampled_ratio{%s} > 0))' % [sampled('prometheus'), sampled('promwarp'), of],
+  local bytesFetched = rate('promwarp_cache_fetched_bytes_total'),
+  local bytesHit = rate('promwarp_cache_hit_bytes_total'),
   local evaluated = ',door=~"/api/v1/query|/api/v1/query_range|/query|/explain"',
 
   local rows = [
     p.row('Overview', [
       p.stat('Requests', 'reqps', [p.query('job:promwarp_http_requests:rate5m{job="$job"}')]),
       p.stat('Failed', 'percentunit', [p.query('job:promwarp_http_errors:ratio_rate5m{job="$job"} or 0 * job:promwarp_http_requests:rate5m{job="$job"}')], 'The share of requests that end with a status of 500 or more.', 1),
-      p.stat('Tiles from the cache', 'percentunit', [p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}')], 'The share of tiles of half an hour that were in memory when a query asked for them.', 1),
+      p.stat('From the cache', 'percentunit', [p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}')], 'The share of samples, in half hours of a selector, that were in memory when a query asked for them.', 1),
       p.stat('Queries accelerated', 'percentunit', [p.query('%s / %s' % [rate('promwarp_queries_total', more=',accelerated="whole"'), rate('promwarp_queries_total', more=',accelerated!="idle"')])], 'The share of queries that executors evaluated.', 1),
+      p.stat('Engine time saved', 'short', [p.query(saved)], "Seconds a second that Prometheus's engine would have evaluated, less promwarp's own. Takes compare.fraction above 0."),
+      p.stat('Not fetched', 'Bps', [p.query(bytesHit)], 'Bytes that queries read from the cache.'),
     ], 4),
+    p.row('Saved', [
+      p.lines('Evaluation, seconds a second', 'short', [
+        p.query('sum (%s / %s)' % [sampled('prometheus'), share], "Prometheus's engine would take"),
+        p.query('sum (%s / %s)' % [sampled('promwarp'), share], 'promwarp took, fetching included'),
+      ], "Of all queries, by the sample that compare.fraction has asked again, ten minutes later: Prometheus's time is its own measurement, promwarp's is what the client waited for. What is skipped counts as nothing."),
+      p.lines('Evaluation of a compared query', 's', [
+        p.query(quantile(0.5, 'promwarp_compare_evaluation_seconds', 'side'), '{{side}}, half'),
+        p.query(quantile(0.99, 'promwarp_compare_evaluation_seconds', 'side'), '{{side}}, 99 %'),
+      ]),
+      p.lines('Samples from the cache', 'percentunit', [
+        p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}', 'of tiles'),
+        p.query('%s / (%s + %s)' % [bytesHit, bytesHit, bytesFetched], 'of bytes'),
+      ], 'The share of what queries read that was not fetched.'),
+      p.lines('Bytes', 'Bps', [p.query(bytesHit, 'not fetched'), p.query(bytesFetched, 'fetched')]),
+    ]),
     p.row('Queries', [
-      p.lines('Requests by door', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'door'), '{{door}}')]),
+      p.lines('Requests by endpoint', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'door'), '{{door}}')]),
       p.lines('Requests by status', 'reqps', [p.query(rate('promwarp_http_request_duration_seconds_count', 'code'), '{{code}}')], stacked=true),
       p.lines('Duration of queries', 's', [
         p.query(quantile(0.5, 'promwarp_http_request_duration_seconds', more=evaluated), 'half'),
@@ -29,6 +52,7 @@ local p = import 'panels.libsonnet';
     p.row('Evaluation', [
       p.lines('Queries by whether they were accelerated', 'reqps', [p.query(rate('promwarp_queries_total', 'accelerated'), '{{accelerated}}')], stacked=true),
       p.lines("Left to Prometheus's engine", 'ops', [p.query(rate('promwarp_parts_left_total', 'reason'), '{{reason}}')], 'Queries that no executor evaluates, by reason.'),
+      p.lines('Expressions by who evaluated them', 'ops', [p.query(rate('promwarp_plan_nodes_total', 'executor'), '{{executor}}')], stacked=true),
       p.lines('Samples', 'short', [
         p.query(rate('promwarp_cpu_samples_decoded_total'), 'decoded'),
         p.query(rate('promwarp_cpu_samples_kept_total'), 'decoded before'),
@@ -49,7 +73,7 @@ local p = import 'panels.libsonnet';
         p.query(rate('promwarp_cache_tile_misses_total'), 'not in memory'),
         p.query(rate('promwarp_cache_evicted_tiles_total'), 'evicted'),
         p.query(rate('promwarp_cache_refused_tiles_total'), 'fetched and not kept'),
-      ]),
+      ], 'A tile is half an hour of one selector.'),
       p.lines('Memory', 'bytes', [
         p.query(total('promwarp_cache_bytes'), 'samples'),
         p.query(total('promwarp_cache_limit_bytes'), 'limit'),

@@ -172,7 +172,7 @@ func (b *Backend) Remotes() (out []*forward.Remote) {
 	return out
 }
 
-// Contents are what the caches have, of each at most so many selectors; see cache.Cache.Contents.
+// Contents are what the caches have, of each at most that many selectors; see cache.Cache.Contents.
 func (b *Backend) Contents(selectors int, onDevice func(*selection.Selection) float64) (all []cache.Contents) {
 	for _, st := range b.Stores {
 		c := st.Cache.Contents(selectors, onDevice)

@@ -1,10 +1,10 @@
 // Package canary asks a part of all queries again, of promwarp and of the Prometheus that it reads
-// from, and counts where the answers differ.
+// from, counts where the answers differ, and measures how long both took.
 //
 // Canary.Answered is told of each query that was evaluated. Chosen ones wait in line until their newest
 // samples are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp
 // compare does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of
-// time and bytes, and takes memory that nobody else needs. Nobody waits for it.
+// time and bytes, and takes memory that no request needs. No request waits for it.
 package canary
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/stats"
 	"golang.org/x/time/rate"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
@@ -39,6 +40,9 @@ const (
 	lookEvery     = 100 * time.Millisecond // whether requests wait
 	LongestAnswer = 16 << 20               // bytes; the clients of a canary read no more
 )
+
+// Sides in the metrics: who evaluated the query.
+const byPrometheus, byPromwarp = "prometheus", "promwarp"
 
 // Verdicts in the metrics.
 const same, different, upstream, undecided = "same", "different", "upstream", "undecided"
@@ -66,6 +70,7 @@ type Canary struct {
 	settings          atomic.Pointer[Settings]
 	often             rate.Sometimes
 	compared, skipped *prometheus.CounterVec
+	took              *prometheus.HistogramVec
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -83,8 +88,17 @@ func New(o Options) *Canary {
 	c.compared = f.Counters("promwarp_compare_queries_total", "Queries that were asked of promwarp and the upstream again, by whether the answers were the same, different, different though Prometheus's engine inside promwarp has promwarp's (upstream), or undecided.", "verdict")
 	c.skipped = f.Counters("promwarp_compare_skipped_total", "Queries that were chosen to be compared and were not, by reason.", "reason")
 	f.GaugeOf("promwarp_compare_running", "Queries that were chosen, and are compared or wait for that.", func() float64 { return float64(c.Pending()) })
+	f.GaugeOf("promwarp_compare_sampled_ratio", "Share of all queries that are chosen to be compared: compare.fraction.", func() float64 { return c.settings.Load().Fraction })
+	c.took = f.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "promwarp_compare_evaluation_seconds",
+		Help:    "Time in which compared queries were evaluated, fetching included: by promwarp when a client asked, and by Prometheus's engine as that measured it when it was asked again.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+	}, []string{"side"})
 	for _, v := range []string{same, different, upstream, undecided} {
 		c.compared.WithLabelValues(v)
+	}
+	for _, side := range []string{byPrometheus, byPromwarp} {
+		c.took.WithLabelValues(side)
 	}
 	c.worker.Go(c.work)
 	return c
@@ -113,6 +127,9 @@ func (c *Canary) Answered(address string, q promql.Query) {
 	}
 	_, newest := promql.FindMinMaxTime(stmt)
 	chosen := question{EvalStmt: stmt, text: q.String(), settled: time.UnixMilli(newest).Add(settledAfter)}
+	if s := q.Stats(); s != nil && s.Timers != nil {
+		chosen.took = s.Timers.GetTimer(stats.EvalTotalTime).Duration()
+	}
 	if time.Until(chosen.settled) > longestWait {
 		c.skipped.WithLabelValues("unsettled").Inc()
 		return
@@ -130,6 +147,7 @@ type question struct {
 	*parser.EvalStmt
 	text    string
 	settled time.Time // when its samples are
+	took    float64   // seconds in which promwarp evaluated it when a client asked
 }
 
 // work compares the queries that wait, one after the other, until Close.
@@ -195,13 +213,21 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 	defer c.Memory.Count(memory.Evaluation, -answers)
 	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
 	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
-	var failure error // why an answer says nothing about promwarp
+	var evaluated time.Duration // by Prometheus's engine, at first
+	var failure error           // why an answer says nothing about promwarp
 	side := func(server *client.Client, executor string) compare.Side {
-		ask := server.Side(path, form, url.Values{"executor": {executor}})
+		extra := url.Values{"executor": {executor}}
+		if executor != "auto" {
+			extra.Set("stats", "true") // promwarp reuses no results where they are asked for
+		}
+		ask := server.Side(path, form, extra)
 		return func(ctx context.Context) (*compare.Answer, error) {
 			a, err := ask(ctx)
 			if err != nil && (client.Busy(err) || !errors.As(err, new(*compare.Refused))) {
 				failure = err
+			}
+			if err == nil && executor != "auto" {
+				evaluated = cmp.Or(evaluated, a.Evaluated)
 			}
 			return a, err
 		}
@@ -217,6 +243,10 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 		prometheus = side(s.Upstream, "")
 	}
 	row, err := compare.Measure(ctx, prometheus, promwarp, rounds)
+	if failure == nil && err == nil && evaluated > 0 { // not of an upstream that does not say
+		c.took.WithLabelValues(byPrometheus).Observe(evaluated.Seconds())
+		c.took.WithLabelValues(byPromwarp).Observe(q.took)
+	}
 	switch {
 	case failure != nil || err != nil || row.Verdict == compare.NotCompared:
 		return "", "", cmp.Or(failure, err, errors.New(row.Detail))

@@ -12,9 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/stats"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
@@ -31,6 +34,13 @@ type asked struct {
 
 func (a asked) String() string    { return a.text }
 func (a asked) Executors() string { return a.executors }
+func (a asked) Stats() *stats.Statistics {
+	timers := stats.NewQueryTimers()
+	timers.GetTimer(stats.EvalTotalTime).Start()
+	time.Sleep(time.Millisecond)
+	timers.GetTimer(stats.EvalTotalTime).Stop()
+	return &stats.Statistics{Timers: timers}
+}
 func (a asked) Statement() parser.Statement {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(a.text)
 	if err != nil {
@@ -192,4 +202,49 @@ func TestWhen(t *testing.T) {
 		c.Close()
 		require.Zero(t, c.Pending())
 	})
+}
+
+// TestSeconds: what a query took when a client asked is measured beside what Prometheus's engine says that
+// it took; where the upstream does not say that, neither is.
+func TestSeconds(t *testing.T) {
+	for name, c := range map[string]struct {
+		stats string
+		count uint64
+		sum   float64
+	}{
+		"says":    {`,"stats":{"timings":{"evalTotalTime":2.5,"execTotalTime":9}}`, 1, 2.5},
+		"is mute": {``, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answering := func(stats string) *client.Client {
+				server, stop := client.Inside(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					require.Equal(t, r.FormValue("executor") != "auto", r.FormValue("stats") != "", "with statistics promwarp evaluates in another way")
+					fmt.Fprint(w, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]`+stats+`}}`)
+				}))
+				t.Cleanup(stop)
+				return server
+			}
+			reg := prometheus.NewRegistry()
+			canary := New(Options{Promwarp: answering(`,"stats":{"timings":{"evalTotalTime":77}}`), Busy: func() bool { return false }, Logger: slog.New(slog.DiscardHandler), Registerer: reg})
+			defer canary.Close()
+			canary.Set(Settings{Fraction: 1, Timeout: time.Minute, Upstream: answering(c.stats)})
+			canary.Answered("10.0.0.1:1", asked{text: "rate(a[5m])", end: time.Unix(946684800, 0), executors: "cpu"})
+			require.Eventually(t, func() bool { return canary.Pending() == 0 }, 20*time.Second, time.Millisecond)
+			families, err := reg.Gather()
+			require.NoError(t, err)
+			found := map[string]*dto.Histogram{}
+			for _, family := range families {
+				for _, m := range family.Metric {
+					if family.GetName() == "promwarp_compare_evaluation_seconds" {
+						found[m.Label[0].GetValue()] = m.Histogram
+					}
+				}
+			}
+			require.Equal(t, c.count, found[byPrometheus].GetSampleCount())
+			require.InDelta(t, c.sum, found[byPrometheus].GetSampleSum(), 0)
+			require.Equal(t, c.count, found[byPromwarp].GetSampleCount())
+			require.Less(t, found[byPromwarp].GetSampleSum(), 77.0, "not what it took when it was asked again")
+			require.Equal(t, c.count > 0, found[byPromwarp].GetSampleSum() >= 0.001)
+		})
+	}
 }

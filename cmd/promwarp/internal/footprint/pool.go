@@ -142,8 +142,8 @@ func PaceCollector(ctx context.Context) {
 // collectAt is the room in bytes that a small heap gets.
 const collectAt = 64 << 20
 
-// collectPercent is by how many percent a heap of so many live bytes may grow. The first query of a
-// process with nothing cached would otherwise be collected for several times.
+// collectPercent is by how many percent a heap with that many live bytes may grow. The first query
+// of a process with nothing cached would otherwise be collected for several times.
 func collectPercent(live uint64) int {
 	return int(min(max(100*collectAt/max(live, 1), 25), 400))
 }

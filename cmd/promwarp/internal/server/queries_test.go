@@ -131,6 +131,10 @@ func TestCompare(t *testing.T) {
 	_, page := fetch(t, "GET", s.URL()+"/metrics")
 	require.Equal(t, 5, same())
 	require.Contains(t, page, "promwarp_compare_running 0")
+	require.Contains(t, page, "promwarp_compare_sampled_ratio 0\n")
+	for _, side := range []string{"prometheus", "promwarp"} {
+		require.Equal(t, 5, counted(t, page, `promwarp_compare_evaluation_seconds_count{side="`+side+`"}`))
+	}
 	require.NotContains(t, page, "promwarp_compare_skipped_total{")
 	require.NotContains(t, page, `promwarp_compare_queries_total{verdict="different"} 1`)
 

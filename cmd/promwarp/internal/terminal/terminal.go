@@ -31,7 +31,7 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// Fit cuts text to so many characters, of which the last is then an ellipsis. A width of 0 cuts
+// Fit cuts text to width characters, of which the last is then an ellipsis. A width of 0 cuts
 // nothing.
 func Fit(text string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// dashboards is a stage with a row for each dashboard: what all of its panels take, one after the
+// other. The names of its questions begin with its own and a colon.
+func (s *Stage) dashboards() *Stage {
+	sums := &Stage{Name: s.Name + ", all panels of a dashboard", Contenders: s.Contenders, Pairs: s.Pairs}
+	for _, row := range s.Rows {
+		name, _, ok := strings.Cut(row.Name, ": ")
+		if !ok {
+			continue
+		}
+		sum := sums.Row(name)
+		sum.Points += row.Points
+		for contender, cost := range row.Costs {
+			total := sum.Costs[contender]
+			total.Median += cost.Median
+			sum.Costs[contender] = total
+		}
+	}
+	return sums
+}
+
+// The lines of a page between which WriteFigures writes.
+const figuresBegin, figuresEnd = "<!-- figures: make readme-figures -->\n", "<!-- end of figures -->\n"
+
+// WriteFigures writes what the stages dashboards and exporters found into a page, between two marks.
+func (r *Result) WriteFigures(page, commit string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), figuresBegin)
+	_, after, ends := strings.Cut(rest, figuresEnd)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no lines %s and %s", page, strings.TrimSpace(figuresBegin), strings.TrimSpace(figuresEnd))
+	}
+	t := &Table{Left: 2, Head: []string{"measured", "result"}}
+	var peaks []string
+	for _, s := range r.Stages {
+		for _, row := range s.ratios().Rows {
+			t.Add(fmt.Sprintf("%s queries over HTTP, %.1f M samples: %s", row[1], float64(s.Data.Samples)/1e6, row[0]),
+				fmt.Sprintf("%s on average, %s at least, %s at most", row[4], row[5], row[7]))
+		}
+		sums := s.dashboards()
+		for _, row := range sums.Rows {
+			var took []string
+			for _, name := range sums.Contenders {
+				took = append(took, fmt.Sprintf("%s %s ms", name, milliseconds(row.Costs[name].Median)))
+			}
+			t.Add(fmt.Sprintf("dashboard `%s` over %d days, panel after panel", row.Name, s.Hours/24), strings.Join(took, ", "))
+		}
+		for _, name := range SortedKeys(s.PeakRSS) {
+			if len(sums.Rows) > 0 {
+				peaks = append(peaks, fmt.Sprintf("%s %d MiB", name, s.PeakRSS[name]>>20))
+			}
+		}
+	}
+	figures := fmt.Sprintf("%s\nMeasured at %s on %d cores, %s, %s.\nAverages are geometric means; every answer was compared with Prometheus's. Peak memory of the dashboards' servers,\nmapped files included: %s.\n",
+		t.Markdown(), commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.Join(peaks, ", "))
+	return os.WriteFile(page, []byte(before+figuresBegin+figures+figuresEnd+after), 0o644)
+}
