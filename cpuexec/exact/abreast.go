@@ -1,7 +1,5 @@
 package exact
 
-import "github.com/prometheus/prometheus/util/kahansum"
-
 //go:generate go run ./build
 
 // Abreast is the number of windows whose samples are added up side by side.
@@ -52,36 +50,4 @@ func (s *Sums) Welford(w, n int) (k Welford) {
 	k.Mean, k.CMean = s.Of(0, w)
 	k.Squares, k.CSquares = s.Of(1, w)
 	return k
-}
-
-// Seconds are the sums of a regression that depend on the times of samples alone: of these, in seconds
-// since an origin, and of their squares, and what both have lost.
-type Seconds struct{ X, CX, X2, CX2 float64 }
-
-// Add adds times in ms since the origin.
-func (s *Seconds) Add(ts []int64, origin int64) {
-	all := *s
-	for _, at := range ts {
-		x := float64(at-origin) / 1e3
-		all.X, all.CX = twoSum(all.X, x, all.CX)
-		all.X2, all.CX2 = twoSum(all.X2, float64(x*x), all.CX2)
-	}
-	*s = all
-}
-
-// Products are the sums of a regression that depend on values: of these, and of their products with
-// the times in seconds, and what both have lost.
-type Products struct{ Y, CY, XY, CXY float64 }
-
-// Add adds a value at a time in ms since the origin.
-func (p *Products) Add(ms int64, v float64) {
-	p.Y, p.CY = kahansum.Inc(v, p.Y, p.CY)
-	p.XY, p.CXY = kahansum.Inc(float64(float64(ms)/1e3*v), p.XY, p.CXY)
-}
-
-// Line is the least-squares line of n samples: its slope per second, and its value at the origin.
-func (p *Products) Line(s *Seconds, n float64) (slope, intercept float64) {
-	x, y, xy, x2 := s.X+s.CX, p.Y+p.CY, p.XY+p.CXY, s.X2+s.CX2
-	slope = (xy - float64(x*y)/n) / (x2 - float64(x*x)/n)
-	return slope, y/n - float64(slope*x)/n
 }

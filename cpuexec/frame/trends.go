@@ -49,7 +49,7 @@ func (f *Frame) Seconds(predict bool) []exact.Seconds {
 		ts := f.List()
 		f.Chosen(others, func(k int, lo, hi int32) {
 			if hi-lo >= 2 {
-				f.seconds[k].Set(ts[lo:hi], f.Span.Origin(ts[lo], k, predict))
+				f.seconds[k] = exact.FastSeconds(ts[lo:hi], f.Span.Origin(ts[lo], k, predict))
 			}
 		})
 	})

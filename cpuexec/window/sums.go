@@ -51,6 +51,9 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
+	if s.fr.Span.Grid.Steps > 1 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	strides, rest := s.fr.Strides()
 	var of exact.Magnitudes
 	if len(strides) > 0 && !mean {
