@@ -167,6 +167,11 @@ func (in *Samples) UnpackFrom(from int, scratch *[]float64) {
 	copy(in.Values[known:], tail)
 }
 
+// Stays reports whether Values stay what they are when other samples are read.
+func (in *Samples) Stays() bool {
+	return in.column != nil && in.column.Units == nil && len(in.Times.Own) == 0
+}
+
 // Unpack puts all values into Values. The memory is scratch.
 func (in *Samples) Unpack(scratch *[]float64) {
 	if in.Units != nil {

@@ -57,10 +57,16 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	}
 }
 
-// Sums fills out with the compensated sum of each window, divided by n: a sum is infinite or NaN where
-// Prometheus's may be none.
-func (r *Rows) Sums(n float64, out []float64) {
-	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
+// Sums fills out with the compensated sum of each window: infinite or NaN where Prometheus's is none, or
+// where its bits are uncertain. Values are of those magnitudes.
+func (r *Rows) Sums(of Magnitudes, out []float64) {
+	b := basesOf(r.samples, of, of)
+	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, &b, &out[:r.windows][0])
+}
+
+// Means fills out with the mean of each window: infinite or NaN where Prometheus's may be none.
+func (r *Rows) Means(out []float64) {
+	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, float64(r.samples), &out[:r.windows][0])
 }
 
 // Variances fills out with the variance of each window, by Welford's operations: infinite or NaN where
@@ -127,9 +133,10 @@ func ranksOf(q float64, values int) (r ranks) {
 // Times are the times of the samples of windows that lie in rows, which lines through these depend on
 // besides values.
 type Times struct {
-	rows, origins []float64 // ms since the first sample
-	x, deviations []float64 // of each window: see timeRows
-	n             float64   // samples of a window
+	rows, origins []float64  // ms since the first sample
+	x, deviations []float64  // of each window: see timeRows
+	n             float64    // samples of a window
+	far           Magnitudes // of distances from origins
 	of            Rows
 	ms            []float64 // memory
 }
@@ -149,11 +156,19 @@ func (t *Times) Set(ts, origins []int64, every, samples int) {
 	t.x, t.deviations = slices.Grow(t.x[:0], windows)[:windows], slices.Grow(t.deviations[:0], windows)[:windows]
 	t.of.Set(t.ms, every, samples, windows)
 	t.rows = t.of.values
-	timeRows(&t.rows[0], &t.of.at[0], samples, windows, t)
+	t.far = Magnitudes{}
+	for i, origin := range origins {
+		far := distances(ts[i*every:][:samples], origin)
+		t.far = Magnitudes{far.Least, max(t.far.Most, far.Most)}
+	}
+	b := basesOf(samples, t.far, t.far.times(t.far))
+	timeRows(&t.rows[0], &t.of.at[0], samples, windows, t, &b)
 }
 
 // Lines fills slopes and intercepts with the least-squares line through the samples of each window, as
-// Products.Line does: neither is finite where values are too large or none.
-func (r *Rows) Lines(t *Times, slopes, intercepts []float64) {
-	lineRows(&r.values[0], &r.at[0], r.samples, r.windows, t, &slopes[:r.windows][0], &intercepts[:r.windows][0])
+// Products.Line does: a slope is infinite or NaN where values are too large or none, all of them may be
+// equal, or Prometheus's bits are uncertain. Values are of those magnitudes.
+func (r *Rows) Lines(t *Times, of Magnitudes, slopes, intercepts []float64) {
+	b := basesOf(r.samples, of, of.times(t.far))
+	lineRows(&r.values[0], &r.at[0], r.samples, r.windows, t, &b, &slopes[:r.windows][0], &intercepts[:r.windows][0])
 }

@@ -21,27 +21,32 @@ func sumsVector(val, comp, in *float64, n int) int
 // What follows adds up n samples, at least one, of each window: see AddAbreast and those beside it.
 
 //go:noescape
-func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
+func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums)
 
 //go:noescape
-func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums)
+func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums)
+
+// What follows does so of one window, of n samples, a positive multiple of 8; see lanes.
 
 //go:noescape
-func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
+func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
 
 //go:noescape
-func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64)
+func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
 
 // What follows does so of many windows; see Rows.
 
 //go:noescape
-func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
+func sumRows(rows *float64, at *int64, samples, windows int, b *bases, out *float64)
 
 //go:noescape
-func timeRows(rows *float64, at *int64, samples, windows int, t *Times)
+func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
 
 //go:noescape
-func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64)
+func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases)
+
+//go:noescape
+func lineRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases, slopes, intercepts *float64)
 
 //go:noescape
 func varianceRows(rows *float64, at *int64, samples, windows int, out *float64)

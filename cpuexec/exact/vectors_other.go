@@ -17,21 +17,21 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
-func sumsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
+func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
-func variancesAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums) {}
+func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
-func squaresAbreast(vs *int64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {
-}
+func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
 
-func productsAbreast(vs *float64, lo *[Abreast]int32, n int, out *Sums, ts *int64, origins *[Abreast]int64) {
-}
+func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
 
-func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
+func sumRows(rows *float64, at *int64, samples, windows int, b *bases, out *float64) {}
 
-func timeRows(rows *float64, at *int64, samples, windows int, t *Times) {}
+func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
-func lineRows(rows *float64, at *int64, samples, windows int, t *Times, slopes, intercepts *float64) {
+func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases) {}
+
+func lineRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases, slopes, intercepts *float64) {
 }
 
 func varianceRows(rows *float64, at *int64, samples, windows int, out *float64) {}

@@ -191,43 +191,55 @@ func (b *Bounds) Each(out dense.Row, f func(k int, lo, hi int32) float64) {
 	}
 }
 
-// Group are windows whose samples are added up side by side.
-type Group struct {
-	Steps, Lo, Hi [exact.Abreast]int32
-	N             int // of the windows; others are like the last one
-	Common        int // samples that each has at least; 0 where side by side is not worth it
-	// Known is what Seconds returns, where the windows' frames know it already.
-	Known [exact.Abreast]*exact.Seconds
-}
-
-// Groups calls do with all windows that have so many samples or more, of the given steps, or of all
-// where these are nil, until it reports false.
-func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
-	var long, short Group // windows of less than half as many samples as others are side by side, too
+// Chosen calls do with the windows of the given steps, or of all where these are nil.
+func (b *Bounds) Chosen(steps []int32, do func(k int, lo, hi int32)) {
 	n := len(steps)
 	if steps == nil {
 		n = len(b.Lo)
 	}
 	for i := range n {
-		k := int32(i)
+		k := i
 		if steps != nil {
-			k = steps[i]
+			k = int(steps[i])
 		}
-		lo, hi := b.Lo[k], b.Hi[k]
+		if b.GiveUp(k) {
+			return
+		}
+		do(k, b.Lo[k], b.Hi[k])
+	}
+}
+
+// Group are windows whose samples are added up side by side.
+type Group struct {
+	Steps, Lo, Hi [exact.Abreast]int32
+	N             int // of the windows; others are like the last one
+	Common        int // samples that each has at least; 0 where side by side is not worth it
+}
+
+// Windows are the group's, of the samples of one series.
+func (g *Group) Windows(vs []float64) (w exact.Windows) {
+	for i, lo := range g.Lo {
+		w[i] = vs[lo:g.Hi[i]]
+	}
+	return w
+}
+
+// Groups calls do with all windows that have so many samples or more, of the given steps, or of all
+// where these are nil.
+func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
+	var long, short Group // windows of less than half as many samples as others are side by side, too
+	b.Chosen(steps, func(k int, lo, hi int32) {
 		if hi-lo < least {
-			continue
-		}
-		if b.GiveUp(int(k)) {
 			return
 		}
 		g := &long
 		if 2*int(hi-lo) < b.Most {
 			g = &short
 		}
-		if g.Add(k, lo, hi) {
+		if g.Add(int32(k), lo, hi) {
 			g.Finish(do)
 		}
-	}
+	})
 	short.Finish(do)
 	long.Finish(do)
 }

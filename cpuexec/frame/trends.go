@@ -45,47 +45,15 @@ func (f *Frame) Trends(predict bool) []Trend {
 func (f *Frame) Seconds(predict bool) []exact.Seconds {
 	f.extraMade.Do(func() {
 		f.seconds = slices.Grow(f.seconds[:0], len(f.Lo))[:len(f.Lo)]
-		windows := f.Watched(nil)
 		_, others := f.Lines(predict)
-		windows.Groups(2, others, func(g *Group) {
-			origins := g.Origins(f.List(), f.Span.Grid, predict)
-			all := g.Seconds(f.List(), &origins)
-			for i, k := range g.Steps[:g.N] {
-				f.seconds[k] = all[i]
+		ts := f.List()
+		f.Chosen(others, func(k int, lo, hi int32) {
+			if hi-lo >= 2 {
+				f.seconds[k] = exact.FastSeconds(ts[lo:hi], f.Span.Origin(ts[lo], k, predict))
 			}
 		})
 	})
 	return f.seconds
-}
-
-// Seconds are those of the group.
-func (g *Group) Seconds(ts []int64, origins *[exact.Abreast]int64) (all [exact.Abreast]exact.Seconds) {
-	if !slices.Contains(g.Known[:g.N], nil) {
-		for i, known := range g.Known[:g.N] {
-			all[i] = *known
-		}
-		return all
-	}
-	all = exact.SecondsAbreast(ts, &g.Lo, g.Common, origins)
-	for i := range g.N {
-		all[i].Add(ts[int(g.Lo[i])+g.Common:g.Hi[i]], origins[i])
-	}
-	return all
-}
-
-// Origins are the times that lines through windows count from: steps to predict, and else the first
-// samples. Where samples are too far from them, windows are not added up side by side.
-func (g *Group) Origins(ts []int64, steps plan.Grid, predict bool) (origins [exact.Abreast]int64) {
-	for i, lo := range g.Lo {
-		origins[i] = ts[lo]
-		if predict {
-			origins[i] = steps.At(int(g.Steps[i]))
-		}
-		if max(origins[i]-ts[lo], ts[g.Hi[i]-1]-origins[i]) >= 1<<50 {
-			g.Common = 0
-		}
-	}
-	return origins
 }
 
 // MakeTrends makes the trend of each window of b with two samples or more at ts.

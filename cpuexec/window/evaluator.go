@@ -80,7 +80,7 @@ type series struct {
 // Reset begins an evaluation.
 func (s *Evaluator) Reset() {
 	s.noted, s.Overlaps, s.Counts, s.waiting.group.N = nil, 0, nil, 0
-	s.waiting.times, s.waiting.values = s.waiting.times[:0], s.waiting.values[:0]
+	s.waiting.copies = s.waiting.copies[:0]
 }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,

@@ -56,34 +56,34 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 
 // allLines computes the lines of all windows by Prometheus's operations.
 func (s *Evaluator) allLines(predict bool) (points int) {
-	var known []exact.Seconds
-	switch g := &s.waiting.group; {
-	case s.fr.Span.Grid.Steps > 1:
-		known = s.fr.Seconds(predict)
-	case s.fr == &s.single:
-		g.Known[g.N] = nil
-	default:
-		g.Known[g.N] = &s.fr.Seconds(predict)[0]
-	}
-	l, ts := s.line(predict), s.fr.List()
-	if known == nil {
-		return s.lines(ts, l, nil, nil)
-	}
+	known, l, ts := s.fr.Seconds(predict), s.line(predict), s.fr.List()
 	strides, rest := s.fr.Lines(predict)
+	of := s.magnitudes()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
-		s.rows.Lines(st.Times, out, s.seconds)
+		s.rows.Lines(st.Times, of, out, s.seconds)
 		for i, slope := range out {
+			if slope-slope == 0 && !predict {
+				continue
+			}
 			k, intercept := st.From+i, s.seconds[i]
-			lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
-			if vs := s.in.Values; vs[lo] == vs[hi-1] || slope-slope != 0 || intercept-intercept != 0 {
-				slope, intercept = exact.Line(ts[lo:hi], vs[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
+			if slope-slope != 0 || intercept-intercept != 0 {
+				lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
+				slope, intercept = exact.Line(ts[lo:hi], s.in.Values[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
 			}
 			l.at(k)
 			out[i] = l.value(slope, intercept)
 		}
 	})
-	return points + s.lines(ts, l, known, rest)
+	return points + s.lines(ts, l, known, of, rest)
+}
+
+// magnitudes are those of the values of all windows.
+func (s *Evaluator) magnitudes() (m exact.Magnitudes) {
+	if s.bounds.Most == 0 {
+		return m
+	}
+	return exact.MagnitudesOf(s.values()[s.bounds.First():s.bounds.End()])
 }
 
 // line is what is called.
@@ -92,37 +92,25 @@ func (s *Evaluator) line(predict bool) line {
 }
 
 // lines fills out with what is asked of the least-squares lines through the samples of windows, of the
-// given steps or of all, by Prometheus's operations in its order. It returns how many have one. known
-// are what depends on times alone, by step, or nil.
-func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, steps []int32) (points int) {
-	return s.abreast(2, ts, steps, func(ts []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
-		var seconds [exact.Abreast]exact.Seconds
-		origins := g.Origins(ts, l.grid, l.predict)
-		s.side.ProductsAbreast(ts, vs, &g.Lo, g.Common, &origins)
-		if known == nil {
-			seconds = g.Seconds(ts, &origins)
+// given steps or of all. It returns how many have one. known are what depends on times alone, by step, or
+// nil, and of what values are of.
+func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, of exact.Magnitudes, steps []int32) (points int) {
+	vs, cur := s.values(), dense.Cursor{Row: s.out}
+	s.bounds.Chosen(steps, func(k int, lo, hi int32) {
+		if hi-lo < 2 {
+			return
 		}
-		for i, k := range g.Steps[:g.N] {
-			if known != nil {
-				seconds[i] = known[k]
-			}
-			products := s.side.Products(i)
-			window, times := vs[g.Lo[i]:g.Hi[i]], ts[g.Lo[i]:g.Hi[i]]
-			slope, intercept, flat := exact.FlatLine(window)
-			for j := g.Common; j < len(window); j++ {
-				products.Add(times[j]-origins[i], window[j])
-			}
-			switch {
-			case flat:
-			case !products.Finite():
-				slope, intercept = exact.Line(times, window, origins[i])
-			default:
-				slope, intercept = products.Line(&seconds[i], float64(len(window)))
-			}
-			l.at(int(k))
-			out[i] = l.value(slope, intercept)
+		var times *exact.Seconds
+		if known != nil {
+			times = &known[k]
 		}
+		slope, intercept := exact.FastLine(ts[lo:hi], vs[lo:hi], s.fr.Span.Origin(ts[lo], k, l.predict), of, times)
+		l.at(k)
+		cur.Set(k, l.value(slope, intercept))
+		points++
 	})
+	cur.Flush()
+	return points
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through
@@ -214,7 +202,7 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 	}
 	cur.Flush()
 	if len(s.merged) > 0 {
-		s.lines(ts, l, nil, s.merged)
+		s.lines(ts, l, nil, s.magnitudes(), s.merged)
 	}
 	return points
 }

@@ -51,13 +51,20 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
+	if s.fr.Span.Grid.Steps > 1 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	strides, rest := s.fr.Strides()
+	var of exact.Magnitudes
+	if len(strides) > 0 && !mean {
+		of = s.magnitudes()
+	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
-		n := 1.0
 		if mean {
-			n = float64(st.Samples)
+			s.rows.Means(out)
+		} else {
+			s.rows.Sums(of, out)
 		}
-		s.rows.Sums(n, out)
 		for i, v := range out {
 			if v-v != 0 || v == 0 { // as below
 				k := st.From + i
@@ -65,10 +72,10 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 			}
 		}
 	})
-	return points + s.abreast(1, nil, rest, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
-		s.side.AddAbreast(vs, &g.Lo, g.Common)
-		for i := range g.N {
-			window, n := vs[g.Lo[i]:g.Hi[i]], float64(g.Hi[i]-g.Lo[i])
+	return points + s.abreast(rest, func(w *exact.Windows, g *frame.Group, out *[exact.Abreast]float64) {
+		s.side.AddAbreast(w, g.Common)
+		for i, window := range w[:g.N] {
+			n := float64(len(window))
 			sum, c := s.side.Of(0, i)
 			if g.Common < len(window) {
 				sum, c = exact.Accumulate(window[g.Common:], sum, c)

@@ -54,10 +54,10 @@ func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 			out[i] = rootOf(v, root)
 		}
 	})
-	return points + s.abreast(1, nil, rest, func(_ []int64, vs []float64, g *frame.Group, out *[exact.Abreast]float64) {
-		s.side.VarianceAbreast(vs, &g.Lo, g.Common)
-		for i := range g.N {
-			window, w := vs[g.Lo[i]:g.Hi[i]], s.side.Welford(i, g.Common)
+	return points + s.abreast(rest, func(windows *exact.Windows, g *frame.Group, out *[exact.Abreast]float64) {
+		s.side.VarianceAbreast(windows, g.Common)
+		for i, window := range windows[:g.N] {
+			w := s.side.Welford(i, g.Common)
 			for _, v := range window[g.Common:] {
 				w.Add(v)
 			}

@@ -48,9 +48,10 @@ func copies[T any](of [][]T, memory, series []T, runs []bucket.Run) []T {
 // sumsOf makes Prometheus's sums, of neighbouring runs side by side.
 func sumsOf(s *States, in *Runs) {
 	sums := func(g *frame.Group) {
-		s.side.AddAbreast(in.Values, &g.Lo, g.Common)
+		windows := g.Windows(in.Values)
+		s.side.AddAbreast(&windows, g.Common)
 		for i, k := range g.Steps[:g.N] {
-			vs := in.Values[g.Lo[i]:g.Hi[i]]
+			vs := windows[i]
 			sum, c := s.side.Of(0, i)
 			if g.Common < len(vs) {
 				sum, c = exact.Accumulate(vs[g.Common:], sum, c)

@@ -1,8 +1,9 @@
 // Build writes abreast_amd64.s: loops over the samples of windows side by side, each window in a lane
 // of a vector, from a description of what is done to one sample of each. So one addition waits for the
 // one before it in the same window, and the processor does those of the others meanwhile. There are
-// loops over eight windows anywhere, whose samples are loaded one by one, and over many windows whose
-// samples lie in rows.
+// loops over eight windows anywhere, whose samples are loaded one by one, over many windows whose samples
+// lie in rows, and over one window whose neighbouring samples are in the lanes, for sums whose order does
+// not matter.
 //
 //	go generate ./cpuexec/exact
 package main
@@ -28,32 +29,41 @@ func text() string {
 		fmt.Fprintf(a, "DATA constants<>+%d(SB)/8, %s\n", 8*i, c)
 	}
 	fmt.Fprintf(a, "GLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 8*len(constants))
-	a.function("sumsAbreast", []string{"vs", "lo", "n", "out"}, 1, nil, func(g group) {
-		a.load(g, value, "AX*8")
+	a.function("sumsAbreast", []string{"starts", "n", "out"}, 1, nil, func(g group) {
+		a.load(g, value)
 		a.add(g.sums(0), value)
 	})
-	a.function("squaresAbreast", []string{"vs", "lo", "n", "out", "ts", "origins"}, 2, a.times, func(g group) {
-		a.seconds(g, second)
-		a.add(g.sums(0), second)
-		a.op("VMULPD", second, second, second)
-		a.add(g.sums(1), second)
-	})
-	a.function("productsAbreast", []string{"vs", "lo", "n", "out", "ts", "origins"}, 2, a.times, func(g group) {
-		a.seconds(g, second)
-		a.load(g, value, "AX*8")
-		a.add(g.sums(0), value)
-		a.op("VMULPD", value, second, second)
-		a.add(g.sums(1), second)
-	})
-	a.function("variancesAbreast", []string{"vs", "lo", "n", "out"}, 2, func() {
+	a.function("variancesAbreast", []string{"starts", "n", "out"}, 2, func() {
 		a.constant(one, unit)
 		a.op("VXORPD", number, number, number)
 	}, func(g group) {
-		a.load(g, value, "AX*8")
+		a.load(g, value)
 		a.welford(g, g.sums(0))
 		a.add(g.sums(1), second)
 	})
-	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
+	a.window("timesOf", func(g group) {
+		a.since(g, second)
+		a.raise(g.sums(0), second)
+		a.op("VMULPD", second, second, second)
+		a.raise(g.sums(1), second)
+	})
+	a.window("productsOf", func(g group) {
+		a.since(g, second)
+		a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
+		a.raise(g.sums(0), value)
+		a.op("VMULPD", value, second, second)
+		a.raise(g.sums(1), second)
+	})
+	a.rows("sumRows", []string{"b", "out"}, func(g group) { a.base(g, 1, 32) }, func(g group) {
+		a.row(g, value)
+		a.raise(g.sums(0), value)
+	}, func(g group) {
+		sum := g.sums(0)
+		a.round(sum, 0)
+		a.never(unequal, sum[1], zero, sum[0])
+		a.store(g, sum[0], "out+40(FP)")
+	})
+	a.rows("meanRows", []string{"n", "out"}, nil, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value)
 	}, func(g group) {
@@ -65,16 +75,20 @@ func text() string {
 		a.store(g, sum[0], "out+40(FP)")
 	})
 	// The sum x of the times of each window, and its deviations: that of the times' squares less x²/n.
-	a.rows("timeRows", []string{"t"}, a.rowTimes, func(g group) {
+	a.rows("timeRows", []string{"t", "b"}, func(g group) {
+		a.rowTimes(g)
+		a.base(g, 2, 40)
+	}, func(g group) {
 		a.rowSeconds(g, second)
-		a.add(g.sums(0), second)
+		a.raise(g.sums(0), second)
 		a.op("VMULPD", second, second, second)
-		a.add(g.sums(1), second)
+		a.raise(g.sums(1), second)
 	}, func(g group) {
 		x, squares := g.sums(0), g.sums(1)
-		a.op("VADDPD", x[1], x[0], x[0])
-		a.op("VADDPD", squares[1], squares[0], squares[0])
-		a.op("MOVQ", "t+32(FP)", "DI")
+		a.round(x, 0)
+		a.round(squares, 1)
+		a.op("VADDPD", squares[1], x[1], x[1])
+		a.never(unequal, x[1], zero, x[0])
 		a.op("VBROADCASTSD", "96(DI)", number)
 		a.store(g, x[0], "48(DI)")
 		a.op("VMULPD", x[0], x[0], x[0])
@@ -84,17 +98,25 @@ func text() string {
 	})
 	// Of these, of the sum y of values and that of their products with times: slope = (xy - x·y/n) /
 	// deviations, and the value at the origin is y/n - slope·x/n.
-	a.rows("lineRows", []string{"t", "slopes", "intercepts"}, a.rowTimes, func(g group) {
+	// The slope is NaN, too, where the first value is the last one.
+	a.rows("lineRows", []string{"t", "b", "slopes", "intercepts"}, func(g group) {
+		a.rowTimes(g)
+		a.base(g, 2, 40)
+	}, func(g group) {
 		a.row(g, value)
 		a.rowSeconds(g, second)
+		a.raise(g.sums(0), value)
 		a.op("VMULPD", value, second, second)
-		a.add(g.sums(0), value)
-		a.add(g.sums(1), second)
+		a.raise(g.sums(1), second)
 	}, func(g group) {
 		y, xy := g.sums(0), g.sums(1)
-		a.op("VADDPD", y[1], y[0], y[0])
-		a.op("VADDPD", xy[1], xy[0], xy[0])
-		a.op("MOVQ", "t+32(FP)", "DI")
+		a.round(y, 0)
+		a.round(xy, 1)
+		a.op("VADDPD", y[1], xy[1], xy[1])
+		a.never(unequal, xy[1], zero, xy[0])
+		a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), second)
+		a.row(g, value)
+		a.never(equal, second, value, xy[0])
 		a.op("VBROADCASTSD", "96(DI)", number)
 		a.op("MOVQ", "48(DI)", "DX")
 		a.op("VMOVUPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), value)
@@ -103,12 +125,12 @@ func text() string {
 		a.op("VSUBPD", second, xy[0], xy[0])
 		a.op("MOVQ", "72(DI)", "DX")
 		a.op("VDIVPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), xy[0], xy[0])
-		a.store(g, xy[0], "slopes+40(FP)")
+		a.store(g, xy[0], "slopes+48(FP)")
 		a.op("VMULPD", xy[0], value, second)
 		a.op("VDIVPD", number, second, second)
 		a.op("VDIVPD", number, y[0], y[0])
 		a.op("VSUBPD", second, y[0], y[0])
-		a.store(g, y[0], "intercepts+48(FP)")
+		a.store(g, y[0], "intercepts+56(FP)")
 	})
 	before := [2]string{"Y4", "Y5"} // of each vector
 	a.rows("resetRows", []string{"out"}, func(g group) {
@@ -204,7 +226,10 @@ const (
 	// What ms are divided by, and 1 over that.
 	thousand, thousandth = "Y14", "Y13"
 	// Indices of constants.
-	one, ms, adder, lowest, highest, perMs = 0, 1, 2, 3, 4, 5
+	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
+	zero, origin                                     = "Y11", "Y12"
+	// What VCMPPD asks.
+	equal, unequal = "$0", "$4"
 )
 
 var (
@@ -212,8 +237,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1; 1000; what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; what is infinite; a thousandth.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001"}
+	// is so much more than itself; what is infinite; a thousandth; NaN.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001", "$0x7ff8000000000001"}
 )
 
 // group is four of the windows.
@@ -249,11 +274,9 @@ func (a *assembly) op(name string, operands ...string) {
 // of n samples, and puts the sums into out.
 func (a *assembly) function(name string, args []string, sums int, begin func(), step func(g group)) {
 	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
-	a.op("MOVQ", "vs+0(FP)", "AX")
-	a.op("MOVQ", "lo+8(FP)", "DX")
+	a.op("MOVQ", "starts+0(FP)", "DX")
 	for i, start := range starts {
-		a.op("MOVLQSX", fmt.Sprintf("%d(DX)", 4*i), start)
-		a.op("LEAQ", fmt.Sprintf("(AX)(%s*8)", start), start)
+		a.op("MOVQ", fmt.Sprintf("%d(DX)", 8*i), start)
 	}
 	for i := range 4 * sums {
 		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
@@ -261,7 +284,7 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 	if begin != nil {
 		begin()
 	}
-	a.op("MOVQ", "n+16(FP)", "CX")
+	a.op("MOVQ", "n+8(FP)", "CX")
 	a.op("XORQ", "AX", "AX")
 	a.WriteString("\nloop:\n")
 	for g := range group(2) {
@@ -270,12 +293,60 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 	a.op("INCQ", "AX")
 	a.op("CMPQ", "AX", "CX")
 	a.op("JL", "loop")
-	a.op("MOVQ", "out+24(FP)", "DX")
+	a.op("MOVQ", "out+16(FP)", "DX")
 	for i := range 4 * sums {
 		a.op("VMOVUPD", fmt.Sprintf("Y%d", i), fmt.Sprintf("%d(DX)", 32*i))
 	}
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// window writes a function that does step to the n samples of one window, two vectors of them at a time,
+// and puts two sums of each lane into out. The sums begin with bases.
+func (a *assembly) window(name string, step func(g group)) {
+	fmt.Fprintf(a, "\n// func %s(vs, ts, n, origin, b, out)\nTEXT ·%s(SB), NOSPLIT, $0-48\n", name, name)
+	a.op("MOVQ", "vs+0(FP)", "R8")
+	a.op("MOVQ", "ts+8(FP)", "R9")
+	a.op("MOVQ", "n+16(FP)", "CX")
+	a.op("VPBROADCASTQ", "origin+24(FP)", origin)
+	for g := range group(2) {
+		a.op("VXORPD", g.sums(0)[1], g.sums(0)[1], g.sums(0)[1])
+		a.op("VXORPD", g.sums(1)[1], g.sums(1)[1], g.sums(1)[1])
+		a.base(g, 2, 32)
+	}
+	a.constant(ms, thousand)
+	a.constant(perMs, thousandth)
+	a.constant(adder, magic)
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	for g := range group(2) {
+		step(g)
+	}
+	a.op("ADDQ", "$8", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	a.op("MOVQ", "out+40(FP)", "DI")
+	for i := range 2 {
+		sum, other := group(0).sums(i), group(1).sums(i)
+		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
+		a.op("VSUBPD", value, sum[0], sum[0])
+		a.op("VSUBPD", value, other[0], other[0])
+		a.add(sum, other[0])
+		a.op("VADDPD", other[1], sum[1], sum[1])
+		a.op("VMOVUPD", sum[0], fmt.Sprintf("%d(DI)", 64*i))
+		a.op("VMOVUPD", sum[1], fmt.Sprintf("%d(DI)", 64*i+32))
+	}
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// since loads the next times of a window in seconds since its origin.
+func (a *assembly) since(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), to)
+	a.op("VPSUBQ", origin, to, to)
+	a.op("VPADDQ", magic, to, to)
+	a.op("VSUBPD", magic, to, to)
+	a.divide(to)
 }
 
 // welford adds a value to means, and puts what is to be added to sums of squares into second: the
@@ -403,9 +474,9 @@ func (a *assembly) store(g group, from, list string) {
 }
 
 // load loads the next sample of four windows.
-func (a *assembly) load(g group, to, index string) {
+func (a *assembly) load(g group, to string) {
 	x, y := strings.Replace(to, "Y", "X", 1), strings.Replace(free[0], "Y", "X", 1)
-	at := func(i int) string { return fmt.Sprintf("(%s)(%s)", starts[4*int(g)+i], index) }
+	at := func(i int) string { return fmt.Sprintf("(%s)(AX*8)", starts[4*int(g)+i]) }
 	a.op("VMOVSD", at(0), x)
 	a.op("VMOVHPD", at(1), x, x)
 	a.op("VMOVSD", at(2), y)
@@ -426,30 +497,54 @@ func (a *assembly) add(sum [2]string, v string) {
 	a.op("VMOVAPD", t, sum[0])
 }
 
+// raise adds values to sums that began with a base, which is far larger, and so know what they lose:
+// Dekker, A floating-point technique for extending the available precision, 1971.
+func (a *assembly) raise(sum [2]string, v string) {
+	t, e := free[0], free[1]
+	a.op("VADDPD", v, sum[0], t)
+	a.op("VSUBPD", sum[0], t, e)
+	a.op("VSUBPD", e, v, e)
+	a.op("VADDPD", e, sum[1], sum[1])
+	a.op("VMOVAPD", t, sum[0])
+}
+
+// base has so many sums begin with the bases that the argument there points to; see exact.bases.
+func (a *assembly) base(g group, sums, argument int) {
+	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
+	for i := range sums {
+		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
+	}
+}
+
+// round makes a sum that began with base i, and what it has lost, one float, and puts 0 where that is
+// certain into the latter's place.
+func (a *assembly) round(sum [2]string, i int) {
+	a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
+	a.op("VSUBPD", value, sum[0], sum[0])
+	a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 16+8*i), value)
+	a.op("VSUBPD", value, sum[1], second)
+	a.op("VADDPD", value, sum[1], sum[1])
+	a.op("VADDPD", second, sum[0], second)
+	a.op("VADDPD", sum[1], sum[0], sum[0])
+	a.op("VSUBPD", second, sum[0], sum[1])
+}
+
+// never makes those values NaN for which two others compare so.
+func (a *assembly) never(compare, x, y, v string) {
+	if y == zero {
+		a.op("VXORPD", zero, zero, zero)
+	}
+	if a.wide {
+		a.op("VCMPPD", compare, x, y, "K1")
+		a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), "K1", v)
+		return
+	}
+	a.op("VCMPPD", compare, x, y, free[0])
+	a.op("VORPD", free[0], v, v)
+}
+
 func (a *assembly) constant(i int, to string) {
 	a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*i), to)
-}
-
-// times prepares for seconds: BX is what the next time is behind the start of the window's values.
-func (a *assembly) times() {
-	a.op("MOVQ", "ts+32(FP)", "BX")
-	a.op("SUBQ", "vs+0(FP)", "BX")
-	a.op("MOVQ", "origins+40(FP)", "DX")
-	a.constant(ms, thousand)
-	a.constant(perMs, thousandth)
-	a.constant(adder, magic)
-}
-
-// seconds loads the next times of four windows in seconds since their origins.
-func (a *assembly) seconds(g group, to string) {
-	a.load(g, to, "BX*1")
-	if g == 1 {
-		a.op("ADDQ", "$8", "BX")
-	}
-	a.op("VPSUBQ", fmt.Sprintf("%d(DX)", 32*g), to, to)
-	a.op("VPADDQ", magic, to, to)
-	a.op("VSUBPD", magic, to, to)
-	a.divide(to)
 }
 
 // rowTimes prepares for rowSeconds: R12 points to the first times, R13 to the origins.
