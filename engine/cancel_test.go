@@ -207,6 +207,43 @@ func TestEndlessSubqueries(t *testing.T) {
 	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
+// TestLongSubqueriesEnd: Prometheus's engine ends in the middle of a series of a subquery of millions of
+// steps, with its own error.
+func TestLongSubqueriesEnd(t *testing.T) {
+	sel := heavy(t, 1, 240)
+	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	e := New(Options{Prometheus: plainOpts(), Workers: 2})
+	for _, qs := range []string{
+		"count_over_time(m_total[4h:1ms])", "max_over_time(rate(m_total[5m])[4h:1ms])", "max_over_time(quantile_over_time(0.9, m_total[30m])[1h:1ms])",
+		"max_over_time(m_total[13h:1ms] offset 300d)", "sum(max_over_time(m_total[4h:1ms]))",
+	} {
+		t.Run(qs, func(t *testing.T) {
+			for _, after := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond} {
+				took, err := within, error(nil)
+				for range 3 { // a busy machine may hold up one attempt
+					ctx, cancel := context.WithTimeout(t.Context(), after)
+					query, refused := e.NewInstantQuery(ctx, q, nil, qs, time.Unix(3600, 0))
+					require.NoError(t, refused)
+					at := make(chan time.Duration, 1)
+					timer := time.AfterFunc(after, func() { at <- processorTime(t) })
+					err = query.Exec(ctx).Err
+					took = processorTime(t)
+					timer.Stop()
+					took -= <-at
+					query.Close()
+					cancel()
+					if took < within {
+						break
+					}
+				}
+				require.ErrorAs(t, err, new(promql.ErrQueryTimeout))
+				require.Less(t, took, within, "given up after %s", after)
+				t.Logf("%s after %s", took, after)
+			}
+		})
+	}
+}
+
 // running lists the goroutines whose stacks have a function of so a name.
 func running(name string) (out []string) {
 	buf := make([]byte, 1<<20)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -32,7 +33,7 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 	f := s.q.fetches
 	m := &meter{
 		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
-		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, ctx: s.q.ctx,
 	}
 	m.times, m.more = labelsMade(s.q.stmt.Expr)
 	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
@@ -72,10 +73,11 @@ const heldBytes = 24
 type meter struct {
 	samples  *stats.QuerySamples
 	budget   *operator.Budget
-	lookback int64 // ms
-	matrix   bool  // the query is a range selector, all samples of which are its result
-	largest  int64 // samples of the selector that brought most
-	charged  int64 // bytes
+	lookback int64           // ms
+	matrix   bool            // the query is a range selector, all samples of which are its result
+	ctx      context.Context // of the query
+	largest  int64           // samples of the selector that brought most
+	charged  int64           // bytes
 	// What is made of the labels of a series takes at most times as many bytes, and more.
 	times, more int64
 }
@@ -99,7 +101,7 @@ func (m *meter) check(brought int64) error {
 
 // over returns set with each series charged when its samples are asked for.
 func (m *meter) over(set storage.SeriesSet, hints *storage.SelectHints) storage.SeriesSet {
-	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1}
+	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1, point: parallel.Watch{Ctx: m.ctx}}
 	if hints != nil && hints.Range > 0 {
 		s.window = true
 	}
@@ -156,7 +158,47 @@ func (s meteredSeries) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	if err := s.set.read(); err != nil {
 		return failedIterator{chunkenc.NewNopIterator(), err}
 	}
-	return s.Series.Iterator(reuse)
+	if s.set.steps < manySteps {
+		return s.Series.Iterator(reuse)
+	}
+	if r, ok := reuse.(endingIterator); ok {
+		reuse = r.Iterator
+	}
+	return endingIterator{s.Series.Iterator(reuse), s.set}
+}
+
+// manySteps is from how many steps on the iterators of a selector look at the query's deadline. Fewer
+// take Prometheus's engine some milliseconds a series.
+const manySteps = 100_000
+
+// endingIterator ends an evaluation by Prometheus's engine with the query's context. That engine looks
+// at the context once a series, and asks for a sample or for an error at each step.
+type endingIterator struct {
+	chunkenc.Iterator
+	set *meteredSet
+}
+
+func (i endingIterator) At() (int64, float64) {
+	i.set.end()
+	return i.Iterator.At()
+}
+
+func (i endingIterator) AtFloatHistogram(h *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	i.set.end()
+	return i.Iterator.AtFloatHistogram(h)
+}
+
+func (i endingIterator) Err() error {
+	i.set.end()
+	return i.Iterator.Err()
+}
+
+// end raises the error of the query's context if that has ended. Prometheus's engine raises its own
+// errors in the same way.
+func (s *meteredSet) end() {
+	if s.point.Err() != nil {
+		panic(plan.EndedIn(s.point.Ctx, "expression evaluation"))
+	}
 }
 
 // failedIterator yields an error.
