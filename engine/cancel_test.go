@@ -15,8 +15,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -205,6 +207,28 @@ func TestEndlessSubqueries(t *testing.T) {
 		}
 	}
 	require.Less(t, time.Since(begun), 5*time.Second)
+}
+
+// What Prometheus's engine makes of nothing at each step of a subquery is charged before it is made, whatever
+// stands beside it.
+func TestStepsOfNothingTakeMemory(t *testing.T) {
+	q := queryable{select_: func() (*selection.Selection, error) { return selection.NewBuilder(0).Finish() }}
+	e := New(Options{Prometheus: plainOpts(), Workers: 2, MaxMemory: 16 << 20})
+	for _, inner := range []string{
+		"vector(1)", "m_total or vector(1)", "time() + m_total", "2 * m_total", "absent(m_total)",
+		"scalar(m_total) * m_total", "max_over_time((m_total or vector(1))[1h:1m])",
+	} {
+		for interval, refused := range map[string]bool{"1m": false, "1ms": true} {
+			query, err := e.NewInstantQuery(t.Context(), q, nil, "max_over_time(("+inner+")[1h:"+interval+"])", time.Unix(1800, 0))
+			require.NoError(t, err)
+			if err = query.Exec(t.Context()).Err; refused {
+				assert.ErrorAs(t, err, new(*operator.MemoryError), inner)
+			} else {
+				require.NoError(t, err, inner)
+			}
+			query.Close()
+		}
+	}
 }
 
 // TestLongSubqueriesEnd: Prometheus's engine ends in the middle of a series of a subquery of millions of

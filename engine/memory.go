@@ -62,8 +62,8 @@ func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.S
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
 // 800 MB. So what it holds is charged to the query's budget while it works: each time it
 // asks a series for its samples, which are at most as many as there are steps. What it
-// makes between is no more than what it read, but for subqueries that read nothing, which
-// are charged before.
+// makes between is no more than what it read, but for what reads nothing within subqueries,
+// which is charged before.
 
 // heldBytes is the memory that a sample costs which Prometheus's engine holds: a point of
 // 16 bytes, and what an operator makes of it while it is still there, or room that is not used.
@@ -245,38 +245,31 @@ func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
 	var text int64    // about the memory in bytes that it takes for its text
-	var samples int64 // that Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most
+	var samples int64 // that Prometheus's engine makes in subqueries of what reads none, such as 1 and time(), at most
 	var longest int64 // steps of a subquery
-	// walk returns whether there is a selector in e, which is evaluated over a range.
-	var walk func(e parser.Node, over time.Duration) bool
-	walk = func(e parser.Node, over time.Duration) (selects bool) {
-		sub, ok := e.(*parser.SubqueryExpr)
-		if ok {
-			over = max(over+sub.Range, sub.Range) // the sum of centuries overflows
-		}
+	// walk counts what is in e, which is evaluated at steps of a subquery that reaches back by over.
+	var walk func(e parser.Node, over time.Duration, steps int64)
+	walk = func(e parser.Node, over time.Duration, steps int64) {
 		text += nodeBytes
-		if v, ok := e.(*parser.VectorSelector); ok {
-			text += operator.SelectorBytes(len(v.LabelMatchers))
-			selects = true
+		switch e := e.(type) {
+		case *parser.VectorSelector:
+			text += operator.SelectorBytes(len(e.LabelMatchers))
+		case *parser.NumberLiteral, *parser.Call: // absent() and scalar() make a sample of none
+			samples += steps
+		case *parser.SubqueryExpr:
+			over = max(over+e.Range, e.Range) // the sum of centuries overflows
+			step := e.Step
+			if step <= 0 {
+				step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(e.Range.Milliseconds())) * time.Millisecond
+			}
+			steps = int64(over / max(step, time.Millisecond))
+			longest = max(longest, steps)
 		}
 		for child := range parser.ChildrenIter(e) {
-			selects = walk(child, over) || selects
+			walk(child, over, steps)
 		}
-		if !ok {
-			return selects
-		}
-		step := sub.Step
-		if step <= 0 {
-			step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(sub.Range.Milliseconds())) * time.Millisecond
-		}
-		steps := int64(over / max(step, time.Millisecond))
-		longest = max(longest, steps)
-		if !selects {
-			samples += steps
-		}
-		return selects
 	}
-	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start))
+	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start), 0)
 	if most := int64(q.e.opts.Prometheus.MaxSamples); most > 0 {
 		// Prometheus's engine goes through all steps of a series without a look at the deadline, or
 		// makes their samples before it counts them.
