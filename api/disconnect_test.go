@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,4 +129,23 @@ type chunkQuerier struct {
 
 func (q chunkQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	return q.sel, nil, nil
+}
+
+// TestNamesEnd: names of labels are put together as long as their request lasts.
+func TestNamesEnd(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) { o.Queryable = failing{} })
+	many := make([]string, 100_000)
+	for i := range many {
+		many[i] = strconv.Itoa(i)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	_, _, err := a.names(httptest.NewRequestWithContext(ctx, http.MethodGet, "/?match[]=a&match[]=b", nil), func(storage.Querier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+		asked++
+		cancel()
+		return many, nil, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, asked)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/api/federate"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // said answers a request as Prometheus does: with data, or an error, which is a *promapi.ParameterError if
@@ -152,7 +153,8 @@ func (a *API) names(r *http.Request, ask func(storage.Querier, *storage.LabelHin
 	if len(l.matchers) == 0 {
 		l.matchers = [][]*labels.Matcher{nil}
 	}
-	all, warnings := map[string]bool{}, annotations.New()
+	all, warnings, watch := map[string]bool{}, annotations.New(), parallel.Watch{Ctx: r.Context()}
+	defer watch.Leave()
 	for _, matchers := range l.matchers {
 		names, w, err := ask(l.querier, &storage.LabelHints{Limit: l.hints.Limit}, matchers...)
 		if err != nil {
@@ -160,10 +162,17 @@ func (a *API) names(r *http.Request, ask func(storage.Querier, *storage.LabelHin
 		}
 		warnings.Merge(w)
 		for _, name := range names {
+			if err := watch.Err(); err != nil {
+				return nil, nil, err
+			}
 			all[name] = true
 		}
 	}
-	names, truncated := truncate(append([]string{}, slices.Sorted(maps.Keys(all))...), l.limit)
+	sorted := slices.SortedFunc(maps.Keys(all), parallel.Comparing(&watch, strings.Compare))
+	if err := watch.Now(); err != nil {
+		return nil, nil, err
+	}
+	names, truncated := truncate(append([]string{}, sorted...), l.limit)
 	if truncated {
 		warnings.Add(errTruncated)
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,14 @@ func TestBlocks(t *testing.T) {
 	require.Greater(t, found[markdown.YAML], 4)
 	require.Positive(t, found[markdown.JSON])
 	require.Positive(t, found[markdown.PromQL])
+}
+
+// TestFirstCommands: the first commands that README names are those of a fresh clone, and how long each takes.
+func TestFirstCommands(t *testing.T) {
+	blocks := markdown.Blocks(pages(t)["README.md"])
+	first := slices.IndexFunc(blocks, func(b markdown.Block) bool { return b.Language == markdown.Shell })
+	require.GreaterOrEqual(t, first, 0)
+	require.Regexp(t, `^make demo +# .*minute.*\nmake test +# .*minutes`, blocks[first].Text)
 }
 
 // commands are the commands of a block of a shell, without what they print where the block shows

@@ -15,8 +15,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -205,6 +207,65 @@ func TestEndlessSubqueries(t *testing.T) {
 		}
 	}
 	require.Less(t, time.Since(begun), 5*time.Second)
+}
+
+// What Prometheus's engine makes of nothing at each step of a subquery is charged before it is made, whatever
+// stands beside it.
+func TestStepsOfNothingTakeMemory(t *testing.T) {
+	q := queryable{select_: func() (*selection.Selection, error) { return selection.NewBuilder(0).Finish() }}
+	e := New(Options{Prometheus: plainOpts(), Workers: 2, MaxMemory: 16 << 20})
+	for _, inner := range []string{
+		"vector(1)", "m_total or vector(1)", "time() + m_total", "2 * m_total", "absent(m_total)",
+		"scalar(m_total) * m_total", "max_over_time((m_total or vector(1))[1h:1m])",
+	} {
+		for interval, refused := range map[string]bool{"1m": false, "1ms": true} {
+			query, err := e.NewInstantQuery(t.Context(), q, nil, "max_over_time(("+inner+")[1h:"+interval+"])", time.Unix(1800, 0))
+			require.NoError(t, err)
+			if err = query.Exec(t.Context()).Err; refused {
+				assert.ErrorAs(t, err, new(*operator.MemoryError), inner)
+			} else {
+				require.NoError(t, err, inner)
+			}
+			query.Close()
+		}
+	}
+}
+
+// TestLongSubqueriesEnd: Prometheus's engine ends in the middle of a series of a subquery of millions of
+// steps, with its own error.
+func TestLongSubqueriesEnd(t *testing.T) {
+	sel := heavy(t, 1, 240)
+	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	e := New(Options{Prometheus: plainOpts(), Workers: 2})
+	for _, qs := range []string{
+		"count_over_time(m_total[4h:1ms])", "max_over_time(rate(m_total[5m])[4h:1ms])", "max_over_time(quantile_over_time(0.9, m_total[30m])[1h:1ms])",
+		"max_over_time(m_total[13h:1ms] offset 300d)", "sum(max_over_time(m_total[4h:1ms]))",
+	} {
+		t.Run(qs, func(t *testing.T) {
+			for _, after := range []time.Duration{10 * time.Millisecond, 60 * time.Millisecond} {
+				took, err := within, error(nil)
+				for range 3 { // a busy machine may hold up one attempt
+					ctx, cancel := context.WithTimeout(t.Context(), after)
+					query, refused := e.NewInstantQuery(ctx, q, nil, qs, time.Unix(3600, 0))
+					require.NoError(t, refused)
+					at := make(chan time.Duration, 1)
+					timer := time.AfterFunc(after, func() { at <- processorTime(t) })
+					err = query.Exec(ctx).Err
+					took = processorTime(t)
+					timer.Stop()
+					took -= <-at
+					query.Close()
+					cancel()
+					if took < within {
+						break
+					}
+				}
+				require.ErrorAs(t, err, new(promql.ErrQueryTimeout))
+				require.Less(t, took, within, "given up after %s", after)
+				t.Logf("%s after %s", took, after)
+			}
+		})
+	}
 }
 
 // running lists the goroutines whose stacks have a function of so a name.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -32,7 +33,7 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 	f := s.q.fetches
 	m := &meter{
 		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
-		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix,
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, ctx: s.q.ctx,
 	}
 	m.times, m.more = labelsMade(s.q.stmt.Expr)
 	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
@@ -61,8 +62,8 @@ func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.S
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
 // 800 MB. So what it holds is charged to the query's budget while it works: each time it
 // asks a series for its samples, which are at most as many as there are steps. What it
-// makes between is no more than what it read, but for subqueries that read nothing, which
-// are charged before.
+// makes between is no more than what it read, but for what reads nothing within subqueries,
+// which is charged before.
 
 // heldBytes is the memory that a sample costs which Prometheus's engine holds: a point of
 // 16 bytes, and what an operator makes of it while it is still there, or room that is not used.
@@ -72,10 +73,11 @@ const heldBytes = 24
 type meter struct {
 	samples  *stats.QuerySamples
 	budget   *operator.Budget
-	lookback int64 // ms
-	matrix   bool  // the query is a range selector, all samples of which are its result
-	largest  int64 // samples of the selector that brought most
-	charged  int64 // bytes
+	lookback int64           // ms
+	matrix   bool            // the query is a range selector, all samples of which are its result
+	ctx      context.Context // of the query
+	largest  int64           // samples of the selector that brought most
+	charged  int64           // bytes
 	// What is made of the labels of a series takes at most times as many bytes, and more.
 	times, more int64
 }
@@ -99,7 +101,7 @@ func (m *meter) check(brought int64) error {
 
 // over returns set with each series charged when its samples are asked for.
 func (m *meter) over(set storage.SeriesSet, hints *storage.SelectHints) storage.SeriesSet {
-	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1}
+	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1, point: parallel.Watch{Ctx: m.ctx}}
 	if hints != nil && hints.Range > 0 {
 		s.window = true
 	}
@@ -156,7 +158,47 @@ func (s meteredSeries) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	if err := s.set.read(); err != nil {
 		return failedIterator{chunkenc.NewNopIterator(), err}
 	}
-	return s.Series.Iterator(reuse)
+	if s.set.steps < manySteps {
+		return s.Series.Iterator(reuse)
+	}
+	if r, ok := reuse.(endingIterator); ok {
+		reuse = r.Iterator
+	}
+	return endingIterator{s.Series.Iterator(reuse), s.set}
+}
+
+// manySteps is from how many steps on the iterators of a selector look at the query's deadline. Fewer
+// take Prometheus's engine some milliseconds a series.
+const manySteps = 100_000
+
+// endingIterator ends an evaluation by Prometheus's engine with the query's context. That engine looks
+// at the context once a series, and asks for a sample or for an error at each step.
+type endingIterator struct {
+	chunkenc.Iterator
+	set *meteredSet
+}
+
+func (i endingIterator) At() (int64, float64) {
+	i.set.end()
+	return i.Iterator.At()
+}
+
+func (i endingIterator) AtFloatHistogram(h *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	i.set.end()
+	return i.Iterator.AtFloatHistogram(h)
+}
+
+func (i endingIterator) Err() error {
+	i.set.end()
+	return i.Iterator.Err()
+}
+
+// end raises the error of the query's context if that has ended. Prometheus's engine raises its own
+// errors in the same way.
+func (s *meteredSet) end() {
+	if s.point.Err() != nil {
+		panic(plan.EndedIn(s.point.Ctx, "expression evaluation"))
+	}
 }
 
 // failedIterator yields an error.
@@ -203,38 +245,31 @@ func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
 	var text int64    // about the memory in bytes that it takes for its text
-	var samples int64 // that Prometheus's engine makes of subqueries that read none, such as time()[1y:1s], at most
+	var samples int64 // that Prometheus's engine makes in subqueries of what reads none, such as 1 and time(), at most
 	var longest int64 // steps of a subquery
-	// walk returns whether there is a selector in e, which is evaluated over a range.
-	var walk func(e parser.Node, over time.Duration) bool
-	walk = func(e parser.Node, over time.Duration) (selects bool) {
-		sub, ok := e.(*parser.SubqueryExpr)
-		if ok {
-			over = max(over+sub.Range, sub.Range) // the sum of centuries overflows
-		}
+	// walk counts what is in e, which is evaluated at steps of a subquery that reaches back by over.
+	var walk func(e parser.Node, over time.Duration, steps int64)
+	walk = func(e parser.Node, over time.Duration, steps int64) {
 		text += nodeBytes
-		if v, ok := e.(*parser.VectorSelector); ok {
-			text += operator.SelectorBytes(len(v.LabelMatchers))
-			selects = true
+		switch e := e.(type) {
+		case *parser.VectorSelector:
+			text += operator.SelectorBytes(len(e.LabelMatchers))
+		case *parser.NumberLiteral, *parser.Call: // absent() and scalar() make a sample of none
+			samples += steps
+		case *parser.SubqueryExpr:
+			over = max(over+e.Range, e.Range) // the sum of centuries overflows
+			step := e.Step
+			if step <= 0 {
+				step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(e.Range.Milliseconds())) * time.Millisecond
+			}
+			steps = int64(over / max(step, time.Millisecond))
+			longest = max(longest, steps)
 		}
 		for child := range parser.ChildrenIter(e) {
-			selects = walk(child, over) || selects
+			walk(child, over, steps)
 		}
-		if !ok {
-			return selects
-		}
-		step := sub.Step
-		if step <= 0 {
-			step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(sub.Range.Milliseconds())) * time.Millisecond
-		}
-		steps := int64(over / max(step, time.Millisecond))
-		longest = max(longest, steps)
-		if !selects {
-			samples += steps
-		}
-		return selects
 	}
-	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start))
+	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start), 0)
 	if most := int64(q.e.opts.Prometheus.MaxSamples); most > 0 {
 		// Prometheus's engine goes through all steps of a series without a look at the deadline, or
 		// makes their samples before it counts them.

@@ -399,7 +399,7 @@ const (
 
 // newLanes returns lanes with concurrency places for all requests, and half as many for small ones.
 func newLanes(concurrency int) lanes {
-	return lanes{make(chan struct{}, concurrency), make(chan struct{}, (concurrency+1)/2)}
+	return lanes{make(chan struct{}, concurrency), make(chan struct{}, concurrency-concurrency/2)}
 }
 
 // enter waits until a request may be sent, or until ctx ends. leave must be called when it has been

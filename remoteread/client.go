@@ -106,7 +106,7 @@ type Options struct {
 // withDefaults fills in defaults.
 func (o Options) withDefaults() Options {
 	o.Piece = cmp.Or(o.Piece, DefaultPiece)
-	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency())
+	o.Concurrency = cmp.Or(max(o.Concurrency, 0), DefaultConcurrency())
 	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, DefaultMaxFrameBytes)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	o.Retries = max(cmp.Or(o.Retries, DefaultRetries), 0)

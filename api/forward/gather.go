@@ -151,7 +151,11 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 		answers[failed].respond(w, f.Remotes[failed].Name)
 		return
 	}
-	all, err := unite(r.URL.Path, data)
+	all, err := unite(r.Context(), r.URL.Path, data)
+	if ended := r.Context().Err(); ended != nil {
+		promapi.Failed(w, fmt.Errorf("putting the upstreams' answers together: %w", ended))
+		return
+	}
 	if err != nil {
 		promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
 		return

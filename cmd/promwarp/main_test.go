@@ -164,6 +164,36 @@ Remembered results answer 1 of them when asked again: that time is no speed-up o
 `, b.String())
 }
 
+// TestExitOfCompare: the exit code tells answers that agree, that differ, and that there was none to compare.
+func TestExitOfCompare(t *testing.T) {
+	const one, other, none = `{"resultType":"matrix","result":[{"metric":{},"values":[[0,"1"]]}]}`, `{"resultType":"matrix","result":[{"metric":{},"values":[[0,"2"]]}]}`, `{"resultType":"matrix","result":[]}`
+	serve := func(data string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"status":"success","data":`+data+`}`)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	queries := filepath.Join(t.TempDir(), "queries.txt")
+	require.NoError(t, os.WriteFile(queries, []byte("sum(m)\n"), 0o600))
+	for name, c := range map[string]struct {
+		prometheus, promwarp string
+		code                 int
+		says                 string
+	}{
+		"the same":             {serve(one), serve(one), exitOK, ""},
+		"different":            {serve(one), serve(other), exitError, "answers differ"},
+		"one has no samples":   {serve(one), serve(none), exitError, "answers differ"},
+		"no samples":           {serve(none), serve(none), exitEmpty, "nothing could be compared"},
+		"nothing is answering": {"http://127.0.0.1:1", serve(one), exitError, "no answer from http://127.0.0.1:1"},
+	} {
+		var stderr bytes.Buffer
+		require.Equal(t, c.code, execute(t.Context(), []string{"compare", "--upstream=" + c.prometheus, "--url=" + c.promwarp, queries}, &stderr), "%s: %s", name, &stderr)
+		require.Contains(t, stderr.String(), c.says, name)
+	}
+}
+
 // TestQuick: where answers are empty, or there was nothing to save, the summary says so.
 func TestQuick(t *testing.T) {
 	empty := func(context.Context) (*compare.Answer, error) {

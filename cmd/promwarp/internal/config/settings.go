@@ -62,7 +62,7 @@ type UpstreamSettings struct {
 	MaxBytes       ByteSize       `yaml:"max_bytes" hidden:"yes" default:"4GiB" least:"1" help:"Most bytes that fetching one selector may bring."`
 	MaxFrameBytes  ByteSize       `yaml:"max_frame_bytes" hidden:"yes" default:"64MiB" least:"1" help:"Most bytes that one frame of the upstream's answer may hold."`
 	ExternalLabels ExternalLabels `yaml:"external_labels" default:"auto" help:"Labels that the upstream adds to the series it sends: auto takes off those of its configuration, name=value,... those, none takes off none, keep leaves them in answers."`
-	Concurrency    int            `yaml:"concurrency" default:"0" help:"Requests to the upstream in flight at once; 0 for half as many as there are cores, at least 4 and at most 8."`
+	Concurrency    int            `yaml:"concurrency" default:"0" most:"10000" help:"Requests to the upstream in flight at once; 0 for half as many as there are cores, at least 4 and at most 8."`
 	Retention      model.Duration `yaml:"retention" default:"0s" only:"serve" help:"How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing."`
 }
 
@@ -140,7 +140,7 @@ type webSettings struct {
 	ReadTimeout        model.Duration  `yaml:"read_timeout" hidden:"yes" default:"5m" least:"1ms" reload:"at once for bodies, else restart" help:"Longest that a request may take to arrive, and that a connection may stay open without one."`
 	WriteTimeout       model.Duration  `yaml:"write_timeout" hidden:"yes" default:"1m" least:"1ms" reload:"at once" help:"Longest that a client may read nothing of its answer; then its connection is closed."`
 	MaxConnections     int             `yaml:"max_connections" hidden:"yes" default:"512" help:"Connections that may be open at once, of all addresses together; others wait."`
-	MaxHeaderBytes     ByteSize        `yaml:"max_header_bytes" hidden:"yes" default:"256KiB" least:"4KiB" help:"Most bytes of a request's line and header."`
+	MaxHeaderBytes     ByteSize        `yaml:"max_header_bytes" hidden:"yes" default:"256KiB" least:"4KiB" most:"1GiB" help:"Most bytes of a request's line and header."`
 	MaxBodyBytes       ByteSize        `yaml:"max_body_bytes" hidden:"yes" default:"10MiB" least:"1" reload:"at once" help:"Most bytes of a request's body."`
 }
 

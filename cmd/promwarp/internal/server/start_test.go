@@ -63,6 +63,8 @@ func TestCheck(t *testing.T) {
 		"a file as cache.path":    {from + "cache:\n  path: broken\n", []string{"cache.path ", "not a directory; name a directory"}},
 		"below a file":            {from + "cache: {path: broken/x/y}\n", []string{"cache.path ", "not a directory; name a directory"}},
 		"not to be written":       {from + "cache: {path: /proc/none/x}\n", []string{"cache.path ", "; name a directory"}},
+		"fewer requests than 0":   {"upstream: {url: 'http://127.0.0.1:1', concurrency: -1}\n", []string{"upstream.concurrency is -1 and must be 0 to 10000"}},
+		"requests without end":    {"upstream: {url: 'http://127.0.0.1:1', concurrency: 9223372036854775807}\n", []string{"and must be 0 to 10000"}},
 		"a header with a space":   {from + "query: {tenant_header: 'X Tenant'}\n", []string{"query.tenant_header: ", "X-Scope-OrgID"}},
 		"a header that none sees": {from + "query: {tenant_header: host}\n", []string{"query.tenant_header: ", "X-Scope-OrgID"}},
 		"two things": {tls + "  tls_config: {ca_file: none}\nweb: {listen_address: 'nonsense:port'}\n",
