@@ -33,7 +33,7 @@ help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 build:          ## build bin/promwarp, one binary that needs no more than glibc; TAGS=nogpu for a static one without the GPU's part
-	CGO_ENABLED=0 $(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
+	CGO_ENABLED=0 $(GO) build -buildvcs=auto -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
 
 demo:           ## fill a Prometheus with a day of data and compare; ARGS=--once to end after that
 	$(GO) run ./cmd/promwarp demo $(ARGS)
