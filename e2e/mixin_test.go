@@ -202,7 +202,7 @@ func TestDeployed(t *testing.T) {
 	require.NotNil(t, start)
 	const command = "serve --config.file=/etc/promwarp/promwarp.yml"
 	for name, c := range map[string]struct{ config, command string }{
-		"unit":    {"../deploy/debian/promwarp.yml", string(start[1])},
+		"unit":    {"../deploy/packages/promwarp.yml", string(start[1])},
 		"compose": {"../examples/compose/promwarp.yml", command},
 		"chart":   {"../deploy/helm/promwarp/values.yaml", command},
 	} {
