@@ -306,7 +306,20 @@ func requireRPM(t *testing.T, file string) {
 		t.Log("not checked by rpmlint, which is not installed")
 		return
 	}
-	require.Contains(t, run(t, "", "rpmlint", "-c", "../packages/rpmlint.toml", file), " 0 errors, 0 warnings")
+	// It unpacks a package by cpio, at its absolute paths.
+	cpio, err := exec.LookPath("cpio")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cpio"), []byte("#!/bin/sh\nexec "+cpio+" --no-absolute-filenames \"$@\"\n"), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	// The stand-in is static, as promwarp in a package is not.
+	filters, err := os.ReadFile("../packages/rpmlint.toml")
+	require.NoError(t, err)
+	more := strings.Replace(string(filters), "[\n", "[\n  \"statically-linked-binary\",\n", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rpmlint.toml"), []byte(more), 0o600))
+	said := run(t, "", "rpmlint", "-c", filepath.Join(dir, "rpmlint.toml"), file)
+	require.NotRegexp(t, `(?m)^promwarp\S*: [EW]: `, said)
+	require.Contains(t, said, " 0 errors, 0 warnings")
 }
 
 // TestScripts: the packages' scripts make the user and the folders when Debian or RPM installs, and not
