@@ -33,7 +33,7 @@ help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 build:          ## build bin/promwarp, one binary that needs no more than glibc; TAGS=nogpu for a static one without the GPU's part
-	CGO_ENABLED=0 $(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
+	CGO_ENABLED=0 $(GO) build -buildvcs=auto -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
 
 demo:           ## fill a Prometheus with a day of data and compare; ARGS=--once to end after that
 	$(GO) run ./cmd/promwarp demo $(ARGS)
@@ -124,18 +124,21 @@ check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs no
 	cat deploy/mixin/schema/dashboard.ts deploy/mixin/rendered/promwarp.json > $(BUILD)/grafana/dashboard.ts
 	cd $(BUILD)/grafana && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler dashboard.ts
 
-check-chart:    ## render the Helm chart and hold it against Kubernetes's types, which take minutes to compile once
-	cd deploy/helm && $(GO) vet ./... && $(GO) test -count=1 ./...
+check-chart:    ## render the Helm chart for three versions of Kubernetes and hold it against its types, which take minutes to compile once; CHART=FILE for an archive
+	cd deploy/helm && $(GO) vet ./... && CHART=$(CHART) $(GO) test -count=1 ./...
 
-release:        ## build a release into .build/release: archives, Debian packages, chart, mixin, what they are made of, checksums; ARGS=-platforms=linux/amd64
-	cd deploy && $(GO) run ./release -out $(CURDIR)/$(BUILD)/release $(ARGS)
+release:        ## build a release into .build/release, with all that a project page offers; VERSION=0.1.0, ARGS=-platforms=linux/amd64
+	cd deploy && $(GO) run ./release -version '$(VERSION)' -out $(CURDIR)/$(BUILD)/release $(ARGS)
 
 # The second build has a folder and a cache of Go's of its own.
 AGAIN_DIR := $(CURDIR)/$(BUILD)/again
-check-deploy: release ## build the release once more, elsewhere and from nothing, and compare all bytes; some minutes, not in CI
+check-deploy: release ## build the release once more, elsewhere and from nothing, compare all bytes, and check its chart; some minutes, not in CI
 	@rm -rf $(AGAIN_DIR) && mkdir -p $(AGAIN_DIR)/src && git ls-files -z | xargs -0 cp --parents -t $(AGAIN_DIR)/src
-	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release -out $(AGAIN_DIR)/release $(ARGS)
+	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release \
+		-version '$(VERSION)' -revision $$(git -C $(CURDIR) describe --always --abbrev=40 --exclude='*' --dirty) -out $(AGAIN_DIR)/release $(ARGS)
 	diff -r $(BUILD)/release $(AGAIN_DIR)/release && rm -rf $(AGAIN_DIR)
+	cd $(BUILD)/release && sha256sum --quiet -c SHA256SUMS
+	$(MAKE) check-chart CHART=$(CURDIR)/$(BUILD)/release/promwarp-chart-$(VERSION).tgz
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- $(UNVETTED) -count=1 -timeout 20m

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 const compose = "../examples/compose/"
@@ -85,6 +86,38 @@ func TestDockerfile(t *testing.T) {
 	}
 	require.Equal(t, "65532:65532", user)
 	require.Equal(t, []string{"CMD", "/usr/bin/promwarp", "check", "healthy"}, asked, "by the program itself")
+}
+
+// TestWorkflow: the workflow of the forge runs targets that the Makefile has, and a release waits for all
+// other jobs.
+func TestWorkflow(t *testing.T) {
+	text, err := os.ReadFile("../.github/workflows/ci.yml")
+	require.NoError(t, err)
+	var workflow struct {
+		Jobs map[string]struct {
+			If    string
+			Needs []string
+			Steps []struct{ Run, Uses string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &workflow))
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	var targets, others []string
+	for name, job := range workflow.Jobs {
+		if name != "release" {
+			others = append(others, name)
+		}
+		for _, step := range job.Steps {
+			if words := strings.Fields(step.Run); len(words) > 1 && words[0] == "make" {
+				require.Contains(t, string(makefile), "\n"+words[1]+":")
+				targets = append(targets, words[1])
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{"build", "test", "check-chart", "check-deploy"}, targets)
+	require.ElementsMatch(t, others, workflow.Jobs["release"].Needs)
+	require.Equal(t, "startsWith(github.ref, 'refs/tags/v')", workflow.Jobs["release"].If)
 }
 
 // TestManPage: groff sets the manual's page without a warning.

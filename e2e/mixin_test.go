@@ -169,7 +169,7 @@ func TestGettingStarted(t *testing.T) {
 	served := false
 	for _, b := range markdown.Blocks(string(page)) {
 		switch command, _, _ := strings.Cut(b.Text, "\n"); {
-		case b.Language != markdown.Shell || command == "make build" || strings.HasPrefix(command, "promwarp demo"):
+		case b.Language != markdown.Shell || strings.HasPrefix(command, "promwarp demo"):
 		case strings.HasPrefix(command, "promwarp serve"):
 			args := append(strings.Fields(here.Replace(command))[1:], "--web.listen-address="+addr)
 			runServer(t, "promwarp", addr, promwarpBin, args...)
@@ -181,15 +181,20 @@ func TestGettingStarted(t *testing.T) {
 	require.True(t, served)
 	shell := exec.Command("bash", "-euo", "pipefail", "-c", strings.Join(typed, "\n"))
 	shell.Dir = t.TempDir()
+	// What a release's archive has of what is typed, and a dashboard.
+	const archive = "promwarp-0.1.0-linux-amd64"
+	unpacked := filepath.Join(t.TempDir(), archive)
+	require.NoError(t, os.Mkdir(unpacked, 0o700))
+	require.NoError(t, os.Symlink(promwarpBin, filepath.Join(unpacked, "promwarp")))
 	dashboard := `{"panels": [{"title": "Requests", "targets": [{"expr": "sum(rate(http_requests_total[$__rate_interval]))"}]}]}`
-	require.NoError(t, os.WriteFile(filepath.Join(shell.Dir, "dashboard.json"), []byte(dashboard), 0o600))
-	shell.Env = append(os.Environ(), "PATH="+filepath.Dir(promwarpBin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	require.NoError(t, os.WriteFile(filepath.Join(unpacked, "dashboard.json"), []byte(dashboard), 0o600))
+	require.NoError(t, exec.Command("tar", "-czf", filepath.Join(shell.Dir, archive+".tar.gz"), "-C", filepath.Dir(unpacked), archive).Run())
 	said, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	for _, want := range []string{"promwarp is ready", "first: 200 in ", "again: 200 in ", "cpu"} {
 		require.Contains(t, string(said), want)
 	}
-	require.Equal(t, 2, strings.Count(string(said), "1 of 1 answers are the same to the bit"), "%s", said)
+	require.Equal(t, 3, strings.Count(string(said), "1 of 1 answers are the same to the bit"), "%s", said)
 }
 
 // promwarp starts as the unit, docker compose and the chart start it, and answers.
@@ -202,7 +207,7 @@ func TestDeployed(t *testing.T) {
 	require.NotNil(t, start)
 	const command = "serve --config.file=/etc/promwarp/promwarp.yml"
 	for name, c := range map[string]struct{ config, command string }{
-		"unit":    {"../deploy/debian/promwarp.yml", string(start[1])},
+		"unit":    {"../deploy/packages/promwarp.yml", string(start[1])},
 		"compose": {"../examples/compose/promwarp.yml", command},
 		"chart":   {"../deploy/helm/promwarp/values.yaml", command},
 	} {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/gpuexec/device"
 )
 
 // Exit codes of every command.
@@ -38,7 +40,7 @@ var commands = []func(app *kingpin.Application) (name string, run func(ctx conte
 	compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
 	probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."),
 	probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."),
-	devicesCommand,
+	devicesCommand, versionCommand,
 }
 
 func main() {
@@ -51,8 +53,13 @@ func main() {
 func application() (*kingpin.Application, map[string]func(context.Context) error) {
 	app := kingpin.New("promwarp", "Fast PromQL over long ranges and many series, in front of Prometheus.").UsageWriter(os.Stdout)
 	app.UsageTemplate(helpTemplate).UsageFuncs(helpFuncs)
-	app.Version(version.Print("promwarp"))
-	app.VersionFlag.Short('V')
+	app.Flag("version", "Show the version of this program.").Short('V').PreAction(func(*kingpin.ParseContext) error {
+		if err := writeVersion(os.Stdout, device.Library); err != nil {
+			return err
+		}
+		os.Exit(exitOK)
+		return nil
+	}).Bool()
 	app.HelpFlag.Short('h').Help("Show this help.")
 	runs := map[string]func(context.Context) error{}
 	for _, declare := range commands {
@@ -85,16 +92,37 @@ func execute(ctx context.Context, args []string, stderr io.Writer) int {
 	return exitError
 }
 
-// A release sets version.Version when linking. go install and go build leave
-// it empty, but note the module's version.
+// A release sets version.Version, Revision and BuildDate when linking. go install and go build
+// leave them empty, but note the module's version, and in a clone the commit and its time.
 func init() {
-	if version.Version != "" {
-		return
+	info, ok := debug.ReadBuildInfo()
+	if version.Version == "" {
+		version.Version = "devel"
+		if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+			version.Version = info.Main.Version
+		}
 	}
-	version.Version = "devel"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		version.Version = info.Main.Version
+	if version.BuildDate == "" && ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				version.BuildDate = s.Value
+			}
+		}
 	}
+}
+
+// versionCommand declares promwarp version.
+func versionCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := app.Command("version", "Show the version, revision and date of this program, and whether a GPU is usable.")
+	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(device.Library).String()
+	return cmd.FullCommand(), func(context.Context) error { return writeVersion(os.Stdout, *library) }
+}
+
+// writeVersion prints of which sources this program is, and whether it can use a GPU here.
+func writeVersion(w io.Writer, library string) error {
+	_, err := fmt.Fprintf(w, "promwarp, version %s\n  revision:  %s\n  date:      %s\n  go:        %s, %s/%s\n  GPU:       %s\n",
+		version.Version, version.GetRevision(), cmp.Or(version.BuildDate, "unknown"), version.GoVersion, version.GoOS, version.GoArch, usableDevices(device.TakeInventory(library)))
+	return err
 }
 
 // groups order the commands in help.
@@ -104,7 +132,7 @@ var groups = []struct {
 }{
 	{"Ask", []string{"query", "explain", "compare"}},
 	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
-	{"Look after", []string{"cache ls", "cache drop", "devices"}},
+	{"Look after", []string{"cache ls", "cache drop", "devices", "version"}},
 	{"Try and set up", []string{"demo", "completion"}},
 }
 

@@ -130,6 +130,24 @@ func TestDevicesWithoutDriver(t *testing.T) {
 	}
 }
 
+// TestVersion: the version says whether a GPU is usable, which of several, and why none is.
+func TestVersion(t *testing.T) {
+	h := cudatest.Control(t)
+	// A device retains its context once: the second call is the second device's.
+	h.Configure("devices=2,memory=1073741824,cuDevicePrimaryCtxRetain:2=46")
+	var out bytes.Buffer
+	require.NoError(t, writeVersion(&out, cudatest.Library(t)))
+	require.Regexp(t, `^promwarp, version \S+
+  revision:  \S+
+  date:      \S+
+  go:        go1\.\S+, \w+/\w+
+  GPU:       usable, 1 of 2: promwarp host device 0
+$`, out.String())
+	h.Configure("devices=1,memory=1073741824,cuDevicePrimaryCtxRetain:1=46")
+	require.Regexp(t, `^not usable: device 0: .*another process has it to itself$`, usableDevices(device.TakeInventory(cudatest.Library(t))))
+	require.Contains(t, usableDevices(device.TakeInventory("libnothing.so.1")), "not usable: no NVIDIA driver: libnothing.so.1: ")
+}
+
 func TestDevicesCommand(t *testing.T) {
 	var stderr bytes.Buffer
 	require.Equal(t, exitError, execute(t.Context(), []string{"devices", "--gpu.library=libnothing.so.1"}, &stderr))

@@ -168,4 +168,21 @@ func writeInventory(w io.Writer, inv *device.Inventory) error {
 	return t.Flush()
 }
 
+// usableDevices says in one line which devices of an inventory are usable, or why none is.
+func usableDevices(inv *device.Inventory) string {
+	var usable []string
+	reason := inv.Reason
+	for _, d := range inv.Devices {
+		if d.Usable {
+			usable = append(usable, d.Name)
+		} else {
+			reason = fmt.Sprintf("device %d: %s", d.Ordinal, d.Reason)
+		}
+	}
+	if len(usable) == 0 {
+		return "not usable: " + reason
+	}
+	return fmt.Sprintf("usable, %d of %d: %s", len(usable), len(inv.Devices), strings.Join(usable, ", "))
+}
+
 func gib(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

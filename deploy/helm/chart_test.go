@@ -1,8 +1,10 @@
-// Package helm has no code; its tests lint and render the chart for the values in testdata.
+// Package helm has no code; its tests lint and render the chart for the values in testdata. The
+// chart is that of the sources, or of the archive that the variable CHART of the environment names.
 package helm
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -29,6 +32,33 @@ type manifests struct {
 	notes    string
 }
 
+// releases are the oldest version of Kubernetes that the chart is for, one of three years after,
+// and the one whose types the chart is held against.
+var releases = []string{"v1.25.0", "v1.31.0", "v1.37.0"}
+
+// TestMain unpacks the chart's archive, if there is one.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		archive := os.Getenv("CHART")
+		if archive == "" {
+			return m.Run()
+		}
+		dir, err := os.MkdirTemp("", "promwarp-chart-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		if out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		source = filepath.Join(dir, "promwarp")
+		return m.Run()
+	}())
+}
+
+// source is the chart's folder.
+var source = "promwarp"
+
 func readValues(t *testing.T, name string) (values map[string]any) {
 	text, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 	require.NoError(t, err)
@@ -36,12 +66,26 @@ func readValues(t *testing.T, name string) (values map[string]any) {
 	return values
 }
 
-// render renders the chart, and decodes each manifest: a field that Kubernetes does not know is
-// an error.
-func render(t *testing.T, values map[string]any) (m manifests) {
-	c, err := loader.Load("promwarp")
+// kubernetes is a cluster of that release.
+func kubernetes(t *testing.T, release string) *common.Capabilities {
+	version, err := common.ParseKubeVersion(release)
 	require.NoError(t, err)
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "here", Namespace: "monitoring", IsInstall: true}, common.DefaultCapabilities)
+	cluster := common.DefaultCapabilities.Copy()
+	cluster.KubeVersion = *version
+	return cluster
+}
+
+// render renders the chart for the newest release of Kubernetes.
+func render(t *testing.T, values map[string]any) manifests {
+	return renderFor(t, releases[len(releases)-1], values)
+}
+
+// renderFor renders the chart for a release of Kubernetes, and decodes each manifest: a field that
+// Kubernetes does not know is an error.
+func renderFor(t *testing.T, release string, values map[string]any) (m manifests) {
+	c, err := loader.Load(source)
+	require.NoError(t, err)
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "here", Namespace: "monitoring", IsInstall: true}, kubernetes(t, release))
 	require.NoError(t, err)
 	files, err := engine.Render(c, all)
 	require.NoError(t, err)
@@ -81,11 +125,14 @@ func render(t *testing.T, values map[string]any) (m manifests) {
 func TestChart(t *testing.T) {
 	for _, name := range []string{"default", "gpu", "bare", "full"} {
 		t.Run(name, func(t *testing.T) {
-			values := readValues(t, name)
-			for _, m := range lint.RunAll("promwarp", values, "monitoring").Messages {
-				require.Less(t, m.Severity, support.WarningSev, "%s: %s", m.Path, m.Err)
+			m := render(t, readValues(t, name))
+			for _, release := range releases { // with values of their own each, which Helm changes
+				version := kubernetes(t, release).KubeVersion
+				for _, m := range lint.RunAll(source, readValues(t, name), "monitoring", lint.WithKubeVersion(&version)).Messages {
+					require.Less(t, m.Severity, support.WarningSev, "%s: %s: %s", release, m.Path, m.Err)
+				}
+				require.Equal(t, m, renderFor(t, release, readValues(t, name)), "nothing depends on the release")
 			}
-			m := render(t, values)
 			pod := m.set.Spec.Template
 			require.Len(t, m.services, 2)
 			for _, s := range m.services {
@@ -163,7 +210,7 @@ func TestOptions(t *testing.T) {
 
 // TestRefused: the schema refuses values that would start nothing.
 func TestRefused(t *testing.T) {
-	c, err := loader.Load("promwarp")
+	c, err := loader.Load(source)
 	require.NoError(t, err)
 	for name, text := range map[string]string{
 		"a key that nobody reads":        `{persistance: {enabled: false}}`,
@@ -181,4 +228,12 @@ func TestRefused(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// TestTooOld: Helm refuses a cluster that is older than the chart's kubeVersion.
+func TestTooOld(t *testing.T) {
+	c, err := loader.Load(source)
+	require.NoError(t, err)
+	require.True(t, chartutil.IsCompatibleRange(c.Metadata.KubeVersion, releases[0]))
+	require.False(t, chartutil.IsCompatibleRange(c.Metadata.KubeVersion, "v1.24.0"))
 }
