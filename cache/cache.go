@@ -142,7 +142,7 @@ func (e *entry) bytes() int64 {
 	if e.sel == nil {
 		return e.size
 	}
-	return e.size + e.sel.Notes().SizeBytes()
+	return e.size + e.sel.Notes.SizeBytes()
 }
 
 // use returns the entry of a selector, a new one if need be, as the most recently used, and notes
@@ -177,14 +177,14 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	}
 	if e.sel != nil {
 		c.text.Add(-e.sel.TextBytes())
-		e.sel.Notes().CountIn(nil)
+		e.sel.Notes.CountIn(nil)
 		c.kept--
 	}
 	c.tiles += covered.Tiles(c.tile) - e.covered.Tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
-		sel.SetDiscard(func() { c.discard(e) })
-		sel.Notes().CountIn(&c.noted)
+		sel.OnDiscard = func() { c.discard(e) }
+		sel.Notes.CountIn(&c.noted)
 		e.size = sizeOf(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++

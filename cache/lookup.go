@@ -264,7 +264,7 @@ func (c *Cache) answer(ctx context.Context, l *lookup) (*selection.Selection, an
 		return nil, ws, err
 	}
 	if sel != l.sel && !slices.ContainsFunc(l.flights, func(f *flight) bool { return f.sel == sel }) {
-		sel.SetDiscard(func() { c.discard(l.entry) })
+		sel.OnDiscard = func() { c.discard(l.entry) }
 	}
 	return l.revised().From(l.asked.key, sel), ws, nil
 }

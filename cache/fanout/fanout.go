@@ -277,7 +277,7 @@ func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selec
 		return nil, ws, err
 	}
 	if !slices.Contains(parts, sel) {
-		sel.SetDiscard(discard)
+		sel.OnDiscard = discard
 	}
 	return sel, ws, nil
 }

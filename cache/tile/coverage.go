@@ -232,7 +232,9 @@ func (cs Coverage) From(key string, sel *selection.Selection) *selection.Selecti
 	for i, c := range cs {
 		p.Settled[i] = selection.Settled{From: c.From, To: c.To, Revision: c.revision}
 	}
-	return sel.From(p)
+	out := *sel
+	out.Provenance = p
+	return &out
 }
 
 // Extent is the span from the start of sel's earliest chunk to the end of its

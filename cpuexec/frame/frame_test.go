@@ -110,10 +110,7 @@ func TestEvenRuns(t *testing.T) {
 
 // timesOf are times that runs are those of, if there are any.
 func timesOf(ts []int64, runs column.Runs) *times {
-	t := &times{}
-	t.set(column.Times{Own: ts}, ts)
-	t.runs = runs
-	return t
+	return &times{of: column.Times{Own: ts}, tail: ts, n: len(ts), runs: runs}
 }
 
 // cutRuns are runs from sample from on.

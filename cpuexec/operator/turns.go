@@ -55,13 +55,6 @@ type turn struct {
 // own: what a turn costs is little beside adding two of them.
 const partWords = 2
 
-// stepParts is in how many parts the steps of groups are, the largest of which has so many of all
-// series: to add a series takes up to half as long as to fill it, and the workers that add to a
-// group should not be slower than those that fill its series.
-func stepParts(workers, words, largest, series int) int {
-	return max(1, min((workers*largest+2*series-1)/(2*series), words/partWords))
-}
-
 // newTurns returns the turns of the series from first on; groups has their groups.
 func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []dense.Counts) *turns {
 	var sizes []int32
@@ -72,10 +65,13 @@ func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []d
 		sizes[g]++
 	}
 	n, rows := len(groups), len(b.Counts)
+	// To add a series takes up to half as long as to fill it, and the workers that add to a group should
+	// not be slower than those that fill its series.
+	parts := max(1, min((workers*int(slices.Max(sizes))+2*n-1)/(2*n), b.Words/partWords))
 	each := max(1, min(neighbours(workers, n), rows/(4*workers))) // each worker finds four row sets
 	t := &turns{
 		sink: a, b: b, first: first, each: each, series: make([]int32, n), left: make([]atomic.Int32, rows/each), all: all,
-		parts: stepParts(workers, b.Words, int(slices.Max(sizes)), n), free: make(chan int32, rows/each),
+		parts: parts, free: make(chan int32, rows/each),
 	}
 	for rowSet := range rows / each {
 		t.free <- int32(rowSet)
