@@ -247,7 +247,10 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 		if c.disk != nil && f.from != fromDisk {
 			c.saver.Save(f.entry.key)
 		}
-		if old := had.Old().Within(f.settled); len(old) > 0 && f.from == fromUpstream {
+		if n.base == nil || f.from != fromUpstream {
+			return nil
+		}
+		if old := had.Old().Within(f.settled); len(old) > 0 {
 			compare = func() error {
 				if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
 					c.metrics.corrected.Add(float64(n))

@@ -223,7 +223,7 @@ func (c *Cache) state(e *entry, q *question) state {
 		s.disk = c.onDisk(e, q.at)
 		missing = missing.Less(s.disk)
 	}
-	if len(missing) > 0 {
+	if len(missing) > 0 && c.kept > 0 {
 		s.wider = c.widest(e, q.at, missing)
 	}
 	return s

@@ -16,8 +16,11 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// compile returns a vector as a node of a plan, or leaves the query.
+// compile returns a vector or a scalar as a node of a plan, or leaves the query.
 func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
+	if w.facts[expr].typ == parser.ValueTypeScalar {
+		return w.scalar(expr, sc)
+	}
 	if w.stopped() {
 		return nil
 	}
@@ -53,7 +56,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
 func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) plan.Node {
 	repeated := sc.grid.Steps > 1
 	sc.grid.Steps, sc.instant = 1, true
-	in := w.typed(e.Expr, sc)
+	in := w.compile(e.Expr, sc)
 	if !repeated {
 		return in
 	}

@@ -59,7 +59,7 @@ func New(ctx context.Context, stmt *parser.EvalStmt, env Env) (*Plan, error) {
 	case stmt.Interval > 0 && stmt.Interval < time.Millisecond:
 		w.leave(stmt.Expr, "its step is shorter than a millisecond, which Prometheus's engine fails at")
 	case root.selects && p.Grid.Steps > 0:
-		p.Node = w.typed(stmt.Expr, scope{grid: p.Grid, instant: start == end})
+		p.Node = w.compile(stmt.Expr, scope{grid: p.Grid, instant: start == end})
 	}
 	switch {
 	case w.ended != nil:
@@ -105,14 +105,6 @@ func (w *walker) leave(e parser.Expr, reason string) plan.Node {
 		w.left, w.reason = e, reason
 	}
 	return nil
-}
-
-// typed compiles a scalar or a vector.
-func (w *walker) typed(expr parser.Expr, sc scope) plan.Node {
-	if w.facts[expr].typ == parser.ValueTypeScalar {
-		return w.scalar(expr, sc)
-	}
-	return w.compile(expr, sc)
 }
 
 // decisions are those of a query that Prometheus's engine evaluates because of the expression at a

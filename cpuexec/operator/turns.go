@@ -115,9 +115,6 @@ func (t *turns) divide(groups, sizes []int32) {
 	}
 }
 
-// row is the row of a row set's k-th series.
-func (t *turns) row(rowSet int32, k int) dense.Row { return t.b.Row(int(rowSet)*t.each + k) }
-
 // filled has a bundle added, which is in a row set, now or when its turn has come. Each worker begins
 // with another part. It reports whether the row set is still the caller's.
 func (t *turns) filled(worker, i int, rowSet int32) (own bool) {
@@ -142,7 +139,7 @@ func (t *turns) add(part, i int) (own bool) {
 			rowSet, now := t.rowSets[at].Load()-1, &t.bundles[at]
 			for k, series := range t.series[now.lo:now.hi] {
 				if t.all[series].Mapped > 0 {
-					t.sink.AddSteps(int32(t.first)+series, t.row(rowSet, k), w0, w1)
+					t.sink.AddSteps(int32(t.first)+series, t.b.Row(int(rowSet)*t.each+k), w0, w1)
 				}
 			}
 			g.bundle.Store(now.next)
@@ -189,7 +186,7 @@ func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error 
 		bundle := t.series[t.bundles[i].lo:t.bundles[i].hi]
 		clear(t.b.Present[int(rowSets[k])*t.each*t.b.Words:][:len(bundle)*t.b.Words])
 		if !l.fill(k, len(bundle), func(n int) (int, dense.Row, *dense.Counts) {
-			return t.first + int(bundle[n]), t.row(rowSets[k], n), &all[bundle[n]]
+			return t.first + int(bundle[n]), t.b.Row(int(rowSets[k])*t.each + n), &all[bundle[n]]
 		}) {
 			return false
 		}
