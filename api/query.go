@@ -23,12 +23,8 @@ import (
 // queries.
 func (a *API) prometheusQuery(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
-		var p promapi.Evaluation
-		limit, err := promapi.Limit(r.FormValue("limit"))
-		if err == nil {
-			p, err = promapi.ParseAs(ranged, r, time.Now())
-		}
-		if p.Limit = limit; err != nil {
+		p, err := promapi.ParseAs(ranged, r, time.Now())
+		if err != nil {
 			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
 			return
 		}
@@ -49,9 +45,6 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 		return
 	}
 	p, err := promapi.Parse(r, time.Now())
-	if err == nil {
-		p.Limit, err = promapi.Limit(r.FormValue("limit"))
-	}
 	if err != nil {
 		e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
 		var of *promapi.ParameterError

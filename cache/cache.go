@@ -73,10 +73,13 @@ type Cache struct {
 	named   map[string]map[*entry]bool // all entries by the metric name that their matchers fix, empty for none
 	uses    uint64                     // queries so far
 	bytes   int64                      // of all entries, without notes
-	text    atomic.Int64               // bytes of the labels of all entries' selections
 	noted   atomic.Int64               // bytes of the notes on all entries' selections
 	kept    int                        // entries that hold something
 	tiles   int64                      // of all entries
+
+	// LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that several
+	// selectors share count for each.
+	LabelBytes atomic.Int64
 
 	flying atomic.Int64 // flights that have not ended
 
@@ -142,7 +145,7 @@ func (e *entry) bytes() int64 {
 	if e.sel == nil {
 		return e.size
 	}
-	return e.size + e.sel.Notes().SizeBytes()
+	return e.size + e.sel.Notes.SizeBytes()
 }
 
 // bytesOf is about how many bytes of the selection lie in a stretch of time that is covered: its share of
@@ -186,27 +189,23 @@ func (c *Cache) use(q *question) *entry {
 func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	c.bytes -= e.size
 	if sel != nil {
-		c.text.Add(sel.TextBytes())
+		c.LabelBytes.Add(sel.TextBytes())
 	}
 	if e.sel != nil {
-		c.text.Add(-e.sel.TextBytes())
-		e.sel.Notes().CountIn(nil)
+		c.LabelBytes.Add(-e.sel.TextBytes())
+		e.sel.Notes.CountIn(nil)
 		c.kept--
 	}
 	c.tiles += covered.Tiles(c.tile) - e.covered.Tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
-		sel.SetDiscard(func() { c.discard(e) })
-		sel.Notes().CountIn(&c.noted)
+		sel.OnDiscard = func() { c.discard(e) }
+		sel.Notes.CountIn(&c.noted)
 		e.size = sizeOf(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++
 	}
 }
-
-// LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that
-// several selectors share count for each.
-func (c *Cache) LabelBytes() int64 { return c.text.Load() }
 
 // remove takes e out of the cache for good. The cache's mutex must be held.
 func (c *Cache) remove(e *entry) {

@@ -39,7 +39,7 @@ func (c *Cache) put(n *newcomer) (bool, error) {
 	defer c.changing.Unlock()
 	e := n.entry
 	for {
-		n.size = sizeOf(e.key, n.sel, n.covered) + n.sel.Notes().SizeBytes()
+		n.size = sizeOf(e.key, n.sel, n.covered) + n.sel.Notes.SizeBytes()
 		c.mu.Lock()
 		over := c.bytes + c.noted.Load() + n.size - e.bytes() - c.limit
 		var leave map[*entry]tile.Coverage

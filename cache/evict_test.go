@@ -43,7 +43,7 @@ func TestNotesTakeRoom(t *testing.T) {
 	require.Equal(t, 3, before.Entries)
 	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
 	require.NoError(t, err)
-	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	selection.Note(noted.Notes, "large", func() note { return note(one) })
 	require.GreaterOrEqual(t, c.Stats().Bytes, before.Bytes+one)
 	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
 
@@ -64,7 +64,7 @@ func TestNotesOfOneThatMakesRoom(t *testing.T) {
 	query(t, c, 10*hour, 20*hour-1, "m0")
 	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
 	require.NoError(t, err)
-	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	selection.Note(noted.Notes, "large", func() note { return note(one) })
 	*clock += hour
 	for i := range 2 {
 		query(t, c, 10*hour, 20*hour-1, fmt.Sprint("m", i+1))
@@ -85,7 +85,7 @@ func TestNotesGoWithWhatIsReplaced(t *testing.T) {
 	}
 	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
 	require.NoError(t, err)
-	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	selection.Note(noted.Notes, "large", func() note { return note(one) })
 	query(t, c, 10*hour, 24*hour-1, "m0")
 	require.Zero(t, c.totals().Evicted)
 	require.Less(t, c.Stats().Bytes, 3*one)

@@ -105,7 +105,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 		if sel == nil {
 			return nil, nil, err // it is gone, or cannot be read
 		}
-		sel.SetDiscard(func() { _ = c.disk.Drop(key) }) // says in the log what is wrong
+		sel.OnDiscard = func() { _ = c.disk.Drop(key) } // says in the log what is wrong
 		cut, err := tile.Restrict(ctx, sel, f.Covered, use)
 		if err != nil {
 			return nil, nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -47,7 +46,10 @@ type flight struct {
 func (c *Cache) start(e *entry, p part, q *question) *flight {
 	f := &flight{part: p, entry: e, asked: q, drops: e.drops, fetch: q.fetch, done: make(chan struct{})}
 	f.settled, f.narrow = p.And(q.at.Settled), p.From > q.at.Now-c.fresh
-	f.fetch.Expected = c.expected(e, p.Span)
+	f.fetch.Expected = selection.Expectation{}
+	if e.sel != nil {
+		f.fetch.Expected = c.expected(e, p.Span)
+	}
 	f.fetch.Expected.Ahead = q.fetch.Expected.Ahead
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(q.ctx))
 	f.waiters.Store(1)
@@ -119,7 +121,7 @@ func (c *Cache) fly(f *flight, came *selection.Selection) {
 		f.sel, f.has = nil, nil
 	} else {
 		f.has = f.has.Revised(revisions.Add(1))
-		f.sel.SetDiscard(func() { c.discard(f.entry) })
+		f.sel.OnDiscard = func() { c.discard(f.entry) }
 	}
 	if len(f.has) > 0 && !f.narrow {
 		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
@@ -187,12 +189,13 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		c.metrics.failures.Inc()
 		return err
 	}
-	f.sel = f.sel.Slice(math.MinInt64, math.MaxInt64) // the upstream may hand out one selection more than once
+	own := *f.sel // the upstream may hand out one selection more than once
+	f.sel = &own
 	c.metrics.bytes.Add(float64(f.sel.PayloadBytes()))
 	stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
-	} else {
+	} else if f.To > f.asked.at.Settled.To {
 		c.keepYoung(f)
 	}
 	return nil
@@ -245,7 +248,10 @@ func (c *Cache) keep(ctx context.Context, f *flight) (compare func() error) {
 		if c.disk != nil && f.from != fromDisk {
 			c.saver.Save(f.entry.key)
 		}
-		if old := had.Old().Within(f.settled); len(old) > 0 && f.from == fromUpstream {
+		if n.base == nil || f.from != fromUpstream {
+			return nil
+		}
+		if old := had.Old().Within(f.settled); len(old) > 0 {
 			compare = func() error {
 				if n, first := selection.Changed(n.base, brought, old.Pairs()); n > 0 {
 					c.metrics.corrected.Add(float64(n))

@@ -64,7 +64,8 @@ func (c *Cache) Open(r selection.Request, mint, maxt int64) selection.Reader {
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, MinT: mint, MaxT: maxt, Matchers: matchers}})[0](ctx)
 }
 
 // BeginChunks implements selection.Beginner. Selectors that are asked for at one moment lack the same
@@ -75,15 +76,14 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	var starts []*flight
 	defer func() { r.c.launch(starts) }()
 	for i, a := range asks {
-		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
-		if mint > maxt || a.Ctx.Err() != nil {
+		if a.MinT > a.MaxT || a.Ctx.Err() != nil {
 			gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 				return selection.Empty(), nil, ctx.Err()
 			}
 			continue
 		}
 		a.Request = r.request
-		q := question{between(mint, maxt), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
+		q := question{between(a.MinT, a.MaxT), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
 		l, own := r.c.look(&q)
 		starts = append(starts, own...)
 		r.mu.Lock()
@@ -92,7 +92,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 			sel, ws, err := r.c.answer(ctx, l)
 			if err == nil {
-				r.request.Stats.Samples.Add(sel.SamplesAbout(mint, maxt))
+				r.request.Stats.Samples.Add(sel.SamplesAbout(a.MinT, a.MaxT))
 			}
 			return sel, ws, err
 		}
@@ -224,7 +224,7 @@ func (c *Cache) state(e *entry, q *question) state {
 		s.disk = c.onDisk(e, q.at)
 		missing = missing.Less(s.disk)
 	}
-	if len(missing) > 0 {
+	if len(missing) > 0 && c.kept > 0 {
 		s.wider = c.widest(e, q.at, missing)
 	}
 	return s
@@ -265,7 +265,7 @@ func (c *Cache) answer(ctx context.Context, l *lookup) (*selection.Selection, an
 		return nil, ws, err
 	}
 	if sel != l.sel && !slices.ContainsFunc(l.flights, func(f *flight) bool { return f.sel == sel }) {
-		sel.SetDiscard(func() { c.discard(l.entry) })
+		sel.OnDiscard = func() { c.discard(l.entry) }
 	}
 	return l.revised().From(l.asked.key, sel), ws, nil
 }

@@ -30,7 +30,7 @@ func revisionsAt(t testing.TB, c *Cache, mint, maxt int64, ms []*labels.Matcher,
 	sel, _, err := c.get(t.Context(), mint, maxt, ms)
 	require.NoError(t, err)
 	out := make([]uint64, len(hours))
-	p := sel.Provenance()
+	p := sel.Provenance
 	if p == nil {
 		return out
 	}
@@ -202,7 +202,7 @@ type claim struct {
 // check looks at an answer for mint to maxt (ms, both included), whose samples are
 // got.
 func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint, maxt, length int64) error {
-	p := sel.Provenance()
+	p := sel.Provenance
 	if p == nil {
 		return nil
 	}
@@ -242,7 +242,8 @@ func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint,
 func TestWitness(t *testing.T) {
 	var w witness
 	from := &selection.Provenance{Settled: []selection.Settled{{From: 0, To: 3 * hour, Revision: 7}}}
-	a, b := minutely(t, 1, 0, 3*hour).From(from), minutely(t, 2, 0, 3*hour).From(from)
+	a, b := minutely(t, 1, 0, 3*hour), minutely(t, 2, 0, 3*hour)
+	a.Provenance, b.Provenance = from, from
 	samples := func(s *selection.Selection) map[string][]sample {
 		got, _ := read(t, s.SeriesSet(0, 3*hour, nil))
 		return got

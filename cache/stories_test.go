@@ -263,7 +263,7 @@ func (s *story) figure(word string) string {
 		}
 		return strings.Join(got, " ")
 	case "until":
-		return clockOf(s.entry(named("m")).sel.KeptUntil())
+		return clockOf(s.entry(named("m")).sel.KeptUntil)
 	case "waiting":
 		return fmt.Sprint(s.up.inside) // which does not change while nothing goes on
 	case "corrected":

@@ -40,7 +40,7 @@ const pause = 10
 // as young.
 func (c *Cache) keepYoung(f *flight) {
 	at := f.asked.at.Now
-	if c.recheck == 0 || f.To <= f.asked.at.Settled.To {
+	if c.recheck == 0 {
 		return
 	}
 	alive, until := at-c.fresh, min(f.To, at-c.fresh/latest)
@@ -69,12 +69,9 @@ func (c *Cache) keepYoung(f *flight) {
 // fewest is how many series tell how far apart samples are.
 const fewest = 8
 
-// expected is what a fetch of s is likely to bring of e's series. The cache's mutex
+// expected is what a fetch of s is likely to bring of e's series, of which something is kept. The cache's mutex
 // must be held.
 func (c *Cache) expected(e *entry, s tile.Span) (x selection.Expectation) {
-	if e.sel == nil {
-		return x
-	}
 	x.Series = e.sel.Series()
 	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
 		return x // samples alone would lack something

@@ -22,10 +22,12 @@ type evaluation struct {
 
 // newEvaluation begins the evaluation of a job.
 func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
-	q := operator.NewQuery(ctx, job.Grid, x.workers)
-	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
-	q.Merging = job.merging
-	return &evaluation{x: x, job: job, Query: q, tick: x.columns.Tick()}
+	g := job.Grid
+	return &evaluation{x: x, job: job, tick: x.columns.Tick(), Query: &operator.Query{
+		Context: ctx, Grid: g, Workers: x.workers, Budget: job.Budget,
+		MaxSamples: job.MaxSamples, DelayedNameRemoval: job.DelayedNameRemoval, Merging: job.merging,
+		Matrix: &plan.Matrix{Grid: g, SamplesAtStep: make([]int64, g.Steps), NewSamplesAtStep: make([]int64, g.Steps)},
+	}}
 }
 
 // build makes the operator of n.
@@ -46,7 +48,7 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	switch n := n.(type) {
 	case *plan.Aggregate:
 		if leaf, ok := r.job.reusable[n]; ok {
-			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(leaf) })
+			return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) { return r.reuse(leaf) }}
 		}
 		return r.aggregate(n)
 	case *plan.Binary, *plan.Set:

@@ -63,7 +63,7 @@ func (l *Leaf) over(s *selected) *Leaf {
 func (s *selected) windowLeaf() *Leaf {
 	l := LeafOf(s.w).over(s)
 	l.Groups = 1
-	l.GroupOf = selection.Note(s.src.sel.SeriesNotes(), oneGroupKey{}, func() operator.Groups {
+	l.GroupOf = selection.Note(s.src.sel.Notes.Series, oneGroupKey{}, func() operator.Groups {
 		return operator.Groups{Of: make([]int32, len(s.series))}
 	}).Of
 	return l

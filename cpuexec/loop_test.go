@@ -91,7 +91,7 @@ func TestGroupsSize(t *testing.T) {
 	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
 	require.EqualValues(t, want, g.SizeBytes())
 
-	notes := selection.Empty().Notes()
+	notes := selection.Empty().Notes
 	before := notes.SizeBytes()
 	selection.Note(notes, groupsKey{by: "instance"}, func() operator.Groups { return g })
 	require.Greater(t, notes.SizeBytes()-before, int64(want))

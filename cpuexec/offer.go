@@ -18,7 +18,7 @@ import (
 // aggregates it, if there is one that accepts that.
 func (s *selected) Drive(out operator.Sink) error {
 	if s.accelerator == nil {
-		return s.windowed(out)
+		return s.onCores(out)
 	}
 	if to, ok := out.(aggregate.Offloadable); ok {
 		a := to.Layout()
@@ -35,7 +35,7 @@ func (s *selected) Drive(out operator.Sink) error {
 func (s *selected) offeredRows(out operator.Sink) error {
 	r, x := s.r, s.accelerator
 	if x.Suits(LeafOf(s.w)) != "" {
-		return s.windowed(out)
+		return s.onCores(out)
 	}
 	l := s.windowLeaf()
 	if err := s.begin(out); err != nil {
@@ -49,18 +49,10 @@ func (s *selected) offeredRows(out operator.Sink) error {
 		r.countLeaf(l, &o)
 	}
 	declined, start := o.Declined != "" && s.loop.Next == 0, time.Now() // of what the cores evaluate
-	if err = s.rest(); declined && err == nil {
+	if err = s.onCores(out); declined && err == nil {
 		x.OnCores(l, time.Since(start))
 	}
 	return err
-}
-
-// windowed evaluates the window into out on the cores.
-func (s *selected) windowed(out operator.Sink) error {
-	if err := s.begin(out); err != nil {
-		return err
-	}
-	return s.rest()
 }
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
@@ -70,7 +62,7 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	accepted, windowOnly := x.Suits(l) == "", false
 	start := time.Now()
 	out.Offload(true)
-	if cells, bytes := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
+	if _, cells, bytes := out.Size(); accepted && s.r.CheckCells(s.w, cells) == nil {
 		s.r.Charge(bytes) // unless the leaf is declined
 		if err := s.r.Done(); err != nil {
 			return err
@@ -89,7 +81,7 @@ func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
 	if windowOnly {
 		return s.offeredRows(out)
 	}
-	if err := s.windowed(out); err != nil {
+	if err := s.onCores(out); err != nil {
 		return err
 	}
 	if accepted {

@@ -24,9 +24,10 @@ type reusable struct {
 	node    *plan.Aggregate
 	window  *plan.Window
 	maps    vector.Chain
-	ordered bool          // whether the order of its rows shows
-	form    string        // everything that its values depend on besides samples and time
-	reach   results.Reach // what a step reads
+	ordered bool // whether the order of its rows shows
+	// form is everything that its values depend on besides the selector, steps and samples.
+	form  string
+	reach results.Reach // what a step reads
 }
 
 // reusables returns the aggregations at and below n whose results may be used again.
@@ -77,26 +78,19 @@ func reusableOf(n *plan.Aggregate, ordered bool) *reusable {
 	if ordinary := window.Of(w.Func).Ordinary; ordinary != nil && !ordinary(w.Param, w.Trend) {
 		return nil
 	}
-	for _, node := range above {
-		if _, ok := node.(*plan.Map); !ok {
-			return nil
-		}
-	}
-	leaf := &reusable{node: n, window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}
-	leaf.reach.Width, leaf.reach.Offset = w.Reach()
-	return leaf
-}
-
-// formOf writes everything that the values of an aggregation depend on besides its
-// selector, its steps and its samples. Different ones have different forms.
-func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool) string {
 	var maps strings.Builder
 	for _, node := range above {
-		m := node.(*plan.Map)
+		m, ok := node.(*plan.Map)
+		if !ok {
+			return nil
+		}
 		fmt.Fprintf(&maps, "%q %v %t %t,", m.Func.Name, m.Args, m.Swap, m.Bool)
 	}
-	return fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
+	leaf := &reusable{node: n, window: w, maps: above, ordered: ordered}
+	leaf.form = fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
 		w.Func.Name, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
+	leaf.reach.Width, leaf.reach.Offset = w.Reach()
+	return leaf
 }
 
 // fits reports whether the sample limit holds for the leaf whatever its
@@ -137,7 +131,7 @@ func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sel.Provenance() == nil {
+	if sel.Provenance == nil {
 		return r.aggregate(n).Eval()
 	}
 	src, err := r.fetchSource(leaf.window, leaf.maps)
@@ -153,7 +147,7 @@ func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 // complete returns the rows of a leaf over sel at all steps, from what is remembered of it, what is
 // known ahead, and what is evaluated, and remembers what is settled.
 func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.Row, error) {
-	g, p, memory, series := r.job.Grid, sel.Provenance(), r.job.Results, r.Matrix.Work.Series
+	g, p, memory, series := r.job.Grid, sel.Provenance, r.job.Results, r.Matrix.Work.Series
 	r.overlaps = false
 	steps := known{steps: g.Steps}
 	var key results.Key

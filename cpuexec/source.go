@@ -93,7 +93,7 @@ func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, e
 	values, relabels := above.Split()
 	s := &source{sel: sel, drops: (w.DropsName() || slices.ContainsFunc(values, vector.Merges)) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
-	s.oneName = s.drops && selection.Note(sel.SeriesNotes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
+	s.oneName = s.drops && selection.Note(sel.Notes.Series, oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
@@ -134,7 +134,7 @@ func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups 
 		of = s.plain
 	}
 	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, drops}
-	g, _ := selection.NoteOrError(s.sel.SeriesNotes(), key, func() (operator.Groups, error) {
+	g, _ := selection.NoteOrError(s.sel.Notes.Series, key, func() (operator.Groups, error) {
 		return operator.Group(ctx, a, len(s.labels), of), ctx.Err()
 	})
 	return g

@@ -81,9 +81,9 @@ func (o *subquery) Drive(out operator.Sink) error {
 	if err := o.begin(out); err != nil {
 		return err
 	}
-	frames := frame.NewFrames(frame.Span{
+	frames := &frame.Frames{Span: frame.Span{
 		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
-	})
+	}}
 	defer frames.Release()
 	err := o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
 		s.times = s.times[:0]
@@ -132,7 +132,9 @@ func (r *evaluation) absorb(m *plan.Matrix) {
 	w.Bytes += v.Bytes
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
-	w.AddDevice(v.Device)
+	if v.Device != nil {
+		w.AddDevice(v.Device)
+	}
 	r.Matrix.Peak, r.Matrix.PeakAtMost = max(r.Matrix.Peak, m.Peak), max(r.Matrix.PeakAtMost, m.PeakAtMost)
 	r.Matrix.Annotations.Merge(m.Annotations)
 }

@@ -52,7 +52,13 @@ func (e *windowing) begin(out operator.Sink) error {
 	e.limit = operator.SampleLimit{
 		Max: r.job.MaxSamples, Window: !e.call.Func.Instant, Leaks: &e.call.Func.WindowFunc == window.Interpolated, Held: r.Held,
 	}
-	e.loop = &operator.Loop{Query: r.Query, Out: out, N: n, Workers: e.workers, Maps: e.above.Mappers(), Count: e.count}
+	count := func(i int, c dense.Counts) error {
+		if e.hasPoints[i] = c.Points > 0; !e.limit.Add(c) {
+			return promql.ErrTooManySamples("query execution")
+		}
+		return nil
+	}
+	e.loop = &operator.Loop{Query: r.Query, Out: out, N: n, Workers: e.workers, Maps: e.above.Mappers(), Count: count}
 	return e.loop.Begin()
 }
 
@@ -61,8 +67,10 @@ func (e *windowing) end(raise func() error) error {
 	r, n := e.r, len(e.series)
 	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
 	left := e.loop.Left()
-	if err := e.limit.Check(r.Query, e.node, left[0], n); err != nil {
-		return err
+	if e.limit.Leaks {
+		if err := e.limit.Check(r.Query, e.node, left[0], n); err != nil {
+			return err
+		}
 	}
 	if err := raise(); err != nil {
 		return err
@@ -143,15 +151,6 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 	return nil
 }
 
-// count counts the samples of one more series.
-func (e *windowing) count(i int, c dense.Counts) error {
-	e.hasPoints[i] = c.Points > 0
-	if !e.limit.Add(c) {
-		return promql.ErrTooManySamples("query execution")
-	}
-	return nil
-}
-
 // selected is the operator of a window over what a selector reads, and of the chain above it.
 type selected struct {
 	windowing
@@ -194,18 +193,24 @@ func (s *selected) begin(out operator.Sink) error {
 	return s.windowing.begin(out)
 }
 
-// rest evaluates the series that were not consumed yet, on the cores, and ends.
-func (s *selected) rest() error {
+// onCores evaluates into out the series that were not consumed yet, on the cores, and ends. It begins
+// where that was not done.
+func (s *selected) onCores(out operator.Sink) error {
+	if s.loop == nil {
+		if err := s.begin(out); err != nil {
+			return err
+		}
+	}
 	if s.loop.Next < len(s.series) {
-		if err := s.onCores(); err != nil {
+		if err := s.rest(); err != nil {
 			return err
 		}
 	}
 	return s.end(func() error { return s.raise(s.limit.Held - s.r.Held) })
 }
 
-// onCores evaluates the series that were not consumed yet.
-func (s *selected) onCores() (err error) {
+// rest evaluates the series that were not consumed yet.
+func (s *selected) rest() (err error) {
 	r := s.r
 	_, span := tracing.Start(r.Context, "leaf on cores")
 	if span.IsRecording() {
@@ -220,7 +225,7 @@ func (s *selected) onCores() (err error) {
 	if q.Width, _ = s.w.Reach(); s.w.Scan.Fixed == nil {
 		q.Every = r.job.Grid.Interval
 	}
-	frames := frame.NewFrames(frame.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	frames := &frame.Frames{Span: frame.SpanOf(s.w, r.job.Grid, r.Context.Done())}
 	defer frames.Release()
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }

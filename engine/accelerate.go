@@ -26,14 +26,6 @@ type accelerator struct {
 	mode Mode
 }
 
-// accelerator returns what computes leaves of the plan in place of the cores, or nil.
-func (q *query) accelerator() *accelerator {
-	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
-		return &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
-	}
-	return nil
-}
-
 // suits says why a leaf cannot be on a GPU, or nothing.
 func (a *accelerator) suits(l offload.Leaf) string {
 	if a.gpus == nil {

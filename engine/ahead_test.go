@@ -179,7 +179,7 @@ func (s inParts) BeginChunks(asks []selection.Ask) (gets []selection.Get) {
 				a.Came(s.part)
 			}
 			s.wait()
-			return s.SelectChunks(ctx, a.Hints, a.Matchers...)
+			return s.SelectChunks(ctx, nil, a.Matchers...)
 		})
 	}
 	return gets

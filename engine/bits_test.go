@@ -78,10 +78,10 @@ func TestBitsOfRequests(t *testing.T) {
 	opts.Prometheus.Reg, opts.Exact = nil, plan.Bits
 	bits := New(opts)
 	answer := func(e *Engine, exact plan.Exact, ask question) string {
-		q, err := e.newQuery(t.Context(), Request{Storage: st, Query: ask.query, Start: time.UnixMilli(ask.start), End: time.UnixMilli(ask.end), Step: 15 * time.Second, Exact: exact})
+		q, err := e.NewQuery(t.Context(), Request{Storage: st, Query: ask.query, Start: time.UnixMilli(ask.start), End: time.UnixMilli(ask.end), Step: 15 * time.Second, Exact: exact})
 		require.NoError(t, err)
 		defer q.Close()
-		defer func() { require.NotNil(t, q.plan.Node, "%s is not on an executor", ask.query) }()
+		defer func() { require.NotNil(t, q.(*query).plan.Node, "%s is not on an executor", ask.query) }()
 		return summary(q.Exec(t.Context()), ask.query)
 	}
 	ask := question{query: "avg_over_time(g[1h])", start: 3_600_000, end: 10_800_000, step: 15_000}

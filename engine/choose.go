@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -16,7 +15,7 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// makePlan plans the query.
+// makePlan plans the query, and says what computes leaves of the plan in place of the cores.
 func (q *query) makePlan(ctx context.Context) (err error) {
 	_, span := tracing.Start(ctx, "plan")
 	defer func() { tracing.End(span, err) }()
@@ -26,31 +25,52 @@ func (q *query) makePlan(ctx context.Context) (err error) {
 		StartTimestamps:        q.e.opts.Prometheus.UseStartTimestamps,
 		Bits:                   q.request.Exact == plan.Bits,
 	})
-	return err
-}
-
-// printed renders the expressions of the plan if somebody will read them. Prometheus's engine
-// changes the tree, so it is done before that runs.
-func (q *query) printed() {
-	if q.request.Plan || q.request.Mode == CPU || q.request.Mode == GPU {
+	if err != nil {
+		return err
+	}
+	if q.request.Plan {
 		q.plan.Root.Render(q.String())
 	}
+	if q.request.Mode == GPU || q.request.Mode == Auto && q.e.opts.GPUs != nil {
+		q.accelerator = &accelerator{gpus: q.e.opts.GPUs, of: q.plan.Of, mode: q.request.Mode}
+	}
+	return nil
 }
 
-// choose plans the query and has everything fetched that the plan reads. A query of which executors
-// cannot evaluate a selector is left to Prometheus's engine at once.
+// choose plans the query, says how executors evaluate the plan, and has everything fetched that the
+// plan reads. A query of which executors cannot evaluate a selector is left to Prometheus's engine at
+// once.
 func (q *query) choose() error {
 	if err := q.makePlan(q.ctx); err != nil {
 		return err
 	}
-	defer q.printed()
 	if q.plan.Node == nil {
 		return nil
 	}
 	if err := q.openFetches(promql.FindMinMaxTime(q.stmt)); err != nil {
 		return err
 	}
-	q.fetches.ahead = q.ahead()
+	o, mode, a := &q.e.opts.Prometheus, q.request.Mode, q.accelerator
+	q.job = cpuexec.Job{
+		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
+		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps, Progress: q.request.Progress,
+		Budget: q.budget, CountSamples: q.request.Statistics,
+	}
+	// The rows of a range query, though of one step perhaps, are sorted in the end, so their order
+	// means nothing. Where names go only then, rows may become the same, and are told by their order.
+	// A query whose statistics are asked for must know what Prometheus's engine would hold.
+	if q.stmt.Interval > 0 && !o.EnableDelayedNameRemoval && !q.request.Statistics {
+		if (mode == Auto || mode == CPU) && (a == nil || !a.suitsAny(q.plan.Node)) { // a GPU evaluates all at once
+			q.job.Ahead = q.e.cpu.Ahead(q.job)
+		}
+		if mode == Auto { // an executor that was asked for evaluates all itself
+			q.job.Results = q.e.results
+		}
+	}
+	if a != nil {
+		q.job.Accelerator, q.job.Forced = a, mode == GPU
+	}
+	q.fetches.ahead = q.job.Ahead
 	all := readings(q.plan.Node, q.plan.Grid, nil)
 	q.fetches.start(all, q.plan.Grid)
 	for _, r := range all {
@@ -63,22 +83,9 @@ func (q *query) choose() error {
 			q.leave(r.window.Scan.Pos, why)
 			return nil
 		}
+		q.fetches.samples += f.sel.NumSamples()
 	}
 	return nil
-}
-
-// ahead returns what evaluates aggregations of the plan while samples are on their way, or nil if there
-// are none or the order of rows shows. Statistics and GPUs are for who evaluates all at once.
-func (q *query) ahead() *cpuexec.Ahead {
-	if q.request.Mode != Auto && q.request.Mode != CPU || q.request.Statistics || !q.mayReorder() {
-		return nil
-	}
-	if a := q.accelerator(); a != nil && a.suitsAny(q.plan.Node) {
-		return nil
-	}
-	job := q.job()
-	job.Budget = q.budget
-	return q.e.cpu.Ahead(job)
 }
 
 // foresee plans a query that is not run. What is kept of its selectors says which of them
@@ -105,7 +112,7 @@ func (q *query) foresee(ctx context.Context) error {
 			}
 		}
 	}
-	if a := q.accelerator(); a != nil && q.plan.Node != nil {
+	if a := q.accelerator; a != nil && q.plan.Node != nil {
 		a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
 			reason := a.suits(l)
 			if reason == "" && a.mode == Auto {
@@ -114,13 +121,15 @@ func (q *query) foresee(ctx context.Context) error {
 			a.decline(l.Node(), reason)
 		})
 	}
-	q.printed()
 	return nil
 }
 
 // leave leaves the query to Prometheus's engine because of the expression at a position.
 func (q *query) leave(at posrange.PositionRange, reason string) {
 	q.plan.Leave(at, reason)
+	if q.request.Plan { // before that engine changes the tree
+		q.plan.Root.Render(q.String())
+	}
 	q.e.metrics.declined.WithLabelValues(reason).Inc()
 }
 
@@ -170,11 +179,4 @@ func readings(n plan.Node, g plan.Grid, found []reading) []reading {
 		}
 	}
 	return found
-}
-
-// hints tell a storage the time range that is read.
-func (r reading) hints() *storage.SelectHints {
-	h := &storage.SelectHints{Step: r.grid.Interval}
-	h.Start, h.End = r.window.Reads(r.grid)
-	return h
 }

@@ -100,13 +100,8 @@ func New(o Options) *Engine {
 // Columns are the decoded columns of hot series, for those who read samples besides queries.
 func (e *Engine) Columns() *column.Set { return e.cpu.Columns() }
 
-// ResultsBytes is the memory in bytes that remembered results take.
-func (e *Engine) ResultsBytes() int64 {
-	if e.results == nil {
-		return 0
-	}
-	return e.results.Bytes()
-}
+// Results are the results of aggregations that are remembered; nil if none are.
+func (e *Engine) Results() *results.Memory { return e.results }
 
 // Close releases what the Prometheus engine inside holds.
 func (e *Engine) Close() error { return e.stock.Close() }
@@ -121,25 +116,17 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 	return e.NewQuery(ctx, Request{Storage: q, Options: opts, Query: qs, Start: start, End: end, Step: interval})
 }
 
-// NewQuery makes the query of a request, a Query, which must be closed.
-func (e *Engine) NewQuery(ctx context.Context, r Request) (promql.Query, error) {
-	query, err := e.newQuery(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return query, nil
-}
-
 // Explain plans the query of a request, runs it when analyze is set, and says who evaluates it and why.
 func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Explanation, error) {
 	r.Plan = true
 	if r.Step == 0 {
 		r.End = r.Start
 	}
-	query, err := e.newQuery(ctx, r)
+	made, err := e.NewQuery(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	query := made.(*query)
 	defer query.Close()
 	r = query.request
 	x := &plan.Explanation{

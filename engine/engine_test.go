@@ -248,7 +248,7 @@ func TestCorruptChunk(t *testing.T) {
 	dropped := 0
 	q := queryable{select_: func() (*selection.Selection, error) {
 		sel := oneChunk(t, chunkenc.EncXOR, []byte{0, 50, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
-		sel.SetDiscard(func() { dropped++ })
+		sel.OnDiscard = func() { dropped++ }
 		return sel, nil
 	}}
 	for i, qs := range []string{"m_total", "sum(rate(m_total[5m]))", "abs(delta(m_total[5m]))"} {

@@ -40,6 +40,7 @@ type fetches struct {
 	mint, maxt int64                               // of the querier, in ms, both included
 	of         map[posrange.PositionRange]*fetched // by where a selector stands
 	waited     time.Duration                       // for selections
+	samples    int64                               // that were fetched
 }
 
 // fetched is what a selector matched.
@@ -95,11 +96,12 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		w, got := r.window, &fetched{ready: make(chan struct{})}
 		f.of[w.Scan.Pos] = got
 		if !ok {
-			got.sel, got.ws, got.err = f.encoded(r.hints(), w)
+			got.sel, got.ws, got.err = f.encoded(r)
 			close(got.ready)
 			continue
 		}
-		ask := selection.Ask{Hints: r.hints(), Matchers: w.Scan.Matchers}
+		ask := selection.Ask{Matchers: w.Scan.Matchers}
+		ask.MinT, ask.MaxT = w.Reads(r.grid)
 		if r.grid == g && f.ahead.Reads(w) {
 			// Whoever fetches waits for nobody: others may be waiting for the same fetch, which may go
 			// on when the query has ended.
@@ -143,26 +145,28 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 
 // infoSeries gets what info reads besides its input. What that is shows only in the input.
 func (f *fetches) infoSeries(w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
-	hints := reading{w, g}.hints()
 	if q, ok := f.querier.(selection.Querier); ok {
-		return q.SelectChunks(f.ctx, hints, w.Scan.Matchers...)
+		mint, maxt := w.Reads(g)
+		return q.SelectChunks(f.ctx, &storage.SelectHints{Start: mint, End: maxt}, w.Scan.Matchers...)
 	}
-	return f.encoded(hints, w)
+	return f.encoded(reading{w, g})
 }
 
 // encoded gets chunks from a storage that cannot hand out selections: by its chunk
 // querier, else by encoding its samples.
-func (f *fetches) encoded(hints *storage.SelectHints, w *plan.Window) (*selection.Selection, annotations.Annotations, error) {
+func (f *fetches) encoded(r reading) (*selection.Selection, annotations.Annotations, error) {
+	hints := &storage.SelectHints{Step: r.grid.Interval}
+	hints.Start, hints.End = r.window.Reads(r.grid)
 	cq, ok := f.queryable.(storage.ChunkQueryable)
 	if !ok {
-		return selection.FromSeriesSet(f.ctx, f.querier.Select(f.ctx, true, hints, w.Scan.Matchers...), 0)
+		return selection.FromSeriesSet(f.ctx, f.querier.Select(f.ctx, true, hints, r.window.Scan.Matchers...), 0)
 	}
 	q, err := cq.ChunkQuerier(f.mint, f.maxt)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer q.Close()
-	return selection.FromChunkSeriesSet(f.ctx, q.Select(f.ctx, true, hints, w.Scan.Matchers...), 0)
+	return selection.FromChunkSeriesSet(f.ctx, q.Select(f.ctx, true, hints, r.window.Scan.Matchers...), 0)
 }
 
 // arrival is a part of what a window reads, which has come before the rest.
@@ -206,16 +210,6 @@ func (f *fetches) evaluate(one arrival, turn func(ctx context.Context, samples i
 	if steps := f.ahead.Evaluate(f.ctx, one.window, one.part); steps > 0 {
 		f.took = append(f.took, plan.Ahead{From: one.part.MinT, To: one.part.MaxT, Steps: steps, Began: began, Ended: time.Now()})
 	}
-}
-
-// samples is how many samples were fetched.
-func (f *fetches) samples() (n int64) {
-	for _, got := range f.of {
-		if sel, _, err := got.get(); err == nil {
-			n += sel.NumSamples()
-		}
-	}
-	return n
 }
 
 // bySelector is what was fetched for the selectors of a query's tree, by their matchers.

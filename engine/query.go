@@ -42,18 +42,21 @@ type query struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
 
-	ctx     context.Context // of Exec
-	stmt    *parser.EvalStmt
-	plan    *planner.Plan // nil before the query is planned, and where Prometheus's engine was asked for
-	fetches *fetches      // nil before anything is read
-	matrix  *plan.Matrix  // the result, where it is that of executors
-	lease   *memory.Lease // of what the query holds until it is closed
-	budget  *operator.Budget
-	took    []plan.Ahead // what was evaluated while samples were on their way
+	ctx  context.Context // of Exec
+	stmt *parser.EvalStmt
+	plan *planner.Plan // nil before the query is planned, and where Prometheus's engine was asked for
+	// accelerator computes leaves of the plan in place of the cores; nil where none is to.
+	accelerator *accelerator
+	job         cpuexec.Job   // of the plan
+	fetches     *fetches      // nil before anything is read
+	matrix      *plan.Matrix  // the result, where it is that of executors
+	lease       *memory.Lease // of what the query holds until it is closed
+	budget      *operator.Budget
+	took        []plan.Ahead // what was evaluated while samples were on their way
 }
 
-// newQuery makes the query of a request.
-func (e *Engine) newQuery(ctx context.Context, r Request) (*query, error) {
+// NewQuery makes the query of a request, a Query, which must be closed.
+func (e *Engine) NewQuery(ctx context.Context, r Request) (promql.Query, error) {
 	unlist, err := e.life.list(ctx, r.Query)
 	if err != nil {
 		return nil, err
@@ -62,8 +65,12 @@ func (e *Engine) newQuery(ctx context.Context, r Request) (*query, error) {
 	r.Mode = cmp.Or(r.Mode, Auto)
 	r.Exact = cmp.Or(r.Exact, e.opts.Exact, plan.WithinTolerance)
 	r.Statistics = r.Statistics || r.Options != nil && r.Options.EnablePerStepStats()
+	r.Plan = r.Plan || r.Mode == CPU || r.Mode == GPU // what these could not take is said by its text
 	q := &query{e: e, request: r, lease: e.opts.Memory.Lease(memory.Evaluation)}
-	return q, q.prepare(ctx)
+	if err := q.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return q, nil
 }
 
 // prepare has Prometheus's engine parse and preprocess the query.
@@ -142,7 +149,6 @@ func (q *query) run(ctx context.Context) *promql.Result {
 	case errors.As(err, &d):
 		q.leave(d.At.Range(), d.Reason)
 		q.e.metrics.lost.Add(float64(d.Lost))
-		q.printed()
 		err = q.beginBudget(ctx)
 	case res != nil:
 		return res
@@ -214,21 +220,13 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		span.SetAttributes(attribute.String("kind", p.Root.Kind), attribute.Int("steps", p.Grid.Steps))
 	}
 	defer func() { tracing.End(span, err) }()
-	job := q.job()
+	job := q.job
 	job.Select = func(_ context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 		if w.Func == window.InfoTime {
 			return q.fetches.infoSeries(w, g)
 		}
-		return q.fetches.of[w.Scan.Pos].get()
-	}
-	if a := q.accelerator(); a != nil {
-		job.Accelerator, job.Forced = a, q.request.Mode == GPU
-	}
-	job.Budget, job.CountSamples, job.Ahead = q.budget, q.request.Statistics, q.fetches.ahead
-	// An executor that was asked for evaluates all itself, and a query whose statistics are asked for
-	// must know what Prometheus's engine would hold.
-	if q.e.results != nil && q.request.Mode == Auto && !q.request.Statistics && q.mayReorder() {
-		job.Results = q.e.results
+		f := q.fetches.of[w.Scan.Pos] // which was waited for
+		return f.sel, f.ws, f.err
 	}
 	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
 		if job.Results != nil || steps.Ahead > 0 {
@@ -236,7 +234,7 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		}
 	}
 	if q.e.opts.GPUs == nil { // which have a queue of their own
-		done, err := q.e.Turn(ctx, q.fetches.samples())
+		done, err := q.e.Turn(ctx, q.fetches.samples)
 		if err != nil {
 			return nil, err
 		}
@@ -268,22 +266,6 @@ func (e *Engine) Turn(ctx context.Context, samples int64) (done func(), err erro
 		return nil, plan.Ended(ctx)
 	}
 	return func() { e.turns.Release(1) }, nil
-}
-
-// job is the evaluation of the plan, but for what it reads, where it may do so and how it is told.
-func (q *query) job() cpuexec.Job {
-	o := &q.e.opts.Prometheus
-	return cpuexec.Job{
-		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
-		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps, Progress: q.request.Progress,
-	}
-}
-
-// mayReorder reports whether the order of rows means nothing: those of a range query, though of one
-// step perhaps, are sorted in the end. Where names go only then, rows may become the same, and are
-// told by their order.
-func (q *query) mayReorder() bool {
-	return q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
 }
 
 // Cancel implements promql.Query. It may be called while Exec runs.

@@ -57,7 +57,14 @@ func settledLines(t testing.TB, until int64, revision uint64, lines ...stretch) 
 	}
 	s, err := b.Finish()
 	require.NoError(t, err)
-	return s.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: until * minute, Revision: revision}}})
+	return from(s, &selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: until * minute, Revision: revision}}})
+}
+
+// from is s with a provenance.
+func from(s *selection.Selection, p *selection.Provenance) *selection.Selection {
+	out := *s
+	out.Provenance = p
+	return &out
 }
 
 // asking asks an engine with a memory the same as one without.
@@ -174,7 +181,7 @@ func TestRememberedStarts(t *testing.T) {
 	require.NoError(t, b.Chunk(chunkenc.EncXOR2, 0, last, c.Bytes()))
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	sel = sel.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: 200 * minute, Revision: 1}}})
+	sel = from(sel, &selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: 200 * minute, Revision: 1}}})
 	opts, plain := plainOpts(), plainOpts()
 	opts.UseStartTimestamps, plain.UseStartTimestamps = true, true
 	a := &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plain}), Request{}}
@@ -221,7 +228,7 @@ func TestRememberedRevisions(t *testing.T) {
 
 	// One tile was fetched again.
 	sel := settledLines(t, 200, 2, changed)
-	sel = sel.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{
+	sel = from(sel, &selection.Provenance{Selector: "s", Settled: []selection.Settled{
 		{To: 60 * minute, Revision: 2}, {From: 60 * minute, To: 80 * minute, Revision: 3}, {From: 80 * minute, To: 200 * minute, Revision: 2},
 	}})
 	_, kept := a.ask(t, sel, qs, 5, 230)
@@ -230,7 +237,7 @@ func TestRememberedRevisions(t *testing.T) {
 	require.Equal(t, 195, kept)
 
 	// Another selector, and steps between those that are known.
-	_, kept = a.ask(t, sel.From(&selection.Provenance{Selector: "other", Settled: sel.Provenance().Settled}), qs, 5, 230)
+	_, kept = a.ask(t, from(sel, &selection.Provenance{Selector: "other", Settled: sel.Provenance.Settled}), qs, 5, 230)
 	require.Zero(t, kept)
 	require.LessOrEqual(t, a.remembers.results.Bytes(), int64(1<<20))
 }

@@ -32,7 +32,7 @@ type Request struct {
 	Statistics bool
 	// Progress is told how far the evaluation has come; nil tells nobody.
 	Progress *selection.Progress
-	// Plan says that the query's plan is to be shown when it has ended.
+	// Plan says that the query's plan is to be shown when it has ended, with the text of expressions.
 	Plan bool
 }
 

@@ -194,7 +194,7 @@ func TestCorruptChunk(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		discarded := false
-		sel.SetDiscard(func() { discarded = true })
+		sel.OnDiscard = func() { discarded = true }
 		for range 2 { // the chunks are on the device at the second time
 			discarded = false
 			_, err = x.Run(t.Context(), jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), faultGrid, sel))

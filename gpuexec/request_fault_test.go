@@ -246,7 +246,7 @@ func TestCorruptChunk(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		discarded := 0
-		sel.SetDiscard(func() { discarded++ })
+		sel.OnDiscard = func() { discarded++ }
 		a := on(t, little)
 		_, err = over(t, t.Context(), &a.Alone, sel, someHours+fields)
 		var corrupt *selection.CorruptError

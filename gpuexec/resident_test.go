@@ -132,12 +132,12 @@ func TestNotesSize(t *testing.T) {
 	job := jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 2), sel)
 	_, err := x.cpu.Run(t.Context(), job)
 	require.NoError(t, err)
-	groups := sel.Notes().SizeBytes()
+	groups := sel.Notes.SizeBytes()
 	require.Greater(t, groups, int64(4*series))
 	for range 2 {
 		_, err = x.Run(t.Context(), job)
 		require.NoError(t, err)
-		layout := sel.Notes().SizeBytes() - groups
+		layout := sel.Notes.SizeBytes() - groups
 		require.Greater(t, layout, int64(8*series), "its place, and which is at a place")
 		require.Less(t, layout, int64(64*series))
 	}

@@ -118,9 +118,6 @@ type DeviceWork struct {
 
 // AddDevice adds what further leaves took.
 func (w *Work) AddDevice(d *DeviceWork) {
-	if d == nil {
-		return
-	}
 	if w.Device == nil {
 		w.Device = &DeviceWork{}
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -222,14 +221,6 @@ func (o *Once) Inputs() []Node { return []Node{o.Input} }
 
 // DropsName implements Node.
 func (o *Once) DropsName() bool { return o.Input.DropsName() }
-
-// ReadsSamples reports whether there is a window below n, or n is one.
-func ReadsSamples(n Node) bool {
-	if _, ok := n.(*Window); ok {
-		return true
-	}
-	return slices.ContainsFunc(n.Inputs(), ReadsSamples)
-}
 
 // Declined is the error of an executor that cannot evaluate an expression after
 // all, for a reason that shows only in the data. Prometheus's engine then evaluates

@@ -69,7 +69,7 @@ func absentLabels(e parser.Expr) (labels.Labels, bool) {
 // histogram compiles a function of classic histograms.
 func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan.Node {
 	h := &plan.Histogram{
-		Func: f, ArgPos: w.pos(e.Args[0]), InputPos: w.pos(e.Args[f.Args]), Origin: w.origin(e),
+		Func: f, ArgPos: w.facts[e.Args[0]].pos, InputPos: w.facts[e.Args[f.Args]].pos, Origin: w.origin(e),
 	}
 	if f.Many {
 		h.Label = e.Args[1].(*parser.StringLiteral).Val
@@ -84,7 +84,7 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan
 			if !ok {
 				return w.leave(e, "histogram_quantiles with a parameter that is not a constant is not on an executor yet")
 			}
-			h.Args, h.ArgsPos = append(h.Args, c), append(h.ArgsPos, w.pos(a))
+			h.Args, h.ArgsPos = append(h.Args, c), append(h.ArgsPos, w.facts[a].pos)
 		}
 	}
 	constants := true
@@ -96,7 +96,7 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) plan
 	for i := 0; i < f.Args && !constants; i++ {
 		h.ArgNodes = append(h.ArgNodes, w.scalar(e.Args[i], sc))
 	}
-	if w.of(e.Args[f.Args]).histogram { // that engine adds the notes of the inner one to those of the outer
+	if w.facts[e.Args[f.Args]].histogram { // that engine adds the notes of the inner one to those of the outer
 		return w.leave(e, "a histogram function over another is evaluated by Prometheus's engine")
 	}
 	sc.forgetNames(true)

@@ -16,8 +16,11 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// compile returns a vector as a node of a plan, or leaves the query.
+// compile returns a vector or a scalar as a node of a plan, or leaves the query.
 func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
+	if w.facts[expr].typ == parser.ValueTypeScalar {
+		return w.scalar(expr, sc)
+	}
 	if w.stopped() {
 		return nil
 	}
@@ -53,7 +56,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
 func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) plan.Node {
 	repeated := sc.grid.Steps > 1
 	sc.grid.Steps, sc.instant = 1, true
-	in := w.typed(e.Expr, sc)
+	in := w.compile(e.Expr, sc)
 	if !repeated {
 		return in
 	}
@@ -118,7 +121,7 @@ func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node 
 	sc.grid.Steps = 1
 	return &plan.Window{
 		Scan: w.scan(m.VectorSelector.(*parser.VectorSelector), sc), Func: f, Width: m.Range.Milliseconds(),
-		Parameters: p, Extension: extension, ArgPos: w.pos(m), Origin: w.origin(e),
+		Parameters: p, Extension: extension, ArgPos: w.facts[m].pos, Origin: w.origin(e),
 	}
 }
 
@@ -134,7 +137,7 @@ func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) plan.P
 	default:
 		args = e.Args[1 : 1+f.Param.Count()]
 	}
-	p.ParamPos = w.pos(args[0])
+	p.ParamPos = w.facts[args[0]].pos
 	constants := true
 	for i, v := range []*float64{&p.Param, &p.Trend}[:len(args)] {
 		c, ok := w.constant(args[i])
@@ -153,7 +156,7 @@ func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) plan.P
 func (w *walker) subwindow(f *plan.WindowFunc, p plan.Parameters, e *parser.Call, sub *parser.SubqueryExpr, sc scope) plan.Node {
 	// Prometheus's engine remembers of series in a subquery that they are to lose their name, type and
 	// unit, and then takes away those that were set since.
-	if named := window.Named(e.Func.Name); named != nil && named.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata {
+	if named := window.Named(e.Func.Name); named != nil && named.KeepsName && !w.env.DelayedNameRemoval && w.facts[e].metadata {
 		return w.leave(e, reasonMetadata)
 	}
 	inner := w.subquery(sub, sc)
@@ -183,6 +186,7 @@ func (w *walker) scan(v *parser.VectorSelector, sc scope) *plan.Scan {
 	case v.Timestamp != nil && sc.grid.Steps > 1:
 		w.leave(v, "a selector with @ is read at every step")
 	}
+	w.scans = true
 	return &plan.Scan{
 		Matchers: v.LabelMatchers, Offset: v.OriginalOffset.Milliseconds(), Fixed: v.Timestamp,
 		Origin: w.origin(v),
@@ -309,7 +313,7 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) plan.Node {
 	switch {
 	case !isSet && f == nil:
 		return w.leave(e, fmt.Sprintf("the binary operator %s is not on an executor yet", op))
-	case w.of(e.LHS).typ == parser.ValueTypeScalar || w.of(e.RHS).typ == parser.ValueTypeScalar:
+	case w.facts[e.LHS].typ == parser.ValueTypeScalar || w.facts[e.RHS].typ == parser.ValueTypeScalar:
 		return w.withScalar(f, e, sc)
 	}
 	sc.forgetNames(!isSet) // they are removed here, or it is forgotten that they were to be
@@ -364,7 +368,7 @@ func nameless(n plan.Node) bool {
 // withScalar compiles an operator between a vector and a scalar.
 func (w *walker) withScalar(f *plan.MapFunc, e *parser.BinaryExpr, sc scope) plan.Node {
 	vector, scalar, at := e.LHS, e.RHS, 0
-	if w.of(e.LHS).typ != parser.ValueTypeVector {
+	if w.facts[e.LHS].typ != parser.ValueTypeVector {
 		vector, scalar, at = e.RHS, e.LHS, 1
 	}
 	if c, ok := w.constant(scalar); ok {
@@ -419,7 +423,9 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) plan.Node {
 	if name, ok := e.Param.(*parser.StringLiteral); ok && !model.UTF8Validation.IsValidLabelName(name.Val) {
 		return &plan.Failure{Err: fmt.Errorf("invalid label name %s", name), Origin: w.origin(e)}
 	}
-	w.parameter(a, e, sc)
+	if e.Param != nil {
+		w.parameter(a, e, sc)
+	}
 	slices.Sort(a.Grouping)
 	sc.labels = sc.labels || f.Labels
 	if !a.Func.Keeps && !groupsByName(a) {
@@ -436,7 +442,7 @@ func groupsByName(a *plan.Aggregate) bool {
 	return !a.Without && slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
 }
 
-// parameter puts the operator's parameter, if it has one, into a.
+// parameter puts the operator's parameter into a.
 func (w *walker) parameter(a *plan.Aggregate, e *parser.AggregateExpr, sc scope) {
 	if a.Func.Labels {
 		name, ok := e.Param.(*parser.StringLiteral)
@@ -450,10 +456,7 @@ func (w *walker) parameter(a *plan.Aggregate, e *parser.AggregateExpr, sc scope)
 		}
 		return
 	}
-	if !a.Func.Param {
-		return
-	}
-	a.ParamPos = w.pos(e.Param)
+	a.ParamPos = w.facts[e.Param].pos
 	var constant bool
 	if a.Param, constant = w.constant(e.Param); !constant {
 		a.ParamNode = w.scalar(e.Param, sc)

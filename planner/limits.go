@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/grafana/regexp/syntax"
@@ -285,7 +286,7 @@ func measure(query string, l Limits) (m measured) {
 		case typ == parser.LEFT_PAREN || typ == parser.LEFT_BRACE || typ == parser.LEFT_BRACKET:
 			in := level{
 				open: typ, within: here.isPattern(),
-				lists: typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && beforeLabels(before.Typ),
+				lists: typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && slices.Contains(beforeLabels, before.Typ),
 			}
 			if typ == parser.LEFT_PAREN && before.Typ == parser.IDENTIFIER {
 				in.patternAt = vector.Called(before.Val).Pattern
@@ -331,13 +332,9 @@ func measure(query string, l Limits) (m measured) {
 	return m
 }
 
-// beforeLabels reports whether brackets that follow a token hold names of labels.
-func beforeLabels(typ parser.ItemType) bool {
-	switch typ {
-	case parser.BY, parser.WITHOUT, parser.ON, parser.IGNORING, parser.GROUP_LEFT, parser.GROUP_RIGHT:
-		return true
-	}
-	return false
+// beforeLabels are the tokens behind which brackets hold names of labels.
+var beforeLabels = []parser.ItemType{
+	parser.BY, parser.WITHOUT, parser.ON, parser.IGNORING, parser.GROUP_LEFT, parser.GROUP_RIGHT,
 }
 
 // closed is the depth of what levels are open, if all of them ended here.

@@ -53,20 +53,20 @@ func New(ctx context.Context, stmt *parser.EvalStmt, env Env) (*Plan, error) {
 	w := &walker{ctx: ctx, env: env, lookback: stmt.LookbackDelta.Milliseconds(), facts: map[parser.Expr]*facts{}}
 	start, end := millis(stmt.Start), millis(stmt.End)
 	p := &Plan{Grid: plan.NewGrid(start, end, stmt.Interval.Milliseconds()), Of: map[plan.Node]*plan.Decision{}, w: w, expr: stmt.Expr}
-	root := w.of(stmt.Expr)
+	root := w.learn(stmt.Expr)
 	w.metadata = root.metadata
 	switch {
 	case stmt.Interval > 0 && stmt.Interval < time.Millisecond:
 		w.leave(stmt.Expr, "its step is shorter than a millisecond, which Prometheus's engine fails at")
 	case root.selects && p.Grid.Steps > 0:
-		p.Node = w.typed(stmt.Expr, scope{grid: p.Grid, instant: start == end})
+		p.Node = w.compile(stmt.Expr, scope{grid: p.Grid, instant: start == end})
 	}
 	switch {
 	case w.ended != nil:
 		return nil, w.ended
 	case w.left != nil:
-		p.Leave(w.pos(w.left), w.reason)
-	case p.Node == nil || !plan.ReadsSamples(p.Node):
+		p.Leave(w.facts[w.left].pos, w.reason)
+	case p.Node == nil || !w.scans:
 		p.Leave(root.pos, reasonIdle)
 		p.Root.Walk(func(d *plan.Decision) { d.Own, d.Idle, d.Reason = false, true, reasonIdle })
 	default:
@@ -89,10 +89,11 @@ type walker struct {
 	ctx      context.Context
 	env      Env
 	lookback int64
-	facts    map[parser.Expr]*facts
-	metadata bool  // see facts, of the whole query
-	steps    int   // compiled nodes
-	ended    error // of the context
+	facts    map[parser.Expr]*facts // of all expressions of the query
+	metadata bool                   // see facts, of the whole query
+	steps    int                    // compiled nodes
+	scans    bool                   // a selector is among them
+	ended    error                  // of the context
 	// left is the first expression that was found not to be one for executors, for a reason.
 	left   parser.Expr
 	reason string
@@ -106,19 +107,11 @@ func (w *walker) leave(e parser.Expr, reason string) plan.Node {
 	return nil
 }
 
-// typed compiles a scalar or a vector.
-func (w *walker) typed(expr parser.Expr, sc scope) plan.Node {
-	if w.of(expr).typ == parser.ValueTypeScalar {
-		return w.scalar(expr, sc)
-	}
-	return w.compile(expr, sc)
-}
-
 // decisions are those of a query that Prometheus's engine evaluates because of the expression at a
 // position: the innermost one that is there. The first reason is that expression's, the second one
 // that of all others. found says that it is at or below e.
 func (w *walker) decisions(e parser.Expr, at posrange.PositionRange, reasons [2]string) (d *plan.Decision, found bool) {
-	f := w.of(e)
+	f := w.facts[e]
 	d = &plan.Decision{Text: e, Pos: f.pos, Kind: cmp.Or(kinds[reflect.TypeOf(e)], "expression"), Executor: plan.OnPrometheus, Reason: reasons[1]}
 	for child := range parser.ChildrenIter(e) {
 		below, ok := w.decisions(child.(parser.Expr), at, reasons)
@@ -260,24 +253,13 @@ func (w *walker) learn(e parser.Expr) *facts {
 	return f
 }
 
-// of returns the facts of an expression of the query.
-func (w *walker) of(e parser.Expr) *facts {
-	if f, ok := w.facts[e]; ok {
-		return f
-	}
-	return w.learn(e)
-}
-
-// pos is where an expression stands in the query.
-func (w *walker) pos(e parser.Expr) posrange.PositionRange { return w.of(e).pos }
-
 // origin is where an expression stands in the query, and its text.
-func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.pos(e), Text: e} }
+func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.facts[e].pos, Text: e} }
 
 // constant returns the value of a literal number, however it is wrapped, or of
 // operators on such numbers.
 func (w *walker) constant(e parser.Expr) (float64, bool) {
-	f := w.of(e)
+	f := w.facts[e]
 	return f.constant, f.isConstant
 }
 

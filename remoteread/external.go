@@ -60,8 +60,11 @@ func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q pi
 // fetchApart fetches the series of a piece of any length, apart where some have an external label of
 // their own.
 func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
-	name, known := c.clashes.get(q.ms)
-	if q.view == nil || !known || !slices.Contains(q.view.Open, name) {
+	name, known := "", false
+	if q.view != nil && len(q.view.Open) > 0 {
+		name, known = c.clashes.get(q.ms)
+	}
+	if !known || !slices.Contains(q.view.Open, name) {
 		sel, err := c.fetchSpans(ctx, q)
 		var clash *answer.ClashError
 		if !errors.As(err, &clash) {

@@ -47,7 +47,7 @@ func (r *run) groupSeries() (*groups, error) {
 	if err := r.budget.Charge(groupBytes * int64(len(series))); err != nil {
 		return nil, err
 	}
-	g, err := selection.NoteOrError(r.sel.SeriesNotes(), r.Grouping.key(), func() (*groups, error) {
+	g, err := selection.NoteOrError(r.sel.Notes.Series, r.Grouping.key(), func() (*groups, error) {
 		watch := &parallel.Watch{Ctx: r.ctx}
 		defer watch.Leave()
 		g := r.Grouping.groups(watch, series)

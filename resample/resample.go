@@ -161,17 +161,13 @@ const mostReaders = 16
 
 // fetch gets what the selectors match, all at the same time.
 func (r *run) fetch(querier storage.Querier) error {
-	hints := &storage.SelectHints{Start: r.from, End: r.to - 1}
-	if g := r.Grouping; g != nil {
-		hints.By, hints.Grouping = !g.Without, g.Labels
-	}
 	parts := make([]*selection.Selection, len(r.Selectors))
 	warnings := make([]annotations.Annotations, len(r.Selectors))
 	g, ctx := errgroup.WithContext(r.ctx)
 	g.SetLimit(mostReaders)
 	asks := make([]selection.Ask, len(r.Selectors))
 	for i, ms := range r.Selectors {
-		asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
+		asks[i] = selection.Ask{Ctx: ctx, MinT: r.from, MaxT: r.to - 1, Matchers: ms}
 	}
 	selects, ok := querier.(selection.Querier)
 	if !ok {

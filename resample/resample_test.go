@@ -530,7 +530,7 @@ func BenchmarkRun(b *testing.B) {
 func decodeAll(b *testing.B, sel *selection.Selection, buf *decode.Buffer) {
 	for i := range sel.NumSeries() {
 		buf.Reset()
-		_, err := buf.Read(sel, i, sel.Chunks(i), true)
+		err := buf.Read(sel, i, sel.Chunks(i), true, new(decode.Stats))
 		require.NoError(b, err)
 	}
 }

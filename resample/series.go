@@ -130,8 +130,7 @@ func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
 		}
 	}
 	w.floats.Reset()
-	stats, err := w.floats.Read(c.sel, it.series, w.chunks, true)
-	w.reader.Stats.Add(stats)
+	err := w.floats.Read(c.sel, it.series, w.chunks, true, &w.reader.Stats)
 	return column.NewSamples(w.floats.Times, w.floats.Values), err
 }
 

@@ -12,26 +12,22 @@ import (
 	"github.com/promwarp/promwarp/selection/samples"
 )
 
-// extend returns the union of base and tail, selections of one source, with the chunks
+// extend returns the union of base and tail, selections of one source of which tail has no memos, with the chunks
 // of tail behind the table of base, as what is kept until kept (ms); or nil where that
 // does not suit them.
 func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection, error) {
-	// More than half as much again had better be one table.
-	if tail.memos != nil || 2*tail.NumChunks() > base.NumChunks() {
-		return nil, nil
-	}
 	base, tail = base.flat(), tail.flat()
 	slabs, renumber := shareSlabs([]*Selection{base, tail})
 	e := extension{
 		out: Selection{
-			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: slices.Clone(base.memos), kept: kept,
+			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: slices.Clone(base.memos), KeptUntil: kept,
 			encodings: base.encodings | tail.encodings, samples: base.samples + tail.samples, data: base.data + tail.data,
 		},
 		merged: samples.NewWriter(ctx, len(slabs), 0),
 	}
 	at := e.addSeries(base, tail.series)
 	if len(e.out.series) == len(base.series) {
-		e.out.notes = base.notes // of which those on the series are good
+		e.out.Notes = base.Notes // of which those on the series are good
 	}
 	e.first = make([]uint32, 0, len(e.out.series)+1)
 	e.chunks = make([]Chunk, 0, len(tail.chunks))
@@ -151,7 +147,7 @@ func (e *extension) removeOverlaps(i int, table []Chunk, start int) error {
 // changesKept reports whether some of cs, which lie in the slabs of s or behind them, was made anew of
 // what is kept.
 func (s *Selection) changesKept(cs []Chunk) bool {
-	return slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(s.slabs) && c.MinT < s.kept })
+	return slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(s.slabs) && c.MinT < s.KeptUntil })
 }
 
 // count adds chunks to the sums, or takes them off with a sign of -1.

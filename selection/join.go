@@ -22,9 +22,10 @@ func Join(ctx context.Context, parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(0)
 	for _, p := range parts {
-		kept = max(kept, p.kept)
+		kept = max(kept, p.KeptUntil)
 	}
-	if len(parts) == 2 {
+	// More than half as much again had better be one table.
+	if len(parts) == 2 && parts[1].memos == nil && 2*parts[1].NumChunks() <= parts[0].NumChunks() {
 		if out, err := extend(ctx, parts[0], parts[1], kept); out != nil || err != nil {
 			return out, err
 		}
@@ -47,7 +48,7 @@ func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*
 	case 1:
 		return parts[0], nil
 	}
-	out := Selection{kept: kept}
+	out := Selection{KeptUntil: kept}
 	for p, part := range parts {
 		parts[p] = part.flat()
 	}
@@ -240,8 +241,12 @@ func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(math.MaxInt64)
 	for i, p := range parts {
-		kept = min(kept, p.kept)
-		parts[i] = p.From(nil) // another source may have something next time
+		kept = min(kept, p.KeptUntil)
+		if p.Provenance != nil {
+			one := *p
+			one.Provenance = nil // another source may have something next time
+			parts[i] = &one
+		}
 	}
 	return union(ctx, parts, kept, true)
 }

@@ -218,7 +218,7 @@ func TestMergeMemos(t *testing.T) {
 	}
 	a, b := build(0).WithMemos(2500), build(50).WithMemos(1500)
 	s := mustMerge(t, a, b)
-	require.Equal(t, int64(1500), s.KeptUntil(), "what both keep")
+	require.Equal(t, int64(1500), s.KeptUntil, "what both keep")
 	require.Same(t, a.Memo(0), s.Memo(0))
 	require.Nil(t, s.Memo(1), "its chunks were merged into new ones")
 }

@@ -11,7 +11,9 @@ import (
 // that Slice or Cut left whole shares those of the one it was made of, and one
 // that has the very same series, if with other chunks, shares those on the series.
 type Notes struct {
-	series  *Notes // those on the series alone; nil in those themselves
+	// Series are those for what depends on nothing but the labels of the series and their order; nil in
+	// those themselves.
+	Series  *Notes
 	mu      sync.Mutex
 	notes   map[any]note
 	order   []any         // keys, oldest first
@@ -37,13 +39,6 @@ type Sized interface {
 // noteBytes is counted for every note: its key, what stands for it, and its places in
 // the map and in the order.
 const noteBytes = 192
-
-// Notes returns the notes of s.
-func (s *Selection) Notes() *Notes { return s.notes }
-
-// SeriesNotes returns those for what depends on nothing but the labels of the series and their
-// order.
-func (s *Selection) SeriesNotes() *Notes { return s.notes.series }
 
 // Note returns the note of that key, which find makes where there is none. Two who
 // ask at once may both make it; they get the same one.
@@ -90,8 +85,8 @@ func NoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 // SizeBytes is the memory that the notes take, in bytes, about.
 func (n *Notes) SizeBytes() int64 {
 	size := n.size.Load()
-	if n.series != nil {
-		size += n.series.SizeBytes()
+	if n.Series != nil {
+		size += n.Series.SizeBytes()
 	}
 	return size
 }
@@ -100,8 +95,8 @@ func (n *Notes) SizeBytes() int64 {
 // grows and shrinks by. It takes it off the former account. Either may be nil. It is for
 // the keeper of the selection (a cache).
 func (n *Notes) CountIn(account *atomic.Int64) {
-	if n.series != nil {
-		n.series.CountIn(account)
+	if n.Series != nil {
+		n.Series.CountIn(account)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,11 +127,11 @@ type Memo struct{ atomic.Value }
 // kept of times before until (ms). It is for the keeper of selections (a cache).
 func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
-	if s.kept == until && len(s.memos) == len(s.series) && !slices.Contains(s.memos, nil) {
+	if s.KeptUntil == until && len(s.memos) == len(s.series) && !slices.Contains(s.memos, nil) {
 		return s
 	}
 	out := *s
-	out.kept = until
+	out.KeptUntil = until
 	out.memos = make([]*Memo, len(s.series))
 	copy(out.memos, s.memos)
 	for i, m := range out.memos {
@@ -146,10 +141,6 @@ func (s *Selection) WithMemos(until int64) *Selection {
 	}
 	return out.finish()
 }
-
-// KeptUntil is the time in ms before which chunks are kept, so that the next
-// selection made of them has the very same ones.
-func (s *Selection) KeptUntil() int64 { return s.kept }
 
 // Memo returns the memo of series i, or nil if the selection is not kept.
 func (s *Selection) Memo(i int) *Memo {
@@ -199,17 +190,3 @@ type Settled struct {
 	From, To int64
 	Revision uint64
 }
-
-// From returns s with the given provenance. It is for the keeper of selections.
-func (s *Selection) From(p *Provenance) *Selection {
-	if s.provenance == p {
-		return s
-	}
-	out := *s
-	out.provenance = p
-	return &out
-}
-
-// Provenance says what is known of where the samples came from, or nil. Selections
-// that are made of s without leaving anything out share it; others have none.
-func (s *Selection) Provenance() *Provenance { return s.provenance }

@@ -24,18 +24,18 @@ func TestNotes(t *testing.T) {
 	found := 0
 	find := func() int { found++; return found }
 	type key int
-	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
-	require.Equal(t, 1, Note(sel.Slice(0, 100).Notes(), key(0), find))
-	require.Equal(t, 2, Note(sel.Slice(0, 5).Notes(), key(0), find))
+	require.Equal(t, 1, Note(sel.Notes, key(0), find))
+	require.Equal(t, 1, Note(sel.Slice(0, 100).Notes, key(0), find))
+	require.Equal(t, 2, Note(sel.Slice(0, 5).Notes, key(0), find))
 	for k := range maxNotes - 1 {
-		Note(sel.Notes(), key(k+1), find)
+		Note(sel.Notes, key(k+1), find)
 	}
-	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
-	Note(sel.Notes(), key(maxNotes), find)
+	require.Equal(t, 1, Note(sel.Notes, key(0), find))
+	Note(sel.Notes, key(maxNotes), find)
 	before := found
-	require.Equal(t, before+1, Note(sel.Notes(), key(0), find))
-	require.Len(t, sel.Notes().notes, maxNotes)
-	require.NotNil(t, Empty().Notes())
+	require.Equal(t, before+1, Note(sel.Notes, key(0), find))
+	require.Len(t, sel.Notes.notes, maxNotes)
+	require.NotNil(t, Empty().Notes)
 }
 
 // sized is a note of a size.
@@ -46,7 +46,7 @@ func (s sized) SizeBytes() int64 { return int64(s) }
 // TestNotesSize: notes take memory as long as they are there, as much as they say,
 // also from the account that they are counted in.
 func TestNotesSize(t *testing.T) {
-	n := Empty().Notes()
+	n := Empty().Notes
 	require.Zero(t, n.SizeBytes())
 	type key int
 	Note(n, key(0), func() bool { return true })
@@ -88,15 +88,15 @@ func TestSeriesNotes(t *testing.T) {
 	type key int
 	noted := func(s *Selection) bool {
 		found := true
-		Note(s.SeriesNotes(), key(0), func() int { found = false; return 1 })
+		Note(s.Notes.Series, key(0), func() int { found = false; return 1 })
 		return found
 	}
 	kept := build(10, 0, 9).WithMemos(1000)
 	require.False(t, noted(kept))
-	Note(kept.Notes(), key(0), func() bool { return true })
-	require.EqualValues(t, 2*noteBytes, kept.Notes().SizeBytes())
+	Note(kept.Notes, key(0), func() bool { return true })
+	require.EqualValues(t, 2*noteBytes, kept.Notes.SizeBytes())
 	var account atomic.Int64
-	kept.Notes().CountIn(&account)
+	kept.Notes.CountIn(&account)
 	require.EqualValues(t, 2*noteBytes, account.Load())
 
 	for _, s := range []*Selection{
@@ -116,10 +116,10 @@ func TestSeriesNotes(t *testing.T) {
 
 	// The memory of those that are shared is counted once, wherever they are made.
 	joined := mustJoin(t, kept, build(10, 9, 1))
-	Note(joined.SeriesNotes(), key(1), func() bool { return true })
+	Note(joined.Notes.Series, key(1), func() bool { return true })
 	require.EqualValues(t, 3*noteBytes, account.Load())
-	kept.Notes().CountIn(nil)
-	joined.Notes().CountIn(&account)
+	kept.Notes.CountIn(nil)
+	joined.Notes.CountIn(&account)
 	require.EqualValues(t, 2*noteBytes, account.Load())
 }
 
@@ -147,7 +147,7 @@ func TestMemo(t *testing.T) {
 	plain := build("x", "y")
 	require.Nil(t, plain.Memo(0))
 	kept := plain.WithMemos(1500)
-	require.Equal(t, int64(1500), kept.KeptUntil())
+	require.Equal(t, int64(1500), kept.KeptUntil)
 	require.Greater(t, kept.SizeBytes(), plain.SizeBytes())
 	memos := of(kept)
 	require.NotNil(t, memos["x"])
@@ -162,7 +162,7 @@ func TestMemo(t *testing.T) {
 
 	joined, err := Join(ctx, kept, build("w", "y", "z"))
 	require.NoError(t, err)
-	require.Equal(t, int64(1500), joined.KeptUntil())
+	require.Equal(t, int64(1500), joined.KeptUntil)
 	require.Equal(t, map[string]*Memo{"w": nil, "x": memos["x"], "y": memos["y"], "z": nil}, of(joined))
 
 	again := joined.WithMemos(math.MaxInt64)

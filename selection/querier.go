@@ -18,11 +18,11 @@ type Querier interface {
 	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
 }
 
-// Ask is what one of several selectors is asked for. The hints may be nil.
+// Ask is what one of several selectors is asked for.
 type Ask struct {
-	Ctx      context.Context // of who asks
-	Hints    *storage.SelectHints
-	Matchers []*labels.Matcher
+	Ctx        context.Context // of who asks
+	MinT, MaxT int64           // the times that a selection covers at least, ms, both included
+	Matchers   []*labels.Matcher
 	// Fetch is for what must be fetched. A reader fills in the request, and what is to be expected.
 	Fetch
 }
@@ -45,7 +45,7 @@ func Begin(q Querier, asks []Ask) []Get {
 	gets := make([]Get, len(asks))
 	for i, a := range asks {
 		gets[i] = func(ctx context.Context) (*Selection, annotations.Annotations, error) {
-			return q.SelectChunks(ctx, a.Hints, a.Matchers...)
+			return q.SelectChunks(ctx, &storage.SelectHints{Start: a.MinT, End: a.MaxT}, a.Matchers...)
 		}
 	}
 	return gets

@@ -39,10 +39,18 @@ type Selection struct {
 	behind *behind // further chunks, or nil
 	slabs  slab.Slabs
 	memos  []*Memo // of the series, or nil
-	kept   int64   // see KeptUntil
-	notes  *Notes
 
-	provenance *Provenance // or nil
+	// Notes are what was found out about its series and chunks.
+	Notes *Notes
+	// The keeper of the selection, a cache, sets the others before it shares it. KeptUntil is the time
+	// in ms before which chunks are kept, so that the next selection made of them has the very same
+	// ones.
+	KeptUntil int64
+	// Provenance says what is known of where the samples came from; nil for nothing. Selections that
+	// are made of this one without leaving anything out share it; others have none.
+	Provenance *Provenance
+	// OnDiscard is what Discard calls; nil for nothing.
+	OnDiscard func()
 
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64
@@ -51,11 +59,10 @@ type Selection struct {
 	text      int64 // bytes of all labels
 	tables    *counted
 	own       bool // whether the labels are no other selection's
-	discard   func()
 }
 
 // Empty returns a selection of no series.
-func Empty() *Selection { return &Selection{first: []uint32{0}, notes: &Notes{series: &Notes{}}} }
+func Empty() *Selection { return &Selection{first: []uint32{0}, Notes: &Notes{Series: &Notes{}}} }
 
 // NumSeries is the number of series.
 func (s *Selection) NumSeries() int { return len(s.series) }
@@ -131,15 +138,11 @@ func (s *Selection) Slab(k int) *Slab { return s.slabs[k] }
 // TextBytes is the size in bytes of the labels.
 func (s *Selection) TextBytes() int64 { return s.text }
 
-// SetDiscard registers what Discard calls. It is for the keeper of the
-// selection (a cache) and must be called before the selection is shared.
-func (s *Selection) SetDiscard(f func()) { s.discard = f }
-
 // Discard tells the cache or directory of this selection that its content turned out to be
 // unusable, so that it is fetched again next time.
 func (s *Selection) Discard() {
-	if s.discard != nil {
-		s.discard()
+	if s.OnDiscard != nil {
+		s.OnDiscard()
 	}
 }
 
@@ -158,10 +161,10 @@ func (s *Selection) finish() *Selection {
 // measure computes the derived fields that are not sums over chunks. If s has notes,
 // those on the series stay.
 func (s *Selection) measure() *Selection {
-	if s.notes == nil {
-		s.notes = &Notes{series: &Notes{}}
+	if s.Notes == nil {
+		s.Notes = &Notes{Series: &Notes{}}
 	} else {
-		s.notes = &Notes{series: s.notes.series}
+		s.Notes = &Notes{Series: s.Notes.Series}
 	}
 	s.text = 0
 	for _, l := range s.series {

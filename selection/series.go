@@ -31,7 +31,7 @@ func (s *Selection) Decode(i int, chunks []Chunk, mint, maxt int64, reuse chunke
 
 // of returns the samples from mint to maxt (ms, both included) of chunks of series i.
 func (s *Selection) of(i int, chunks []Chunk, mint, maxt int64) *samples.Series {
-	return &samples.Series{Lset: s.series[i], Slabs: s.slabs, Chunks: chunks, MinT: mint, MaxT: maxt, Discard: s.discard}
+	return &samples.Series{Lset: s.series[i], Slabs: s.slabs, Chunks: chunks, MinT: mint, MaxT: maxt, Discard: s.OnDiscard}
 }
 
 // set walks over the series that have a chunk in the time range.

@@ -151,7 +151,7 @@ func TestIteratorChecksTimes(t *testing.T) {
 		require.NoError(t, b.Chunk(chunkenc.EncXOR, c.mint, c.maxt, encode(t, chunkenc.EncXOR, c.times, rising)))
 		s := finish(t, b)
 		discarded := 0
-		s.SetDiscard(func() { discarded++ })
+		s.OnDiscard = func() { discarded++ }
 		set := s.SeriesSet(0, 2000, nil)
 		require.True(t, set.Next())
 		it := set.At().Iterator(nil)
@@ -296,13 +296,13 @@ func TestSlice(t *testing.T) {
 func TestSliceIsItsOwn(t *testing.T) {
 	s := random(t, rand.New(rand.NewPCG(3, 2)), 8)
 	var outer, inner int
-	s.SetDiscard(func() { outer++ })
+	s.OnDiscard = func() { outer++ }
 	for _, c := range []*Selection{s.Slice(math.MinInt64, math.MaxInt64), s.Slice(5000, 6000)} {
 		require.NotSame(t, s, c)
 		outer, inner = 0, 0
 		c.Discard()
 		require.Equal(t, 1, outer)
-		c.SetDiscard(func() { inner++ })
+		c.OnDiscard = func() { inner++ }
 		c.Discard()
 		s.Discard()
 		require.Equal(t, 1, inner)

@@ -33,7 +33,7 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 	for i := range s.series {
 		n += len(in(i))
 	}
-	out := &Selection{kept: s.kept, chunks: make([]Chunk, 0, n)}
+	out := &Selection{KeptUntil: s.KeptUntil, chunks: make([]Chunk, 0, n)}
 	return out.fill(s, in, s.Memo)
 }
 
@@ -52,7 +52,7 @@ func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
 
 // fill makes s of those chunks of another selection that in says of each series, and finishes it.
 func (s *Selection) fill(from *Selection, in func(i int) []Chunk, memo func(i int) *Memo) *Selection {
-	s.slabs, s.discard = from.slabs, from.discard
+	s.slabs, s.OnDiscard = from.slabs, from.OnDiscard
 	for i, l := range from.series {
 		if cs := in(i); len(cs) > 0 {
 			s.series = append(s.series, l)
@@ -150,7 +150,7 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 		return &out, nil
 	}
 
-	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
+	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], OnDiscard: s.OnDiscard, KeptUntil: s.KeptUntil}
 	cut := samples.NewWriter(ctx, len(s.slabs), 0)
 	for i, l := range s.series {
 		start := len(out.chunks)

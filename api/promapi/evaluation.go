@@ -22,7 +22,7 @@ type Evaluation struct {
 	Step       time.Duration
 	Timeout    time.Duration
 	Lookback   time.Duration
-	Limit      int // of series in the answer; 0 is none. It is for the endpoint to read
+	Limit      int // of series in the answer; 0 is none
 }
 
 // Parse reads the parameters of a query for promwarp's own endpoints, where start, end and step
@@ -39,6 +39,11 @@ func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 // ParseAs reads the parameters of an instant or a range query as Prometheus does.
 func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
 	e.Query = r.FormValue("query")
+	if s := r.FormValue("limit"); s != "" {
+		if e.Limit, err = Limit(s); err != nil {
+			return e, err
+		}
+	}
 	if !ranged {
 		if e.Start, err = TimeOr(r, "time", now); err != nil {
 			return e, err

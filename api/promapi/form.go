@@ -28,7 +28,7 @@ const maxParameter = 1000
 // times and words are.
 func ReadForm(r *http.Request, limit int64) error {
 	for _, err := range []error{r.ParseForm(), r.ParseMultipartForm(limit)} {
-		if err != nil && (errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)) {
+		if err != nil && err != http.ErrNotMultipart && (errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, ErrSlowBody) || memory.Exhausted(err)) {
 			return err
 		}
 	}

@@ -115,6 +115,8 @@ type reader struct {
 	in      []selection.Reader // one for each upstream
 	stats   []*selection.Stats // of each upstream
 
+	mint, maxt int64 // ms, both included
+
 	mu      sync.Mutex
 	without []error // why an upstream is left out; else nil
 	used    []bool  // whether something of an upstream was handed out
@@ -125,7 +127,7 @@ func (f *Fanout) Open(r selection.Request, mint, maxt int64) selection.Reader {
 	if r.Stats == nil {
 		r.Stats = &selection.Stats{}
 	}
-	out := &reader{f: f, request: r, stats: r.Stats.Of(f.names), without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
+	out := &reader{f: f, request: r, stats: r.Stats.Of(f.names), mint: mint, maxt: maxt, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
 	for i, u := range f.ups {
 		r.Stats = out.stats[i]
 		out.in = append(out.in, u.Cache.Open(r, mint, maxt))
@@ -223,7 +225,8 @@ func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection)
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, MinT: mint, MaxT: maxt, Matchers: matchers}})[0](ctx)
 }
 
 // BeginChunks implements selection.Beginner.
@@ -274,7 +277,7 @@ func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selec
 		return nil, ws, err
 	}
 	if !slices.Contains(parts, sel) {
-		sel.SetDiscard(discard)
+		sel.OnDiscard = discard
 	}
 	return sel, ws, nil
 }

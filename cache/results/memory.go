@@ -70,8 +70,11 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	return m
 }
 
-// Bytes is the memory that is taken, in bytes.
+// Bytes is the memory that is taken, in bytes; none by a nil Memory.
 func (m *Memory) Bytes() int64 {
+	if m == nil {
+		return 0
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes

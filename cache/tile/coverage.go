@@ -205,11 +205,12 @@ func (cs Coverage) Usable(m Moment) (out Coverage) {
 
 // Until is the end of the whole tiles of cs that are old.
 func (cs Coverage) Until(tile int64) int64 {
-	old := cs.Old()
-	if len(old) == 0 {
-		return math.MinInt64
+	for _, c := range slices.Backward(cs) {
+		if !c.Young {
+			return Floor(c.To, tile)
+		}
 	}
-	return Floor(old[len(old)-1].To, tile)
+	return math.MinInt64
 }
 
 // Revised returns cs with the given revision.
@@ -232,7 +233,9 @@ func (cs Coverage) From(key string, sel *selection.Selection) *selection.Selecti
 	for i, c := range cs {
 		p.Settled[i] = selection.Settled{From: c.From, To: c.To, Revision: c.revision}
 	}
-	return sel.From(p)
+	out := *sel
+	out.Provenance = p
+	return &out
 }
 
 // Extent is the span from the start of sel's earliest chunk to the end of its

@@ -55,13 +55,13 @@ func NewAdder(node *plan.Aggregate, q *operator.Query, in *operator.Series, orde
 }
 
 // Size implements operator.Bounded. The memory is that of the rows, too.
-func (a *Adder) Size() (cells int, bytes int64) {
+func (a *Adder) Size() (n plan.Node, cells int, bytes int64) {
 	cells = len(a.first) * a.steps
 	cell := int64(8)
 	if !a.offloads {
 		cell = 1 + 8*int64(a.op.columns)
 	}
-	return cells, int64(cells)*cell + int64(len(a.first))*operator.RowBytes(a.steps) + 4*int64(len(a.firsts))
+	return a.node, cells, int64(cells)*cell + int64(len(a.first))*operator.RowBytes(a.steps) + 4*int64(len(a.firsts))
 }
 
 // slab is the cells of some groups.

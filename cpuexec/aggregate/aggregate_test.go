@@ -21,7 +21,7 @@ import (
 
 // queryOf is a query over so many steps, without limits.
 func queryOf(workers, steps int) *operator.Query {
-	return operator.NewQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
+	return &operator.Query{Context: context.Background(), Grid: plan.NewGrid(0, int64(steps-1)*60_000, 60_000), Workers: workers, Matrix: &plan.Matrix{}}
 }
 
 // numbered are the series {n="0"}, {n="1"} …, in groups of neighbours by label g.

@@ -63,10 +63,10 @@ func define(f *Function) *plan.AggregateFunc {
 }
 
 // Named is the operator with a name in PromQL, or nil.
-func Named(name string) *plan.AggregateFunc { return table.Named(name) }
+func Named(name string) *plan.AggregateFunc { return table.ByName[name] }
 
 // Of is the definition of f.
-func Of(f *plan.AggregateFunc) *Function { return table.Of(f) }
+func Of(f *plan.AggregateFunc) *Function { return table.ByPart[f] }
 
 // Functions are all definitions, by file and in the order of each.
 func Functions() []*Function { return table.All() }

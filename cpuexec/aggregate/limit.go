@@ -55,7 +55,9 @@ func newLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.
 	}
 }
 
-func (l *limiter) Size() (cells int, bytes int64) { return l.cells, 4 * int64(l.cells) }
+func (l *limiter) Size() (n plan.Node, cells int, bytes int64) {
+	return l.node, l.cells, 4 * int64(l.cells)
+}
 
 func (l *limiter) Allocate() {
 	l.found, l.full = make([]int32, l.cells), make([]uint64, len(l.size)*l.words)

@@ -182,9 +182,6 @@ func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) membe
 	return m
 }
 
-// Owner implements operator.Bounded.
-func (m *members) Owner() plan.Node { return m.node }
-
 // Layout implements Offloadable.
 func (m *members) Layout() Layout {
 	return Layout{Node: m.node, GroupOf: m.groups.Of, Groups: len(m.first)}

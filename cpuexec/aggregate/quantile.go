@@ -88,11 +88,11 @@ func (q *Quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consum
 // What is kept is counted as it is collected.
 func (q *Quantiler) Allocate() {}
 
-func (q *Quantiler) Size() (cells int, bytes int64) {
+func (q *Quantiler) Size() (n plan.Node, cells int, bytes int64) {
 	if q.offloads {
 		return q.Adder.Size()
 	}
-	return 0, 0
+	return q.node, 0, 0
 }
 
 // GroupOf returns nil: rows are kept in the order of their series.

@@ -99,9 +99,9 @@ func (a *ranker) Offloaded(x *offload.Results, has []bool) {
 	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
 }
 
-func (a *ranker) Size() (cells int, bytes int64) {
+func (a *ranker) Size() (n plan.Node, cells int, bytes int64) {
 	cells = a.cells + len(a.capacity)*a.steps
-	return cells, 12 * int64(cells)
+	return a.node, cells, 12 * int64(cells)
 }
 
 func (a *ranker) Allocate() {

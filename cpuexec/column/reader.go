@@ -46,7 +46,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		return Samples{}, nil
 	}
 	stays := len(cs) // chunks that will be asked for again
-	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil() {
+	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil {
 		stays--
 	}
 	e, before := h.use(sel.Memo(i), q.Tick)
@@ -182,9 +182,7 @@ func (q *Request) looksAt(c selection.Chunk) bool {
 
 // more decodes chunks behind what is in the buffer.
 func (s *Reader) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Samples, error) {
-	r, err := s.buf.Read(sel, i, cs, dropStale)
-	s.Stats.Add(r)
-	if err != nil {
+	if err := s.buf.Read(sel, i, cs, dropStale, &s.Stats); err != nil {
 		sel.Discard()
 		return Samples{}, err
 	}

@@ -43,15 +43,16 @@ func (c *Buffer) Reset() {
 }
 
 // Read decodes chunks of series i of s, in time order, behind the samples that
-// are there. With dropStale, stale markers are left out. It reports the number
-// of chunks, samples and bytes it decoded.
-func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (r Stats, err error) {
-	r.Chunks = len(cs)
+// are there. With dropStale, stale markers are left out. It adds the number
+// of chunks, samples and bytes it decoded to r.
+func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool, r *Stats) (err error) {
+	off, n := len(c.Times), len(c.Times)
 	for k := range cs {
-		r.Samples += int64(cs[k].Samples)
+		n += int(cs[k].Samples)
 		r.Bytes += int64(cs[k].Len)
 	}
-	off, n := len(c.Times), len(c.Times)+int(r.Samples)
+	r.Chunks += len(cs)
+	r.Samples += int64(n - off)
 	if min(cap(c.Times), cap(c.Values)) < n {
 		c.Times, c.Values = slices.Grow(c.Times, n+n/4-off), slices.Grow(c.Values, n+n/4-off)
 	}
@@ -73,12 +74,12 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 			c.decodeOne(s, p, &c.Starts)
 		}
 		if off, err = c.put(p, off, last, dropStale); err != nil {
-			return r, &selection.CorruptError{Series: s.Labels(i), MinT: p.MinT, Err: err}
+			return &selection.CorruptError{Series: s.Labels(i), MinT: p.MinT, Err: err}
 		}
 		last = p.last
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
-	return r, nil
+	return nil
 }
 
 // put checks a decoded chunk, whose samples are to begin at off and be behind last, and moves

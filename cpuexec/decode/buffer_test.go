@@ -43,7 +43,7 @@ func TestReadNamesCorruptSeries(t *testing.T) {
 			s, err := b.Finish()
 			require.NoError(t, err)
 			var cols Buffer
-			_, err = cols.Read(s, 0, s.Chunks(0), true)
+			err = cols.Read(s, 0, s.Chunks(0), true, new(Stats))
 			var corrupt *selection.CorruptError
 			require.ErrorAs(t, err, &corrupt)
 			require.ErrorContains(t, err, `{__name__="m", a="b"}`)
@@ -159,10 +159,10 @@ func TestReadManyChunks(t *testing.T) {
 		s, err := b.Finish()
 		require.NoError(t, err)
 		var all, some Buffer
-		_, err = all.Read(s, 0, s.Chunks(0), false)
+		err = all.Read(s, 0, s.Chunks(0), false, new(Stats))
 		require.NoError(t, err)
 		require.Equal(t, slices.ContainsFunc(vs, value.IsStaleNaN), all.Stale)
-		_, err = some.Read(s, 0, s.Chunks(0), true)
+		err = some.Read(s, 0, s.Chunks(0), true, new(Stats))
 		require.NoError(t, err)
 		require.False(t, some.Stale)
 		require.Equal(t, ts, all.Times)
@@ -207,13 +207,12 @@ func TestAtOnce(t *testing.T) {
 		for _, dropStale := range []bool{true, false} {
 			all := Buffer{Times: []int64{-7}, Values: []float64{-7}} // which stays
 			one := Buffer{Times: []int64{-7}, Values: []float64{-7}}
-			stats, got := all.Read(s, 0, s.Chunks(0), dropStale)
+			var stats Stats
+			got := all.Read(s, 0, s.Chunks(0), dropStale, &stats)
 			var want error
 			var sum Stats
 			for k := range s.Chunks(0) {
-				read, err := one.Read(s, 0, s.Chunks(0)[k:k+1], dropStale)
-				sum.Add(read)
-				if want = err; err != nil {
+				if want = one.Read(s, 0, s.Chunks(0)[k:k+1], dropStale, &sum); want != nil {
 					failed++
 					break
 				}
@@ -273,7 +272,7 @@ func BenchmarkSeries(b *testing.B) {
 				for b.Loop() {
 					for i := range s.NumSeries() {
 						buf.Reset()
-						_, err := buf.Read(s, i, s.Chunks(i), true)
+						err := buf.Read(s, i, s.Chunks(i), true, new(Stats))
 						require.NoError(b, err)
 					}
 				}

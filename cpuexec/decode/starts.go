@@ -180,7 +180,7 @@ func HasStarts(s *selection.Selection) bool {
 	if !s.Has(chunkenc.EncXOR2) {
 		return false
 	}
-	return selection.Note(s.Notes(), hasStartsKey{}, func() bool {
+	return selection.Note(s.Notes, hasStartsKey{}, func() bool {
 		for i := range s.NumSeries() {
 			for _, c := range s.Chunks(i) {
 				if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {

@@ -46,9 +46,12 @@ type Frame struct {
 	stridesMade sync.Once
 }
 
-// reset makes f the frame of s over its times.
-func (f *Frame) reset(s Span) {
+// reset makes f the frame of s over the times of, with tail in place of their own.
+func (f *Frame) reset(s Span, of column.Times, tail []int64) {
 	f.Span = s
+	f.of, f.tail, f.n = of, tail, of.Known+len(tail)
+	f.runs = of.Runs(tail, &f.times.memory)
+	f.once = sync.Once{}
 	f.extraMade = sync.Once{}
 	f.lineMade = sync.Once{}
 	f.stridesMade = sync.Once{}
@@ -71,13 +74,6 @@ type times struct {
 	memory column.Runs // for runs
 }
 
-// set makes t the times of, with tail in place of its own.
-func (t *times) set(of column.Times, tail []int64) {
-	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
-	t.runs = of.Runs(tail, &t.memory)
-	t.once = sync.Once{}
-}
-
 // List returns all times in ms.
 func (t *times) List() []int64 {
 	t.once.Do(func() { t.ts = t.of.Join(t.tail, &t.joined) })
@@ -94,9 +90,4 @@ func (t *times) At(i int) int64 {
 	}
 	k := sort.Search(len(t.runs.Even), func(k int) bool { return int(t.runs.Even[k].To) > i })
 	return t.runs.At(k, int32(i))
-}
-
-// release gives back what is borrowed.
-func (t *times) release() {
-	t.ts, t.of, t.runs = nil, column.Times{}, column.Runs{}
 }

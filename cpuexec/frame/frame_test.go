@@ -110,10 +110,7 @@ func TestEvenRuns(t *testing.T) {
 
 // timesOf are times that runs are those of, if there are any.
 func timesOf(ts []int64, runs column.Runs) *times {
-	t := &times{}
-	t.set(column.Times{Own: ts}, ts)
-	t.runs = runs
-	return t
+	return &times{of: column.Times{Own: ts}, tail: ts, n: len(ts), runs: runs}
 }
 
 // cutRuns are runs from sample from on.
@@ -173,7 +170,7 @@ func TestNone(t *testing.T) {
 // TestExtrapolations: of windows whose ends are not far from their samples the factors are those that
 // each by itself has, and the nears a little more.
 func TestExtrapolations(t *testing.T) {
-	d := exacttest.Abreast{Vectors: hasVectors()}
+	d := exacttest.Abreast{Vectors: hasVectors}
 	r := rand.New(rand.NewPCG(18, 4))
 	for range 50 {
 		for n := range 71 {
@@ -239,7 +236,7 @@ func TestSpread(t *testing.T) {
 				lo[k], hi[k] = 0, math.MaxInt32
 			}
 			least, most, total, made := spread(lo, hi)
-			if !hasVectors() {
+			if !hasVectors {
 				n = 0
 			}
 			require.Equal(t, n&^7, made)

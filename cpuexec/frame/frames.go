@@ -8,8 +8,8 @@ import (
 )
 
 // Frames are the frames that come up while a window is evaluated over many
-// series. Several goroutines use them: finding a frame that is there takes no lock, since all
-// look for one with each series.
+// series. The zero value has none yet, and its Span is to be set. Several goroutines use them:
+// finding a frame that is there takes no lock, since all look for one with each series.
 type Frames struct {
 	Span    Span
 	byTimes sync.Map // frames by timesKey
@@ -38,22 +38,15 @@ const (
 
 var framePool = sync.Pool{New: func() any { return new(Frame) }}
 
-// NewFrames are no frames yet, of windows of s.
-func NewFrames(s Span) *Frames { return &Frames{Span: s} }
-
 // Over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have.
 func (f *Frames) Over(t column.Times, single *Frame) *Frame {
 	fr := f.known(t)
 	if fr == nil {
-		single.set(t, t.Own)
-		single.reset(f.Span)
+		single.reset(f.Span, t, t.Own)
 		return single
 	}
-	fr.made.Do(func() {
-		fr.set(t, fr.own)
-		fr.reset(f.Span)
-	})
+	fr.made.Do(func() { fr.reset(f.Span, t, fr.own) })
 	return fr
 }
 
@@ -102,7 +95,7 @@ func (f *Frames) add(key timesKey, own []int64) any {
 // more.
 func (f *Frames) Release() {
 	for _, fr := range f.all {
-		fr.release()
+		fr.ts, fr.of, fr.runs = nil, column.Times{}, column.Runs{}
 		framePool.Put(fr)
 	}
 	f.all = nil

@@ -3,7 +3,7 @@ package frame
 import "golang.org/x/sys/cpu"
 
 // hasVectors says whether what works on several steps an instruction can be called.
-func hasVectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
+var hasVectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 // extrapolationsVector is extrapolations of n windows, a positive multiple of 4.
 //
@@ -21,7 +21,7 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 // returns how many it has made. seconds divides the factors; 0 stands for none.
 func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {
 	n := len(factors) &^ 3
-	if n == 0 || !hasVectors() || width >= 1<<31 {
+	if n == 0 || !hasVectors || width >= 1<<31 {
 		return 0
 	}
 	_, _, _ = nears[n-1], lo[n-1], hi[n-1]
@@ -32,7 +32,7 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 // spread returns the least and the most samples of the first n windows, and how many samples are
 // in all of them.
 func spread(lo, hi []int32) (least, most int32, total int64, n int) {
-	if n = len(hi) &^ 7; n == 0 || !hasVectors() {
+	if n = len(hi) &^ 7; n == 0 || !hasVectors {
 		return 1<<31 - 1, 0, 0, 0
 	}
 	_ = lo[n-1]

@@ -3,7 +3,7 @@
 package frame
 
 // hasVectors says whether what works on several steps an instruction can be called.
-func hasVectors() bool { return false }
+const hasVectors = false
 
 // These do as many windows as they can at once: none.
 

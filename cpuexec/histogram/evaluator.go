@@ -63,7 +63,7 @@ func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out 
 // fill fills out with what n is of the buckets in columns, at consecutive steps of
 // which the first is given. Arguments that vary are those of a step at a time.
 func (s *Evaluator) fill(n *plan.Histogram, a Args, first int, out []float64, fixed *repairs) {
-	all, values := s.columns, table.Of(n.Func).values
+	all, values := s.columns, table.ByPart[n.Func].values
 	if a.Values == nil {
 		values(s, a.Constants, first, out, fixed)
 		return
@@ -115,7 +115,7 @@ func (a *Args) WarnQuantiles(n *plan.Histogram, note func(error)) {
 		}
 	}
 	switch {
-	case !table.Of(n.Func).quantiles:
+	case !table.ByPart[n.Func].quantiles:
 	case n.Many():
 		for i := range a.Constants {
 			warn(a.Constants[i:i+1], n.ArgsPos[i])
@@ -160,7 +160,7 @@ var (
 func define(f *Function) *plan.HistogramFunc { return table.Add(f.Name, &f.HistogramFunc, f) }
 
 // Named is the function of classic histograms with a name in PromQL, or nil.
-func Named(name string) *plan.HistogramFunc { return table.Named(name) }
+func Named(name string) *plan.HistogramFunc { return table.ByName[name] }
 
 // Functions are all definitions.
 func Functions() []*Function { return table.All() }

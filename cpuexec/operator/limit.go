@@ -46,12 +46,6 @@ func (q *Query) CheckCells(n plan.Node, cells int) error {
 	return &plan.Declined{At: n, Reason: "its groups, at every step, would take more memory at once than the sample limit stands for"}
 }
 
-// Holding notes what is held; release sets that back.
-func (q *Query) Holding() (release func()) {
-	held := q.Held
-	return func() { q.Held = held }
-}
-
 // MayHold reports whether so many samples are within the sample limit.
 func (q *Query) MayHold(samples int) bool {
 	return q.MaxSamples <= 0 || samples <= q.MaxSamples
@@ -93,8 +87,5 @@ func (l *SampleLimit) Add(c dense.Counts) bool {
 // Check raises Prometheus's error for a selector that leaks, of so many points and series. How
 // much is held above it is left to that engine where it decides.
 func (l *SampleLimit) Check(q *Query, w plan.Node, points, series int) error {
-	if !l.Leaks {
-		return nil
-	}
 	return q.CheckHeld(w, q.Held+l.most, q.Held+l.most+l.leaked+2*points+series)
 }

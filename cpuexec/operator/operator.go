@@ -84,13 +84,14 @@ type Finished struct {
 
 // Open implements Filler.
 func (f *Finished) Open() (*Series, error) {
-	if !f.Leaks {
-		defer f.Query.Holding()()
-	}
-	eval := f.Eval
+	held, eval := f.Query.Held, f.Eval
 	f.Eval = nil // see Operator
 	var err error
-	if f.rows, err = eval(); err != nil {
+	f.rows, err = eval()
+	if !f.Leaks {
+		f.Query.Held = held
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &Series{

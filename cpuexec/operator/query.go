@@ -41,13 +41,6 @@ type Query struct {
 	Beside int
 }
 
-// NewQuery is a query without limits that is evaluated by so many goroutines.
-func NewQuery(ctx context.Context, g plan.Grid, workers int) *Query {
-	return &Query{Context: ctx, Grid: g, Workers: workers, Matrix: &plan.Matrix{
-		Grid: g, SamplesAtStep: make([]int64, g.Steps), NewSamplesAtStep: make([]int64, g.Steps),
-	}}
-}
-
 // InlineSamples is the number of samples below which starting goroutines costs
 // more than it saves.
 const InlineSamples = 20_000

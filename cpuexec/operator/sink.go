@@ -18,9 +18,9 @@ type Selective interface {
 
 // Bounded is a sink that holds state for every group and step.
 type Bounded interface {
-	Owner() plan.Node               // whose state it is
-	Size() (cells int, bytes int64) // of the state: values, and their memory
-	Allocate()                      // allocates it
+	// Size is that of the state, which is a node's: values, and their memory.
+	Size() (n plan.Node, cells int, bytes int64)
+	Allocate() // allocates it
 }
 
 // Reserve lets a sink allocate its state, if that fits.
@@ -29,8 +29,8 @@ func (q *Query) Reserve(out Sink) error {
 	if !ok {
 		return nil
 	}
-	cells, bytes := b.Size()
-	if err := q.CheckCells(b.Owner(), cells); err != nil {
+	n, cells, bytes := b.Size()
+	if err := q.CheckCells(n, cells); err != nil {
 		return err
 	}
 	q.Charge(bytes)
@@ -44,7 +44,7 @@ func (q *Query) Reserve(out Sink) error {
 // Free no longer counts the memory of a sink's state, but that of the rows made of it.
 func (q *Query) Free(out Sink, rows []plan.Row) {
 	if b, ok := out.(Bounded); ok {
-		_, bytes := b.Size()
+		_, _, bytes := b.Size()
 		q.Charge(RowsBytes(rows) - bytes)
 	}
 }

@@ -16,9 +16,14 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+// newQuery is a query without limits that is evaluated by so many goroutines.
+func newQuery(ctx context.Context, g plan.Grid, workers int) *Query {
+	return &Query{Context: ctx, Grid: g, Workers: workers, Matrix: &plan.Matrix{}}
+}
+
 // Series flow into a sink, which here makes rows of those with a value.
 func ExampleLoop() {
-	q := NewQuery(context.Background(), plan.NewGrid(0, 3000, 1000), 2)
+	q := newQuery(context.Background(), plan.NewGrid(0, 3000, 1000), 2)
 	c := &Collector{Labels: func(i int) labels.Labels { return labels.FromStrings("n", fmt.Sprint(i)) }}
 	err := feed(q, c, 3, func(_, i int, out dense.Row, counts *dense.Counts) error {
 		for k := range i {
@@ -58,7 +63,7 @@ func TestLoopOrder(t *testing.T) {
 	failed := errors.New("series 3000")
 	for _, workers := range []int{1, 4} {
 		for at, want := range map[int]error{-1: nil, 3000: failed} {
-			q, o := NewQuery(t.Context(), plan.NewGrid(0, (steps-1)*1000, 1000), workers), &order{}
+			q, o := newQuery(t.Context(), plan.NewGrid(0, (steps-1)*1000, 1000), workers), &order{}
 			err := feed(q, o, series, func(worker, i int, _ dense.Row, _ *dense.Counts) error {
 				if worker >= workers {
 					return errors.New("a worker too many")
@@ -79,7 +84,7 @@ func TestLoopOrder(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q, o := NewQuery(ctx, plan.NewGrid(0, 1000, 1000), 2), &order{}
+	q, o := newQuery(ctx, plan.NewGrid(0, 1000, 1000), 2), &order{}
 	require.Error(t, feed(q, o, series, func(int, int, dense.Row, *dense.Counts) error { return nil }))
 	require.Zero(t, o.n)
 }
@@ -87,7 +92,7 @@ func TestLoopOrder(t *testing.T) {
 // Steps are split into whole words of the bitmap, of which each is in one range.
 func TestSplitSteps(t *testing.T) {
 	for _, workers := range []int{1, 3, 16} {
-		q := NewQuery(t.Context(), plan.NewGrid(0, 999_000, 1000), workers)
+		q := newQuery(t.Context(), plan.NewGrid(0, 999_000, 1000), workers)
 		b, free, err := q.NewBatch(100, workers)
 		require.NoError(t, err)
 		b.N = len(b.Counts)
@@ -172,7 +177,7 @@ func TestTurns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const series = 3000
-			q := NewQuery(t.Context(), plan.NewGrid(0, int64(c.steps-1)*1000, 1000), c.workers)
+			q := newQuery(t.Context(), plan.NewGrid(0, int64(c.steps-1)*1000, 1000), c.workers)
 			seed := rand.Uint64()
 			t.Log("seed", seed)
 			r := rand.New(rand.NewPCG(seed, 0))
@@ -212,7 +217,7 @@ func TestTurns(t *testing.T) {
 // Where one series cannot be filled the others' workers do not wait for it.
 func TestTurnsFail(t *testing.T) {
 	const series, steps = 3000, 1441
-	q := NewQuery(t.Context(), plan.NewGrid(0, (steps-1)*1000, 1000), 8)
+	q := newQuery(t.Context(), plan.NewGrid(0, (steps-1)*1000, 1000), 8)
 	s := &inParts{of: make([]int32, series), words: (steps + 63) / 64}
 	s.added, s.adds = make([][]int32, s.words), make([]atomic.Int32, s.words)
 	failed := errors.New("series 100")

@@ -55,13 +55,6 @@ type turn struct {
 // own: what a turn costs is little beside adding two of them.
 const partWords = 2
 
-// stepParts is in how many parts the steps of groups are, the largest of which has so many of all
-// series: to add a series takes up to half as long as to fill it, and the workers that add to a
-// group should not be slower than those that fill its series.
-func stepParts(workers, words, largest, series int) int {
-	return max(1, min((workers*largest+2*series-1)/(2*series), words/partWords))
-}
-
 // newTurns returns the turns of the series from first on; groups has their groups.
 func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []dense.Counts) *turns {
 	var sizes []int32
@@ -72,10 +65,13 @@ func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []d
 		sizes[g]++
 	}
 	n, rows := len(groups), len(b.Counts)
+	// To add a series takes up to half as long as to fill it, and the workers that add to a group should
+	// not be slower than those that fill its series.
+	parts := max(1, min((workers*int(slices.Max(sizes))+2*n-1)/(2*n), b.Words/partWords))
 	each := max(1, min(neighbours(workers, n), rows/(4*workers))) // each worker finds four row sets
 	t := &turns{
 		sink: a, b: b, first: first, each: each, series: make([]int32, n), left: make([]atomic.Int32, rows/each), all: all,
-		parts: stepParts(workers, b.Words, int(slices.Max(sizes)), n), free: make(chan int32, rows/each),
+		parts: parts, free: make(chan int32, rows/each),
 	}
 	for rowSet := range rows / each {
 		t.free <- int32(rowSet)
@@ -119,9 +115,6 @@ func (t *turns) divide(groups, sizes []int32) {
 	}
 }
 
-// row is the row of a row set's k-th series.
-func (t *turns) row(rowSet int32, k int) dense.Row { return t.b.Row(int(rowSet)*t.each + k) }
-
 // filled has a bundle added, which is in a row set, now or when its turn has come. Each worker begins
 // with another part. It reports whether the row set is still the caller's.
 func (t *turns) filled(worker, i int, rowSet int32) (own bool) {
@@ -146,7 +139,7 @@ func (t *turns) add(part, i int) (own bool) {
 			rowSet, now := t.rowSets[at].Load()-1, &t.bundles[at]
 			for k, series := range t.series[now.lo:now.hi] {
 				if t.all[series].Mapped > 0 {
-					t.sink.AddSteps(int32(t.first)+series, t.row(rowSet, k), w0, w1)
+					t.sink.AddSteps(int32(t.first)+series, t.b.Row(int(rowSet)*t.each+k), w0, w1)
 				}
 			}
 			g.bundle.Store(now.next)
@@ -193,7 +186,7 @@ func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error 
 		bundle := t.series[t.bundles[i].lo:t.bundles[i].hi]
 		clear(t.b.Present[int(rowSets[k])*t.each*t.b.Words:][:len(bundle)*t.b.Words])
 		if !l.fill(k, len(bundle), func(n int) (int, dense.Row, *dense.Counts) {
-			return t.first + int(bundle[n]), t.row(rowSets[k], n), &all[bundle[n]]
+			return t.first + int(bundle[n]), t.b.Row(int(rowSets[k])*t.each + n), &all[bundle[n]]
 		}) {
 			return false
 		}

@@ -26,10 +26,10 @@ import (
 
 // combined evaluates a node that combines the rows of its inputs.
 type combined struct {
-	q       *operator.Query
-	n       plan.Node
-	inputs  []operator.Operator
-	release func() // what is held besides, until the values are there
+	q      *operator.Query
+	n      plan.Node
+	inputs []operator.Operator
+	held   int // what is held besides, until the values are there
 	// fill writes series i of the result into a row without values, from several goroutines. It returns
 	// false if that takes two values at one step.
 	fill func(i int, out dense.Row) bool
@@ -46,7 +46,7 @@ func NewCombined(q *operator.Query, n plan.Node, inputs []operator.Operator) ope
 
 // Open implements operator.Filler.
 func (o *combined) Open() (_ *operator.Series, err error) {
-	o.release = o.q.Holding()
+	o.held = o.q.Held
 	set, _ := o.n.(*plan.Set)
 	if set != nil && set.Op != plan.Or {
 		return o.openRestricted(set)
@@ -159,7 +159,7 @@ func (o *combined) End(points int, err error) error {
 	if err := o.q.CheckHeld(o.n, least, least+o.present); err != nil {
 		return err
 	}
-	o.release()
+	o.q.Held = o.held
 	return nil
 }
 

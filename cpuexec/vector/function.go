@@ -43,10 +43,10 @@ func define(f *Function) *plan.MapFunc { return table.Add(f.Name, &f.MapFunc, f)
 func defineUnnamed(f *Function) *plan.MapFunc { return table.AddUnnamed(&f.MapFunc, f) }
 
 // Named is the map with a name in PromQL, or nil; neg is unary minus.
-func Named(name string) *plan.MapFunc { return table.Named(name) }
+func Named(name string) *plan.MapFunc { return table.ByName[name] }
 
 // Of is the definition of f.
-func Of(f *plan.MapFunc) *Function { return table.Of(f) }
+func Of(f *plan.MapFunc) *Function { return table.ByPart[f] }
 
 // Functions are all definitions, by file and in the order of each.
 func Functions() []*Function { return table.All() }
@@ -102,7 +102,7 @@ func defineScalar(name string, f func(a, b float64) float64) *Call {
 
 // Called is the definition of the Call with a name in PromQL; of others its Node is nil.
 func Called(name string) Call {
-	if c := calls.Named(name); c != nil {
+	if c := calls.ByName[name]; c != nil {
 		return *c
 	}
 	return Call{}

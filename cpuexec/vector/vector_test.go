@@ -187,7 +187,7 @@ func BenchmarkCombine(b *testing.B) {
 		"scalar": &plan.StepMap{Func: Named("/")},
 	} {
 		b.Run(name, func(b *testing.B) {
-			q := operator.NewQuery(context.Background(), plan.Grid{Interval: 1, Steps: steps}, runtime.GOMAXPROCS(0))
+			q := &operator.Query{Context: context.Background(), Grid: plan.Grid{Interval: 1, Steps: steps}, Workers: runtime.GOMAXPROCS(0), Matrix: &plan.Matrix{}}
 			of := func(rows []plan.Row) operator.Operator {
 				return &Stream{Query: q, Of: &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) { return rows, nil }}}
 			}

@@ -122,7 +122,7 @@ func columns(t testing.TB, lists [][]int64, values [][]float64, known int, packe
 }
 
 func evaluateAlone(t *testing.T, sp frame.Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
-	w, frames := &Evaluator{}, frame.NewFrames(sp)
+	w, frames := &Evaluator{}, &frame.Frames{Span: sp}
 	defer frames.Release()
 	require.NoError(t, w.Evaluate(frames, &Call{Func: Of(f), Parameters: plan.Parameters{Param: 0, Trend: 0}}, in, out, c))
 	w.Finish()

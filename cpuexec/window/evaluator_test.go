@@ -42,7 +42,7 @@ func TestFramesAtOnce(t *testing.T) {
 		require.Equal(t, steps, c.Points)
 	}
 	for range 20 {
-		frames := frame.NewFrames(sp)
+		frames := &frame.Frames{Span: sp}
 		start := make(chan struct{})
 		var wg sync.WaitGroup
 		for range workers {
@@ -86,7 +86,7 @@ func TestCountSamples(t *testing.T) {
 			f = Of(Last)
 		}
 		asked, want := &Evaluator{Counts: frame.NewStepCounts(g.Steps)}, frame.NewStepCounts(g.Steps)
-		frames, silent := frame.NewFrames(sp), &Evaluator{}
+		frames, silent := &frame.Frames{Span: sp}, &Evaluator{}
 		for range 1 + r.IntN(4) {
 			var ts []int64
 			for at := g.Start - 100_000*r.Int64N(20); at < g.At(g.Steps-1)+50_000; at += 15_000 {

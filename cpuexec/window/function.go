@@ -84,10 +84,10 @@ func Bits(f *plan.WindowFunc) *plan.WindowFunc {
 func defineUnnamed(f *Function) *plan.WindowFunc { return table.AddUnnamed(&f.WindowFunc, f) }
 
 // Named is the function of range vectors with a name in PromQL, or nil.
-func Named(name string) *plan.WindowFunc { return table.Named(name) }
+func Named(name string) *plan.WindowFunc { return table.ByName[name] }
 
 // Of is the definition of f.
-func Of(f *plan.WindowFunc) *Function { return table.Of(f) }
+func Of(f *plan.WindowFunc) *Function { return table.ByPart[f] }
 
 // Functions are all definitions, by file and in the order of each.
 func Functions() []*Function { return table.All() }

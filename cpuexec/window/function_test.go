@@ -56,7 +56,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
-				e, frames := &Evaluator{}, frame.NewFrames(sp)
+				e, frames := &Evaluator{}, &frame.Frames{Span: sp}
 				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
 				e.Finish()
 				frames.Release()
@@ -78,7 +78,7 @@ func TestWaiting(t *testing.T) {
 			}
 			e, call := &Evaluator{}, &Call{Func: f, Parameters: plan.Parameters{Param: 0.3, Trend: 0.6}}
 			sp := frame.Span{Grid: plan.Grid{Start: 1_700_003_000_000, Interval: 1, Steps: 1}, Scan: &plan.Scan{}, Width: 1 + r.Int64N(3_600_000)}
-			frames, series := frame.NewFrames(sp), make([]func(), 1+r.IntN(20))
+			frames, series := &frame.Frames{Span: sp}, make([]func(), 1+r.IntN(20))
 			for i := range series {
 				ts, vs := plainData(r)
 				out, c := dense.New(1), dense.Counts{}
@@ -218,7 +218,7 @@ func BenchmarkWindows(b *testing.B) {
 					out := dense.New(g.Steps)
 					begun := userTime(b)
 					for b.Loop() {
-						frames := frame.NewFrames(sp)
+						frames := &frame.Frames{Span: sp}
 						for _, in := range all {
 							var c dense.Counts
 							require.NoError(b, w.Evaluate(frames, call, in, out, &c))

@@ -292,7 +292,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			w := &Evaluator{}
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.Evaluate(frame.NewFrames(sp), &Call{Func: Of(Named(name)), Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}}, column.NewSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.Evaluate(&frame.Frames{Span: sp}, &Call{Func: Of(Named(name)), Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

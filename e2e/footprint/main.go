@@ -51,7 +51,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end := time.Now().Add(-time.Hour).Truncate(time.Minute)
+	// Whatever time it is, fetches are divided, at a multiple of 6 h, in the middle of the range.
+	end := time.Now().Add(-150 * time.Minute).Truncate(6 * time.Hour).Add(90 * time.Minute)
 	up, _, err := programs.StartFilled(ctx, prometheus, dir, dataset.Options{Start: end.Add(-6 * time.Hour).UnixMilli(), End: time.Now().Add(time.Minute).UnixMilli(), Series: 340})
 	if err != nil {
 		return err

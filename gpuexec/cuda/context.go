@@ -64,11 +64,9 @@ func (c *Context) Elapsed(from, to Event) (float64, error) {
 	return float64(ms), err
 }
 
-// hostBytes is what AllocHost took and FreeHost did not give back.
-var hostBytes atomic.Int64
-
-// HostBytes is the memory of the host, in bytes, that AllocHost took for all devices together.
-func HostBytes() int64 { return hostBytes.Load() }
+// HostBytes is the memory of the host, in bytes, that AllocHost took for all devices together and
+// FreeHost did not give back.
+var HostBytes atomic.Int64
 
 // Pointer is an address in a device's memory.
 type Pointer uint64
@@ -95,14 +93,14 @@ func (c *Context) AllocHost(n int) ([]byte, error) {
 	if err := c.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), portable); err != nil {
 		return nil, err
 	}
-	hostBytes.Add(int64(n))
+	HostBytes.Add(int64(n))
 	return unsafe.Slice(p, n), nil
 }
 
 // FreeHost gives back what AllocHost took, all of it. Of a device that failed the driver gives it
 // back, so it counts as given back even on an error.
 func (c *Context) FreeHost(b []byte) error {
-	hostBytes.Add(-int64(cap(b)))
+	HostBytes.Add(-int64(cap(b)))
 	return c.call("cuMemFreeHost", uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 

@@ -82,17 +82,17 @@ func use(c *cuda.Context, later func(func() error)) error {
 		}
 		later(func() error { return c.DestroyEvent(events[i]) })
 	}
-	before := cuda.HostBytes()
+	before := cuda.HostBytes.Load()
 	in, err := c.AllocHost(4 * numbers)
 	if err != nil {
 		return err
 	}
 	later(func() error {
-		if got := cuda.HostBytes() - before; got != 4*numbers {
+		if got := cuda.HostBytes.Load() - before; got != 4*numbers {
 			return fmt.Errorf("%d bytes are page-locked, want %d", got, 4*numbers)
 		}
 		err := c.FreeHost(in[:1])
-		if got := cuda.HostBytes() - before; got != 0 {
+		if got := cuda.HostBytes.Load() - before; got != 0 {
 			return fmt.Errorf("%d bytes are page-locked after all were given back", got)
 		}
 		return err

@@ -105,7 +105,7 @@ type SlabUse struct {
 // New returns the layout of a job's chunks on the device that has the store.
 func New(store *resident.Store, s Selected, r Room) *Layout {
 	key := layoutKey{store: store, groupOf: &s.GroupOf[0], mint: s.From, maxt: s.To, room: r}
-	return selection.Note(s.Sel.Notes(), key, func() *Layout {
+	return selection.Note(s.Sel.Notes, key, func() *Layout {
 		n := len(s.GroupOf)
 		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.

@@ -219,9 +219,11 @@ const WitnessRange = 5 * 60_000
 func (v *View) WitnessQuery() *prompb.Query {
 	var ms []*prompb.LabelMatcher
 	v.Witness.Range(func(l labels.Label) {
-		ms = With(ms, prompb.LabelMatcher_EQ, l.Name, l.Value)
+		ms = append(ms, &prompb.LabelMatcher{Type: prompb.LabelMatcher_EQ, Name: l.Name, Value: l.Value})
 	})
-	v.all.Range(func(l labels.Label) { ms = With(ms, prompb.LabelMatcher_EQ, l.Name, "") })
+	v.all.Range(func(l labels.Label) {
+		ms = append(ms, &prompb.LabelMatcher{Type: prompb.LabelMatcher_EQ, Name: l.Name})
+	})
 	now := time.Now().UnixMilli()
 	return &prompb.Query{StartTimestampMs: now - WitnessRange, EndTimestampMs: now, Matchers: ms}
 }

@@ -219,7 +219,7 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 		if at := t.after(c.MinT); at > t.last || at >= c.MaxT+t.width {
 			continue // no evaluation sees times of it
 		}
-		if _, err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0); err != nil {
+		if err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0, new(decode.Stats)); err != nil {
 			return nil, err
 		}
 	}

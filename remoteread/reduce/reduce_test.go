@@ -301,7 +301,7 @@ func TestRefused(t *testing.T) {
 	damaged, err := b.Finish()
 	require.NoError(t, err)
 	discarded := false
-	damaged.SetDiscard(func() { discarded = true })
+	damaged.OnDiscard = func() { discarded = true }
 	r.o.Memory = nil
 	_, _, err = r.Thin(t.Context(), sumByJob(), damaged)
 	require.ErrorAs(t, err, new(*selection.CorruptError))

@@ -114,7 +114,7 @@ func join(several []series) (series, error) {
 // in b.
 func within(b *decode.Buffer, f found, one series, chunks []selection.Chunk) ([]int64, []float64, error) {
 	b.Reset()
-	if _, err := b.Read(one.sel, one.i, chunks, false); err != nil {
+	if err := b.Read(one.sel, one.i, chunks, false, new(decode.Stats)); err != nil {
 		one.sel.Discard()
 		return nil, nil, err
 	}

@@ -266,7 +266,7 @@ func TestFailsOnTheWay(t *testing.T) {
 	require.NoError(t, err)
 	m := &inMemory{sel: sel}
 	discarded := false
-	sel.SetDiscard(func() { discarded = true })
+	sel.OnDiscard = func() { discarded = true }
 	srv := httptest.NewServer(newHandler(t, m))
 	defer srv.Close()
 	resp, err := srv.Client().Post(srv.URL, "", bytes.NewReader(compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{query(0, latest-1)}})))

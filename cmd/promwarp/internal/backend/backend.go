@@ -287,7 +287,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 		Limits: limits.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Prometheus: opts,
 	})
 	unwatch := pool.Watch("decoded", e.Columns().SizeBytes)
-	unwatchResults := pool.Watch("results", e.ResultsBytes)
+	unwatchResults := pool.Watch("results", e.Results().Bytes)
 	endReclaim := pool.OnShortage(reclaimDecoded, e.Columns().Shrink)
 	return &Evaluator{
 		Engine:   e,

@@ -122,7 +122,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		f.clear, f.last = st.Cache.Clear, f.Facts()
 		f.mu.Unlock()
 	}
-	unwatch := o.Memory.Watch("labels", st.Cache.LabelBytes)
+	unwatch := o.Memory.Watch("labels", st.Cache.LabelBytes.Load)
 	endReclaim := o.Memory.OnShortage(reclaimTiles, st.Cache.Reclaim)
 	st.OnClose(func() {
 		unwatch()

@@ -25,7 +25,7 @@ func NewPool(limit int64, reg prometheus.Registerer) *memory.Pool {
 	}
 	pool := memory.New(memory.Options{Limit: limit})
 	slab.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
-	pool.Watch("page_locked", cuda.HostBytes)
+	pool.Watch("page_locked", cuda.HostBytes.Load)
 	Limit(pool, limit)
 	f := instrument.With(reg)
 	f.GaugeOf("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", func() float64 { return float64(pool.Limit()) })
@@ -51,7 +51,7 @@ func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	parts := c.pool.Parts()
 	heap, rest := runtimeMemory()
-	heap += cuda.HostBytes() // a part that is not on the heap
+	heap += cuda.HostBytes.Load() // a part that is not on the heap
 	for _, n := range parts {
 		heap -= n
 	}
