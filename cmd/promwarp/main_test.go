@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -30,6 +32,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/internal/testlog"
+	"github.com/promwarp/promwarp/selection"
 )
 
 func TestExecute(t *testing.T) {
@@ -279,6 +282,55 @@ func TestDemoErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, run(ctx, demoOptions{series: 1, hours: 1, listen: "127.0.0.1:0"}), "interrupted")
+}
+
+// stuck is an upstream that answers no request before that ends.
+type stuck struct{ began chan struct{} }
+
+// Fetch implements the engine's storage.
+func (s stuck) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
+	s.began <- struct{}{}
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestInterruptedQuery: Ctrl-C ends the query on the server.
+func TestInterruptedQuery(t *testing.T) {
+	set := demoSettings("127.0.0.1:0", "http://127.0.0.1:9")
+	set.GPU.Mode = config.GPUOff
+	upstream := stuck{make(chan struct{}, 1)}
+	srv, err := server.New(server.Config{Settings: set, Upstream: upstream})
+	require.NoError(t, err)
+	serving, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Run(serving) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-ended)
+	}()
+	underWay := func() string {
+		resp, err := http.Get(srv.URL() + "/api/v1/status/queries")
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	for _, format := range []string{"table", "json", "csv"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			<-upstream.began
+			if strings.Contains(underWay(), `"query":"m"`) {
+				interrupt()
+			}
+		}()
+		var stdout, stderr bytes.Buffer
+		o := queryOptions{format: format}
+		o.server.URL, o.expr, o.at, o.executor = srv.URL(), "m", "600", "auto"
+		require.EqualError(t, runQuery(ctx, o, &stdout, &stderr), "interrupted", format)
+		require.Empty(t, stdout.String()+stderr.String())
+		require.Eventually(t, func() bool { return strings.Contains(underWay(), `"data":[]`) }, 10*time.Second, 10*time.Millisecond, format)
+	}
 }
 
 var update = flag.Bool("update", false, "write what scripts and pages expect anew")

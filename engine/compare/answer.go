@@ -40,8 +40,9 @@ type Series struct {
 
 // Histogram is a native histogram in words.
 type Histogram struct {
-	T    int64 // ms since the epoch
-	Text string
+	T          int64 // ms since the epoch
+	Text       string
+	Count, Sum float64
 }
 
 // Sort puts the series in the order of their labels, for answers that have none.

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -55,58 +58,99 @@ func Parse(status int, body []byte) (*Answer, error) {
 
 // Answer reads the answer to PromQL.
 func (r *Reply) Answer() (*Answer, error) {
-	data := r.Data
-	var d struct {
-		ResultType parser.ValueType `json:"resultType"`
-		Result     json.RawMessage  `json:"result"`
-	}
-	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, err
-	}
-	a := &Answer{Type: d.ResultType, Warnings: r.Warnings, Infos: r.Infos}
-	switch d.ResultType {
-	case parser.ValueTypeMatrix, parser.ValueTypeVector:
-		return a, a.parseRows(d.Result)
-	case parser.ValueTypeScalar:
-		points, err := parsePoints(d.Result)
-		a.Series = []Series{{Floats: points}}
-		return a, err
-	case parser.ValueTypeString:
-		var s model.String
-		err := json.Unmarshal(d.Result, &s)
-		a.Text = s.Value
-		return a, err
-	}
-	return nil, fmt.Errorf("the answer is of no known type, but %q", d.ResultType)
+	a := &Answer{Warnings: r.Warnings, Infos: r.Infos}
+	err := a.Read(bytes.NewReader(r.Data), func(s Series) error {
+		a.Series = append(a.Series, s)
+		return nil
+	})
+	return a, err
 }
 
-// parseRows reads the series of a matrix or a vector.
-func (a *Answer) parseRows(result []byte) error {
-	var all []struct {
-		Metric     map[string]string           `json:"metric"`
-		Value      json.RawMessage             `json:"value"`
-		Values     json.RawMessage             `json:"values"`
-		Histogram  *model.SampleHistogramPair  `json:"histogram"`
-		Histograms []model.SampleHistogramPair `json:"histograms"`
+// Read reads the data of an answer to PromQL as it comes. It sets the type and the text, and has each
+// series consumed, and a scalar as one without labels.
+func (a *Answer) Read(data io.Reader, consume func(Series) error) error {
+	from := jsoniter.Parse(jsoniter.ConfigCompatibleWithStandardLibrary, data, 64<<10)
+	for field := from.ReadObject(); field != ""; field = from.ReadObject() {
+		switch field {
+		case "resultType":
+			a.Type = parser.ValueType(from.ReadString())
+		case "result":
+			if err := a.readResult(from, consume); err != nil {
+				return err
+			}
+		default:
+			from.Skip()
+		}
 	}
-	if err := json.Unmarshal(result, &all); err != nil {
-		return err
-	}
-	for _, s := range all {
-		row := Series{Labels: labels.FromMap(s.Metric)}
-		var err error
-		if row.Floats, err = parsePoints(append(s.Values, s.Value...)); err != nil {
-			return fmt.Errorf("series %s: %w", row.Labels, err)
-		}
-		if s.Histogram != nil {
-			s.Histograms = append(s.Histograms, *s.Histogram)
-		}
-		for _, h := range s.Histograms {
-			row.Histograms = append(row.Histograms, Histogram{int64(h.Timestamp), h.Histogram.String()})
-		}
-		a.Series = append(a.Series, row)
+	switch {
+	case from.Error != nil && from.Error != io.EOF:
+		return from.Error
+	case !slices.Contains(types, a.Type):
+		return a.strange()
 	}
 	return nil
+}
+
+var types = []parser.ValueType{parser.ValueTypeMatrix, parser.ValueTypeVector, parser.ValueTypeScalar, parser.ValueTypeString}
+
+func (a *Answer) strange() error {
+	return fmt.Errorf("the answer is of no known type, but %q", a.Type)
+}
+
+// readResult reads the result, which comes behind its type.
+func (a *Answer) readResult(from *jsoniter.Iterator, consume func(Series) error) error {
+	switch a.Type {
+	case parser.ValueTypeMatrix, parser.ValueTypeVector:
+		for from.ReadArray() {
+			var w written
+			if from.ReadVal(&w); from.Error != nil && from.Error != io.EOF {
+				return from.Error
+			}
+			s, err := w.series()
+			if err != nil {
+				return fmt.Errorf("series %s: %w", s.Labels, err)
+			}
+			if err := consume(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	case parser.ValueTypeScalar:
+		points, err := parsePoints(from.SkipAndReturnBytes())
+		if err != nil {
+			return err
+		}
+		return consume(Series{Floats: points})
+	case parser.ValueTypeString:
+		var s model.String
+		from.ReadVal(&s)
+		a.Text = s.Value
+		return nil
+	}
+	return a.strange()
+}
+
+// written is a series as servers write it.
+type written struct {
+	Metric     map[string]string           `json:"metric"`
+	Value      json.RawMessage             `json:"value"`
+	Values     json.RawMessage             `json:"values"`
+	Histogram  *model.SampleHistogramPair  `json:"histogram"`
+	Histograms []model.SampleHistogramPair `json:"histograms"`
+}
+
+func (w *written) series() (s Series, err error) {
+	s.Labels = labels.FromMap(w.Metric)
+	if s.Floats, err = parsePoints(append(w.Values, w.Value...)); err != nil {
+		return s, err
+	}
+	if w.Histogram != nil {
+		w.Histograms = append(w.Histograms, *w.Histogram)
+	}
+	for _, h := range w.Histograms {
+		s.Histograms = append(s.Histograms, Histogram{int64(h.Timestamp), h.Histogram.String(), float64(h.Histogram.Count), float64(h.Histogram.Sum)})
+	}
+	return s, nil
 }
 
 // parsePoints reads [[seconds,"value"],...], or one of them. It must be JSON.
