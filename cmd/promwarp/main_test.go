@@ -28,6 +28,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
@@ -149,11 +150,11 @@ func TestReport(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, reportComparison(&b, rows, 80))
-	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP          ANSWER        QUERY
-40.0        10.0   1.0       4.0×, 40.0×       same          sum( m)
-10.0        10.0   1.0       1.0×, 10.0×       DIFFERENT     m
--           -      -         -, -              not compared  n
-10.0        5.0    0.1       2.0×, remembered  same          o
+	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  REMEMBERED  SPEED-UP     ANSWER        QUERY
+40.0        10.0   1.0       -           4.0×, 40.0×  same          sum( m)
+10.0        10.0   1.0       -           1.0×, 10.0×  DIFFERENT     m
+-           -      -         -           -, -         not compared  n
+10.0        5.0    -         0.1         2.0×, -      same          o
 
 DIFFERENT: m
   a bit
@@ -165,6 +166,60 @@ not compared: n
 promwarp is 2.8× as fast at first and 40.0× when asked again (geometric means).
 Remembered results answer 1 of them when asked again: that time is no speed-up of evaluating. --cache.results-bytes=0 remembers none.
 `, b.String())
+}
+
+// TestComparePage: the page has the summary and all rows, without anything from elsewhere.
+func TestComparePage(t *testing.T) {
+	o := compareOptions{files: []string{"d.json", ""}, upstream: "http://p:9090", notes: []string{"d.json: $job is <a>"}, page: filepath.Join(t.TempDir(), "page.html")}
+	rows := []compare.Row{
+		{Query: "sum(m) < 1", From: "Row / Panel", Prometheus: 40, First: 10, Repeated: 1, Verdict: compare.Same, Remembered: true},
+		{Query: "m", Prometheus: 10, First: 10, Repeated: 1, Verdict: compare.Different, Detail: `value 1 instead of 2 of {a="b"}`, Hint: "try"},
+		{Query: "n", Verdict: compare.NotCompared, Detail: "Prometheus: timeout"},
+	}
+	require.NoError(t, o.writePage(rows))
+	page, err := os.ReadFile(o.page)
+	require.NoError(t, err)
+	text := regexp.MustCompile(`on [A-Z][a-z]{2}, .* UTC`).ReplaceAllString(string(page), "on DATE")
+	const golden = "testdata/compare.html"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text)
+	for _, of := range []string{"<script", "src=", "href=", "url(", "@import"} {
+		require.NotContains(t, text, of)
+	}
+	var usage config.UsageError
+	o.page = t.TempDir()
+	require.ErrorAs(t, o.writePage(rows), &usage)
+	o.page = ""
+	require.NoError(t, o.writePage(rows))
+}
+
+// TestCompareRange: a dashboard's own range is asked for, at an end where samples no longer change.
+func TestCompareRange(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		o          compareOptions
+		own        workload.Range
+		start, end string
+		note       string
+	}{
+		"no dashboard":     {compareOptions{}, workload.Range{}, "2026-01-01T12:00:00Z", "2026-01-02T11:50:00Z", ""},
+		"its own":          {compareOptions{}, workload.Range{From: "now-6h", To: "now"}, "2026-01-02T05:50:00Z", "2026-01-02T11:50:00Z", "its time range is now-6h to now, asked for 10m0s earlier, as the newest samples may differ"},
+		"a past one":       {compareOptions{}, workload.Range{From: "2025-01-01T00:00:00.000Z", To: "2025-01-02T00:00:00.000Z"}, "2025-01-01T00:00:00Z", "2025-01-02T00:00:00Z", "its time range is 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z"},
+		"the command's":    {compareOptions{start: "-2h"}, workload.Range{From: "now-6h", To: "now"}, "2026-01-02T10:00:00Z", "2026-01-02T11:50:00Z", ""},
+		"of calendar days": {compareOptions{}, workload.Range{From: "now/d", To: "now/d"}, "2026-01-01T12:00:00Z", "2026-01-02T11:50:00Z", "its time range now/d to now/d is replaced by the last day, as promwarp compare cannot tell it; --start and --end set one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over, note, err := c.o.over(c.own, now)
+			require.NoError(t, err)
+			require.Equal(t, []string{c.start, c.end, c.note}, []string{over.Start.UTC().Format(time.RFC3339), over.End.UTC().Format(time.RFC3339), note})
+		})
+	}
+	_, _, err := (&compareOptions{end: "noon"}).over(workload.Range{From: "now-6h", To: "now"}, now)
+	require.ErrorContains(t, err, "--end")
 }
 
 // TestQuick: where answers are empty, or there was nothing to save, the summary says so.

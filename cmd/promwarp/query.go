@@ -80,10 +80,14 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	for _, f := range table.Formats[1:] { // which only promwarp's /query answers in
 		if f.Name == o.format {
 			a.form.Set("format", o.format)
-			return c.Copy(ctx, stdout, "/query", a.form, f.Media)
+			_, err := c.Stream(ctx, "/query", a.form, f.Media, func(data io.Reader) error {
+				_, err := io.Copy(stdout, data)
+				return err
+			})
+			return err
 		}
 	}
-	reply, err := c.Stream(ctx, a.path, a.form, func(data io.Reader) error {
+	reply, err := c.Stream(ctx, a.path, a.form, client.JSON, func(data io.Reader) error {
 		return o.print(data, a.over, stdout)
 	})
 	if err != nil {

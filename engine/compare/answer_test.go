@@ -15,10 +15,19 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+// parse reads a server's answer to PromQL.
+func parse(status int, body []byte) (*Answer, error) {
+	r, err := ReadReply(status, body)
+	if err != nil {
+		return nil, err
+	}
+	return r.Answer()
+}
+
 // Example compares what two servers answer.
 func Example() {
-	want, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"1"]}]}}`))
-	got, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"2"]}]}}`))
+	want, _ := parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"1"]}]}}`))
+	got, _ := parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"2"]}]}}`))
 	fmt.Println(Differ(want, got, 0))
 	// Output: value 2 instead of 1 at 60 of {job="a"}
 }
@@ -62,9 +71,9 @@ func TestDiffer(t *testing.T) {
 		"another info":      {`"infos":["w"],` + a, `"infos":["v"],` + a, 0, `infos ["v"] instead of ["w"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want, err := Parse(200, []byte(`{"status":"success",`+c.want+`}`))
+			want, err := parse(200, []byte(`{"status":"success",`+c.want+`}`))
 			require.NoError(t, err)
-			got, err := Parse(200, []byte(`{"status":"success",`+c.got+`}`))
+			got, err := parse(200, []byte(`{"status":"success",`+c.got+`}`))
 			require.NoError(t, err)
 			d := Differ(want, got, c.tolerance)
 			if c.says == "" {
@@ -86,11 +95,11 @@ func TestParseRefuses(t *testing.T) {
 		"a worded value": {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1,"much"]]}]}}`, `{a="b"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse(200, []byte(c.body))
+			_, err := parse(200, []byte(c.body))
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	_, err := Parse(422, []byte(`{"status":"error","errorType":"execution","error":"too slow"}`))
+	_, err := parse(422, []byte(`{"status":"error","errorType":"execution","error":"too slow"}`))
 	require.Equal(t, &Refused{422, "execution", "too slow"}, err)
 }
 

@@ -138,31 +138,6 @@ func (c *Client) read(ctx context.Context, method, path string, form url.Values)
 	return &Answer{r, took}, err
 }
 
-// Copy posts a form and writes the answer, which must be of that media type, to w as it comes.
-func (c *Client) Copy(ctx context.Context, w io.Writer, path string, form url.Values, kind string) error {
-	stop := c.waiting()
-	resp, err := c.send(ctx, http.MethodPost, path, form, kind)
-	stop()
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if got := mediaType(resp); got != kind || resp.StatusCode != http.StatusOK {
-		start, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		if err == nil {
-			_, err = c.parse(path, resp, start)
-		}
-		if err == nil {
-			err = fmt.Errorf("%s answers %s with %s in place of %s; ask a promwarp", c, path, got, kind)
-		}
-		return err
-	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return c.failed(ctx, err)
-	}
-	return nil
-}
-
 func (c *Client) waiting() (stop func()) {
 	if c.Waiting == nil {
 		return func() {}

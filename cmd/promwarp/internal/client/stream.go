@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,28 +14,38 @@ import (
 )
 
 // Stream posts a form and has read consume the data of the answer as it comes, so that no more of it
-// than a buffer is in memory. It returns what the answer says beside its data.
-func (c *Client) Stream(ctx context.Context, path string, form url.Values, read func(data io.Reader) error) (compare.Reply, error) {
+// than a buffer is in memory. It returns what the answer says beside its data. Of an answer of another media
+// type than JSON all is data.
+func (c *Client) Stream(ctx context.Context, path string, form url.Values, kind string, read func(data io.Reader) error) (compare.Reply, error) {
 	stop := c.waiting()
-	resp, err := c.send(ctx, http.MethodPost, path, form, "application/json")
+	resp, err := c.send(ctx, http.MethodPost, path, form, kind)
 	stop()
 	if err != nil {
 		return compare.Reply{}, err
 	}
 	defer resp.Body.Close()
+	if kind != JSON && mediaType(resp) == kind && resp.StatusCode == http.StatusOK {
+		if err := read(resp.Body); err != nil {
+			return compare.Reply{}, c.failed(ctx, err)
+		}
+		return compare.Reply{}, nil
+	}
 	body := bufio.NewReaderSize(resp.Body, 64<<10)
 	head, _ := body.Peek(mostHead)
 	before, _, found := bytes.Cut(head, dataKey)
-	if !found || resp.StatusCode != http.StatusOK { // an error, or the data comes last
+	if !found || kind != JSON || resp.StatusCode != http.StatusOK { // an error, or the data comes late
 		whole, err := io.ReadAll(body)
 		if err != nil {
 			return compare.Reply{}, c.failed(ctx, err)
 		}
 		r, err := c.parse(path, resp, whole)
-		if err == nil {
-			err = read(bytes.NewReader(r.Data))
+		switch {
+		case err != nil:
+			return r, err
+		case kind != JSON:
+			return r, fmt.Errorf("%s answers %s with %s in place of %s; ask a promwarp", c, path, mediaType(resp), kind)
 		}
-		return r, err
+		return r, read(bytes.NewReader(r.Data))
 	}
 	rest := append(bytes.Clone(before), `"data":null`...)
 	_, _ = body.Discard(len(before) + len(dataKey)) // which was looked at
@@ -49,6 +60,9 @@ func (c *Client) Stream(ctx context.Context, path string, form url.Values, read 
 	}
 	return c.parse(path, resp, append(rest, behind...))
 }
+
+// JSON is the media type of Prometheus's API.
+const JSON = "application/json"
 
 // dataKey begins the data of an answer, which servers write within its first mostHead bytes.
 var dataKey = []byte(`"data":`)

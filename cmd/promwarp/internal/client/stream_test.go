@@ -45,7 +45,7 @@ func TestStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var data strings.Builder
 			client := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })
-			reply, err := client.Stream(t.Context(), Instant, nil, func(r io.Reader) error {
+			reply, err := client.Stream(t.Context(), Instant, nil, JSON, func(r io.Reader) error {
 				_, err := io.Copy(&data, iotest.OneByteReader(r))
 				return err
 			})
@@ -66,12 +66,12 @@ func TestStreamRefused(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"status":"error","errorType":"unavailable","error":"busy"}`)
 	})
-	_, err := refusing.Stream(t.Context(), Instant, nil, nil)
+	_, err := refusing.Stream(t.Context(), Instant, nil, JSON, nil)
 	require.True(t, Busy(err), err)
 	full := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"data":[1,2],"status":"success"}`)
 	})
-	_, err = full.Stream(t.Context(), Instant, nil, func(io.Reader) error { return io.ErrShortWrite })
+	_, err = full.Stream(t.Context(), Instant, nil, JSON, func(io.Reader) error { return io.ErrShortWrite })
 	require.Equal(t, io.ErrShortWrite, err)
 }
 
@@ -88,7 +88,7 @@ func TestStreamIsBounded(t *testing.T) {
 	})
 	var most uint64
 	rows, all := 0, 0
-	_, err := c.Stream(t.Context(), Ranged, nil, func(data io.Reader) error {
+	_, err := c.Stream(t.Context(), Ranged, nil, JSON, func(data io.Reader) error {
 		return new(compare.Answer).Read(data, func(s compare.Series) error {
 			rows++
 			all += len(s.Floats)
@@ -125,7 +125,7 @@ func TestStreamInterrupted(t *testing.T) {
 			<-began
 			cancel()
 		}()
-		_, err := c.Stream(ctx, Ranged, map[string][]string{"query": {"m"}}, func(data io.Reader) error {
+		_, err := c.Stream(ctx, Ranged, map[string][]string{"query": {"m"}}, JSON, func(data io.Reader) error {
 			_, err := io.Copy(io.Discard, data)
 			return err
 		})
