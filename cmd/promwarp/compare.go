@@ -29,6 +29,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // compareOptions are the flags of promwarp compare.
@@ -299,7 +300,7 @@ func (o *compareOptions) writePage(rows []compare.Row) error {
 	summarizeComparison(&summary, rows, false)
 	page := template.Must(template.New("").Funcs(template.FuncMap{"cells": timesOf}).Parse(comparePage))
 	err = page.Execute(f, map[string]any{
-		"Files": o.files, "Prometheus": o.upstream, "Promwarp": o.server.URL, "Now": time.Now().UTC().Format(time.RFC1123),
+		"Files": o.files, "Prometheus": urltext.Setting(o.upstream), "Promwarp": urltext.Setting(o.server.URL), "Now": time.Now().UTC().Format(time.RFC1123),
 		"Times": comparedTimes, "Summary": strings.TrimSpace(summary.String()), "Notes": o.notes, "Rows": rows,
 	})
 	return errors.Join(err, f.Close())
