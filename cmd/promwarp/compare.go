@@ -29,7 +29,6 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // compareOptions are the flags of promwarp compare.
@@ -208,9 +207,12 @@ func (o *compareOptions) sides(ctx context.Context, stderr io.Writer) (prometheu
 		if prometheus.Client, err = o.server.Client("upstream.url", o.upstream); err != nil {
 			return prometheus, promwarp, nil, err
 		}
+		o.upstream = prometheus.String() // as it may be shown
 	}
 	if o.server.URL != "" {
-		promwarp.Client, err = o.server.Client("url", o.server.URL)
+		if promwarp.Client, err = o.server.Client("url", o.server.URL); err == nil {
+			o.server.URL = promwarp.String()
+		}
 	} else {
 		promwarp.Client, stop, err = o.embed(prometheus.Client, stderr)
 	}
@@ -300,7 +302,7 @@ func (o *compareOptions) writePage(rows []compare.Row) error {
 	summarizeComparison(&summary, rows, false)
 	page := template.Must(template.New("").Funcs(template.FuncMap{"cells": timesOf}).Parse(comparePage))
 	err = page.Execute(f, map[string]any{
-		"Files": o.files, "Prometheus": urltext.Setting(o.upstream), "Promwarp": urltext.Setting(o.server.URL), "Now": time.Now().UTC().Format(time.RFC1123),
+		"Files": o.files, "Prometheus": o.upstream, "Promwarp": o.server.URL, "Now": time.Now().UTC().Format(time.RFC1123),
 		"Times": comparedTimes, "Summary": strings.TrimSpace(summary.String()), "Notes": o.notes, "Rows": rows,
 	})
 	return errors.Join(err, f.Close())

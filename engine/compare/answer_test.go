@@ -126,8 +126,8 @@ func TestRead(t *testing.T) {
 		`{"result":[1,"2"]}`:                                                           "of no known type",
 		`{"resultType":"streams","result":[]}`:                                         `of no known type, but "streams"`,
 		`{"resultType":"scalar","result":[1,"two"]}`:                                   "the value of a point",
-		`{"resultType":"matrix","result":[{"metric":1}]}`:                              "written.Metric",
-		`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":2}]}]}`: "written.Histogram",
+		`{"resultType":"matrix","result":[{"metric":1}]}`:                              "ReadMapCB",
+		`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":2}]}]}`: "series {}: ",
 		`[]`: "ReadObject",
 		"":   "ReadObject",
 	} {

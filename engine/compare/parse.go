@@ -3,7 +3,6 @@ package compare
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -93,13 +92,9 @@ func (a *Answer) readResult(from *jsoniter.Iterator, consume func(Series) error)
 	switch a.Type {
 	case parser.ValueTypeMatrix, parser.ValueTypeVector:
 		for from.ReadArray() {
-			var w written
-			if from.ReadVal(&w); from.Error != nil && from.Error != io.EOF {
-				return from.Error
-			}
-			s, err := w.series()
-			if err != nil {
-				return fmt.Errorf("series %s: %w", s.Labels, err)
+			s := readSeries(from)
+			if from.Error != nil && from.Error != io.EOF {
+				return fmt.Errorf("series %s: %w", s.Labels, from.Error)
 			}
 			if err := consume(s); err != nil {
 				return err
@@ -107,9 +102,9 @@ func (a *Answer) readResult(from *jsoniter.Iterator, consume func(Series) error)
 		}
 		return nil
 	case parser.ValueTypeScalar:
-		points, err := parsePoints(from.SkipAndReturnBytes())
-		if err != nil {
-			return err
+		points := []promql.FPoint{readPoint(from)}
+		if from.Error != nil && from.Error != io.EOF {
+			return from.Error
 		}
 		return consume(Series{Floats: points})
 	case parser.ValueTypeString:
@@ -121,52 +116,48 @@ func (a *Answer) readResult(from *jsoniter.Iterator, consume func(Series) error)
 	return a.strange()
 }
 
-// written is a series as servers write it.
-type written struct {
-	Metric     map[string]string           `json:"metric"`
-	Value      json.RawMessage             `json:"value"`
-	Values     json.RawMessage             `json:"values"`
-	Histogram  *model.SampleHistogramPair  `json:"histogram"`
-	Histograms []model.SampleHistogramPair `json:"histograms"`
+// readSeries reads a series of a matrix or a vector.
+func readSeries(from *jsoniter.Iterator) (s Series) {
+	for field := from.ReadObject(); field != ""; field = from.ReadObject() {
+		switch field {
+		case "metric":
+			var metric map[string]string
+			from.ReadVal(&metric)
+			s.Labels = labels.FromMap(metric)
+		case "value":
+			s.Floats = append(s.Floats, readPoint(from))
+		case "values":
+			for from.ReadArray() {
+				s.Floats = append(s.Floats, readPoint(from))
+			}
+		case "histogram":
+			s.Histograms = append(s.Histograms, readHistogram(from))
+		case "histograms":
+			for from.ReadArray() {
+				s.Histograms = append(s.Histograms, readHistogram(from))
+			}
+		default:
+			from.Skip()
+		}
+	}
+	return s
 }
 
-func (w *written) series() (s Series, err error) {
-	s.Labels = labels.FromMap(w.Metric)
-	if s.Floats, err = parsePoints(append(w.Values, w.Value...)); err != nil {
-		return s, err
-	}
-	if w.Histogram != nil {
-		w.Histograms = append(w.Histograms, *w.Histogram)
-	}
-	for _, h := range w.Histograms {
-		s.Histograms = append(s.Histograms, Histogram{int64(h.Timestamp), h.Histogram.String(), float64(h.Histogram.Count), float64(h.Histogram.Sum)})
-	}
-	return s, nil
+func readHistogram(from *jsoniter.Iterator) Histogram {
+	h := model.SampleHistogramPair{Histogram: &model.SampleHistogram{}}
+	from.ReadVal(&h)
+	return Histogram{int64(h.Timestamp), h.Histogram.String(), float64(h.Histogram.Count), float64(h.Histogram.Sum)}
 }
 
-// parsePoints reads [[seconds,"value"],...], or one of them. It must be JSON.
-func parsePoints(b []byte) ([]promql.FPoint, error) {
-	ps := make([]promql.FPoint, 0, bytes.Count(b, []byte{'['}))
-	for {
-		i := bytes.IndexByte(b, '"')
-		if i < 0 {
-			return ps, nil
-		}
-		head := bytes.Trim(b[:i], "[], \t\r\n")
-		b = b[i+1:]
-		end := bytes.IndexByte(b, '"')
-		if end < 0 {
-			return nil, errors.New("a value does not end")
-		}
-		t, err := strconv.ParseFloat(string(head), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the time of a point: %w", err)
-		}
-		v, err := strconv.ParseFloat(string(b[:end]), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the value of a point: %w", err)
-		}
-		ps = append(ps, promql.FPoint{T: int64(math.Round(1000 * t)), F: v})
-		b = b[end+1:]
+// readPoint reads [seconds,"value"].
+func readPoint(from *jsoniter.Iterator) (p promql.FPoint) {
+	from.ReadArray()
+	p.T = int64(math.Round(1000 * from.ReadFloat64()))
+	from.ReadArray()
+	var err error
+	if p.F, err = strconv.ParseFloat(string(from.ReadStringAsSlice()), 64); err != nil && from.Error == nil {
+		from.ReportError("the value of a point", err.Error())
 	}
+	from.ReadArray()
+	return p
 }
