@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"math"
@@ -40,28 +43,32 @@ type compareOptions struct {
 	rounds     int
 	exact      string
 	format     string
+	page       string
+	notes      []string // what was filled in and left out
 }
 
 // compareCommand declares promwarp compare.
 func compareCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("compare", "Ask promwarp and Prometheus the queries of files, and compare answers to the bit, and times.").HelpLong(`Examples:
-  promwarp compare --upstream=http://prometheus:9090 queries.txt       # promwarp runs in this process
-  promwarp compare --url=http://promwarp:9201 --upstream=http://prometheus:9090 dashboard.json
+  promwarp compare --upstream.url=http://prometheus:9090 queries.txt       # promwarp runs in this process
+  promwarp compare --url=http://promwarp:9201 --upstream.url=http://prometheus:9090 dashboard.json
   promwarp compare --url=http://promwarp:9201 rules.yml                # with Prometheus's engine inside promwarp
 `)
 	var o compareOptions
 	o.variables = map[string]string{}
 	cmd.Arg("file", "Files of queries: one a line; a list in YAML; rules; a Grafana dashboard's JSON, of either schema. - is standard input, a query a line.").Required().StringsVar(&o.files)
-	cmd.Flag("upstream", "Base URL of the Prometheus to compare with. Without it, promwarp is compared with Prometheus's engine inside it.").PlaceHolder("URL").StringVar(&o.upstream)
-	o.server.Add(cmd, "Without it, promwarp runs inside this process and reads from --upstream.")
-	cmd.Flag("start", "Start of the range.").Default("-1d").StringVar(&o.start)
-	cmd.Flag("end", "End of the range, and the time of rules; further back than the newest samples, which may differ.").Default("-10m").StringVar(&o.end)
+	cmd.Flag("upstream.url", "Base URL of the Prometheus to compare with. Without it, promwarp is compared with Prometheus's engine inside it.").PlaceHolder("URL").StringVar(&o.upstream)
+	renamed(cmd, "upstream", "upstream.url", &o.upstream)
+	o.server.Add(cmd, "Without it, promwarp runs inside this process and reads from --upstream.url.")
+	cmd.Flag("start", "Start of the range; by default a dashboard's own, or -1d.").PlaceHolder("TIME").StringVar(&o.start)
+	cmd.Flag("end", "End of the range, and the time of rules; by default -10m, as newer samples may differ.").PlaceHolder("TIME").StringVar(&o.end)
 	cmd.Flag("step", "Step of the range; by default about 250 of them.").PlaceHolder("DURATION").StringVar(&o.step)
 	cmd.Flag("scrape-interval", "Scrape interval, from which $__rate_interval is made.").Default("15s").DurationVar(&o.scrape)
 	cmd.Flag("var", "Value of a dashboard's variable; may be repeated. Without it, the one that the dashboard was saved with.").PlaceHolder("NAME=VALUE").StringMapVar(&o.variables)
 	cmd.Flag("rounds", "How often each side is asked; promwarp once more before.").Default("3").IntVar(&o.rounds)
 	cmd.Flag("exact", "How exact promwarp's answers are: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&o.exact, "1e-12", "bits")
 	cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").EnumVar(&o.format, "table", "json")
+	cmd.Flag("html", "Write a page with the comparison, to show to others.").PlaceHolder("FILE").StringVar(&o.page)
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		return runCompare(ctx, o, os.Stdin, os.Stdout, os.Stderr)
 	}
@@ -79,14 +86,9 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 	case o.rounds < 1:
 		return config.Usagef("--rounds must be at least 1")
 	case o.server.URL == "" && o.upstream == "":
-		return config.Usagef("give --upstream=http://prometheus:9090, the Prometheus to compare with, or --url, a promwarp")
+		return config.Usagef("give --upstream.url=http://prometheus:9090, the Prometheus to compare with, or --url, a promwarp")
 	}
-	over, err := (&request{start: o.start, end: o.end, step: o.step}).over(time.Now())
-	if err != nil {
-		return config.Usage(err)
-	}
-	over.Start, over.End = over.Start.Truncate(over.Step), over.End.Truncate(over.Step)
-	queries, err := o.read(stdin, stderr, workload.Options{Step: over.Step, Range: over.End.Sub(over.Start), Scrape: o.scrape, Variables: o.variables})
+	queries, err := o.read(stdin, stderr)
 	if err != nil {
 		return err
 	}
@@ -100,9 +102,9 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 	rows := []compare.Row{} // no null in JSON
 	for i, q := range queries {
 		p.Show("%d of %d: %s", i+1, len(queries), q.Expr)
-		path, form := client.Form(q.Expr, over.Start, over.End, over.Step)
+		path, form := client.Form(q.Expr, q.over.Start, q.over.End, q.over.Step)
 		if q.Instant {
-			path, form = client.Form(q.Expr, over.End, over.End, 0)
+			path, form = client.Form(q.Expr, q.over.End, q.over.End, 0)
 		}
 		row, err := compare.Measure(ctx, prometheus.Side(path, form, prometheus.extra), promwarp.Side(path, form, promwarp.extra), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
 		if err != nil {
@@ -118,8 +120,35 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 	return o.report(ctx, rows, len(queries), stdout)
 }
 
+// query is one of those compared, and when it is asked.
+type query struct {
+	workload.Query
+	over render.Range
+}
+
+// settled is how far before now samples no longer change, as a rule.
+const settled = 10 * time.Minute
+
+// over is when the queries of a file are asked. Own is a dashboard's range; note says what became of it.
+func (o *compareOptions) over(own workload.Range, now time.Time) (over render.Range, note string, err error) {
+	r := request{start: cmp.Or(o.start, "-1d"), end: cmp.Or(o.end, "-10m"), step: o.step}
+	if over, err = r.over(now); err != nil || own.From == "" || o.start != "" || o.end != "" {
+		return over, "", err
+	}
+	theirs, failure := (&request{start: own.From, end: own.To, step: o.step}).over(now)
+	if failure != nil {
+		return over, fmt.Sprintf("its time range %s to %s is replaced by the last day, as promwarp compare cannot tell it; --start and --end set one", own.From, own.To), nil
+	}
+	note = fmt.Sprintf("its time range is %s to %s", own.From, own.To)
+	if late := theirs.End.Sub(now.Add(-settled)); late > 0 {
+		theirs.Start, theirs.End = theirs.Start.Add(-late), theirs.End.Add(-late)
+		note += fmt.Sprintf(", asked for %s earlier, as the newest samples may differ", late.Round(time.Second))
+	}
+	return theirs, note, nil
+}
+
 // read reads the files, and says what of dashboards was filled in.
-func (o *compareOptions) read(stdin io.Reader, stderr io.Writer, options workload.Options) (all []workload.Query, err error) {
+func (o *compareOptions) read(stdin io.Reader, stderr io.Writer) (all []query, err error) {
 	for _, file := range o.files {
 		var content []byte
 		if file == "" { // kingpin's reading of -
@@ -131,14 +160,25 @@ func (o *compareOptions) read(stdin io.Reader, stderr io.Writer, options workloa
 		if err != nil {
 			return nil, config.Usage(err)
 		}
-		w, err := workload.Read(file, content, options)
+		over, note, err := o.over(workload.RangeOf(file, content), time.Now())
+		if err != nil {
+			return nil, config.Usage(err)
+		}
+		over.Start, over.End = over.Start.Truncate(over.Step), over.End.Truncate(over.Step)
+		w, err := workload.Read(file, content, workload.Options{Step: over.Step, Range: over.End.Sub(over.Start), Scrape: o.scrape, Variables: o.variables})
+		if note != "" {
+			w.Notes = append([]string{note}, w.Notes...)
+		}
 		for _, note := range w.Notes {
-			fmt.Fprintf(stderr, "%s: %s\n", file, note)
+			o.notes = append(o.notes, file+": "+note)
+			fmt.Fprintln(stderr, file+": "+note)
 		}
 		if err != nil {
 			return nil, config.Usage(err)
 		}
-		all = append(all, w.Queries...)
+		for _, q := range w.Queries {
+			all = append(all, query{q, over})
+		}
 	}
 	return all, nil
 }
@@ -164,12 +204,15 @@ func remembers(ctx context.Context, promwarp *client.Client, form url.Values) bo
 func (o *compareOptions) sides(ctx context.Context, stderr io.Writer) (prometheus, promwarp side, stop func(), err error) {
 	stop = func() {}
 	if o.upstream != "" {
-		if prometheus.Client, err = o.server.Client("upstream", o.upstream); err != nil {
+		if prometheus.Client, err = o.server.Client("upstream.url", o.upstream); err != nil {
 			return prometheus, promwarp, nil, err
 		}
+		o.upstream = prometheus.String() // as it may be shown
 	}
 	if o.server.URL != "" {
-		promwarp.Client, err = o.server.Client("url", o.server.URL)
+		if promwarp.Client, err = o.server.Client("url", o.server.URL); err == nil {
+			o.server.URL = promwarp.String()
+		}
 	} else {
 		promwarp.Client, stop, err = o.embed(prometheus.Client, stderr)
 	}
@@ -214,14 +257,17 @@ func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.C
 func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries int, stdout io.Writer) error {
 	different := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Verdict == compare.Different })
 	same := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Compared() })
-	var err error
+	err := o.writePage(rows)
+	if err != nil {
+		return err
+	}
 	if o.format == "json" {
 		e := json.NewEncoder(stdout)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		err = e.Encode(rows)
 	} else {
-		fmt.Fprintln(stdout, "Times in ms: Prometheus's, and promwarp's at first and when asked again.")
+		fmt.Fprintln(stdout, comparedTimes)
 		err = reportComparison(stdout, rows, terminal.Width(stdout))
 	}
 	switch {
@@ -237,19 +283,52 @@ func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries
 	return nil
 }
 
+// comparedTimes says what times there are in tables and pages.
+const comparedTimes = "Times in ms: Prometheus's, and promwarp's at first and when asked again, evaluated or remembered."
+
+//go:embed compare.html
+var comparePage string
+
+// writePage writes the page that --html names.
+func (o *compareOptions) writePage(rows []compare.Row) error {
+	if o.page == "" {
+		return nil
+	}
+	f, err := os.Create(o.page)
+	if err != nil {
+		return config.Usagef("--html: %w", err)
+	}
+	var summary strings.Builder
+	summarizeComparison(&summary, rows, false)
+	page := template.Must(template.New("").Funcs(template.FuncMap{"cells": timesOf}).Parse(comparePage))
+	err = page.Execute(f, map[string]any{
+		"Files": o.files, "Prometheus": o.upstream, "Promwarp": o.server.URL, "Now": time.Now().UTC().Format(time.RFC1123),
+		"Times": comparedTimes, "Summary": strings.TrimSpace(summary.String()), "Notes": o.notes, "Rows": rows,
+	})
+	return errors.Join(err, f.Close())
+}
+
+// timesOf are the cells of a row's times and speed-ups.
+func timesOf(r compare.Row) []string {
+	repeated, remembered := r.Repeated, 0.0
+	if r.Remembered {
+		repeated, remembered = 0, r.Repeated
+	}
+	return []string{ms(r.Prometheus), ms(r.First), ms(repeated), ms(remembered), times(r.Prometheus, r.First) + ", " + times(r.Prometheus, repeated)}
+}
+
 // reportComparison prints rows as a table of so many columns, what differs, and a summary.
 func reportComparison(w io.Writer, rows []compare.Row, width int) error {
 	style := terminal.StyleOf(w)
-	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "SPEED-UP", "ANSWER", "QUERY"}}
+	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "REMEMBERED", "SPEED-UP", "ANSWER", "PANEL", "QUERY"}}
+	named := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.From != "" })
 	for _, r := range rows {
-		again := times(r.Prometheus, r.Repeated)
-		if r.Remembered {
-			again = "remembered"
+		cells = append(cells, append(timesOf(r), string(r.Verdict), r.From, strings.Join(strings.Fields(r.Query), " ")))
+	}
+	if panel := len(cells[0]) - 2; !named {
+		for i, row := range cells {
+			cells[i] = slices.Delete(row, panel, panel+1)
 		}
-		cells = append(cells, []string{
-			ms(r.Prometheus), ms(r.First), ms(r.Repeated), times(r.Prometheus, r.First) + ", " + again,
-			string(r.Verdict), strings.Join(strings.Fields(r.Query), " "),
-		})
 	}
 	if err := render.Table(w, cells, len(cells[0])-1, width); err != nil {
 		return err

@@ -54,7 +54,8 @@ func demoCommand(app *kingpin.Application) (string, func(context.Context) error)
 	cmd.Flag("once", "Exit after the comparison.").BoolVar(&o.once)
 	cmd.Flag("series", "About how many series to generate.").Default("6800").IntVar(&o.series)
 	cmd.Flag("hours", "How many hours of samples to generate.").Default("24").IntVar(&o.hours)
-	cmd.Flag("listen", "Address on which promwarp listens.").Default("127.0.0.1:9201").StringVar(&o.listen)
+	cmd.Flag("web.listen-address", "Address on which promwarp listens.").Default("127.0.0.1:9201").StringVar(&o.listen)
+	renamed(cmd, "listen", "web.listen-address", &o.listen)
 	cmd.Flag("data", "Directory that keeps the data for the next time; one that holds data is used as it is. Without it the data is temporary.").PlaceHolder("DIRECTORY").StringVar(&o.data)
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		return runDemo(ctx, o, os.Stdout, os.Stderr)
@@ -71,6 +72,9 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	}
 
 	// Addresses come first: a generated data set is a pity to throw away.
+	if _, err := net.ResolveTCPAddr("tcp", o.listen); err != nil {
+		return config.Usagef("--web.listen-address %s: %w", o.listen, err)
+	}
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -13,9 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
-	"text/template"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -28,7 +26,7 @@ import (
 const (
 	exitOK    = 0 // done
 	exitError = 1 // the command was understood but failed
-	exitUsage = 2 // the command line or the configuration is wrong
+	exitUsage = 2 // the command line, or a file that it names, is wrong
 	exitEmpty = 3 // promwarp compare had nothing to compare
 )
 
@@ -52,7 +50,7 @@ func main() {
 // application declares all commands, and returns what runs each of them by its name.
 func application() (*kingpin.Application, map[string]func(context.Context) error) {
 	app := kingpin.New("promwarp", "Fast PromQL over long ranges and many series, in front of Prometheus.").UsageWriter(os.Stdout)
-	app.UsageTemplate(helpTemplate).UsageFuncs(helpFuncs)
+	declareHelp(app)
 	app.Flag("version", "Show the version of this program.").Short('V').PreAction(func(*kingpin.ParseContext) error {
 		if err := writeVersion(os.Stdout, device.Library); err != nil {
 			return err
@@ -75,7 +73,7 @@ func execute(ctx context.Context, args []string, stderr io.Writer) int {
 	app, runs := application()
 	name, err := app.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "promwarp: %v; try --help\n", err)
+		fmt.Fprintf(stderr, "promwarp: %v; %s\n", err, meant(app, args, err))
 		return exitUsage
 	}
 	err = runs[name](ctx)
@@ -137,62 +135,7 @@ var groups = []struct {
 }
 
 // exitCodes are told by help and by docs/commands.md.
-const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line or the configuration is wrong; 3 compare had nothing to compare."
-
-// helpFuncs are what helpTemplate calls.
-var helpFuncs = template.FuncMap{
-	"Groups": func() any { return groups },
-	// Rows returns commands and what they do.
-	"Rows": func(app *kingpin.ApplicationModel, names []string) (rows [][2]string) {
-		for _, name := range names {
-			for _, c := range app.FlattenedCommands() {
-				if c.FullCommand == name {
-					rows = append(rows, [2]string{name, c.Help})
-				}
-			}
-		}
-		return rows
-	},
-	"ExitCodes": func() string { return exitCodes },
-	"Trim":      strings.TrimSpace,
-}
-
-// helpTemplate is kingpin's, with commands in groups and with the examples of HelpLong.
-const helpTemplate = `{{define "Arguments" -}}
-{{if .FlagSummary}} {{.FlagSummary}}{{end -}}
-{{range .Args}} {{if not .Required}}[{{end}}<{{.Name}}>{{if .Value|IsCumulative}}...{{end}}{{if not .Required}}]{{end}}{{end -}}
-{{end -}}
-
-{{if .Context.SelectedCommand -}}
-usage: {{.App.Name}} {{.Context.SelectedCommand}}{{template "Arguments" .Context.SelectedCommand}}{{if .Context.SelectedCommand.Commands}} <command>{{end}}
-
-{{.Context.SelectedCommand.Help|Wrap 0}}
-{{- if .Context.SelectedCommand.HelpLong}}
-{{.Context.SelectedCommand.HelpLong|Trim}}
-{{end}}
-{{- if .Context.SelectedCommand.Commands}}
-Commands:
-{{range .Context.SelectedCommand.FlattenedCommands}}  {{.FullCommand}}  {{.Help}}
-{{end}}
-{{- end}}
-Flags:
-{{.Context.Flags|FlagsToTwoColumns|FormatTwoColumns}}
-{{- if .Context.Args}}
-Args:
-{{.Context.Args|ArgsToTwoColumns|FormatTwoColumns}}
-{{- end}}
-{{- else -}}
-usage: {{.App.Name}} <command> [<flags>] [<args> ...]
-
-{{.App.Help|Wrap 0}}
-{{- range Groups}}
-{{.Title}}:
-{{Rows $.App .Commands|FormatTwoColumns}}
-{{- end}}
-"{{.App.Name}} <command> --help" shows flags and examples. PROMWARP_URL names the server to ask; NO_COLOR takes colours away.
-{{ExitCodes}}
-{{end -}}
-`
+const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line, or a file that it names, is wrong; 3 compare had nothing to compare."
 
 // scripts have promwarp itself complete the line, as kingpin's do. Packages install them.
 //

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -26,10 +28,12 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/internal/testlog"
+	"github.com/promwarp/promwarp/selection"
 )
 
 func TestExecute(t *testing.T) {
@@ -164,11 +168,11 @@ func TestReport(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, reportComparison(&b, rows, 80))
-	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP          ANSWER        QUERY
-40.0        10.0   1.0       4.0×, 40.0×       same          sum( m)
-10.0        10.0   1.0       1.0×, 10.0×       DIFFERENT     m
--           -      -         -, -              not compared  n
-10.0        5.0    0.1       2.0×, remembered  same          o
+	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  REMEMBERED  SPEED-UP     ANSWER        QUERY
+40.0        10.0   1.0       -           4.0×, 40.0×  same          sum( m)
+10.0        10.0   1.0       -           1.0×, 10.0×  DIFFERENT     m
+-           -      -         -           -, -         not compared  n
+10.0        5.0    -         0.1         2.0×, -      same          o
 
 DIFFERENT: m
   a bit
@@ -210,6 +214,60 @@ func TestExitOfCompare(t *testing.T) {
 		require.Equal(t, c.code, execute(t.Context(), []string{"compare", "--upstream=" + c.prometheus, "--url=" + c.promwarp, queries}, &stderr), "%s: %s", name, &stderr)
 		require.Contains(t, stderr.String(), c.says, name)
 	}
+}
+
+// TestComparePage: the page has the summary and all rows, without anything from elsewhere.
+func TestComparePage(t *testing.T) {
+	o := compareOptions{files: []string{"d.json", ""}, upstream: "http://p:9090", notes: []string{"d.json: $job is <a>"}, page: filepath.Join(t.TempDir(), "page.html")}
+	rows := []compare.Row{
+		{Query: "sum(m) < 1", From: "Row / Panel", Prometheus: 40, First: 10, Repeated: 1, Verdict: compare.Same, Remembered: true},
+		{Query: "m", Prometheus: 10, First: 10, Repeated: 1, Verdict: compare.Different, Detail: `value 1 instead of 2 of {a="b"}`, Hint: "try"},
+		{Query: "n", Verdict: compare.NotCompared, Detail: "Prometheus: timeout"},
+	}
+	require.NoError(t, o.writePage(rows))
+	page, err := os.ReadFile(o.page)
+	require.NoError(t, err)
+	text := regexp.MustCompile(`on [A-Z][a-z]{2}, .* UTC`).ReplaceAllString(string(page), "on DATE")
+	const golden = "testdata/compare.html"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text)
+	for _, of := range []string{"<script", "src=", "href=", "url(", "@import"} {
+		require.NotContains(t, text, of)
+	}
+	var usage config.UsageError
+	o.page = t.TempDir()
+	require.ErrorAs(t, o.writePage(rows), &usage)
+	o.page = ""
+	require.NoError(t, o.writePage(rows))
+}
+
+// TestCompareRange: a dashboard's own range is asked for, at an end where samples no longer change.
+func TestCompareRange(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		o          compareOptions
+		own        workload.Range
+		start, end string
+		note       string
+	}{
+		"no dashboard":     {compareOptions{}, workload.Range{}, "2026-01-01T12:00:00Z", "2026-01-02T11:50:00Z", ""},
+		"its own":          {compareOptions{}, workload.Range{From: "now-6h", To: "now"}, "2026-01-02T05:50:00Z", "2026-01-02T11:50:00Z", "its time range is now-6h to now, asked for 10m0s earlier, as the newest samples may differ"},
+		"a past one":       {compareOptions{}, workload.Range{From: "2025-01-01T00:00:00.000Z", To: "2025-01-02T00:00:00.000Z"}, "2025-01-01T00:00:00Z", "2025-01-02T00:00:00Z", "its time range is 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z"},
+		"the command's":    {compareOptions{start: "-2h"}, workload.Range{From: "now-6h", To: "now"}, "2026-01-02T10:00:00Z", "2026-01-02T11:50:00Z", ""},
+		"of calendar days": {compareOptions{}, workload.Range{From: "now/d", To: "now/d"}, "2026-01-01T12:00:00Z", "2026-01-02T11:50:00Z", "its time range now/d to now/d is replaced by the last day, as promwarp compare cannot tell it; --start and --end set one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over, note, err := c.o.over(c.own, now)
+			require.NoError(t, err)
+			require.Equal(t, []string{c.start, c.end, c.note}, []string{over.Start.UTC().Format(time.RFC3339), over.End.UTC().Format(time.RFC3339), note})
+		})
+	}
+	_, _, err := (&compareOptions{end: "noon"}).over(workload.Range{From: "now-6h", To: "now"}, now)
+	require.ErrorContains(t, err, "--end")
 }
 
 // TestQuick: where answers are empty, or there was nothing to save, the summary says so.
@@ -327,6 +385,55 @@ func TestDemoErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, run(ctx, demoOptions{series: 1, hours: 1, listen: "127.0.0.1:0"}), "interrupted")
+}
+
+// stuck is an upstream that answers no request before that ends.
+type stuck struct{ began chan struct{} }
+
+// Fetch implements the engine's storage.
+func (s stuck) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher, _ selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
+	s.began <- struct{}{}
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestInterruptedQuery: Ctrl-C ends the query on the server.
+func TestInterruptedQuery(t *testing.T) {
+	set := demoSettings("127.0.0.1:0", "http://127.0.0.1:9")
+	set.GPU.Mode = config.GPUOff
+	upstream := stuck{make(chan struct{}, 1)}
+	srv, err := server.New(server.Config{Settings: set, Upstream: upstream})
+	require.NoError(t, err)
+	serving, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Run(serving) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-ended)
+	}()
+	underWay := func() string {
+		resp, err := http.Get(srv.URL() + "/api/v1/status/queries")
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	for _, format := range []string{"table", "json", "csv"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			<-upstream.began
+			if strings.Contains(underWay(), `"query":"m"`) {
+				interrupt()
+			}
+		}()
+		var stdout, stderr bytes.Buffer
+		o := queryOptions{format: format}
+		o.server.URL, o.expr, o.at, o.executor = srv.URL(), "m", "600", "auto"
+		require.EqualError(t, runQuery(ctx, o, &stdout, &stderr), "interrupted", format)
+		require.Empty(t, stdout.String()+stderr.String())
+		require.Eventually(t, func() bool { return strings.Contains(underWay(), `"data":[]`) }, 10*time.Second, 10*time.Millisecond, format)
+	}
 }
 
 var update = flag.Bool("update", false, "write what scripts and pages expect anew")

@@ -3,7 +3,10 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,15 +39,15 @@ func requireFresh(t *testing.T, file, want string) {
 	require.Equal(t, want, string(have), "%s is stale: go test ./cmd/promwarp -run %s -update", file, t.Name())
 }
 
-// declared are all commands by name, and the flags that serve has.
-func declared() (byName map[string]*kingpin.CmdModel, serves map[string]bool) {
+// declared are all commands by name, and the help of the flags that serve has.
+func declared() (byName map[string]*kingpin.CmdModel, serves map[string]string) {
 	app, _ := application()
-	byName, serves = map[string]*kingpin.CmdModel{}, map[string]bool{}
+	byName, serves = map[string]*kingpin.CmdModel{}, map[string]string{}
 	for _, c := range app.Model().FlattenedCommands() {
 		byName[c.FullCommand] = c
 	}
 	for _, f := range byName["serve"].Flags {
-		serves[f.Name] = true
+		serves[f.Name] = f.Help
 	}
 	return byName, serves
 }
@@ -104,8 +107,72 @@ func manPage() string {
 	return b.String()
 }
 
+// TestHelpIsBrief: --help fits a few screens, shows flags that there are, and a sentence of each.
+func TestHelpIsBrief(t *testing.T) {
+	for name, most := range map[string]int{"query": 40, "explain": 40, "compare": 45, "serve": 90} {
+		help := helpOf(t, name, "--help")
+		require.LessOrEqual(t, strings.Count(help, "\n"), most, help)
+		require.NotRegexp(t, `\. +(By default|Without it|0 )`, help)
+	}
+	byName, _ := declared()
+	for name, flags := range brief {
+		all := helpOf(t, name, "--help-all")
+		for flag := range strings.FieldsSeq(flags) {
+			require.Contains(t, helpOf(t, name, "--help"), flag)
+		}
+		for _, f := range byName[name].Flags {
+			require.Equal(t, f.Help != "", strings.Contains(all, "--"+f.Name) || strings.Contains(all, "--[no-]"+f.Name), f.Name)
+		}
+	}
+}
+
+// TestCompletion: what the scripts of shells ask promwarp for has all commands, flags, and values of flags.
+func TestCompletion(t *testing.T) {
+	byName, _ := declared()
+	for name, c := range byName {
+		words := strings.Fields(name)
+		require.Contains(t, strings.Fields(printed(t, append([]string{"--completion-bash"}, words[:len(words)-1]...)...)), words[len(words)-1])
+		if name == "help" {
+			continue
+		}
+		flags := strings.Fields(printed(t, append([]string{"--completion-bash"}, append(words, "--")...)...))
+		for _, f := range c.Flags {
+			require.Equal(t, !f.Hidden, slices.Contains(flags, "--"+f.Name), "%s --%s", name, f.Name)
+		}
+	}
+	require.Equal(t, "table json csv ndjson arrow parquet", strings.Join(strings.Fields(printed(t, "--completion-bash", "query", "--format", "")), " "))
+}
+
+// helpOf is the help of a command.
+func helpOf(t *testing.T, command, flag string) string {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	run := exec.Command(program)
+	run.Args = append(append([]string{"promwarp"}, strings.Fields(command)...), flag) // TestMain runs it by this name
+	out, err := run.CombinedOutput()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// printed is what kingpin prints for a command line.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	stdout := os.Stdout
+	os.Stdout = w
+	app, _ := application()
+	_, _ = app.Terminate(nil).Parse(args)
+	os.Stdout = stdout
+	require.NoError(t, w.Close())
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // manCommand writes what the page says of one command. Flags that serve has, too, are described there.
-func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]bool) {
+func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]string) {
 	fmt.Fprintf(b, ".SS promwarp %s", roff(c.FullCommand))
 	for _, a := range c.Args {
 		text := "<" + a.Name + ">"
@@ -123,7 +190,7 @@ func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]bool)
 		if f.Hidden {
 			continue
 		}
-		if serves[f.Name] && c.FullCommand != "serve" {
+		if serves[f.Name] == f.Help && c.FullCommand != "serve" {
 			also = append(also, `\fB`+roff("--"+f.Name)+`\fR`)
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/cache"
@@ -21,6 +21,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -79,48 +80,53 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	for _, f := range table.Formats[1:] { // which only promwarp's /query answers in
 		if f.Name == o.format {
 			a.form.Set("format", o.format)
-			return c.Copy(ctx, stdout, "/query", a.form, f.Media)
+			_, err := c.Stream(ctx, "/query", a.form, f.Media, func(data io.Reader) error {
+				_, err := io.Copy(stdout, data)
+				return err
+			})
+			return err
 		}
 	}
-	answer, err := ask(ctx, c, a.path, a.form, stderr)
+	reply, err := c.Stream(ctx, a.path, a.form, client.JSON, func(data io.Reader) error {
+		return o.print(data, a.over, stdout)
+	})
 	if err != nil {
 		return err
 	}
-	if o.format == "json" {
-		_, err := fmt.Fprintf(stdout, "%s\n", answer.Data)
-		return err
-	}
-	v, err := answer.Value()
-	if err != nil {
-		return err
-	}
-	matrix, ranged := v.(model.Matrix)
-	if !o.plot || !ranged {
-		return render.Answer(stdout, v, terminal.Width(stdout))
-	}
-	over := a.over
-	if a.resampled() {
-		over = spread(matrix)
-	}
-	return render.Chart(stdout, matrix, over, cmp.Or(terminal.Width(stdout), 100), terminal.StyleOf(stdout))
+	tell(&reply, stderr)
+	return nil
 }
 
-// spread is the range of a resample request's answer, whose step is the shortest between two values.
-func spread(m model.Matrix) (r render.Range) {
-	var first, last model.Time
-	step := model.Time(0)
-	for _, s := range m {
-		for i, p := range s.Values {
-			if first == 0 || p.Timestamp < first {
-				first = p.Timestamp
-			}
-			last = max(last, p.Timestamp)
-			if i > 0 && (step == 0 || p.Timestamp-s.Values[i-1].Timestamp < step) {
-				step = p.Timestamp - s.Values[i-1].Timestamp
-			}
+// print prints the data of an answer as it comes.
+func (o *queryOptions) print(data io.Reader, over render.Range, stdout io.Writer) error {
+	if o.format == "json" {
+		if _, err := io.Copy(stdout, data); err != nil {
+			return err
 		}
+		_, err := fmt.Fprintln(stdout)
+		return err
 	}
-	return render.Range{Start: first.Time(), End: last.Time(), Step: time.Duration(max(step, 1)) * time.Millisecond}
+	width := terminal.Width(stdout)
+	table := render.NewAnswer(stdout, width)
+	var chart render.Chart
+	var answer compare.Answer
+	err := answer.Read(data, func(s compare.Series) error {
+		if o.plot && answer.Type == parser.ValueTypeMatrix {
+			chart.Add(s)
+			return nil
+		}
+		return table.Add(answer.Type, s)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	case o.plot && answer.Type == parser.ValueTypeMatrix:
+		return chart.Draw(stdout, over, cmp.Or(width, 100), terminal.StyleOf(stdout))
+	case answer.Type == parser.ValueTypeString:
+		_, err = fmt.Fprintln(stdout, answer.Text)
+		return err
+	}
+	return table.Close()
 }
 
 // explainOptions are the flags of promwarp explain.
@@ -244,18 +250,23 @@ func (t *target) open(form url.Values, stderr io.Writer) (c *client.Client, clos
 	return c, closed, nil
 }
 
+// tell prints what an answer has beside its value.
+func tell(r *compare.Reply, stderr io.Writer) {
+	for _, w := range r.Warnings {
+		fmt.Fprintln(stderr, "warning:", w)
+	}
+	for _, i := range r.Infos {
+		fmt.Fprintln(stderr, "info:", i)
+	}
+}
+
 // ask asks for an answer, and prints what it has beside its value.
 func ask(ctx context.Context, c *client.Client, path string, form url.Values, stderr io.Writer) (*client.Answer, error) {
 	a, err := c.Ask(ctx, path, form)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range a.Warnings {
-		fmt.Fprintln(stderr, "warning:", w)
-	}
-	for _, i := range a.Infos {
-		fmt.Fprintln(stderr, "info:", i)
-	}
+	tell(&a.Reply, stderr)
 	return a, nil
 }
 

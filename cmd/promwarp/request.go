@@ -20,7 +20,7 @@ import (
 
 // resampleFields are the fields of resample requests, which are flags of the same names.
 var resampleFields = []struct{ name, placeholder, help string }{
-	{"metric", "NAME", "Resample the stored samples of this metric, in place of PromQL: docs/query.md describes this and the fields below."},
+	{"metric", "NAME", "Resample the stored samples of this metric, in place of PromQL; docs/query.md has the fields."},
 	{"every", "DURATION", "Length of a bucket: 5m, 1d, 1M."},
 	{"period", "DURATION", "Length of the window of a bucket's samples; by default as every."},
 	{"timezone", "ZONE", "Whose calendar and clock buckets follow, such as Europe/Berlin."},

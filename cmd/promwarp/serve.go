@@ -85,15 +85,15 @@ func checkConfigCommand(app *kingpin.Application) (string, func(context.Context)
 	return cmd.FullCommand(), func(context.Context) error { return runCheck(*file) }
 }
 
-// runCheck checks one file. What is wrong with it is a failure here, and no wrong use.
+// runCheck checks one file. What is wrong with it is a UsageError, as it is of serve.
 func runCheck(file string) error {
 	f := config.Flags{File: file}
 	set, err := f.Load()
 	if err != nil {
-		return errors.New(err.Error()) // no UsageError
+		return err
 	}
 	if err := server.Check(set); err != nil {
-		return errors.New(file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
+		return config.Usagef("%s", file+": "+strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
 	sources, err := set.Sources()
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package compare compares answers to PromQL.
 //
-// Parse reads what a server answers into an Answer. Differ names the first difference of two. Measure asks two sides, and asks again before it says that answers differ, since
-// samples come meanwhile.
+// ReadReply reads what a server answers, Reply.Answer its Answer. Differ names the first difference of
+// two. Measure asks two sides, and asks again before it says that answers differ, since samples come
+// meanwhile.
 //
 // Invariant: two answers are the same if a client cannot tell them apart: series and their order,
 // times, bits of values, warnings and infos in any order. All NaNs are one value.
@@ -41,8 +42,9 @@ type Series struct {
 
 // Histogram is a native histogram in words.
 type Histogram struct {
-	T    int64 // ms since the epoch
-	Text string
+	T          int64 // ms since the epoch
+	Text       string
+	Count, Sum float64
 }
 
 // Sort puts the series in the order of their labels, for answers that have none.

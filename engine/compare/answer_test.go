@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,10 +15,19 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+// parse reads a server's answer to PromQL.
+func parse(status int, body []byte) (*Answer, error) {
+	r, err := ReadReply(status, body)
+	if err != nil {
+		return nil, err
+	}
+	return r.Answer()
+}
+
 // Example compares what two servers answer.
 func Example() {
-	want, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"1"]}]}}`))
-	got, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"2"]}]}}`))
+	want, _ := parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"1"]}]}}`))
+	got, _ := parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"2"]}]}}`))
 	fmt.Println(Differ(want, got, 0))
 	// Output: value 2 instead of 1 at 60 of {job="a"}
 }
@@ -60,9 +71,9 @@ func TestDiffer(t *testing.T) {
 		"another info":      {`"infos":["w"],` + a, `"infos":["v"],` + a, 0, `infos ["v"] instead of ["w"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want, err := Parse(200, []byte(`{"status":"success",`+c.want+`}`))
+			want, err := parse(200, []byte(`{"status":"success",`+c.want+`}`))
 			require.NoError(t, err)
-			got, err := Parse(200, []byte(`{"status":"success",`+c.got+`}`))
+			got, err := parse(200, []byte(`{"status":"success",`+c.got+`}`))
 			require.NoError(t, err)
 			d := Differ(want, got, c.tolerance)
 			if c.says == "" {
@@ -84,12 +95,47 @@ func TestParseRefuses(t *testing.T) {
 		"a worded value": {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1,"much"]]}]}}`, `{a="b"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse(200, []byte(c.body))
+			_, err := parse(200, []byte(c.body))
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	_, err := Parse(422, []byte(`{"status":"error","errorType":"execution","error":"too slow"}`))
+	_, err := parse(422, []byte(`{"status":"error","errorType":"execution","error":"too slow"}`))
 	require.Equal(t, &Refused{422, "execution", "too slow"}, err)
+}
+
+// TestRead: values of all types, read byte by byte.
+func TestRead(t *testing.T) {
+	const histogram = `{"count":"2","sum":"3","buckets":[[0,"1","2","2"]]}`
+	for text, want := range map[string]string{
+		`{"resultType":"scalar","result":[1.5,"2"]}`:                                                                        `scalar "" [{{} [2 @[1500]] []}]`,
+		`{"resultType":"string","result":[1,"a\"b"]}`:                                                                       `string "a\"b" []`,
+		`{"resultType":"vector","result":[],"stats":{"x":1}}`:                                                               `vector "" []`,
+		`{"resultType":"vector","result":[{"metric":{"a":"µ\n"},"value":[1700000000.001,"NaN"]}]}`:                          `vector "" [{{a="µ\n"} [NaN @[1700000000001]] []}]`,
+		`{"resultType":"vector","result":[{"metric":{},"histogram":[2,` + histogram + `]}]}`:                                `vector "" [{{} [] [{2000 Count: 2.000000, Sum: 3.000000, Buckets: [(1,2]:2] 2 3}]}]`,
+		`{"resultType":"matrix","result":[{"metric":{},"values":[[1,"-Inf"],[2,"2.5"]]},{"metric":{},"values":[[1,"0"]]}]}`: `matrix "" [{{} [-Inf @[1000] 2.5 @[2000]] []} {{} [0 @[1000]] []}]`,
+	} {
+		var a Answer
+		var all []Series
+		require.NoError(t, a.Read(iotest.OneByteReader(strings.NewReader(text)), func(s Series) error {
+			all = append(all, s)
+			return nil
+		}), text)
+		require.Equal(t, want, fmt.Sprintf("%s %q %v", a.Type, a.Text, all))
+	}
+	for text, want := range map[string]string{
+		`{"result":[1,"2"]}`:                                                           "of no known type",
+		`{"resultType":"streams","result":[]}`:                                         `of no known type, but "streams"`,
+		`{"resultType":"scalar","result":[1,"two"]}`:                                   "the value of a point",
+		`{"resultType":"matrix","result":[{"metric":1}]}`:                              "ReadMapCB",
+		`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":2}]}]}`: "series {}: ",
+		`[]`: "ReadObject",
+		"":   "ReadObject",
+	} {
+		err := new(Answer).Read(strings.NewReader(text), func(Series) error { return nil })
+		require.ErrorContains(t, err, want, text)
+	}
+	full := errors.New("full")
+	require.Equal(t, full, new(Answer).Read(strings.NewReader(`{"resultType":"scalar","result":[1,"2"]}`), func(Series) error { return full }))
 }
 
 // answers answers with one value after the other, the last again and again. An error is a value's.

@@ -3,12 +3,14 @@ package compare
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -45,100 +47,126 @@ func ReadReply(status int, body []byte) (r Reply, err error) {
 	return r, nil
 }
 
-// Parse reads a server's answer to PromQL.
-func Parse(status int, body []byte) (*Answer, error) {
-	r, err := ReadReply(status, body)
-	if err != nil {
-		return nil, err
-	}
-	return r.Answer()
-}
-
 // Answer reads the answer to PromQL.
 func (r *Reply) Answer() (*Answer, error) {
-	data := r.Data
-	var d struct {
-		ResultType parser.ValueType `json:"resultType"`
-		Result     json.RawMessage  `json:"result"`
-		Stats      struct {
-			Timings struct {
-				Evaluated float64 `json:"evalTotalTime"` // seconds
-			} `json:"timings"`
-		} `json:"stats"`
-	}
-	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, err
-	}
-	a := &Answer{Type: d.ResultType, Warnings: r.Warnings, Infos: r.Infos}
-	a.Evaluated = time.Duration(d.Stats.Timings.Evaluated * float64(time.Second))
-	switch d.ResultType {
-	case parser.ValueTypeMatrix, parser.ValueTypeVector:
-		return a, a.parseRows(d.Result)
-	case parser.ValueTypeScalar:
-		points, err := parsePoints(d.Result)
-		a.Series = []Series{{Floats: points}}
-		return a, err
-	case parser.ValueTypeString:
-		var s model.String
-		err := json.Unmarshal(d.Result, &s)
-		a.Text = s.Value
-		return a, err
-	}
-	return nil, fmt.Errorf("the answer is of no known type, but %q", d.ResultType)
+	a := &Answer{Warnings: r.Warnings, Infos: r.Infos}
+	err := a.Read(bytes.NewReader(r.Data), func(s Series) error {
+		a.Series = append(a.Series, s)
+		return nil
+	})
+	return a, err
 }
 
-// parseRows reads the series of a matrix or a vector.
-func (a *Answer) parseRows(result []byte) error {
-	var all []struct {
-		Metric     map[string]string           `json:"metric"`
-		Value      json.RawMessage             `json:"value"`
-		Values     json.RawMessage             `json:"values"`
-		Histogram  *model.SampleHistogramPair  `json:"histogram"`
-		Histograms []model.SampleHistogramPair `json:"histograms"`
+// Read reads the data of an answer to PromQL as it comes. It sets the type and the text, and has each
+// series consumed, and a scalar as one without labels.
+func (a *Answer) Read(data io.Reader, consume func(Series) error) error {
+	from := jsoniter.Parse(jsoniter.ConfigCompatibleWithStandardLibrary, data, 64<<10)
+	for field := from.ReadObject(); field != ""; field = from.ReadObject() {
+		switch field {
+		case "resultType":
+			a.Type = parser.ValueType(from.ReadString())
+		case "result":
+			if err := a.readResult(from, consume); err != nil {
+				return err
+			}
+		case "stats":
+			var stats struct {
+				Timings struct {
+					Evaluated float64 `json:"evalTotalTime"` // seconds
+				} `json:"timings"`
+			}
+			from.ReadVal(&stats)
+			a.Evaluated = time.Duration(stats.Timings.Evaluated * float64(time.Second))
+		default:
+			from.Skip()
+		}
 	}
-	if err := json.Unmarshal(result, &all); err != nil {
-		return err
-	}
-	for _, s := range all {
-		row := Series{Labels: labels.FromMap(s.Metric)}
-		var err error
-		if row.Floats, err = parsePoints(append(s.Values, s.Value...)); err != nil {
-			return fmt.Errorf("series %s: %w", row.Labels, err)
-		}
-		if s.Histogram != nil {
-			s.Histograms = append(s.Histograms, *s.Histogram)
-		}
-		for _, h := range s.Histograms {
-			row.Histograms = append(row.Histograms, Histogram{int64(h.Timestamp), h.Histogram.String()})
-		}
-		a.Series = append(a.Series, row)
+	switch {
+	case from.Error != nil && from.Error != io.EOF:
+		return from.Error
+	case !slices.Contains(types, a.Type):
+		return a.strange()
 	}
 	return nil
 }
 
-// parsePoints reads [[seconds,"value"],...], or one of them. It must be JSON.
-func parsePoints(b []byte) ([]promql.FPoint, error) {
-	ps := make([]promql.FPoint, 0, bytes.Count(b, []byte{'['}))
-	for {
-		i := bytes.IndexByte(b, '"')
-		if i < 0 {
-			return ps, nil
+var types = []parser.ValueType{parser.ValueTypeMatrix, parser.ValueTypeVector, parser.ValueTypeScalar, parser.ValueTypeString}
+
+func (a *Answer) strange() error {
+	return fmt.Errorf("the answer is of no known type, but %q", a.Type)
+}
+
+// readResult reads the result, which comes behind its type.
+func (a *Answer) readResult(from *jsoniter.Iterator, consume func(Series) error) error {
+	switch a.Type {
+	case parser.ValueTypeMatrix, parser.ValueTypeVector:
+		for from.ReadArray() {
+			s := readSeries(from)
+			if from.Error != nil && from.Error != io.EOF {
+				return fmt.Errorf("series %s: %w", s.Labels, from.Error)
+			}
+			if err := consume(s); err != nil {
+				return err
+			}
 		}
-		head := bytes.Trim(b[:i], "[], \t\r\n")
-		b = b[i+1:]
-		end := bytes.IndexByte(b, '"')
-		if end < 0 {
-			return nil, errors.New("a value does not end")
+		return nil
+	case parser.ValueTypeScalar:
+		points := []promql.FPoint{readPoint(from)}
+		if from.Error != nil && from.Error != io.EOF {
+			return from.Error
 		}
-		t, err := strconv.ParseFloat(string(head), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the time of a point: %w", err)
-		}
-		v, err := strconv.ParseFloat(string(b[:end]), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the value of a point: %w", err)
-		}
-		ps = append(ps, promql.FPoint{T: int64(math.Round(1000 * t)), F: v})
-		b = b[end+1:]
+		return consume(Series{Floats: points})
+	case parser.ValueTypeString:
+		var s model.String
+		from.ReadVal(&s)
+		a.Text = s.Value
+		return nil
 	}
+	return a.strange()
+}
+
+// readSeries reads a series of a matrix or a vector.
+func readSeries(from *jsoniter.Iterator) (s Series) {
+	for field := from.ReadObject(); field != ""; field = from.ReadObject() {
+		switch field {
+		case "metric":
+			var metric map[string]string
+			from.ReadVal(&metric)
+			s.Labels = labels.FromMap(metric)
+		case "value":
+			s.Floats = append(s.Floats, readPoint(from))
+		case "values":
+			for from.ReadArray() {
+				s.Floats = append(s.Floats, readPoint(from))
+			}
+		case "histogram":
+			s.Histograms = append(s.Histograms, readHistogram(from))
+		case "histograms":
+			for from.ReadArray() {
+				s.Histograms = append(s.Histograms, readHistogram(from))
+			}
+		default:
+			from.Skip()
+		}
+	}
+	return s
+}
+
+func readHistogram(from *jsoniter.Iterator) Histogram {
+	h := model.SampleHistogramPair{Histogram: &model.SampleHistogram{}}
+	from.ReadVal(&h)
+	return Histogram{int64(h.Timestamp), h.Histogram.String(), float64(h.Histogram.Count), float64(h.Histogram.Sum)}
+}
+
+// readPoint reads [seconds,"value"].
+func readPoint(from *jsoniter.Iterator) (p promql.FPoint) {
+	from.ReadArray()
+	p.T = int64(math.Round(1000 * from.ReadFloat64()))
+	from.ReadArray()
+	var err error
+	if p.F, err = strconv.ParseFloat(string(from.ReadStringAsSlice()), 64); err != nil && from.Error == nil {
+		from.ReportError("the value of a point", err.Error())
+	}
+	from.ReadArray()
+	return p
 }

@@ -2,14 +2,14 @@
 //
 // A form goes in; out comes an Answer, or an error that says what is wrong and what to do: nobody
 // listens, credentials are missing, it is no Prometheus, or the server refused (compare.Refused). Start
-// with Client.Ask; Inside returns the client of a handler of this process.
+// with Client.Ask; Client.Stream reads large answers as they come. Inside returns the client of a handler
+// of this process.
 package client
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -138,31 +138,6 @@ func (c *Client) read(ctx context.Context, method, path string, form url.Values)
 	return &Answer{r, took}, err
 }
 
-// Copy posts a form and writes the answer, which must be of that media type, to w as it comes.
-func (c *Client) Copy(ctx context.Context, w io.Writer, path string, form url.Values, kind string) error {
-	stop := c.waiting()
-	resp, err := c.send(ctx, http.MethodPost, path, form, kind)
-	stop()
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if got := mediaType(resp); got != kind || resp.StatusCode != http.StatusOK {
-		start, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		if err == nil {
-			_, err = c.parse(path, resp, start)
-		}
-		if err == nil {
-			err = fmt.Errorf("%s answers %s with %s in place of %s; ask a promwarp", c, path, got, kind)
-		}
-		return err
-	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return c.failed(ctx, err)
-	}
-	return nil
-}
-
 func (c *Client) waiting() (stop func()) {
 	if c.Waiting == nil {
 		return func() {}
@@ -230,36 +205,6 @@ func (c *Client) Side(path string, form, extra url.Values) compare.Side {
 		parsed.Took = a.Took
 		return parsed, nil
 	}
-}
-
-// Value reads the answer to PromQL: a model.Matrix, model.Vector, *model.Scalar or *model.String.
-func (a *Answer) Value() (model.Value, error) {
-	var data struct {
-		Type   string          `json:"resultType"`
-		Result json.RawMessage `json:"result"`
-	}
-	if err := json.Unmarshal(a.Data, &data); err != nil {
-		return nil, err
-	}
-	switch data.Type {
-	case "matrix":
-		return valueOf[model.Matrix](data.Result)
-	case "vector":
-		return valueOf[model.Vector](data.Result)
-	case "scalar":
-		return valueOf[*model.Scalar](data.Result)
-	case "string":
-		return valueOf[*model.String](data.Result)
-	}
-	return nil, fmt.Errorf("the answer is of no known type, but %q", data.Type)
-}
-
-func valueOf[T model.Value](text []byte) (model.Value, error) {
-	var v T
-	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
-	}
-	return v, nil
 }
 
 // failed puts into words that no answer came.

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 
 	commonconfig "github.com/prometheus/common/config"
 	"go.yaml.in/yaml/v2"
 	yamlnode "go.yaml.in/yaml/v3"
+
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // readSettings reads a configuration file over the defaults. Relative paths in it are relative to the
@@ -89,7 +92,7 @@ func faults(text []byte, err error) (all []string) {
 }
 
 var (
-	unknownKey = regexp.MustCompile(`(?s)field (.*?) not found in type \S+`)
+	unknownKey = regexp.MustCompile(`(?s)field (.*?) not found in type (\S+)`)
 	twiceKey   = regexp.MustCompile(`(?s)field (.*?) already set in type \S+`)
 	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
 )
@@ -99,7 +102,14 @@ var tags = strings.NewReplacer("seq", "list", "map", "mapping")
 
 // plain is an error of the YAML decoder in words without Go types, and with what to do.
 func plain(l string) string {
-	l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
+	if m := unknownKey.FindStringSubmatch(l); m != nil {
+		keys := keysOf(reflect.TypeFor[Settings](), m[2])
+		if len(keys) == 0 { // it is a type without a name of its own
+			keys = keysOf(reflect.TypeFor[Settings](), "")
+		}
+		hint := aggregate.DidYouMean(m[1], keys, "")
+		l = strings.TrimSuffix(unknownKey.ReplaceAllString(l, `unknown key "$1"; `)+hint, "; ")
+	}
 	l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
 	l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
 		p := wrongType.FindStringSubmatch(m)
@@ -114,6 +124,27 @@ func plain(l string) string {
 		}
 	}
 	return l
+}
+
+// keysOf lists the keys of the types of a name in a type, of all types without a name.
+func keysOf(in reflect.Type, name string) (keys []string) {
+	for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
+		in = in.Elem()
+	}
+	if in.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range in.NumField() {
+		f := in.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key != "" && key != "-" && (name == "" || name == in.String() || name == "config.entry" && strings.Contains(in.String(), "RemoteRead")) {
+			keys = append(keys, key)
+		}
+		if f.Anonymous || f.Tag.Get("yaml") != "" {
+			keys = append(keys, keysOf(f.Type, name)...)
+		}
+	}
+	return keys
 }
 
 // plainType names a Go type for people.

@@ -5,7 +5,6 @@ import (
 	"encoding"
 	"fmt"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -195,17 +194,6 @@ type Flagger interface {
 // Add declares the flags: those of a server, or those that other commands have as well.
 func (f *Flags) Add(to Flagger, server bool) {
 	to.Flag("config.file", fileHelp).PlaceHolder("FILE").StringVar(&f.File)
-	if server {
-		to.Flag("help-hidden", "Show the settings that --help leaves out, whose defaults should do, and end.").PreAction(func(*kingpin.ParseContext) error {
-			for _, row := range table {
-				if row.isHidden() {
-					fmt.Printf("  --%s=%s\n      %s\n", row.flag, cmp.Or(row.Tag.Get("default"), row.Tag.Get("as")), row.Tag.Get("help"))
-				}
-			}
-			os.Exit(0)
-			return nil
-		}).Bool()
-	}
 	for _, row := range table {
 		if row.only == "serve" && !server {
 			continue

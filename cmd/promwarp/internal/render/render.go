@@ -16,39 +16,68 @@ import (
 	"github.com/alecthomas/units"
 	"github.com/guptarohit/asciigraph"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/resample"
 )
 
-// Answer prints an answer to PromQL as a table: a row a series, of at most so many characters. The
-// rows of a range sum up its points. A width of 0 sets no limit.
-func Answer(w io.Writer, v model.Value, width int) error {
-	var rows [][]string
-	switch r := v.(type) {
-	case *model.Scalar:
-		_, err := fmt.Fprintln(w, number(r.Value))
-		return err
-	case *model.String:
-		_, err := fmt.Fprintln(w, r.Value)
-		return err
-	case model.Vector:
-		rows = append(rows, []string{"SERIES", "VALUE"})
-		for _, s := range r {
-			rows = append(rows, []string{s.Metric.String(), value(s.Value, s.Histogram)})
-		}
-	case model.Matrix:
-		rows = append(rows, []string{"SERIES", "POINTS", "FIRST", "MIN", "MAX", "LAST"})
-		for _, s := range r {
-			rows = append(rows, summary(s))
-		}
+// Answer prints an answer to PromQL as a table, a row a series, as they come. The rows of a range sum up
+// its points. Each mostHeld rows have the widths of their own cells.
+type Answer struct {
+	w     io.Writer
+	width int // 0 sets no limit
+	rows  [][]string
+	begun bool
+}
+
+const mostHeld = 4096
+
+// NewAnswer prints on w, in rows of at most so many characters.
+func NewAnswer(w io.Writer, width int) *Answer { return &Answer{w: w, width: width} }
+
+// Add prints a series of an answer of a type, or its scalar.
+func (a *Answer) Add(of parser.ValueType, s compare.Series) error {
+	switch of {
+	case parser.ValueTypeScalar:
+		return a.add([]string{number(s.Floats[0].F)}, nil)
+	case parser.ValueTypeVector:
+		return a.add([]string{"SERIES", "VALUE"}, []string{name(s.Labels), ends(s)[0]})
 	}
-	if len(rows) == 1 {
-		_, err := fmt.Fprintln(w, "(no series)")
-		return err
+	return a.add([]string{"SERIES", "POINTS", "FIRST", "MIN", "MAX", "LAST"}, summary(s))
+}
+
+// add adds a row, and the first one below a title.
+func (a *Answer) add(title, cells []string) error {
+	if !a.begun {
+		a.begun, a.rows = true, append(a.rows, title)
 	}
-	return Table(w, rows, 0, width)
+	if cells != nil {
+		a.rows = append(a.rows, cells)
+	}
+	if len(a.rows) < mostHeld {
+		return nil
+	}
+	return a.flush()
+}
+
+func (a *Answer) flush() error {
+	rows := a.rows
+	a.rows = nil
+	return Table(a.w, rows, 0, a.width)
+}
+
+// Close prints what is left.
+func (a *Answer) Close() error {
+	_ = a.add([]string{"(no series)"}, nil) // where there was none
+	if len(a.rows) == 0 {
+		return nil
+	}
+	return a.flush()
 }
 
 // Table prints rows in columns. Where they are wider than width, the cells of the column flexible are cut.
@@ -82,45 +111,53 @@ func Table(w io.Writer, rows [][]string, flexible, width int) error {
 // narrowest is how many characters of a cell are left on any terminal.
 const narrowest = 12
 
+// name is a series as Prometheus writes it.
+func name(l labels.Labels) string {
+	m := model.Metric{}
+	l.Range(func(l labels.Label) { m[model.LabelName(l.Name)] = model.LabelValue(l.Value) })
+	return m.String()
+}
+
 // summary is the row of one series of a range.
-func summary(s *model.SampleStream) []string {
-	points := strconv.Itoa(len(s.Values) + len(s.Histograms))
-	if len(s.Values) == 0 {
-		n := len(s.Histograms)
-		return []string{s.Metric.String(), points, value(0, s.Histograms[0].Histogram), "", "", value(0, s.Histograms[n-1].Histogram)}
+func summary(s compare.Series) []string {
+	least, most := "", ""
+	if len(s.Floats) > 0 {
+		a, b := bounds(s.Floats)
+		least, most = number(a), number(b)
 	}
-	least, most := bounds(s.Values)
-	return []string{
-		s.Metric.String(), points, number(s.Values[0].Value), number(model.SampleValue(least)), number(model.SampleValue(most)),
-		number(s.Values[len(s.Values)-1].Value),
+	at := ends(s)
+	return []string{name(s.Labels), strconv.Itoa(len(s.Floats) + len(s.Histograms)), at[0], least, most, at[1]}
+}
+
+// ends are the first and the last value of a series, or its histograms where it has nothing else.
+func ends(s compare.Series) (at [2]string) {
+	if n := len(s.Floats); n > 0 {
+		return [2]string{number(s.Floats[0].F), number(s.Floats[n-1].F)}
 	}
+	if n := len(s.Histograms); n > 0 {
+		for i, h := range []compare.Histogram{s.Histograms[0], s.Histograms[n-1]} {
+			at[i] = fmt.Sprintf("{count:%s, sum:%s}", number(h.Count), number(h.Sum))
+		}
+	}
+	return at
 }
 
 // bounds are the least and the largest value, NaN where all are.
-func bounds(points []model.SamplePair) (least, most float64) {
+func bounds(points []promql.FPoint) (least, most float64) {
 	least, most = math.NaN(), math.NaN()
 	for _, p := range points {
-		f := float64(p.Value)
-		if math.IsNaN(least) || f < least {
-			least = f
+		if math.IsNaN(least) || p.F < least {
+			least = p.F
 		}
-		if math.IsNaN(most) || f > most {
-			most = f
+		if math.IsNaN(most) || p.F > most {
+			most = p.F
 		}
 	}
 	return least, most
 }
 
-func value(f model.SampleValue, h *model.SampleHistogram) string {
-	if h != nil {
-		return fmt.Sprintf("{count:%s, sum:%s}", number(model.SampleValue(h.Count)), number(model.SampleValue(h.Sum)))
-	}
-	return number(f)
-}
-
-// number is v in full, in the shortest form.
-func number(v model.SampleValue) string {
-	f := float64(v)
+// number is f in full, in the shortest form.
+func number(f float64) string {
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e15) {
 		return strconv.FormatFloat(f, 'g', -1, 64)
 	}
@@ -146,17 +183,41 @@ type Range struct {
 	Step       time.Duration
 }
 
-// Chart draws the series of a range in so many columns, the first mostLines of them.
-func Chart(w io.Writer, m model.Matrix, r Range, width int, style terminal.Style) error {
+// Chart is the series of a range that are drawn, the first mostLines of them, and how many there are.
+type Chart struct {
+	drawn       []compare.Series
+	all         int
+	first, last int64 // ms since the epoch
+	step        int64 // the shortest between two values
+}
+
+// Add adds a series.
+func (c *Chart) Add(s compare.Series) {
+	for i, p := range s.Floats {
+		if c.first == 0 || p.T < c.first {
+			c.first = p.T
+		}
+		c.last = max(c.last, p.T)
+		if i > 0 && (c.step == 0 || p.T-s.Floats[i-1].T < c.step) {
+			c.step = p.T - s.Floats[i-1].T
+		}
+	}
+	c.all++
+	if least, _ := bounds(s.Floats); !math.IsNaN(least) && len(c.drawn) < mostLines { // asciigraph needs a value
+		c.drawn = append(c.drawn, s)
+	}
+}
+
+// Draw draws the series in so many columns, over a range, or where that has no step over what they cover.
+func (c *Chart) Draw(w io.Writer, r Range, width int, style terminal.Style) error {
+	if r.Step == 0 {
+		r = Range{Start: time.UnixMilli(c.first), End: time.UnixMilli(c.last), Step: time.Duration(max(c.step, 1)) * time.Millisecond}
+	}
 	var lines [][]float64
 	var names []string
-	for _, s := range m {
-		least, _ := bounds(s.Values)
-		if math.IsNaN(least) || len(lines) == mostLines {
-			continue // asciigraph needs a value
-		}
-		lines = append(lines, line(s.Values, r))
-		names = append(names, terminal.Fit(s.Metric.String(), width-4))
+	for _, s := range c.drawn {
+		lines = append(lines, line(s.Floats, r))
+		names = append(names, terminal.Fit(name(s.Labels), width-4))
 	}
 	if len(lines) == 0 {
 		_, err := fmt.Fprintln(w, "(no values to draw)")
@@ -185,22 +246,22 @@ func Chart(w io.Writer, m model.Matrix, r Range, width int, style terminal.Style
 		}
 		fmt.Fprintln(w, " ", name)
 	}
-	if left := len(m) - len(lines); left > 0 {
+	if left := c.all - len(lines); left > 0 {
 		fmt.Fprintf(w, "  %d more series are not drawn; topk or an aggregation leaves fewer\n", left)
 	}
 	return nil
 }
 
 // line is one value a step, NaN where there is none or no finite one.
-func line(points []model.SamplePair, r Range) []float64 {
+func line(points []promql.FPoint, r Range) []float64 {
 	all := make([]float64, int(r.End.Sub(r.Start)/r.Step)+1)
 	for i := range all {
 		all[i] = math.NaN()
 	}
 	for _, p := range points {
-		i := int(p.Timestamp.Time().Sub(r.Start) / r.Step)
-		if f := float64(p.Value); i >= 0 && i < len(all) && !math.IsInf(f, 0) {
-			all[i] = f
+		i := int(time.UnixMilli(p.T).Sub(r.Start) / r.Step)
+		if i >= 0 && i < len(all) && !math.IsInf(p.F, 0) {
+			all[i] = p.F
 		}
 	}
 	return all

@@ -28,7 +28,7 @@ import (
 type Query struct {
 	Expr    string
 	Instant bool   // it is asked at one time, as rules are
-	From    string // what the file calls it: the title of a panel, the name of a rule; may be empty
+	From    string // what the file calls it: the titles of a panel's row and of it, the name of a rule; may be empty
 }
 
 // Workload is what a file asks for.
@@ -48,10 +48,10 @@ type Options struct {
 // Read reads the queries of a file. By its name .json is a dashboard, .yml and .yaml are YAML, and
 // anything else is a query a line, but for empty lines and comments.
 func Read(file string, content []byte, o Options) (w Workload, err error) {
-	switch strings.ToLower(filepath.Ext(file)) {
-	case ".json":
+	switch ext := strings.ToLower(filepath.Ext(file)); {
+	case isDashboard(file):
 		w, err = readDashboard(content, o)
-	case ".yml", ".yaml":
+	case ext == ".yml" || ext == ".yaml":
 		w, err = readYAML(content)
 	default:
 		for line := range bytes.Lines(content) {
@@ -123,12 +123,15 @@ func readYAML(content []byte) (w Workload, err error) {
 	return w, nil
 }
 
-// dashboard is what a Grafana dashboard says of its variables, in the first schema or in the second, or as
+// dashboard is what a Grafana dashboard says beside its panels, in the first schema or in the second, or as
 // Grafana's API wraps it.
 type dashboard struct {
-	Dashboard  *dashboard `json:"dashboard"`
-	Spec       *dashboard `json:"spec"`
-	Templating struct {
+	Dashboard    *dashboard `json:"dashboard"`
+	Spec         *dashboard `json:"spec"`
+	Time         Range      `json:"time"`
+	TimeSettings Range      `json:"timeSettings"`
+	Layout       any        `json:"layout"`
+	Templating   struct {
 		List []variable `json:"list"`
 	} `json:"templating"`
 	Variables []struct {
@@ -137,17 +140,54 @@ type dashboard struct {
 	} `json:"variables"`
 }
 
-// variables are those of either schema.
-func (d *dashboard) variables() []variable {
+// Range is the time that a dashboard shows when it is opened, as Grafana writes it: now-6h to now.
+type Range struct{ From, To string }
+
+// RangeOf is the range that a dashboard was saved with; other files have none.
+func RangeOf(file string, content []byte) Range {
+	var d dashboard
+	if !isDashboard(file) || json.Unmarshal(content, &d) != nil {
+		return Range{} // Read says why
+	}
+	return cmp.Or(d.inner().Time, d.inner().TimeSettings)
+}
+
+func isDashboard(file string) bool { return strings.EqualFold(filepath.Ext(file), ".json") }
+
+// inner is the dashboard without what wraps it.
+func (d *dashboard) inner() *dashboard {
 	for d.Dashboard != nil || d.Spec != nil {
 		d = cmp.Or(d.Dashboard, d.Spec)
 	}
+	return d
+}
+
+// variables are those of either schema.
+func (d *dashboard) variables() []variable {
 	all := d.Templating.List
 	for _, v := range d.Variables {
 		v.Spec.Type = strings.Replace(strings.ToLower(strings.TrimSuffix(v.Kind, "Variable")), "text", "textbox", 1)
 		all = append(all, v.Spec)
 	}
 	return all
+}
+
+// rowsOf notes which elements a layout shows below the title of a row or a tab.
+func rowsOf(layout any, row string, rows map[string]string) {
+	list, _ := layout.([]any)
+	for _, v := range list {
+		rowsOf(v, row, rows)
+	}
+	m, _ := layout.(map[string]any)
+	if name, ok := m["name"].(string); ok && m["kind"] == "ElementReference" {
+		rows[name] = row
+	}
+	if title, ok := m["title"].(string); ok {
+		row = title
+	}
+	for _, v := range m {
+		rowsOf(v, row, rows)
+	}
 }
 
 // readDashboard reads the queries of a dashboard that are PromQL, hidden ones left out.
@@ -157,8 +197,10 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 	if err := errors.Join(json.Unmarshal(content, &d), json.Unmarshal(content, &all)); err != nil {
 		return w, fmt.Errorf("it is no dashboard's JSON: %w", err)
 	}
-	f := newFilling(d.variables(), o)
-	w.read(all, "", "", f)
+	inner := d.inner()
+	f := newFilling(inner.variables(), o)
+	rowsOf(inner.Layout, "", f.rows)
+	w.read(all, place{}, f)
 	var filled []string
 	for _, name := range slices.Sorted(maps.Keys(f.used)) {
 		filled = append(filled, fmt.Sprintf("$%s is %s", name, f.values[name]))
@@ -167,28 +209,44 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 	return w, nil
 }
 
-// read reads the queries in part of a dashboard, below a title and a kind of data source. Whatever has an
-// expr is one, wherever a schema puts it.
-func (w *Workload) read(part any, title, source string, f *filling) {
-	if list, ok := part.([]any); ok {
-		for _, v := range list {
-			w.read(v, title, source, f)
+// place is where in a dashboard a query is: the titles of its row and its panel, and what kind of data source
+// is asked, empty where that is not known.
+type place struct{ row, title, source string }
+
+func (p place) String() string {
+	return strings.TrimSuffix(strings.TrimPrefix(p.row+" / "+p.title, " / "), " / ")
+}
+
+// read reads the queries in part of a dashboard, at a place. Whatever has an expr is one, wherever a schema
+// puts it.
+func (w *Workload) read(part any, at place, f *filling) {
+	list, _ := part.([]any)
+	for _, v := range list {
+		if m, ok := v.(map[string]any); ok && m["type"] == "row" { // of the panels behind it, or in it
+			at.row, _ = m["title"].(string)
+			at.row = f.show(at.row)
 		}
+		w.read(v, at, f)
 	}
 	m, _ := part.(map[string]any)
 	text := func(key string) string {
 		s, _ := m[key].(string)
 		return s
 	}
-	title = cmp.Or(text("title"), title)
-	if from, ok := m["datasource"].(map[string]any); ok { // old ones are names
-		source, _ = from["type"].(string)
+	if m["schemaVersion"] == nil && m["timeSettings"] == nil { // of a dashboard it is no panel's
+		at.title = cmp.Or(f.show(text("title")), at.title)
 	}
+	if from, ok := m["datasource"].(map[string]any); ok {
+		at.source, _ = from["type"].(string)
+	} else if strings.Contains(strings.ToLower(text("datasource")), "loki") { // old ones are names
+		at.source = "loki"
+	}
+	isQuery := text("expr") != "" || text("refId") != ""
 	// A query of the second schema says its kind beside its spec, in the first form as the kind itself.
-	if spec, ok := m["spec"].(map[string]any); ok && spec["expr"] != nil {
-		source = text("group")
+	if spec, ok := m["spec"].(map[string]any); ok && (text("kind") == "DataQuery" || spec["expr"] != nil) {
+		at.source, isQuery = text("group"), true
 		if text("kind") != "DataQuery" {
-			source = cmp.Or(source, text("kind"))
+			at.source = cmp.Or(at.source, text("kind"))
 		}
 	}
 	if text("kind") == "LibraryPanel" {
@@ -199,17 +257,31 @@ func (w *Workload) read(part any, title, source string, f *filling) {
 	if m["hide"] == true || m["hidden"] == true {
 		return
 	}
-	if expr := text("expr"); expr != "" && slices.Contains([]string{"", "prometheus", "datasource"}, source) {
+	if isQuery && !slices.Contains([]string{"", "prometheus", "datasource"}, at.source) {
+		note := fmt.Sprintf("skipped: %q asks %s and not Prometheus", at, at.source)
+		if !slices.Contains(w.Notes, note) {
+			w.Notes = append(w.Notes, note)
+		}
+		return
+	}
+	if expr := text("expr"); expr != "" {
 		filled, err := f.fill(expr)
 		if err != nil {
-			w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", filled, title, err))
+			w.Notes = append(w.Notes, fmt.Sprintf("left out: %q of %q does not parse once its variables are filled in; --var=NAME=VALUE sets one: %v", filled, at, err))
 			return
 		}
-		w.add(Query{Expr: filled, Instant: m["instant"] == true, From: title})
+		w.add(Query{Expr: filled, Instant: m["instant"] == true, From: at.String()})
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if !slices.Contains([]string{"annotations", "templating", "variables"}, key) {
-			w.read(m[key], title, source, f)
+		next := at
+		if row, ok := f.rows[key]; ok {
+			next.row = f.show(row)
+		}
+		if key == "panels" { // of a row, or of the dashboard
+			next = place{row: cmp.Or(at.row, at.title)}
+		}
+		if !slices.Contains([]string{"annotations", "templating", "variables", "layout"}, key) {
+			w.read(m[key], next, f)
 		}
 	}
 }
@@ -231,13 +303,26 @@ type filling struct {
 	values map[string]string
 	used   map[string]bool
 	parser parser.Parser
+	rows   map[string]string // titles by the name of an element below them
+}
+
+// show is a title as Grafana shows it.
+func (f *filling) show(title string) string {
+	return reference.ReplaceAllStringFunc(title, func(text string) string {
+		m := reference.FindStringSubmatch(text)
+		value := cmp.Or(f.values[m[1]+m[2]+m[3]], text)
+		if value == anything {
+			return "All"
+		}
+		return strings.ReplaceAll(strings.Trim(value, "()"), "|", " + ")
+	})
 }
 
 // newFilling gathers the values: Grafana's own, those that the dashboard was saved with, and those
 // that the user gives.
 func newFilling(list []variable, o Options) *filling {
 	text := func(d time.Duration) string { return model.Duration(d).String() }
-	f := &filling{used: map[string]bool{}, values: map[string]string{
+	f := &filling{used: map[string]bool{}, rows: map[string]string{}, values: map[string]string{
 		"__interval": text(o.Step), "__interval_ms": fmt.Sprint(o.Step.Milliseconds()),
 		"__rate_interval": text(max(o.Step+o.Scrape, 4*o.Scrape)),
 		"__range":         text(o.Range), "__range_s": fmt.Sprint(int64(o.Range.Seconds())), "__range_ms": fmt.Sprint(o.Range.Milliseconds()),

@@ -74,12 +74,13 @@ func TestSecondSchema(t *testing.T) {
 			w, err := Read("v2.json", content, Options{Step: time.Minute, Scrape: 15 * time.Second})
 			require.NoError(t, err)
 			require.Equal(t, []Query{
-				{`sum by (job) (rate(http_requests_total{job=~"(a|b)"}[1m15s]))`, false, "Requests"},
-				{`sum(rate(http_requests_total{code=~"5..",job=~"(a|b)"}[1h]))`, false, "Errors"},
-				{"topk(5, node_load1)", true, "Now"},
+				{`sum by (job) (rate(http_requests_total{job=~"(a|b)"}[1m15s]))`, false, "All / Requests"},
+				{`sum(rate(http_requests_total{code=~"5..",job=~"(a|b)"}[1h]))`, false, "All / Errors"},
+				{"topk(5, node_load1)", true, "Now / Now"},
 			}, w.Queries)
 			require.Equal(t, []string{
 				"$__rate_interval is 1m15s", "$job is (a|b)", "$n is 5", "$window is 1h",
+				`skipped: "All / Errors" asks loki and not Prometheus`,
 				`left out: "Shared" is a library's panel, whose queries are not in the file`,
 			}, w.Notes)
 		})
@@ -95,6 +96,45 @@ func TestSecondSchema(t *testing.T) {
 	w, err = Read("v1.json", []byte(`{"apiVersion":"dashboard.grafana.app/v1","kind":"Dashboard","spec":{"panels":[{"title":"p","targets":[{"expr":"up"}]}]}}`), Options{})
 	require.NoError(t, err)
 	require.Equal(t, []Query{{"up", false, "p"}}, w.Queries)
+}
+
+// TestPanels: panels are named as Grafana shows them, and those of other data sources are skipped with a word.
+func TestPanels(t *testing.T) {
+	w, err := Read("d.json", []byte(`{"dashboard":{"title":"All","schemaVersion":39,"templating":{"list":[
+		{"name":"job","type":"query","current":{"value":["a","b"]}},{"name":"i","type":"query","current":{"value":"$__all"}}]},"panels":[
+		{"title":"Load of $job","targets":[{"refId":"A","expr":"load"}]},
+		{"type":"row","title":"Disks of $i","panels":[{"title":"Used","targets":[{"refId":"A","expr":"used"}]}]},
+		{"type":"row","title":"Logs","collapsed":false,"panels":[]},
+		{"title":"Lines","datasource":{"type":"loki","uid":"l"},"targets":[{"refId":"A","expr":"{a=\"b\"} |= \"x\""},{"refId":"B","expr":"{a=\"c\"} |= \"x\""}]},
+		{"title":"Old lines","datasource":"${DS_LOKI}","targets":[{"refId":"A","expr":"{a=\"b\"} |= \"x\""}]},
+		{"title":"Rows","datasource":{"type":"postgres","uid":"p"},"targets":[{"refId":"A","rawSql":"select 1"}]},
+		{"title":"Mixed","datasource":{"type":"datasource","uid":"-- Mixed --"},"targets":[
+			{"refId":"A","datasource":{"type":"loki"},"expr":"{} |= \"\""},{"refId":"B","datasource":{"type":"prometheus"},"expr":"mixed"}]},
+		{"title":"Text","type":"text"}
+	]}}`), Options{Step: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, []Query{{"load", false, "Load of a + b"}, {"used", false, "Disks of All / Used"}, {"mixed", false, "Logs / Mixed"}}, w.Queries)
+	require.Equal(t, []string{
+		`skipped: "Logs / Lines" asks loki and not Prometheus`, `skipped: "Logs / Old lines" asks loki and not Prometheus`,
+		`skipped: "Logs / Rows" asks postgres and not Prometheus`, `skipped: "Logs / Mixed" asks loki and not Prometheus`,
+	}, w.Notes)
+
+	w, err = Read("old.json", []byte(`{"title":"All","schemaVersion":6,"rows":[{"title":"R","panels":[{"title":"p","targets":[{"expr":"up"}]},{"targets":[{"expr":"down"}]}]}]}`), Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Query{{"up", false, "R / p"}, {"down", false, "R"}}, w.Queries)
+}
+
+func TestRangeOf(t *testing.T) {
+	for text, want := range map[string]Range{
+		`{"time":{"from":"now-6h","to":"now"}}`:                              {"now-6h", "now"},
+		`{"dashboard":{"time":{"from":"now/d","to":"now"}}}`:                 {"now/d", "now"},
+		`{"spec":{"timeSettings":{"from":"now-24h","to":"now","zone":"x"}}}`: {"now-24h", "now"},
+		`{}`:   {},
+		`what`: {},
+	} {
+		require.Equal(t, want, RangeOf("d.json", []byte(text)), text)
+	}
+	require.Zero(t, RangeOf("queries.txt", []byte(`{"time":{"from":"now-6h","to":"now"}}`)))
 }
 
 func TestLeftOut(t *testing.T) {
