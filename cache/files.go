@@ -85,7 +85,10 @@ func (c *Cache) restore(f *flight) error {
 		tiles := covered.Tiles(c.tile)
 		c.metrics.restored.Add(float64(tiles))
 		c.metrics.hits.Add(float64(tiles))
-		f.fetch.Stats.TilesHit.Add(tiles)
+		for _, s := range []*selection.Stats{f.fetch.Stats, f.fetch.Own} {
+			s.TilesHit.Add(tiles)
+			s.TilesRead.Add(tiles)
+		}
 	}
 	return nil
 }

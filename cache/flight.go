@@ -158,6 +158,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		if c.subsume(f) {
 			c.metrics.subsumed.Add(float64(tiles))
 			stats.TilesSubsumed.Add(tiles)
+			f.fetch.Own.TilesSubsumed.Add(tiles)
 			return nil
 		}
 	}
@@ -171,6 +172,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		tiles := f.settled.Tiles(c.tile)
 		c.metrics.misses.Add(float64(tiles))
 		stats.TilesFetched.Add(tiles)
+		f.fetch.Own.TilesFetched.Add(tiles)
 		stats.Fetches.Add(1)
 	}
 	start := time.Now()

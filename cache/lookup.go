@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -82,7 +83,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 			}
 			continue
 		}
-		a.Request = r.request
+		a.Request, a.Own = r.request, cmp.Or(a.Own, &selection.Stats{})
 		q := question{between(mint, maxt), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
 		l, own := r.c.look(&q)
 		starts = append(starts, own...)
@@ -185,9 +186,11 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 		case p.from == fromKept:
 			c.metrics.hits.Add(float64(tiles))
 			stats.TilesHit.Add(tiles)
+			q.fetch.Own.TilesHit.Add(tiles)
 		case p.flight != nil:
 			c.metrics.misses.Add(float64(tiles))
 			stats.TilesFetched.Add(tiles)
+			q.fetch.Own.TilesFetched.Add(tiles)
 		default:
 			starts = append(starts, c.start(e, p, q))
 		}

@@ -141,17 +141,22 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 		return nil, err
 	}
 	defer query.Close()
-	r = query.request
-	x := &plan.Explanation{
-		Query: r.Query, Executor: string(r.Mode), Exact: r.Exact, Analyzed: analyze,
-		Start: r.Start.UnixMilli(), End: r.End.UnixMilli(), Interval: r.Step.Milliseconds(),
-	}
 	if analyze {
-		began := time.Now()
 		if res := query.ExecMatrix(ctx); res.Err != nil {
 			return nil, res.Err
 		}
-		x.Total = time.Since(began).Microseconds()
+	}
+	return query.Explanation(ctx)
+}
+
+// Explanation says who evaluates the query and why, and if it was run what that took.
+func (query *query) Explanation(ctx context.Context) (*plan.Explanation, error) {
+	r := query.request
+	x := &plan.Explanation{
+		Query: r.Query, Executor: string(r.Mode), Exact: r.Exact, Analyzed: query.ran > 0,
+		Start: r.Start.UnixMilli(), End: r.End.UnixMilli(), Interval: r.Step.Milliseconds(),
+		Total: query.ran.Microseconds(), Waited: query.queued.Microseconds(), Fetched: query.waited.Microseconds(),
+		Evaluated: (query.ran - query.queued - query.waited).Microseconds(),
 	}
 	if query.plan == nil {
 		if err := query.foresee(ctx); err != nil {
