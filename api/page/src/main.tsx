@@ -12,6 +12,7 @@ import { Status } from './views/status';
 import './style/base.css';
 import './style/parts.css';
 import './style/views.css';
+import './style/owner.css';
 
 const views: [name: string, title: string, view: () => preact.JSX.Element][] = [
   ['query', 'Query', Query],

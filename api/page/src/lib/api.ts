@@ -1,4 +1,5 @@
 // Requests to the server that the page came from.
+import type { Explanation } from './explain';
 
 /** Where the server's doors are: where the page is, without a slash at the end. */
 export const base = new URL('.', document.baseURI).href.replace(/\/$/, '');
@@ -26,6 +27,8 @@ export interface Answer<T> {
   /** Bytes of the answer, decompressed. */
   bytes: number;
   text: string;
+  /** How the answer came about, where the request asked for it; it is not in the text. */
+  explanation?: Explanation;
 }
 
 export type Fields = Record<string, string | string[] | undefined>;
@@ -60,7 +63,10 @@ export async function ask<T>(
   if (parsed.status !== 'success') {
     throw new Failure(parsed.error ?? response.statusText, response.status, parsed.errorType ?? '', parsed.field, parsed.hint);
   }
-  return { data: parsed.data, warnings: parsed.warnings ?? [], infos: parsed.infos ?? [], took, bytes, text };
+  const answer = { data: parsed.data, warnings: parsed.warnings ?? [], infos: parsed.infos ?? [], took };
+  if (!parsed.explanation) return { ...answer, bytes, text };
+  const plain = `${text.slice(0, text.lastIndexOf(',"explanation":'))}}`;
+  return { ...answer, bytes: bytes - new Blob([text.slice(plain.length - 1, -1)]).size, text: plain, explanation: parsed.explanation };
 }
 
 /** What the browser measured of a request that began then, without what else kept the page busy. */

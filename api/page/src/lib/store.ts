@@ -22,6 +22,8 @@ export interface State {
   /** How exact answers are: bits, or empty for as the server is set. */
   exact: string;
   panels: Panel[];
+  /** What the cache's selectors are searched for. */
+  find: string;
   /** Fields of the form of resample requests. */
   resample: Record<string, string>;
 }
@@ -50,6 +52,7 @@ export function read(hash: string): State {
     executor: p.get('executor') ?? 'auto',
     compare: p.get('compare') === '1',
     exact: p.get('exact') === 'bits' ? 'bits' : '',
+    find: p.get('find') ?? '',
     panels: panels.length ? panels : [newPanel()],
     resample,
   };
@@ -65,6 +68,7 @@ export function write(s: State): string {
   put('executor', s.executor, 'auto');
   put('compare', s.compare ? '1' : '', '');
   put('exact', s.exact, '');
+  if (s.page === 'cache') put('find', s.find, '');
   if (s.panels.length > 1 || s.panels[0]?.expr) {
     for (const panel of s.panels) {
       p.append('e', panel.expr);
