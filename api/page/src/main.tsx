@@ -31,7 +31,7 @@ function applyTheme(theme: Theme) {
 }
 
 const keys: [key: string, text: string][] = [
-  ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'],
+  ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'], ['m', 'find a metric'],
   ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['1 – 5', 'views'], ['?', 'these keys'],
 ];
 
@@ -55,6 +55,7 @@ function App() {
       const act: Record<string, () => void> = {
         '?': () => setHelp((h) => !h),
         '/': () => document.querySelector('.editor')?.shadowRoot?.querySelector<HTMLElement>('.cm-content')?.focus(),
+        m: () => document.querySelector<HTMLElement>('.metrics-button')?.click(),
         r: run,
         t: () => document.getElementById('range')?.click(),
         '[': () => change(shift(get(), -0.5)),

@@ -87,9 +87,9 @@ export function Bar({ parts, scale }: { parts: [name: string, n: number, kind: s
   );
 }
 
-/** What a part has no time of its own for: another part is evaluated in the same loop. */
+/** What else the time of a part is of, since it is evaluated in the same loop, or why it has none. */
 function shared(d: Decision, parent: Decision | null): string {
-  if (!d.node) return d.children?.length ? 'evaluated with its input' : '';
+  if (!d.node) return d.children?.length && d.executor !== 'prometheus' ? 'evaluated with its input' : '';
   return d.kind === 'window' && parent?.kind === 'aggregate' ? ', adding up included' : '';
 }
 
@@ -101,7 +101,7 @@ function Node({ d, scale, above, parent }: { d: Decision; scale: number; above: 
       <div class="node">
         <div class="what"><Badge executor={d.executor} /><code title={d.kind}>{d.expr}</code></div>
         {d.reason && d.reason !== above && <p class="why">{d.reason}</p>}
-        {own !== undefined && (
+        {own !== undefined && parent?.remembered?.evaluated_steps === 0 ? <p class="work"><span>not evaluated: the results above it were remembered</span></p> : own !== undefined && (
           <div class="work">
             <span class="beside"><Bar parts={[['itself', own, 'all']]} scale={scale} /><b>{milliseconds(own / 1000)}</b></span>
             <span>itself{with_}{d.children?.length && n!.us > own ? `, ${milliseconds(n!.us / 1000)} with the parts below` : ''}</span>
@@ -109,7 +109,7 @@ function Node({ d, scale, above, parent }: { d: Decision; scale: number; above: 
             {n!.cache && <span>{sourceOf(n!.cache)}</span>}
           </div>
         )}
-        {own === undefined && parent && with_ && scale > 1 && <p class="work"><span>{with_}</span></p>}
+        {own === undefined && with_ && scale > 1 && <p class="work"><span>{with_}</span></p>}
         {r && (r.kept_steps > 0 || r.ahead_steps) && (
           <p class="work"><span>{many(r.kept_steps, 'step', 'steps')} remembered from earlier queries, {count(r.evaluated_steps)} evaluated{r.ahead_steps ? `, ${count(r.ahead_steps)} of them during the fetch` : ''}</span></p>
         )}
