@@ -67,9 +67,8 @@ export const zone = { utc: false, name: () => (zone.utc ? 'UTC' : Intl.DateTimeF
 /** Year, month from 0, day, hour, minute and second of a moment. */
 export function calendar(ms: number): [number, number, number, number, number, number] {
   const d = new Date(ms);
-  return zone.utc
-    ? [d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()]
-    : [d.getFullYear(), d.getMonth(), d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds()];
+  if (zone.utc) return [d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()];
+  return [d.getFullYear(), d.getMonth(), d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds()];
 }
 
 /** The moment at which a day begins; days and months beyond the calendar's count on. */

@@ -48,11 +48,9 @@ export function stack(rows: Float64Array[]): { lower: Float64Array[]; upper: Flo
 export function extent(rows: Float64Array[], log = false): [number, number] {
   let [min, max] = [Infinity, -Infinity];
   for (const row of rows) {
-    for (let i = 0; i < row.length; i++) {
-      const v = row[i]!;
-      if (log && v <= 0) continue;
-      if (v < min) min = v;
-      if (v > max) max = v;
+    for (const v of row) {
+      if (v < min && (!log || v > 0)) min = v;
+      if (v > max && (!log || v > 0)) max = v;
     }
   }
   return [min, max];
@@ -107,24 +105,12 @@ export function fill(g: CanvasRenderingContext2D, xs: Float64Array, lower: Float
   g.fill();
 }
 
-/** The index of the value that is nearest. */
-export function closest(sorted: ArrayLike<number>, v: number): number {
-  let [a, b] = [0, sorted.length - 1];
-  while (b - a > 1) {
-    const mid = (a + b) >> 1;
-    if (sorted[mid]! < v) a = mid;
-    else b = mid;
-  }
-  return Math.abs(sorted[b]! - v) < Math.abs(sorted[a]! - v) ? b : a;
-}
-
 /** The row that is nearest to a height in a column, or whose area is there; −1 if no row has a value. */
 export function nearest(upper: Float64Array[], lower: Float64Array[] | undefined, column: number, top: number, y: Place): number {
   let found = -1, least = Infinity;
   for (let k = 0; k < upper.length; k++) {
     const py = y(upper[k]![column]!);
-    let far = Math.abs(py - top);
-    if (lower && (y(lower[k]![column]!) - top) * (py - top) <= 0) far = -1;
+    const far = lower && (y(lower[k]![column]!) - top) * (py - top) <= 0 ? -1 : Math.abs(py - top);
     if (far < least) [found, least] = [k, far];
   }
   return found;

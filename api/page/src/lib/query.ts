@@ -21,10 +21,7 @@ function perform<T>(task: Task, hear: (said: Said) => T | undefined, signal?: Ab
       if (keep) idle.push(worker);
       else worker.terminate();
     };
-    const abort = () => {
-      finish(false);
-      reject(signal!.reason);
-    };
+    const abort = () => (finish(false), reject(signal!.reason));
     signal?.addEventListener('abort', abort);
     let most = 0;
     worker.onmessage = ({ data: said }: MessageEvent<Said>) => {

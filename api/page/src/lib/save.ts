@@ -1,6 +1,5 @@
 // What is shown, as a file.
 
-/** Has the browser save a file. */
 export function save(name: string, content: Blob) {
   const a = document.createElement('a');
   a.href = URL.createObjectURL(content);
@@ -35,8 +34,7 @@ export function picture(title: string, from: HTMLElement, names: [name: string, 
   const line = 20;
   const { backgroundColor, color, fontFamily } = getComputedStyle(from.closest('.panel') ?? from);
   const out = document.createElement('canvas');
-  out.width = (box.width + 32) * dpr;
-  out.height = (box.height + 56 + line * (names.length + (more ? 1 : 0))) * dpr;
+  Object.assign(out, { width: (box.width + 32) * dpr, height: (box.height + 56 + line * (names.length + (more ? 1 : 0))) * dpr });
   const g = out.getContext('2d')!;
   g.scale(dpr, dpr);
   g.fillStyle = backgroundColor;

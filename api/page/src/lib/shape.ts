@@ -66,7 +66,7 @@ export function select(all: Series[], shape: Shape): { matching: Series[]; drawn
 export function ordered(all: Series[], sort: string): Series[] {
   const by = sort.replace('-', '');
   const sign = sort.startsWith('-') ? -1 : 1;
-  if (by === 'name') return [...all].sort((a, b) => (a.name < b.name ? -sign : a.name > b.name ? sign : 0));
+  if (by === 'name') return [...all].sort((a, b) => (a.name < b.name ? -sign : sign));
   const rank = ranks.find((r) => r === by);
   if (!rank) return all;
   return [...all].sort((a, b) => (Number.isNaN(a[rank]) ? 1 : Number.isNaN(b[rank]) ? -1 : sign * (a[rank] - b[rank])));

@@ -63,7 +63,7 @@ export function read(hash: string): State {
     exact: p.get('exact') === 'bits' ? 'bits' : '',
     panels: panels.length ? panels : [newPanel()],
     columns: Math.min(4, Math.max(1, Math.floor(Number(p.get('columns'))) || 1)),
-    every: Math.max(0, Number(p.get('every')) || 0),
+    every: Number(p.get('every')) >= 1 ? Number(p.get('every')) : 0,
     utc: p.get('tz') === 'utc',
     resample,
   };
@@ -128,10 +128,7 @@ export function changePanel(id: number, patch: Partial<Panel>, replace = false) 
 }
 
 /** Changes how a panel's chart shows its series, to which Back does not lead. */
-export function reshape(id: number, patch: Partial<Shape>) {
-  const panel = state.panels.find((p) => p.id === id);
-  if (panel) changePanel(id, { shape: { ...panel.shape, ...patch } }, true);
-}
+export const reshape = ({ id, shape }: Panel, patch: Partial<Shape>) => changePanel(id, { shape: { ...shape, ...patch } }, true);
 
 /** Ranges that were zoomed into, outermost first. */
 const zooms: Range[] = [];

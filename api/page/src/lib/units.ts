@@ -4,9 +4,7 @@ import type { SyntaxNode } from '@lezer/common';
 import { bytes, short } from './format';
 
 /** Units that can be chosen, with their names. */
-export const units = {
-  number: 'Number', bytes: 'Bytes', 'bytes/s': 'Bytes per second', seconds: 'Seconds', percent: 'Percent of 1', percent100: 'Percent of 100',
-};
+export const units = { number: 'Number', bytes: 'Bytes', 'bytes/s': 'Bytes per second', seconds: 'Seconds', percent: 'Percent of 1', percent100: 'Percent of 100' };
 
 /** Writes a value with its unit. */
 export function writer(unit: string): (v: number) => string {
@@ -14,8 +12,7 @@ export function writer(unit: string): (v: number) => string {
     case 'bytes': return sized;
     case 'bytes/s': return (v) => `${sized(v)}/s`;
     case 'seconds': return lasting;
-    case 'percent': return (v) => (Number.isFinite(v) ? `${short(Number((100 * v).toPrecision(12)))} %` : short(v));
-    case 'percent100': return (v) => (Number.isFinite(v) ? `${short(v)} %` : short(v));
+    case 'percent': case 'percent100': return (v) => `${short(unit === 'percent' ? Number((100 * v).toPrecision(12)) : v)}${Number.isFinite(v) ? ' %' : ''}`;
     default: return short;
   }
 }
@@ -98,6 +95,7 @@ function combined(node: SyntaxNode, expr: string): string | undefined {
   }
 }
 
+/** The unit that a metric's name says. */
 function named(metric: string): string {
   if (/(start_time|boot_time|timestamp)_seconds$/.test(metric)) return 'moment';
   const found = metric.match(/(?:^|[_:])(bytes|seconds|ratio|percent)(?:_(?:total|sum|bucket|max|min|avg))?(?::|$)/)?.[1] ?? '';

@@ -5,19 +5,13 @@ type Point = [number, string | null];
 type Histogram = { count: string; sum: string; buckets?: [number, string, string, string][] };
 
 /** A series as the API sends it. */
-interface Sent {
-  metric: Labels;
-  value?: Point;
-  values?: Point[];
-  histogram?: [number, Histogram];
-  histograms?: [number, Histogram][];
-}
+type Sent = { metric: Labels; value?: Point; values?: Point[]; histogram?: [number, Histogram]; histograms?: [number, Histogram][] };
 
 /** What the API sends. */
-export interface Body {
-  resultType: 'matrix' | 'vector' | 'scalar' | 'string';
-  result: Sent[] | Point;
-}
+export type Body = { resultType: 'matrix' | 'vector' | 'scalar' | 'string'; result: Sent[] | Point };
+
+/** What it sends around it. */
+type Whole = { data: Body; warnings?: string[]; infos?: string[] };
 
 /** A series as the page has it. Numbers are in arrays of their own type, which a worker hands over without a copy. */
 export interface Series {
@@ -37,18 +31,13 @@ export interface Series {
   last: number;
 }
 
-export interface QueryData {
-  resultType: Body['resultType'];
-  result: Series[];
-}
+export type QueryData = { resultType: Body['resultType']; result: Series[] };
 
 export const seriesOf = (data: QueryData): Series[] => data.result;
 
 /** The series of an answer; a scalar or string is one without labels. */
-function sentOf(data: Body): Sent[] {
-  if (data.resultType === 'matrix' || data.resultType === 'vector') return data.result as Sent[];
-  return [{ metric: {}, value: data.result as Point }];
-}
+const sentOf = (data: Body): Sent[] =>
+  data.resultType === 'matrix' || data.resultType === 'vector' ? (data.result as Sent[]) : [{ metric: {}, value: data.result as Point }];
 
 /** The points of a series of either kind of query, floats alone. */
 const pointsOf = (s: Sent): Point[] => s.values ?? (s.value ? [s.value] : []);
@@ -79,9 +68,8 @@ export function* unpack(data: Body): Generator<[Series[], ArrayBuffer[]]> {
         if (!Number.isFinite(v)) continue;
         if (v < min) min = v;
         if (v > max) max = v;
-        sum += v;
+        sum += last = v;
         n++;
-        last = v;
       }
       const [newest, h] = [pointsOf(s).at(-1), histogramsOf(s).at(-1)];
       return {
@@ -120,10 +108,7 @@ const shown = 8;
  * Compares two answers to the bit: types, labels, order, timestamps and the texts of values, which
  * name a float64 exactly, and warnings. The order of series counts too.
  */
-export function compare(
-  ours: { data: Body; warnings?: string[]; infos?: string[] },
-  theirs: { data: Body; warnings?: string[]; infos?: string[] },
-): Verdict {
+export function compare(ours: Whole, theirs: Whole): Verdict {
   const differences: string[] = [];
   let count = 0;
   const note = (text: string) => {

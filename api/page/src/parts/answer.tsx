@@ -1,7 +1,7 @@
 // Answers as a table and as JSON, errors and warnings.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Failure } from '../lib/api';
-import { seriesOf, type QueryData } from '../lib/values';
+import { seriesOf, type QueryData, type Series } from '../lib/values';
 import { bytes, count, many, moment } from '../lib/format';
 import { csv, save, stamp } from '../lib/save';
 
@@ -36,21 +36,14 @@ export function Table({ data }: { data: QueryData }) {
       </button>
     </th>
   );
-  const download = async () => {
-    const head = [...labels, ...(range ? ['values'] : []), 'time', 'value'];
-    save('table.csv', await csv(head, rows.length, (i) => {
-      const s = rows[i]!;
-      return [...labels.map((l) => s.metric[l] ?? ''), ...(range ? [s.size] : []), stamp(s.newest.at), s.newest.text];
-    }));
-  };
+  const row = (s: Series) => [...labels.map((l) => s.metric[l] ?? ''), ...(range ? [s.size] : []), stamp(s.newest.at), s.newest.text];
+  const download = async () => save('table.csv', await csv([...labels, ...(range ? ['values'] : []), 'time', 'value'], rows.length, (i) => row(rows[i]!)));
   return (
-    <>
-    <div class="chart-bar">
-      <span class="hint">{range ? 'The newest value of each series' : many(rows.length, 'row', 'rows')}</span>
-      <span class="spring" />
-      <button title="Save all rows as a table" onClick={() => void download()}>CSV</button>
-    </div>
     <div class="scroll">
+      <div class="chart-bar">
+        <span class="hint">{range ? 'The newest value of each series' : many(rows.length, 'row', 'rows')}</span>
+        <button class="tools" title="Save all rows as a table" onClick={() => void download()}>CSV</button>
+      </div>
       <table class="data">
         <thead>
           <tr>
@@ -75,7 +68,6 @@ export function Table({ data }: { data: QueryData }) {
         <p class="hint">{count(shown)} of {count(rows.length)} rows. <button class="link" onClick={() => setShown(shown + 5 * page)}>Show more</button></p>
       )}
     </div>
-    </>
   );
 }
 

@@ -12,8 +12,7 @@ import { plot, type Plot } from './plot';
 const light = ['#2563c9', '#b8480f', '#167a3f', '#8b3fd1', '#a3660a', '#0e7490', '#b81d6b', '#56750f', '#55606f', '#c62b2b'];
 const dark = ['#74a9ff', '#fb9a5c', '#56d68a', '#c79bff', '#f0bd4e', '#43cfe6', '#f58fc0', '#afd95a', '#a9b4c2', '#fb8585'];
 
-/** The most names in a picture. */
-const named = 20;
+const named = 20; // series at most in a picture
 
 export const schemeOf = () => (document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'));
 

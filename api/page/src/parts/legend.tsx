@@ -1,26 +1,18 @@
 // A chart's legend: its series with their values, to search, to sort, and to choose from. Only the rows in sight are made.
 import { useRef, useState } from 'preact/hooks';
-import { digestOf, ordered, ranks, type Shape } from '../lib/shape';
+import { digestOf, ordered, type Rank, type Shape } from '../lib/shape';
 import { count, many } from '../lib/format';
 import type { Series } from '../lib/values';
 
+const columns = ['min', 'mean', 'max', 'last'] as const satisfies Rank[];
 const height = 26; // of a row
 const most = 8; // rows in sight
 const more = 6; // rows that are made on either side of those
 
-interface Props {
-  drawn: Series[];
-  of: number;
-  matching: number;
-  chosen: Set<Series>;
-  colour: (s: Series) => string;
-  write: (v: number) => string;
-  shape: Shape;
-  onShape: (patch: Partial<Shape>) => void;
-  onPoint: (s: Series | null) => void;
-}
-
-export function Legend({ drawn, of, matching, chosen, colour, write, shape, onShape, onPoint }: Props) {
+export function Legend({ drawn, of, matching, chosen, colour, write, shape, onShape, onPoint }: {
+  drawn: Series[]; of: number; matching: number; chosen: Set<Series>; colour: (s: Series) => string; write: (v: number) => string;
+  shape: Shape; onShape: (patch: Partial<Shape>) => void; onPoint: (s: Series | null) => void;
+}) {
   const [top, setTop] = useState(0);
   const box = useRef<HTMLDivElement>(null);
   const rows = ordered(drawn, shape.sort);
@@ -29,8 +21,8 @@ export function Legend({ drawn, of, matching, chosen, colour, write, shape, onSh
   const toggle = (s: Series, besides: boolean) => {
     const d = digestOf(s.name);
     const rest = shape.only.filter((x) => x !== d);
-    const had = rest.length < shape.only.length;
-    onShape({ only: besides ? (had ? rest : [...rest, d]) : had && !rest.length ? [] : [d] });
+    const add = rest.length < shape.only.length && (besides || !rest.length) ? [] : [d];
+    onShape({ only: besides ? [...rest, ...add] : add });
   };
   const head = (by: string, text: string) => {
     const [down, up] = [shape.sort === `-${by}`, shape.sort === by];
@@ -60,9 +52,7 @@ export function Legend({ drawn, of, matching, chosen, colour, write, shape, onSh
       </div>}
       <div class="rows" ref={box} style={{ maxHeight: `${height * (most + 1)}px` }} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={arrow}>
         <table aria-label="Series" aria-rowcount={rows.length}>
-          <thead>
-            <tr>{head('name', 'Series')}{(['min', 'mean', 'max', 'last'] as const).map((r) => head(r, r))}</tr>
-          </thead>
+          <thead><tr>{head('name', 'Series')}{columns.map((r) => head(r, r))}</tr></thead>
           <tbody onMouseLeave={() => onPoint(null)}>
             {first > 0 && <tr aria-hidden="true" style={{ height: `${first * height}px` }} />}
             {visible.map((s, i) => (
@@ -70,11 +60,10 @@ export function Legend({ drawn, of, matching, chosen, colour, write, shape, onSh
                 <td>
                   <button class="series" aria-pressed={chosen.has(s)} title={`${s.name}\nShow it alone; with Ctrl or ⌘, besides others`}
                     onClick={(e) => toggle(s, e.ctrlKey || e.metaKey)} onFocus={() => onPoint(s)} onBlur={() => onPoint(null)}>
-                    <i style={{ background: colour(s) }} />
-                    <span>{s.name}</span>
+                    <i style={{ background: colour(s) }} /><span>{s.name}</span>
                   </button>
                 </td>
-                {(['min', 'mean', 'max', 'last'] as const satisfies typeof ranks[number][]).map((r) => <td class={`num ${r}`} key={r}>{Number.isNaN(s[r]) ? '–' : write(s[r])}</td>)}
+                {columns.map((r) => <td class={`num ${r}`} key={r}>{Number.isNaN(s[r]) ? '–' : write(s[r])}</td>)}
               </tr>
             ))}
             {first + visible.length < rows.length && <tr aria-hidden="true" style={{ height: `${(rows.length - first - visible.length) * height}px` }} />}

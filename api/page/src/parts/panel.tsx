@@ -75,7 +75,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   const submit = (expr: string) => {
     if (expr.trim()) record(expr);
     if (expr === panel.expr) run();
-    else changePanel(panel.id, { expr });
+    else changePanel(panel.id, { expr, shape: { ...panel.shape, find: '', only: [] } });
   };
   const analyze = async () => {
     const c = (controller.current = new AbortController());
@@ -128,7 +128,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             {result.theirs && <Comparison ours={answer!.took} theirs={result.theirs} tolerance={result.plan?.tolerance} />}
             {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
               <Chart series={seriesOf(answer.data)} expr={panel.expr} start={result.asked.start} end={result.asked.end} step={result.asked.step}
-                shape={panel.shape} onShape={(patch) => reshape(panel.id, patch)} onZoom={(a, b) => zoomIn(absolute(a * 1000, b * 1000))} onZoomOut={zoomBack} />
+                shape={panel.shape} onShape={(patch) => reshape(panel, patch)} onZoom={(a, b) => zoomIn(absolute(a * 1000, b * 1000))} onZoomOut={zoomBack} />
             ) : <Table data={answer.data} />)}
             {answer && view === 'table' && <Table data={answer.data} />}
             {answer && view === 'json' && <Raw body={answer.body} />}

@@ -79,7 +79,7 @@ function Calendar(props: { from: string; to: string; pick: (from: string, to: st
   const ends = resolve(props);
   const [month, setMonth] = useState(() => {
     const [year, month] = calendar(Number.isNaN(ends.end) ? Date.now() : ends.end);
-    return [year, month] as [number, number];
+    return [year, month] as const;
   });
   const [first, setFirst] = useState<number | null>(null);
   const [y, m] = month;

@@ -2,7 +2,7 @@
 // their own: one that is drawn in slices of a frame, and one above it for what the cursor points at.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { closest, extent, fill, inSlices, nearest, placing, stack, trace, type Rows } from '../lib/lines';
+import { extent, fill, inSlices, nearest, placing, stack, trace, type Rows } from '../lib/lines';
 import { moment, zone } from '../lib/format';
 import { coloursOf } from './chart';
 
@@ -54,19 +54,13 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   const wide = () => host.clientWidth;
   const tall = () => (wide() < 520 ? 220 : Math.min(560, Math.max(300, Math.round(innerHeight * 0.28))));
   const axis: uPlot.Axis = { stroke: muted, font: `12px ${css.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { show: false } };
-  const under = layer();
-  const above = layer();
+  const [under, above] = [0, 1].map(() => Object.assign(document.createElement('canvas'), { className: 'layer' })) as [HTMLCanvasElement, HTMLCanvasElement];
   let stop = () => {};
   let xs = new Float64Array();
   let place = placing(low, high, 1, p.log);
   let pointed = -1; // of shown
   const last = Math.max(p.end, p.start + (p.times[1] ?? p.start + 1) - (p.times[0] ?? p.start));
 
-  function layer() {
-    const c = document.createElement('canvas');
-    c.className = 'layer';
-    return c;
-  }
   /** Makes the layers as large as the plot's inside, and empty. */
   const fit = (c: HTMLCanvasElement) => {
     const dpr = devicePixelRatio;
@@ -81,19 +75,16 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   };
   const draw = () => {
     stop();
-    const [w, h] = [u.over.clientWidth, u.over.clientHeight];
-    xs = p.times.map((t) => ((t - p.start) / (last - p.start)) * w);
-    place = placing(low, high, h, p.log);
+    xs = p.times.map((t) => ((t - p.start) / (last - p.start)) * u.over.clientWidth);
+    place = placing(low, high, u.over.clientHeight, p.log);
     const g = fit(under);
     fit(above);
     g.lineWidth = shown.length > 300 ? 1 / devicePixelRatio : 1.5; // a line of a pixel takes no outline
     stop = inSlices(shown.length, (k) => {
       g.strokeStyle = g.fillStyle = p.colours[shown[k]!]!;
-      if (areas) {
-        g.globalAlpha = 0.5;
-        fill(g, xs, areas.lower[k]!, upper[k]!, place);
-        g.globalAlpha = 1;
-      }
+      g.globalAlpha = 0.5;
+      if (areas) fill(g, xs, areas.lower[k]!, upper[k]!, place);
+      g.globalAlpha = 1;
       trace(g, xs, upper[k]!, place);
     }, () => {
       performance.clearMeasures('draw');
@@ -104,10 +95,8 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   const bring = (k: number, column: number, time: number | null) => {
     const g = above.getContext('2d')!;
     g.clearRect(0, 0, u.over.clientWidth, u.over.clientHeight);
-    if (time !== null) {
-      g.fillStyle = muted;
-      g.fillRect(((time - p.start) / (last - p.start)) * u.over.clientWidth, 0, 1, u.over.clientHeight);
-    }
+    g.fillStyle = muted;
+    if (time !== null) g.fillRect(((time - p.start) / (last - p.start)) * u.over.clientWidth, 0, 1, u.over.clientHeight);
     pointed = k;
     if (k < 0) return;
     for (const [colour, width] of [[raised, 6], [p.colours[shown[k]!]!, 2.5]] as const) {
@@ -120,26 +109,21 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
       g.fill();
     }
   };
+  /** Says beside the cursor when it is and what the nearest series has then. */
   const hover = () => {
-    const { left = -1, top = -1 } = u.cursor;
-    const column = left < 0 || !xs.length ? -1 : closest(xs, left);
+    const { left = -1, top = -1, idx } = u.cursor;
+    const column = left < 0 || !xs.length ? -1 : (idx ?? -1);
     const time = column < 0 ? null : p.times[column]!;
     const k = column < 0 ? -1 : nearest(upper, areas?.lower, column, top, place);
     bring(k, column, null);
     for (const tell of plots) if (tell !== told) tell(time);
-    if (column < 0) {
-      tip.hidden = true;
-      return;
-    }
+    tip.hidden = column < 0;
+    if (column < 0) return;
     const lines: [cls: string, text: string][] = [['when', moment(time! * 1000)]];
-    if (k >= 0) {
-      const v = rows[k]![column]!;
-      lines.push(['value', p.write(v)], ['name', p.names[shown[k]!]!]);
-      if (areas) lines.push(['when', `${p.write(upper[k]![column]!)} with what is below`]);
-    }
+    if (k >= 0) lines.push(['value', p.write(rows[k]![column]!)], ['name', p.names[shown[k]!]!]);
+    if (k >= 0 && areas) lines.push(['when', `${p.write(upper[k]![column]!)} with what is below`]);
     tip.replaceChildren(...lines.map(([cls, text]) => Object.assign(document.createElement('div'), { className: cls, textContent: text })));
     if (k >= 0) (tip.children[1] as HTMLElement).style.color = p.colours[shown[k]!]!;
-    tip.hidden = false;
     const flip = left > u.over.clientWidth / 2;
     tip.style.left = `${u.over.offsetLeft + left + (flip ? -12 - tip.offsetWidth : 12)}px`;
     tip.style.top = `${Math.max(0, Math.min(top, u.over.clientHeight - tip.offsetHeight))}px`;
@@ -166,7 +150,7 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
       setCursor: [hover],
       draw: [() => queueMicrotask(draw)], // then the inside has its new size
     },
-  }, [[p.start, last], [low, high]], host);
+  }, [p.times, p.times.map(() => low)], host);
   u.over.before(under, above);
   u.over.addEventListener('dblclick', () => p.onZoomOut());
   plots.add(told);
@@ -177,7 +161,7 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
     e.preventDefault();
     const [sideways, down] = by as [number, number];
     let { left = -1, top = -1 } = u.cursor;
-    const column = Math.max(0, Math.min(xs.length - 1, (left < 0 ? (sideways > 0 ? -1 : xs.length) : closest(xs, left)) + sideways));
+    const column = Math.max(0, Math.min(xs.length - 1, (left < 0 ? (sideways > 0 ? -1 : xs.length) : u.posToIdx(left)) + sideways));
     const tops = upper.map((row) => place(row[column]!)).filter((y) => !Number.isNaN(y)).sort((a, b) => a - b);
     if (pointed >= 0 && sideways) top = place(upper[pointed]![column]!);
     if (down) top = (down > 0 ? tops.find((y) => y > top + 0.5) : tops.findLast((y) => y < top - 0.5)) ?? top;
@@ -185,9 +169,8 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
     tip.ariaLive = 'polite';
     u.setCursor({ left, top: Number.isNaN(top) || top < 0 ? (tops[0] ?? 0) : top });
   };
-  const quiet = () => (tip.ariaLive = 'off');
   host.addEventListener('keydown', press);
-  u.over.addEventListener('pointermove', quiet);
+  u.over.addEventListener('pointermove', () => (tip.ariaLive = 'off'));
   const watch = new ResizeObserver(() => wide() > 0 && (wide() !== u.width || tall() !== u.height) && u.setSize({ width: wide(), height: tall() }));
   watch.observe(host);
   return {

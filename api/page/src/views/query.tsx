@@ -12,10 +12,7 @@ export function Query() {
   const [added, setAdded] = useState(0);
   useAgain(s.every);
   useEffect(() => void (added && panels.current!.querySelector<HTMLElement>('.panel:last-child .editor')?.shadowRoot?.querySelector<HTMLElement>('.cm-content')?.focus()), [added]);
-  const add = () => {
-    change({ panels: [...get().panels, newPanel()] });
-    setAdded(added + 1);
-  };
+  const add = () => (change({ panels: [...get().panels, newPanel()] }), setAdded(added + 1));
   const fresh = s.panels.every((p) => !p.expr);
   const use = (expr: string) => {
     const empty = get().panels.find((p) => !p.expr);
