@@ -25,7 +25,7 @@ function digits(n: number): string {
 
 export function bytes(n: number): string {
   for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']] as const) {
-    if (n >= size) return `${(n / size).toPrecision(3)} ${unit}`;
+    if (n >= size) return `${n < 999.5 * size ? (n / size).toPrecision(3) : Math.round(n / size)} ${unit}`;
   }
   return `${Math.round(n)} B`;
 }

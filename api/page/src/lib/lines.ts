@@ -58,7 +58,6 @@ export function extent(rows: Float64Array[], log = false): [number, number] {
 
 /** The place of a value, in pixels from the top; NaN where it has none. */
 export type Place = (v: number) => number;
-
 export function placing(low: number, high: number, height: number, log: boolean): Place {
   if (!log) return (v) => height - ((v - low) / (high - low)) * height;
   const [a, b] = [Math.log10(low), Math.log10(high)];
@@ -116,11 +115,11 @@ export function nearest(upper: Float64Array[], lower: Float64Array[] | undefined
   return found;
 }
 
-/** Does something n times in slices of a frame, so that a key or a click in between is answered. Returns what stops it. */
+/** Does something n times in slices, so that a key or a click in between is answered. Returns what stops it. */
 export function inSlices(n: number, one: (i: number) => void, done?: () => void): () => void {
   let i = 0, frame = 0;
   const some = () => {
-    for (const until = performance.now() + 16; i < n && performance.now() < until; ) one(i++);
+    for (const until = performance.now() + 24; i < n && performance.now() < until; ) one(i++);
     if (i < n) frame = requestAnimationFrame(some);
     else done?.();
   };

@@ -28,7 +28,6 @@ export const stamp = (seconds: number): string => new Date(seconds * 1000).toISO
 
 /** A picture with a title, what canvases show, and names with their colours below. */
 export function picture(title: string, from: HTMLElement, names: [name: string, colour: string][], more: string): Promise<Blob> {
-  const canvases = [...from.querySelectorAll('canvas')];
   const box = from.getBoundingClientRect();
   const dpr = devicePixelRatio;
   const line = 20;
@@ -42,7 +41,7 @@ export function picture(title: string, from: HTMLElement, names: [name: string, 
   g.fillStyle = color;
   g.font = `600 14px ${fontFamily}`;
   g.fillText(title, 16, 26, box.width);
-  for (const c of canvases) {
+  for (const c of from.querySelectorAll('canvas')) {
     const at = c.getBoundingClientRect();
     g.drawImage(c, 16 + at.left - box.left, 40 + at.top - box.top, at.width, at.height);
   }

@@ -20,11 +20,8 @@ export interface Plotted extends Rows {
   onZoomOut: () => void;
 }
 
-export interface Plot {
-  /** Brings out the line of a row, or none. */
-  point(row: number | null): void;
-  destroy(): void;
-}
+/** A plot that is there; point brings out the line of a row, or none. */
+export type Plot = { point(row: number | null): void; destroy(): void };
 
 /** Every plot of the page, which is told where in time the cursor is in another. */
 const plots = new Set<(time: number | null) => void>();
