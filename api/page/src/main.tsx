@@ -1,7 +1,7 @@
 // The page: its views, their navigation, and keys.
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { change, recall, remember, run, useStore } from './lib/store';
+import { change, recall, remember, run, useStore, zoomBack } from './lib/store';
 import { scale, shift } from './lib/range';
 import { get } from './lib/store';
 import { Query } from './views/query';
@@ -32,7 +32,7 @@ function applyTheme(theme: Theme) {
 
 const keys: [key: string, text: string][] = [
   ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'], ['m', 'find a metric'],
-  ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['1 – 5', 'views'], ['?', 'these keys'],
+  ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 5', 'views'], ['?', 'these keys'],
 ];
 
 function App() {
@@ -61,6 +61,7 @@ function App() {
         '[': () => change(shift(get(), -0.5)),
         ']': () => change(shift(get(), 0.5)),
         '-': () => change(scale(get(), 2)),
+        z: zoomBack,
       };
       views.forEach(([name], i) => (act[String(i + 1)] = () => change({ page: name })));
       if (act[e.key]) {

@@ -28,7 +28,7 @@ const open = async (fields = {}, options = {}) => {
 const ask = async (expr) => {
   await editor().fill(expr);
   await editor().press('Enter');
-  await page.locator('.chart canvas').waitFor();
+  await page.locator('.chart .u-over').waitFor();
 };
 const shot = async (name) => {
   if (!process.env.SHOTS) return;
@@ -138,7 +138,7 @@ test('a metric is found by its help, and clicks make matchers of its labels', as
   assert.equal(await metrics.count(), 0);
   await page.keyboard.press('End');
   await page.keyboard.press('Enter'); // the focus is in the editor again
-  await page.locator('.chart canvas').waitFor();
+  await page.locator('.chart .u-over').waitFor();
   assert.match(decodeURIComponent(page.url()), /job!="job-2"/);
 });
 

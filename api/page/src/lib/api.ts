@@ -1,8 +1,8 @@
 // Requests to the server that the page came from.
 import type { Explanation } from './explain';
 
-/** Where the server's doors are: where the page is, without a slash at the end. */
-export const base = new URL('.', document.baseURI).href.replace(/\/$/, '');
+/** Where the server's doors are: where the page is, or above its worker's script; without a slash at the end. */
+export const base = (globalThis.document ? new URL('.', document.baseURI) : new URL('..', location.href)).href.replace(/\/$/, '');
 
 /** What the server, or the way to it, says is wrong. */
 export class Failure extends Error {
@@ -26,7 +26,6 @@ export interface Answer<T> {
   took: number;
   /** Bytes of the answer, decompressed. */
   bytes: number;
-  text: string;
   /** How the answer came about, where the request asked for it; it is not in the text. */
   explanation?: Explanation;
 }
@@ -49,7 +48,7 @@ export async function ask<T>(
   fields: Fields | undefined,
   signal?: AbortSignal,
   progress?: (bytes: number) => void,
-): Promise<Answer<T>> {
+): Promise<Answer<T> & { text: string }> {
   const start = performance.now();
   const response = await send(path, fields === undefined ? undefined : form(fields), signal);
   const { text, bytes } = await body(response, progress);

@@ -81,7 +81,7 @@ export interface Handle {
   text(): string;
 }
 
-export function Editor(props: { value: string; onRun: (expr: string) => void; onEdit?: (expr: string) => void; handle?: (h: Handle | null) => void; label: string }) {
+export function Editor(props: { value: string; onRun: (expr: string) => void; onEdit?: (expr: string) => void; handle?: (h: Handle | null) => void; label: string; placeholder?: string }) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef(props);
@@ -103,7 +103,7 @@ export function Editor(props: { value: string; onRun: (expr: string) => void; on
           history(), drawSelection(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSelectionMatches(),
           autocompletion({ icons: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
           EditorView.contentAttributes.of({ 'aria-label': latest.current.label, spellcheck: 'false', autocapitalize: 'off' }),
-          placeholder('Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
+          placeholder(latest.current.placeholder ?? 'Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
           Prec.highest(keymap.of([
             { key: 'Mod-Enter', run },
             { key: 'Enter', run: () => (completionStatus(v.state) === 'active' ? false : run()) },

@@ -1,9 +1,10 @@
 // One query: its editor, its answer as a chart, a table or JSON, its plan, and the comparison.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { aborted, ask, Failure, type Answer, type Fields } from '../lib/api';
-import { compare, countOf, seriesOf, type QueryData } from '../lib/values';
-import { absolute, aligned, resolve, stepOf } from '../lib/range';
-import { change, changePanel, get, record, run, runNumber, useStore, type Panel as PanelState, type State } from '../lib/store';
+import { aborted, ask, Failure, type Fields } from '../lib/api';
+import { compare, query, type Queried } from '../lib/query';
+import { countOf, seriesOf } from '../lib/values';
+import { absolute, aligned, resolve, stepOf, wrong } from '../lib/range';
+import { change, changePanel, get, record, reshape, run, runNumber, useStore, wait, zoomBack, zoomIn, type Panel as PanelState, type State } from '../lib/store';
 import { bytes, duration, many, milliseconds } from '../lib/format';
 import { remembered, type Explanation } from '../lib/explain';
 import { Editor, type Handle } from './editor';
@@ -24,7 +25,7 @@ interface Asked {
 
 interface Result {
   asked: Asked;
-  answer?: Answer<QueryData>;
+  answer?: Queried;
   error?: unknown;
   theirs?: Theirs;
   /** That of the answer, or of a run in which everything was evaluated anew. */
@@ -58,16 +59,26 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
       setResult(null);
       return;
     }
+    const a = asked(s, panel);
+    if (wrong(s)) {
+      setResult({ asked: a, error: new Failure(wrong(s), 0, 'range') });
+      return;
+    }
     const c = new AbortController();
     controller.current = c;
-    void perform(asked(s, panel), s, c.signal, setResult, setStage, setReceived);
+    void perform(a, s, c.signal, setResult, setStage, setReceived);
     return () => c.abort();
   }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, s.exact, runs]);
+
+  useEffect(() => {
+    wait(panel.id, stage !== '');
+    return () => wait(panel.id, false);
+  }, [stage]);
 
   const submit = (expr: string) => {
     if (expr.trim()) record(expr);
     if (expr === panel.expr) run();
-    else changePanel(panel.id, { expr });
+    else changePanel(panel.id, { expr, shape: { ...panel.shape, find: '', only: [] } });
   };
   const anew = async () => {
     const c = (controller.current = new AbortController());
@@ -95,7 +106,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           )}
           {!alone && (
             <button class="quiet" aria-label={`Remove panel ${index + 1}`} title="Remove this panel"
-              onClick={() => change({ panels: get().panels.filter((p) => p.id !== panel.id) })}>×</button>
+              onClick={() => { change({ panels: get().panels.filter((p) => p.id !== panel.id) }); document.getElementById('add')?.focus(); }}>×</button>
           )}
         </div>
       </div>
@@ -121,11 +132,11 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
             {result.theirs && <Comparison ours={{ took: result.anew ?? answer!.took, plan: result.plan }} theirs={result.theirs} anew={stage ? undefined : anew} />}
             {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
-              <Chart series={seriesOf(answer.data)} start={result.asked.start} end={result.asked.end} step={result.asked.step}
-                onZoom={(a, b) => change(absolute(a * 1000, b * 1000))} onZoomOut={() => history.back()} />
+              <Chart series={seriesOf(answer.data)} expr={panel.expr} start={result.asked.start} end={result.asked.end} step={result.asked.step}
+                shape={panel.shape} onShape={(patch) => reshape(panel, patch)} onZoom={(a, b) => zoomIn(absolute(a * 1000, b * 1000))} onZoomOut={zoomBack} />
             ) : <Table data={answer.data} />)}
             {answer && view === 'table' && <Table data={answer.data} />}
-            {answer && view === 'json' && <Raw text={answer.text} />}
+            {answer && view === 'json' && <Raw body={answer.body} />}
           </div>
           {(result.error === undefined || result.plan) && <aside class="side" aria-label="Plan">
             <header>
@@ -156,9 +167,9 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
   try {
     stage('Evaluating');
     received(0);
-    let answer: Answer<QueryData>;
+    let answer: Queried;
     try {
-      answer = await ask<QueryData>(a.path, { ...a.fields, ...chosen(s), explain: 'true' }, signal, received);
+      answer = await query(a.path, { ...a.fields, ...chosen(s), explain: 'true' }, signal, received);
     } catch (error) {
       if (aborted(error)) throw error;
       put({ error });
@@ -170,8 +181,8 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
       stage('Evaluating on Prometheus’s engine');
       const begin = performance.now();
       try {
-        const theirs = await ask<QueryData>(a.path, { ...a.fields, executor: 'prometheus', explain: 'true' }, signal, received);
-        put({ theirs: { took: theirs.took, plan: theirs.explanation, verdict: compare(answer, theirs) } });
+        const theirs = await query(a.path, { ...a.fields, executor: 'prometheus', explain: 'true' }, signal, received);
+        put({ theirs: { took: theirs.took, plan: theirs.explanation, verdict: await compare(answer.body, theirs.body, signal) } });
       } catch (error) {
         if (aborted(error)) throw error;
         put({ theirs: { took: performance.now() - begin, error } });
@@ -198,7 +209,7 @@ async function explain(r: Result, s: State, signal: AbortSignal, show: (r: Resul
 /** Asks again, for statistics, which only an evaluation of all steps has. */
 async function again(r: Result, s: State, signal: AbortSignal, show: (r: Result) => void) {
   try {
-    const all = await ask<QueryData>(r.asked.path, { ...r.asked.fields, ...chosen(s), explain: 'true', stats: 'true' }, signal);
+    const all = await query(r.asked.path, { ...r.asked.fields, ...chosen(s), explain: 'true', stats: 'true' }, signal);
     if (!signal.aborted) show({ ...r, plan: all.explanation, anew: all.took });
   } catch (planError) {
     if (!aborted(planError) && !signal.aborted) show({ ...r, planError });
