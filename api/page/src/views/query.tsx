@@ -26,7 +26,7 @@ export function Query() {
         <Picker />
         <Controls step compare again executors={['auto', 'cpu', 'gpu', 'prometheus']} />
       </div>
-      <div class={`panels ${s.columns > 1 ? 'beside' : ''}`} style={{ '--columns': String(Math.min(s.columns, s.panels.length)) }} ref={panels}>
+      <div class={`panels ${s.columns > 1 ? 'in-columns' : ''}`} style={{ '--columns': String(Math.min(s.columns, s.panels.length)) }} ref={panels}>
         {s.panels.map((p, i) => <Panel key={p.id} panel={p} index={i} alone={s.panels.length === 1} />)}
       </div>
       <div class="below">
