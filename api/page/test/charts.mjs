@@ -198,6 +198,7 @@ export function charts(world, open) {
     await page.getByRole('button', { name: 'Last 1h' }).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Zoom back' }).count(), 0);
     await page.getByRole('button', { name: 'Add panel' }).click();
+    await waitFor('the focus', async () => page.evaluate(() => document.activeElement === document.querySelectorAll('.editor')[2]));
     await page.keyboard.type('vector(1');
     await waitFor('typing into the new panel', async () => (await page.locator('.editor').nth(2).locator('.cm-content').innerText()).startsWith('vector(1'));
   });

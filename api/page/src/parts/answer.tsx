@@ -90,7 +90,7 @@ export function Raw({ body }: { body: Blob }) {
         {bytes(body.size)}{body.size >= longestJSON && `, of which the first ${bytes(longestJSON)} are shown`}
         {isSecureContext && <> · <button class="link" onClick={copy}>{copied ? 'Copied' : 'Copy all'}</button></>}
       </p>
-      <pre tabIndex={0}>{pretty}</pre>
+      {pretty && <pre tabIndex={0}>{pretty}</pre>}
     </div>
   );
 }
