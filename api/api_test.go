@@ -527,6 +527,61 @@ func TestExplainCache(t *testing.T) {
 	require.Contains(t, w.Body.String(), "cache     2 tiles kept, 0 of a wider selector, 0 fetched; 0 fetches brought 0 bytes")
 }
 
+// TestExplainedAnswer: an answer explains itself where that is asked for, and is the same otherwise:
+// the plan is that of the very evaluation, with what each part of it took.
+func TestExplainedAnswer(t *testing.T) {
+	first := httptest.NewServer(newTestAPI(t, nil))
+	defer first.Close()
+	client := newReadClient(t, first.URL)
+	defer client.CloseIdle()
+	a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+	explained := func(path string) (e plan.Explanation) {
+		plain := do(t, a, httptest.NewRequest(http.MethodGet, path, nil)).Body.String()
+		w := do(t, a, httptest.NewRequest(http.MethodGet, path+"&explain=true", nil))
+		require.Equal(t, 200, w.Code, w.Body)
+		same, text, found := strings.Cut(w.Body.String(), `,"explanation":`)
+		require.True(t, found)
+		require.Equal(t, plain, same+"}", path)
+		require.NoError(t, json.Unmarshal([]byte(text[:len(text)-1]), &e))
+		require.True(t, e.Analyzed)
+		require.Positive(t, e.Total)
+		require.LessOrEqual(t, e.Fetched+e.Evaluated, e.Total)
+		require.Positive(t, e.Evaluated)
+		require.Positive(t, e.Encoded)
+		return e
+	}
+	const query = "query=sum(rate(m[5m]))/count(m)&start=1200&end=1800"
+	do(t, a, httptest.NewRequest(http.MethodGet, "/api/v1/query_range?step=60&"+query+"&explain=true", nil)) // which fetches
+	for _, path := range []string{"/api/v1/query_range?step=60&", "/api/v1/query_range?step=0.2&", "/query?step=60&"} {
+		e := explained(path + query)
+		require.Equal(t, "binary", e.Root.Kind)
+		sum, count := e.Root.Children[0], e.Root.Children[1]
+		require.GreaterOrEqual(t, e.Root.Node.Micros, sum.Node.Micros+count.Node.Micros)
+		for _, d := range []*plan.Decision{sum, count} {
+			window := d.Children[0]
+			require.Equal(t, window.Node.Samples, d.Node.Samples)
+			require.Positive(t, window.Node.Samples+window.Node.Kept)
+			require.GreaterOrEqual(t, d.Node.Micros, window.Node.Micros)
+			require.Equal(t, &plan.CacheWork{TilesKept: 2}, window.Node.Cache)
+		}
+		require.Equal(t, e.Root.Work.Samples, e.Root.Node.Samples)
+	}
+	explained("/api/v1/query?query=m&time=1800")
+	e := explained("/api/v1/query_range?step=60&executor=prometheus&" + query)
+	require.Equal(t, plan.OnPrometheus, e.Root.Executor)
+	require.Nil(t, e.Root.Node)
+
+	// What is fetched is told apart from what is evaluated, whoever evaluates it.
+	for _, executor := range []string{"auto", "prometheus"} {
+		a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+		w := do(t, a, httptest.NewRequest(http.MethodGet, "/query?step=60&explain=true&"+query+"&executor="+executor, nil))
+		var got struct{ Explanation plan.Explanation }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+		require.Positive(t, got.Explanation.Fetched, executor)
+		require.EqualValues(t, 4, got.Explanation.Cache.TilesFetched+got.Explanation.Cache.TilesKept)
+	}
+}
+
 func TestBuildInfo(t *testing.T) {
 	a := newTestAPI(t, nil)
 	code, got := getJSON(t, a, "/api/v1/status/buildinfo")

@@ -78,7 +78,7 @@ func (a *API) readAsked(r *http.Request, own bool) (asked engine.Request, err er
 	if err := asked.Exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
 		return asked, promapi.WrongParameter("exact", err)
 	}
-	asked.Statistics, asked.Plan = r.FormValue("stats") != "", a.o.SlowQueries > 0
+	asked.Statistics, asked.Plan = r.FormValue("stats") != "", a.o.SlowQueries > 0 || r.FormValue("explain") == "true"
 	return asked, nil
 }
 

@@ -58,19 +58,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 		promapi.Error(w, code, typ, err.Error())
 		return
 	}
-	if e.Cache = cacheWork(&t.Stats); e.Cache != nil {
-		e.Cache.Timeline.Add(e.Ahead)
-	}
-	if analyze {
-		for _, u := range t.Stats.Upstreams() {
-			w := plan.UpstreamWork{Name: u.Name(), Cache: cacheWork(u)}
-			if err := u.Err(); err != nil {
-				w.Failure = err.Error()
-			}
-			e.Upstreams = append(e.Upstreams, w)
-		}
-	}
-	e.Settings = a.o.Known()
+	t.complete(e)
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, e.Tree())
@@ -79,12 +67,31 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request, t *turn) {
 	promapi.Data(w, e)
 }
 
+// complete adds to the explanation of a query what getting its samples took.
+func (t *turn) complete(e *plan.Explanation) {
+	if e.Cache = cacheWork(&t.Stats); e.Cache != nil {
+		e.Cache.Timeline.Add(e.Ahead)
+	}
+	if e.Analyzed {
+		e.Waited += t.Waited.Microseconds()
+		for _, u := range t.Stats.Upstreams() {
+			w := plan.UpstreamWork{Name: u.Name(), Cache: cacheWork(u)}
+			if err := u.Err(); err != nil {
+				w.Failure = err.Error()
+			}
+			e.Upstreams = append(e.Upstreams, w)
+		}
+	}
+	e.Settings = t.api.o.Known()
+}
+
 // cacheWork is what the cache did for a query, or nil if it was not asked.
 func cacheWork(s *selection.Stats) *plan.CacheWork {
 	w := plan.CacheWork{
 		TilesKept:     s.TilesHit.Load(),
 		TilesSubsumed: s.TilesSubsumed.Load(),
 		TilesFetched:  s.TilesFetched.Load(),
+		TilesRead:     s.TilesRead.Load(),
 		Fetches:       s.Fetches.Load(),
 		SharedFetches: s.SharedFetches.Load(),
 		FetchedBytes:  s.FetchedBytes.Load(),

@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
@@ -90,6 +91,19 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		return
 	}
 	said := encode.Result{Value: result.Value}
+	if ours, ok := q.(*engine.Query); ok && r.FormValue("explain") == "true" {
+		e, err := ours.Explanation(ctx)
+		if err != nil {
+			a.failed(w, promapi.Plain(err))
+			return
+		}
+		t.complete(e)
+		began := time.Now()
+		said.Explanation = func() any {
+			e.Encoded = time.Since(began).Microseconds()
+			return e
+		}
+	}
 	switch statistics {
 	case "", "true", "all":
 	default:

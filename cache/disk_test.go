@@ -60,6 +60,7 @@ func TestDiskMetrics(t *testing.T) {
 	_, _, err := c.counted(t.Context(), &qs, 80*hour, horizon-1, named("m"))
 	require.NoError(t, err)
 	require.EqualValues(t, 10, qs.TilesHit.Load())
+	require.EqualValues(t, 10, qs.TilesRead.Load())
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)

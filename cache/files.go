@@ -86,7 +86,10 @@ func (c *Cache) restore(f *flight) error {
 		c.metrics.restored.Add(float64(tiles))
 		c.metrics.hits.Add(float64(tiles))
 		c.metrics.hitBytes.Add(float64(sel.PayloadBytes()))
-		f.fetch.Stats.TilesHit.Add(tiles)
+		for _, s := range []*selection.Stats{f.fetch.Stats, f.fetch.Own} {
+			s.TilesHit.Add(tiles)
+			s.TilesRead.Add(tiles)
+		}
 	}
 	return nil
 }

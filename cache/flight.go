@@ -161,6 +161,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 			c.metrics.subsumed.Add(float64(tiles))
 			c.metrics.hitBytes.Add(float64(f.sel.PayloadBytes()))
 			stats.TilesSubsumed.Add(tiles)
+			f.fetch.Own.TilesSubsumed.Add(tiles)
 			return nil
 		}
 	}
@@ -174,6 +175,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		tiles := f.settled.Tiles(c.tile)
 		c.metrics.misses.Add(float64(tiles))
 		stats.TilesFetched.Add(tiles)
+		f.fetch.Own.TilesFetched.Add(tiles)
 		stats.Fetches.Add(1)
 	}
 	start := time.Now()

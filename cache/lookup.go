@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -82,7 +83,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 			}
 			continue
 		}
-		a.Request = r.request
+		a.Request, a.Own = r.request, cmp.Or(a.Own, &selection.Stats{})
 		q := question{between(a.MinT, a.MaxT), a.Matchers, matching.Key(a.Matchers), m, a.Ctx, a.Fetch}
 		l, own := r.c.look(&q)
 		starts = append(starts, own...)
@@ -186,9 +187,11 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 			c.metrics.hits.Add(float64(tiles))
 			c.metrics.hitBytes.Add(e.bytesOf(p.Span))
 			stats.TilesHit.Add(tiles)
+			q.fetch.Own.TilesHit.Add(tiles)
 		case p.flight != nil:
 			c.metrics.misses.Add(float64(tiles))
 			stats.TilesFetched.Add(tiles)
+			q.fetch.Own.TilesFetched.Add(tiles)
 		default:
 			starts = append(starts, c.start(e, p, q))
 		}

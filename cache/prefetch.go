@@ -141,7 +141,7 @@ func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 		return 0, nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	ahead := selection.Fetch{Request: selection.Request{Stats: &selection.Stats{}}, Expected: selection.Expectation{Ahead: true}}
+	ahead := selection.Fetch{Request: selection.Request{Stats: &selection.Stats{}}, Own: &selection.Stats{}, Expected: selection.Expectation{Ahead: true}}
 	f := c.start(e, part{Span: s, from: fromUpstream}, &question{s, e.matchers, e.key, c.moment(), ctx, ahead})
 	c.mu.Unlock()
 	c.launch([]*flight{f})

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -30,9 +31,47 @@ func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 	}}
 }
 
-// build makes the operator of n.
+// build makes the operator of n, which notes what it took if that is asked for.
 func (r *evaluation) build(n plan.Node) operator.Operator {
 	bottom, above := vector.Under(n, r.Merging)
+	op := r.chain(bottom, above)
+	if r.job.Work != nil {
+		if work := r.job.Work(bottom); work != nil {
+			return &noted{op, r, work}
+		}
+	}
+	return op
+}
+
+// noted is an operator that notes what it took together with those below it, which it drives.
+type noted struct {
+	operator.Operator
+	r    *evaluation
+	work *plan.NodeWork
+}
+
+// Open implements operator.Operator.
+func (o *noted) Open() (*operator.Series, error) {
+	defer o.note(time.Now(), o.r.Matrix.Work)
+	return o.Operator.Open()
+}
+
+// Drive implements operator.Operator.
+func (o *noted) Drive(out operator.Sink) error {
+	defer o.note(time.Now(), o.r.Matrix.Work)
+	return o.Operator.Drive(out)
+}
+
+func (o *noted) note(began time.Time, before plan.Work) {
+	after := &o.r.Matrix.Work
+	o.work.Micros += time.Since(began).Microseconds()
+	o.work.Series += after.Series - before.Series
+	o.work.Samples += after.Samples - before.Samples
+	o.work.Kept += after.Kept - before.Kept
+}
+
+// chain makes the operator of a node and the chain above it.
+func (r *evaluation) chain(bottom plan.Node, above vector.Chain) operator.Operator {
 	switch n := bottom.(type) {
 	case *plan.Window:
 		return r.window(n, above, r.job.Accelerator)

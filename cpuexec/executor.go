@@ -84,6 +84,9 @@ type Job struct {
 	Results *results.Memory
 	Noted   func(leaf plan.Node, steps plan.KeptSteps)
 
+	// Work, if it is not nil, returns where what a node took is noted; nil is nowhere.
+	Work func(n plan.Node) *plan.NodeWork
+
 	// Ahead, if there is one, has what was evaluated before all samples had come. It is of the
 	// same node, grid and options.
 	Ahead *Ahead

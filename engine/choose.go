@@ -54,7 +54,7 @@ func (q *query) choose() error {
 	q.job = cpuexec.Job{
 		Node: q.plan.Node, Grid: q.plan.Grid, MaxSamples: o.MaxSamples, DelayedNameRemoval: o.EnableDelayedNameRemoval,
 		TypeAndUnitLabels: o.EnableTypeAndUnitLabels, StartTimestamps: o.UseStartTimestamps, Progress: q.request.Progress,
-		Budget: q.budget, CountSamples: q.request.Statistics,
+		Budget: q.budget, CountSamples: q.request.Statistics, Work: q.work,
 	}
 	// The rows of a range query, though of one step perhaps, are sorted in the end, so their order
 	// means nothing. Where names go only then, rows may become the same, and are told by their order.

@@ -128,17 +128,22 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 	}
 	query := made.(*query)
 	defer query.Close()
-	r = query.request
-	x := &plan.Explanation{
-		Query: r.Query, Executor: string(r.Mode), Exact: r.Exact, Analyzed: analyze,
-		Start: r.Start.UnixMilli(), End: r.End.UnixMilli(), Interval: r.Step.Milliseconds(),
-	}
 	if analyze {
-		began := time.Now()
 		if res := query.ExecMatrix(ctx); res.Err != nil {
 			return nil, res.Err
 		}
-		x.Total = time.Since(began).Microseconds()
+	}
+	return query.Explanation(ctx)
+}
+
+// Explanation says who evaluates the query and why, and if it was run what that took.
+func (query *query) Explanation(ctx context.Context) (*plan.Explanation, error) {
+	r := query.request
+	x := &plan.Explanation{
+		Query: r.Query, Executor: string(r.Mode), Exact: r.Exact, Analyzed: query.ran > 0,
+		Start: r.Start.UnixMilli(), End: r.End.UnixMilli(), Interval: r.Step.Milliseconds(),
+		Total: query.ran.Microseconds(), Waited: query.queued.Microseconds(), Fetched: query.waited.Microseconds(),
+		Evaluated: (query.ran - query.queued - query.waited).Microseconds(),
 	}
 	if query.plan == nil {
 		if err := query.foresee(ctx); err != nil {
@@ -149,8 +154,8 @@ func (e *Engine) Explain(ctx context.Context, r Request, analyze bool) (*plan.Ex
 	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && r.Exact != plan.Bits {
 		x.Tolerance = plan.Tolerance
 	}
-	if r.Mode == Auto && e.opts.GPUs != nil {
-		x.GPU = e.opts.GPUs.Report().Reason // once, and not at every leaf
+	if r.Mode == Auto && query.e.opts.GPUs != nil {
+		x.GPU = query.e.opts.GPUs.Report().Reason // once, and not at every leaf
 		x.Root.Walk(func(d *plan.Decision) {
 			if d.Reason == x.GPU {
 				d.Reason = ""

@@ -46,6 +46,7 @@ type fetches struct {
 // fetched is what a selector matched.
 type fetched struct {
 	ready chan struct{} // closed when the rest is set
+	tiles selection.Stats
 	sel   *selection.Selection
 	ws    annotations.Annotations
 	err   error
@@ -77,6 +78,7 @@ func (q *query) openFetches(mint, maxt int64) error {
 func (q *query) closeFetches() {
 	if q.fetches != nil {
 		q.took = q.fetches.took
+		q.waited += q.fetches.waited
 		q.fetches.cancel()
 		q.fetches.running.Wait()
 		q.fetches.querier.Close()
@@ -100,7 +102,7 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 			close(got.ready)
 			continue
 		}
-		ask := selection.Ask{Matchers: w.Scan.Matchers}
+		ask := selection.Ask{Matchers: w.Scan.Matchers, Fetch: selection.Fetch{Own: &got.tiles}}
 		ask.MinT, ask.MaxT = w.Reads(r.grid)
 		if r.grid == g && f.ahead.Reads(w) {
 			// Whoever fetches waits for nobody: others may be waiting for the same fetch, which may go

@@ -33,7 +33,7 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 	f := s.q.fetches
 	m := &meter{
 		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
-		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, ctx: s.q.ctx,
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, ctx: s.q.ctx, f: f,
 	}
 	m.times, m.more = labelsMade(s.q.stmt.Expr)
 	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
@@ -76,8 +76,9 @@ type meter struct {
 	lookback int64           // ms
 	matrix   bool            // the query is a range selector, all samples of which are its result
 	ctx      context.Context // of the query
-	largest  int64           // samples of the selector that brought most
-	charged  int64           // bytes
+	f        *fetches
+	largest  int64 // samples of the selector that brought most
+	charged  int64 // bytes
 	// What is made of the labels of a series takes at most times as many bytes, and more.
 	times, more int64
 }
@@ -123,6 +124,16 @@ type meteredSet struct {
 	window  bool  // whether it is a range selector
 	from    int64 // samples that were counted before the first series; -1 before that
 	point   parallel.Watch
+	asked   bool // for the first series
+}
+
+// Next implements storage.SeriesSet. The first one waits for the samples.
+func (s *meteredSet) Next() bool {
+	if !s.asked {
+		s.asked = true
+		defer func(began time.Time) { s.m.f.waited += time.Since(began) }(time.Now())
+	}
+	return s.SeriesSet.Next()
 }
 
 // read counts a series that is about to be read. A histogram counts as many samples as it

@@ -52,7 +52,10 @@ type query struct {
 	matrix      *plan.Matrix  // the result, where it is that of executors
 	lease       *memory.Lease // of what the query holds until it is closed
 	budget      *operator.Budget
-	took        []plan.Ahead // what was evaluated while samples were on their way
+	took        []plan.Ahead  // what was evaluated while samples were on their way
+	waited      time.Duration // for samples, once the fetches are closed
+	queued      time.Duration // for its turn among evaluations of many samples
+	ran         time.Duration // all of it
 }
 
 // NewQuery makes the query of a request, a Query, which must be closed.
@@ -112,6 +115,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
+	defer func(began time.Time) { q.ran = time.Since(began) }(time.Now())
 	if q.e.opts.GPUs != nil {
 		defer q.e.opts.GPUs.Serve()()
 	}
@@ -234,18 +238,27 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		}
 	}
 	if q.e.opts.GPUs == nil { // which have a queue of their own
+		began := time.Now()
 		done, err := q.e.Turn(ctx, q.fetches.samples)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
+		q.queued = time.Since(began)
 	}
 	if m, err = q.e.cpu.Run(ctx, job); err != nil {
 		return nil, err
 	}
-	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
+	m.Work.EvalMicros = (time.Since(start) - q.queued).Microseconds() - m.Work.FetchMicros
+	q.waited += time.Duration(m.Work.FetchMicros) * time.Microsecond
 	m.Work.FetchMicros += q.fetches.waited.Microseconds()
 	p.Root.Work = &m.Work
+	for _, w := range readings(p.Node, p.Grid, nil) {
+		if work := q.work(w.window); work != nil {
+			s := &q.fetches.of[w.window.Scan.Pos].tiles
+			work.Cache = &plan.CacheWork{TilesKept: s.TilesHit.Load(), TilesSubsumed: s.TilesSubsumed.Load(), TilesFetched: s.TilesFetched.Load(), TilesRead: s.TilesRead.Load()}
+		}
+	}
 	q.matrix = m
 	return m, nil
 }
@@ -266,6 +279,16 @@ func (e *Engine) Turn(ctx context.Context, samples int64) (done func(), err erro
 		return nil, plan.Ended(ctx)
 	}
 	return func() { e.turns.Release(1) }, nil
+}
+
+// work is what a node took, where the plan shows the node, and somebody will read that.
+func (q *query) work(n plan.Node) *plan.NodeWork {
+	d := q.plan.Of[n]
+	if !q.request.Plan || d == nil {
+		return nil
+	}
+	d.Node = cmp.Or(d.Node, &plan.NodeWork{})
+	return d.Node
 }
 
 // Cancel implements promql.Query. It may be called while Exec runs.

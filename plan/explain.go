@@ -20,6 +20,12 @@ type Explanation struct {
 	Interval  int64   `json:"interval"` // ms, 0 for an instant query
 	Analyzed  bool    `json:"analyzed"` // whether the query was run
 	Total     int64   `json:"total_us,omitempty"`
+	// Of a query that was run, the time that the request waited for its turns, the time until all samples
+	// were there, the rest of the total, and encoding and sending an answer that has the explanation.
+	Waited    int64 `json:"waited_us,omitempty"`
+	Fetched   int64 `json:"fetched_us,omitempty"`
+	Evaluated int64 `json:"evaluated_us,omitempty"`
+	Encoded   int64 `json:"encoded_us,omitempty"`
 	// Cache is what getting the samples took; nil when none were asked of a cache.
 	Cache *CacheWork `json:"cache,omitempty"`
 	// Upstreams says the same of each upstream where there are several.
@@ -46,10 +52,11 @@ type CacheWork struct {
 	TilesKept     int64 `json:"tiles_kept"`
 	TilesSubsumed int64 `json:"tiles_subsumed"` // kept, but of a wider selector
 	TilesFetched  int64 `json:"tiles_fetched"`
-	Fetches       int64 `json:"fetches"`        // requests to the upstream
-	SharedFetches int64 `json:"shared_fetches"` // requests that another query had started already
-	FetchedBytes  int64 `json:"fetched_bytes"`  // of encoded chunks and labels that the requests brought
-	WaitMicros    int64 `json:"wait_us"`        // for requests, added up over selectors
+	TilesRead     int64 `json:"tiles_read,omitempty"` // from disk, of those kept
+	Fetches       int64 `json:"fetches"`              // requests to the upstream
+	SharedFetches int64 `json:"shared_fetches"`       // requests that another query had started already
+	FetchedBytes  int64 `json:"fetched_bytes"`        // of encoded chunks and labels that the requests brought
+	WaitMicros    int64 `json:"wait_us"`              // for requests, added up over selectors
 	// Timeline is the requests of the fetches, which fetch long ranges piece by piece; nil if
 	// there were none.
 	Timeline *Timeline `json:"timeline,omitempty"`
@@ -64,6 +71,8 @@ type Decision struct {
 	Steps    int     `json:"steps,omitempty"`
 	Work     *Work   `json:"work,omitempty"`
 	Choice   *Choice `json:"choice,omitempty"`
+	// Node is what the node took together with those below it.
+	Node *NodeWork `json:"node,omitempty"`
 	// Remembered says of an aggregation whose results are remembered how many steps
 	// were.
 	Remembered *KeptSteps  `json:"remembered,omitempty"`

@@ -116,6 +116,16 @@ type DeviceWork struct {
 	Micros  int64 `json:"us"`      // from the chunks to the groups' values
 }
 
+// NodeWork says what a node took together with those below it. What adds the values of a window to
+// groups, in the same loop, is the window's.
+type NodeWork struct {
+	Micros  int64      `json:"us"`
+	Series  int        `json:"series"`
+	Samples int64      `json:"samples"`         // decoded on cores
+	Kept    int64      `json:"kept"`            // samples decoded earlier
+	Cache   *CacheWork `json:"cache,omitempty"` // the tiles of a window's selector
+}
+
 // AddDevice adds what further leaves took.
 func (w *Work) AddDevice(d *DeviceWork) {
 	if w.Device == nil {

@@ -13,6 +13,7 @@ type Fetch struct {
 	// Came, if it is not nil, is told of each part that has come where the fetch goes part by part. It
 	// is called by several goroutines at once, and holds up the fetch.
 	Came func(Part)
+	Own  *Stats // the tiles of this selector alone
 }
 
 // Expectation is what is known beforehand of what a fetch will bring.

@@ -54,6 +54,7 @@ type Stats struct {
 	TilesHit      atomic.Int64 // old tiles answered from memory
 	TilesSubsumed atomic.Int64 // old tiles answered from those of a wider selector
 	TilesFetched  atomic.Int64 // old tiles that were not there
+	TilesRead     atomic.Int64 // those of TilesHit that were read from disk
 	Fetches       atomic.Int64 // of what was not there, the youngest stretch's included
 	SharedFetches atomic.Int64 // those that another query had started already
 	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes

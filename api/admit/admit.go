@@ -112,6 +112,7 @@ func (g *Gate) enter(q admission, w http.ResponseWriter, r *http.Request, door s
 		t.End()
 		return nil, nil, err
 	}
+	began := time.Now()
 	_, span := tracing.Start(ctx, "admission")
 	var err error
 	t.slot, err = q.queue.Enter(ctx, g.Client(r))
@@ -121,6 +122,7 @@ func (g *Gate) enter(q admission, w http.ResponseWriter, r *http.Request, door s
 		w.Header().Set("Retry-After", promapi.RetryAfter(err))
 		return nil, nil, q.refusal(err)
 	}
+	t.Waited = time.Since(began)
 	t.admitted.Store(true)
 	return t, r.WithContext(ctx), nil
 }

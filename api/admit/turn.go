@@ -27,6 +27,7 @@ type Turn struct {
 	// What samples are read for it with: the statistics of the caches, and how far it has come.
 	Stats    selection.Stats
 	Progress selection.Progress
+	Waited   time.Duration // for its turn, once it has that
 
 	gate     *Gate
 	executor string

@@ -36,6 +36,8 @@ type Result struct {
 	Value           parser.Value     // a *plan.Matrix, or one of package promql
 	Stats           stats.QueryStats // nil says nothing
 	Warnings, Infos []string
+	// Explanation, if it is not nil, returns what is said, as JSON, once the series are encoded.
+	Explanation func() any
 }
 
 // Answer is a Result that is ready to be encoded. It refers to the
@@ -43,6 +45,7 @@ type Result struct {
 // Answer may be encoded any number of times.
 type Answer struct {
 	head, tail []byte // what comes before the first row, and after the last
+	explain    func() any
 	rows       matrix
 	end        cursor // of the rows
 	weight     int    // about how many points' work the encoding is
@@ -64,7 +67,7 @@ const (
 
 // New returns the encoding of a result. An error is one of JSON.
 func New(r Result) (*Answer, error) {
-	a := &Answer{cores: runtime.GOMAXPROCS(0)}
+	a := &Answer{cores: runtime.GOMAXPROCS(0), explain: r.Explanation}
 	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
 	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
 	var err error
@@ -112,7 +115,20 @@ func (a *Answer) Begin() (text []byte, all bool) {
 		return a.head, false
 	}
 	b := a.rows.append(slices.Clone(a.head), cursor{}, a.end)
-	return append(b, a.tail...), true
+	return append(b, a.ending()...), true
+}
+
+// ending is what comes after the last row, once that is encoded.
+func (a *Answer) ending() []byte {
+	if a.explain == nil {
+		return a.tail
+	}
+	text, err := JSON.Marshal(a.explain())
+	if err != nil {
+		panic(err)
+	}
+	last := len(a.tail) - 1 // the brace that closes all
+	return slices.Concat(a.tail[:last], []byte(`,"explanation":`), text, a.tail[last:])
 }
 
 // WriteRest writes what comes after the head, which Begin returns, to w. It returns when rows are no
@@ -125,7 +141,7 @@ func (a *Answer) WriteRest(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := w.Write(a.tail)
+	_, err := w.Write(a.ending())
 	return err
 }
 

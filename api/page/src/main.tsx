@@ -1,7 +1,7 @@
 // The page: its views, their navigation, and keys.
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { change, recall, remember, run, useStore } from './lib/store';
+import { change, recall, remember, run, useStore, zoomBack } from './lib/store';
 import { scale, shift } from './lib/range';
 import { get } from './lib/store';
 import { Query } from './views/query';
@@ -12,6 +12,7 @@ import { Status } from './views/status';
 import './style/base.css';
 import './style/parts.css';
 import './style/views.css';
+import './style/owner.css';
 
 const views: [name: string, title: string, view: () => preact.JSX.Element][] = [
   ['query', 'Query', Query],
@@ -30,8 +31,8 @@ function applyTheme(theme: Theme) {
 }
 
 const keys: [key: string, text: string][] = [
-  ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'],
-  ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['1 – 5', 'views'], ['?', 'these keys'],
+  ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'], ['m', 'find a metric'],
+  ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 5', 'views'], ['?', 'these keys'],
 ];
 
 function App() {
@@ -54,11 +55,13 @@ function App() {
       const act: Record<string, () => void> = {
         '?': () => setHelp((h) => !h),
         '/': () => document.querySelector('.editor')?.shadowRoot?.querySelector<HTMLElement>('.cm-content')?.focus(),
+        m: () => document.querySelector<HTMLElement>('.metrics-button')?.click(),
         r: run,
         t: () => document.getElementById('range')?.click(),
         '[': () => change(shift(get(), -0.5)),
         ']': () => change(shift(get(), 0.5)),
         '-': () => change(scale(get(), 2)),
+        z: zoomBack,
       };
       views.forEach(([name], i) => (act[String(i + 1)] = () => change({ page: name })));
       if (act[e.key]) {

@@ -46,6 +46,20 @@ export async function waitFor(what, check) {
   throw new Error(`${what} did not happen`);
 }
 
+/** Answers a range query with n series, whose values rise with their number. */
+async function answerLines(r, n, asked) {
+  const [start, end, step] = ['start', 'end', 'step'].map((f) => Number(asked.get(f)));
+  const times = Array.from({ length: Math.round((end - start) / step) + 1 }, (_, i) => start + i * step);
+  r.writeHead(200, { 'Content-Type': 'application/json' });
+  r.write('{"status":"success","data":{"resultType":"matrix","result":[');
+  for (let k = 0; k < n; k++) {
+    const values = times.map((t, i) => `[${t},"${(k + 40 * Math.sin(i / 9 + k)).toFixed(3)}"]`);
+    const more = r.write(`${k ? ',' : ''}{"metric":{"__name__":"lines","instance":"host-${k % 400}:9100","job":"job-${k % 7}","number":"${k}"},"values":[${values}]}`);
+    if (!more) await new Promise((done) => r.once('drain', done));
+  }
+  r.end(']}}');
+}
+
 export async function openWorld() {
   const program = process.env.PROMWARP;
   const dir = mkdtempSync(join(tmpdir(), 'promwarp-page-'));
@@ -76,14 +90,20 @@ export async function openWorld() {
     await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), ended]);
     ended.catch(() => {}); // at the end
 
-    // A proxy that serves it below a path, as reverse proxies do.
-    const proxy = http.createServer((q, r) => {
+    // A proxy that serves it below a path, as reverse proxies do. It answers itself for metrics lines_N, which have N series.
+    const proxy = http.createServer(async (q, r) => {
       if (!q.url.startsWith('/some/where/')) {
         r.writeHead(404).end();
         return;
       }
+      const sent = [];
+      for await (const part of q) sent.push(part);
+      const body = Buffer.concat(sent);
+      const asked = new URLSearchParams(body.toString());
+      const lines = q.url.endsWith('/query_range') && asked.get('query').match(/^lines_(\d+)$/);
+      if (lines) return answerLines(r, Number(lines[1]), asked);
       const to = http.request(`${base}${q.url.slice('/some/where/'.length)}`, { method: q.method, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
-      q.pipe(to);
+      to.end(body);
     });
     await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     ends.push(() => {

@@ -1,7 +1,8 @@
 // Requests to the server that the page came from.
+import type { Explanation } from './explain';
 
-/** Where the server's doors are: where the page is, without a slash at the end. */
-export const base = new URL('.', document.baseURI).href.replace(/\/$/, '');
+/** Where the server's doors are: where the page is, or above its worker's script; without a slash at the end. */
+export const base = (globalThis.document ? new URL('.', document.baseURI) : new URL('..', location.href)).href.replace(/\/$/, '');
 
 /** What the server, or the way to it, says is wrong. */
 export class Failure extends Error {
@@ -25,7 +26,8 @@ export interface Answer<T> {
   took: number;
   /** Bytes of the answer, decompressed. */
   bytes: number;
-  text: string;
+  /** How the answer came about, where the request asked for it; it is not in the text. */
+  explanation?: Explanation;
 }
 
 export type Fields = Record<string, string | string[] | undefined>;
@@ -46,7 +48,7 @@ export async function ask<T>(
   fields: Fields | undefined,
   signal?: AbortSignal,
   progress?: (bytes: number) => void,
-): Promise<Answer<T>> {
+): Promise<Answer<T> & { text: string }> {
   const start = performance.now();
   const response = await send(path, fields === undefined ? undefined : form(fields), signal);
   const { text, bytes } = await body(response, progress);
@@ -60,7 +62,10 @@ export async function ask<T>(
   if (parsed.status !== 'success') {
     throw new Failure(parsed.error ?? response.statusText, response.status, parsed.errorType ?? '', parsed.field, parsed.hint);
   }
-  return { data: parsed.data, warnings: parsed.warnings ?? [], infos: parsed.infos ?? [], took, bytes, text };
+  const answer = { data: parsed.data, warnings: parsed.warnings ?? [], infos: parsed.infos ?? [], took };
+  if (!parsed.explanation) return { ...answer, bytes, text };
+  const plain = `${text.slice(0, text.lastIndexOf(',"explanation":'))}}`;
+  return { ...answer, bytes: bytes - new Blob([text.slice(plain.length - 1, -1)]).size, text: plain, explanation: parsed.explanation };
 }
 
 /** What the browser measured of a request that began then, without what else kept the page busy. */

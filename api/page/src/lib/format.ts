@@ -25,7 +25,7 @@ function digits(n: number): string {
 
 export function bytes(n: number): string {
   for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']] as const) {
-    if (n >= size) return `${(n / size).toPrecision(3)} ${unit}`;
+    if (n >= size) return `${n < 999.5 * size ? (n / size).toPrecision(3) : Math.round(n / size)} ${unit}`;
   }
   return `${Math.round(n)} B`;
 }
@@ -61,11 +61,24 @@ export function duration(seconds: number): string {
 
 const two = (n: number) => String(n).padStart(2, '0');
 
-/** A moment in local time, to the second; the seconds are left out where they are 0. */
-export function moment(ms: number): string {
+/** Whether times are shown and read in UTC, not in local time. The store sets it. */
+export const zone = { utc: false, name: () => (zone.utc ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone) };
+
+/** Year, month from 0, day, hour, minute and second of a moment. */
+export function calendar(ms: number): [number, number, number, number, number, number] {
   const d = new Date(ms);
-  const seconds = d.getSeconds() ? `:${two(d.getSeconds())}` : '';
-  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}${seconds}`;
+  if (zone.utc) return [d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()];
+  return [d.getFullYear(), d.getMonth(), d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds()];
+}
+
+/** The moment at which a day begins; days and months beyond the calendar's count on. */
+export const dayAt = (year: number, month: number, day: number): number => (zone.utc ? Date.UTC(year, month, day) : new Date(year, month, day).getTime());
+
+/** A moment to the second; the seconds are left out where they are 0. */
+export function moment(ms: number): string {
+  if (Number.isNaN(ms)) return '–';
+  const [year, month, day, hour, minute, second] = calendar(ms);
+  return `${year}-${two(month + 1)}-${two(day)} ${two(hour)}:${two(minute)}${second ? `:${two(second)}` : ''}`;
 }
 
 export function percent(share: number): string {

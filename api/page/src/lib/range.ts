@@ -1,5 +1,5 @@
 // Time ranges: as texts in the address ("now-1h", ms since the epoch), and as moments.
-import { duration, moment } from './format';
+import { dayAt, duration, moment, zone } from './format';
 
 export interface Range {
   from: string;
@@ -25,8 +25,8 @@ export function momentOf(text: string, now = Date.now()): number {
   if (/^\d{12,}$/.test(t)) return Number(t);
   if (/^\d{9,11}(\.\d+)?$/.test(t)) return Number(t) * 1000;
   const day = t.match(/^(\d{4})-(\d\d)-(\d\d)$/);
-  if (day) return new Date(Number(day[1]), Number(day[2]) - 1, Number(day[3])).getTime();
-  return Date.parse(t.replace(' ', 'T'));
+  if (day) return dayAt(Number(day[1]), Number(day[2]) - 1, Number(day[3]));
+  return Date.parse(t.replace(' ', 'T') + (zone.utc && !/(Z|[+-]\d\d:?\d\d)$/i.test(t) ? 'Z' : ''));
 }
 
 /** Both ends in ms. */
@@ -46,16 +46,19 @@ export const presets = ['15m', '1h', '3h', '6h', '12h', '1d', '2d', '7d', '14d',
 
 /** A range as people say it. */
 export function title(r: Range): string {
+  if (wrong(r)) return 'Choose a range';
   if (r.to === 'now' && r.from.startsWith('now-')) return `Last ${duration(lengthOf(r.from.slice(4)) / 1000)}`;
   const { start, end } = resolve(r);
   const [a, b] = [moment(start), moment(end)];
   return a.slice(0, 10) === b.slice(0, 10) ? `${a} – ${b.slice(11)}` : `${a} – ${b}`;
 }
 
-const absolute = (start: number, end: number): Range => ({ from: String(Math.round(start)), to: String(Math.round(end)) });
+/** A range of at least a second. */
+const absolute = (start: number, end: number): Range => ({ from: String(Math.round(start)), to: String(Math.round(Math.max(end, start + 1000))) });
 
 /** The range moved by a share of its length; one that would end after now ends now. */
 export function shift(r: Range, share: number): Range {
+  if (wrong(r)) return r;
   const { start, end } = resolve(r);
   const by = Math.min((end - start) * share, Date.now() - end);
   return absolute(start + by, end + by);
@@ -63,6 +66,7 @@ export function shift(r: Range, share: number): Range {
 
 /** The range that is so many times as long, around the same middle. */
 export function scale(r: Range, by: number): Range {
+  if (wrong(r)) return r;
   const { start, end } = resolve(r);
   if (r.to === 'now' && r.from.startsWith('now-')) return { from: `now-${duration(((end - start) * by) / 1000)}`, to: 'now' };
   const more = ((end - start) * (by - 1)) / 2;

@@ -1,6 +1,9 @@
 // What the page shows, which is what its address says after the #. So it can be sent to somebody,
 // and Back goes back. The server never sees it.
 import { useEffect, useState } from 'preact/hooks';
+import { zone } from './format';
+import { scale, wrong, type Range } from './range';
+import { readShape, writeShape, type Shape } from './shape';
 
 export type Mode = 'range' | 'instant';
 export type View = 'chart' | 'table' | 'json';
@@ -10,6 +13,8 @@ export interface Panel {
   expr: string;
   mode: Mode;
   view: View;
+  /** How its chart shows its series. */
+  shape: Shape;
 }
 
 export interface State {
@@ -22,14 +27,21 @@ export interface State {
   /** How exact answers are: bits, or empty for as the server is set. */
   exact: string;
   panels: Panel[];
+  /** What the cache's selectors are searched for. */
+  find: string;
+  /** Panels beside each other. */
+  columns: number;
+  /** After how many seconds everything is asked again; 0 is never. */
+  every: number;
+  utc: boolean;
   /** Fields of the form of resample requests. */
   resample: Record<string, string>;
 }
 
 let nextID = 1;
 
-export function newPanel(expr = '', mode: Mode = 'range', view: View = 'chart'): Panel {
-  return { id: nextID++, expr, mode, view };
+export function newPanel(expr = '', mode: Mode = 'range', view: View = 'chart', shape = readShape('')): Panel {
+  return { id: nextID++, expr, mode, view, shape };
 }
 
 /** Reads an address. */
@@ -38,8 +50,9 @@ export function read(hash: string): State {
   const p = new URLSearchParams(query);
   const modes = p.getAll('m');
   const views = p.getAll('v');
+  const shapes = p.getAll('s');
   const panels = p.getAll('e').map((expr, i) =>
-    newPanel(expr, modes[i] === 'instant' ? 'instant' : 'range', (['chart', 'table', 'json'] as const).find((v) => v === views[i]) ?? 'chart'));
+    newPanel(expr, modes[i] === 'instant' ? 'instant' : 'range', (['chart', 'table', 'json'] as const).find((v) => v === views[i]) ?? 'chart', readShape(shapes[i] ?? '')));
   const resample: Record<string, string> = {};
   for (const [k, v] of p) if (k.startsWith('r.')) resample[k.slice(2)] = v;
   return {
@@ -50,7 +63,11 @@ export function read(hash: string): State {
     executor: p.get('executor') ?? 'auto',
     compare: p.get('compare') === '1',
     exact: p.get('exact') === 'bits' ? 'bits' : '',
+    find: p.get('find') ?? '',
     panels: panels.length ? panels : [newPanel()],
+    columns: Math.min(4, Math.max(1, Math.floor(Number(p.get('columns'))) || 1)),
+    every: Number(p.get('every')) >= 1 ? Number(p.get('every')) : 0,
+    utc: p.get('tz') === 'utc',
     resample,
   };
 }
@@ -65,12 +82,18 @@ export function write(s: State): string {
   put('executor', s.executor, 'auto');
   put('compare', s.compare ? '1' : '', '');
   put('exact', s.exact, '');
+  if (s.page === 'cache') put('find', s.find, '');
+  put('columns', String(s.columns), '1');
+  put('every', String(s.every), '0');
+  put('tz', s.utc ? 'utc' : '', '');
   if (s.panels.length > 1 || s.panels[0]?.expr) {
+    const shapes = s.panels.map((panel) => writeShape(panel.shape));
     for (const panel of s.panels) {
       p.append('e', panel.expr);
       p.append('m', panel.mode);
       p.append('v', panel.view);
     }
+    if (shapes.some(Boolean)) for (const shape of shapes) p.append('s', shape);
   }
   for (const [k, v] of Object.entries(s.resample)) if (v) p.append(`r.${k}`, v);
   const query = p.toString();
@@ -81,7 +104,11 @@ let state = read(location.hash);
 /** Grows when everything is to be asked again. */
 let runs = 0;
 const listeners = new Set<() => void>();
-const tell = () => listeners.forEach((l) => l());
+const tell = () => {
+  zone.utc = state.utc;
+  listeners.forEach((l) => l());
+};
+zone.utc = state.utc;
 
 addEventListener('popstate', () => {
   if (location.hash === write(state)) return;
@@ -100,8 +127,42 @@ export function change(patch: Partial<State>, replace = false) {
   tell();
 }
 
-export function changePanel(id: number, patch: Partial<Panel>) {
-  change({ panels: state.panels.map((p) => (p.id === id ? { ...p, ...patch } : p)) });
+export function changePanel(id: number, patch: Partial<Panel>, replace = false) {
+  change({ panels: state.panels.map((p) => (p.id === id ? { ...p, ...patch } : p)) }, replace);
+}
+
+/** Changes how a panel's chart shows its series, to which Back does not lead. */
+export const reshape = ({ id, shape }: Panel, patch: Partial<Shape>) => changePanel(id, { shape: { ...shape, ...patch } }, true);
+
+/** Ranges that were zoomed into, outermost first. */
+const zooms: Range[] = [];
+
+export function zoomIn(r: Range) {
+  zooms.push({ from: state.from, to: state.to });
+  change(r);
+}
+
+/** Leads out of the latest zoom, or to twice the time where there was none. */
+export function zoomBack() {
+  let r = zooms.pop();
+  while (r && r.from === state.from && r.to === state.to) r = zooms.pop();
+  change(r ?? scale(state, 2));
+}
+
+export const isZoomed = (): boolean => zooms.length > 0;
+
+/** Parts of the page that wait for an answer. */
+const waiting = new Set<unknown>();
+
+export const wait = (who: unknown, waits: boolean) => void (waits ? waiting.add(who) : waiting.delete(who));
+
+/** Asks everything again after some seconds, and again, while the page is visible, once all answers are there. */
+export function useAgain(seconds: number) {
+  useEffect(() => {
+    if (!seconds) return;
+    const timer = setInterval(() => !document.hidden && !waiting.size && !wrong(state) && run(), seconds * 1000);
+    return () => clearInterval(timer);
+  }, [seconds]);
 }
 
 /** Asks everything again. */

@@ -1,10 +1,12 @@
 // Answers as a table and as JSON, errors and warnings.
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Failure } from '../lib/api';
-import { nameOf, pointsOf, seriesOf, type QueryData, type Series } from '../lib/values';
-import { bytes, count, moment } from '../lib/format';
+import { seriesOf, type QueryData, type Series } from '../lib/values';
+import { bytes, count, many, moment } from '../lib/format';
+import { csv, save, stamp } from '../lib/save';
 
 const page = 200;
+const inOrder = new Intl.Collator('en', { numeric: true }).compare;
 
 /** Rows of labels and the newest value; of a range the number of values, too. */
 export function Table({ data }: { data: QueryData }) {
@@ -19,10 +21,9 @@ export function Table({ data }: { data: QueryData }) {
   const rows = useMemo(() => {
     if (!sort) return all;
     const sign = sort.down ? -1 : 1;
-    const value = (s: Series) => Number(pointsOf(s).at(-1)?.[1] ?? NaN);
     return [...all].sort((a, b) => {
-      if (sort.by !== '') return sign * (a.metric[sort.by] ?? '').localeCompare(b.metric[sort.by] ?? '', 'en', { numeric: true });
-      const [x, y] = [value(a), value(b)];
+      if (sort.by !== '') return sign * inOrder(a.metric[sort.by] ?? '', b.metric[sort.by] ?? '');
+      const [x, y] = [a.values.at(-1) ?? NaN, b.values.at(-1) ?? NaN];
       return Number.isNaN(x) ? 1 : Number.isNaN(y) ? -1 : sign * (x - y);
     });
   }, [data, sort]);
@@ -35,31 +36,32 @@ export function Table({ data }: { data: QueryData }) {
       </button>
     </th>
   );
+  const row = (s: Series) => [...labels.map((l) => s.metric[l] ?? ''), ...(range ? [s.size] : []), stamp(s.newest.at), s.newest.text];
+  const download = async () => save('table.csv', await csv([...labels, ...(range ? ['values'] : []), 'time', 'value'], rows.length, (i) => row(rows[i]!)));
   return (
     <div class="scroll">
+      <div class="chart-bar">
+        <span class="hint">{range ? 'The newest value of each series' : many(rows.length, 'row', 'rows')}</span>
+        <button class="tools" title="Save all rows as a table" onClick={() => void download()}>CSV</button>
+      </div>
       <table class="data">
         <thead>
           <tr>
             {labels.map((l) => head(l, l))}
             {range && <th class="num">values</th>}
             <th class="num">at</th>
-            {head('', 'value', 'num')}
+            {head('', 'value', 'num value')}
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, shown).map((s) => {
-            const points = pointsOf(s);
-            const last = points.at(-1);
-            const h = s.histograms?.at(-1) ?? s.histogram;
-            return (
-              <tr key={nameOf(s.metric)}>
-                {labels.map((l) => <td key={l}>{s.metric[l] ?? ''}</td>)}
-                {range && <td class="num">{count(points.length + (s.histograms?.length ?? 0))}</td>}
-                <td class="num">{moment(1000 * (last?.[0] ?? h?.[0] ?? 0))}</td>
-                <td class="num value">{last ? (last[1] ?? '–') : h ? `histogram: count ${h[1].count}, sum ${h[1].sum}` : ''}</td>
-              </tr>
-            );
-          })}
+          {rows.slice(0, shown).map((s) => (
+            <tr key={s.name}>
+              {labels.map((l) => <td key={l}>{s.metric[l] ?? ''}</td>)}
+              {range && <td class="num">{count(s.size)}</td>}
+              <td class="num">{moment(1000 * s.newest.at)}</td>
+              <td class="num value">{s.newest.text}</td>
+            </tr>
+          ))}
         </tbody>
       </table>
       {rows.length > shown && (
@@ -72,24 +74,30 @@ export function Table({ data }: { data: QueryData }) {
 const longestJSON = 200_000;
 
 /** The body as it came, with line breaks where it is short. */
-export function Raw({ text }: { text: string }) {
-  const pretty = useMemo(() => (text.length < longestJSON ? JSON.stringify(JSON.parse(text), null, 2) : text.slice(0, longestJSON)), [text]);
+export function Raw({ body }: { body: Blob }) {
+  const [pretty, setPretty] = useState('');
   const [copied, setCopied] = useState(false);
-  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  useEffect(() => {
+    let gone = false;
+    void body.slice(0, longestJSON).text().then((text) => gone || setPretty(body.size < longestJSON ? JSON.stringify(JSON.parse(text), null, 2) : text));
+    setCopied(false);
+    return () => void (gone = true);
+  }, [body]);
+  const copy = () => body.text().then((text) => navigator.clipboard.writeText(text)).then(() => setCopied(true));
   return (
     <div class="raw">
       <p class="hint">
-        {bytes(text.length)}{text.length >= longestJSON && `, of which the first ${bytes(longestJSON)} are shown`}
+        {bytes(body.size)}{body.size >= longestJSON && `, of which the first ${bytes(longestJSON)} are shown`}
         {isSecureContext && <> · <button class="link" onClick={copy}>{copied ? 'Copied' : 'Copy all'}</button></>}
       </p>
-      <pre tabIndex={0}>{pretty}</pre>
+      {pretty && <pre tabIndex={0}>{pretty}</pre>}
     </div>
   );
 }
 
 const kinds: Record<string, string> = {
   bad_data: 'The request is wrong', execution: 'The query cannot be computed', timeout: 'The time is up', canceled: 'The query was canceled',
-  unavailable: 'Not available now', internal: 'promwarp made a mistake', network: 'No answer', not_found: 'Not there',
+  unavailable: 'Not available now', range: 'The time range is wrong', internal: 'promwarp made a mistake', network: 'No answer', not_found: 'Not there',
 };
 
 /** An error, in words first. */

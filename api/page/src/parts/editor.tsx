@@ -28,6 +28,8 @@ const complete = {
       const options = [...new Set(past)].map((label) => ({ label, type: 'text', detail: 'history' }));
       return options.length ? { from: 0, options, filter: false } : null;
     }
+    // Where an expression may end, Enter runs it: operators are offered to who asks (Ctrl-Space) or types one.
+    if (!context.explicit && /[)\]}]\s*$/.test(context.state.sliceDoc(0, context.pos))) return null;
     return metrics.promQL(context);
   },
 };
@@ -74,10 +76,12 @@ const theme = EditorView.theme({
 export interface Handle {
   focus(): void;
   set(text: string): void;
+  /** Puts text where the cursor is, in place of what is selected. */
+  insert(text: string): void;
   text(): string;
 }
 
-export function Editor(props: { value: string; onRun: (expr: string) => void; onEdit?: (expr: string) => void; handle?: (h: Handle | null) => void; label: string }) {
+export function Editor(props: { value: string; onRun: (expr: string) => void; onEdit?: (expr: string) => void; handle?: (h: Handle | null) => void; label: string; placeholder?: string }) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef(props);
@@ -99,7 +103,7 @@ export function Editor(props: { value: string; onRun: (expr: string) => void; on
           history(), drawSelection(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSelectionMatches(),
           autocompletion({ icons: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
           EditorView.contentAttributes.of({ 'aria-label': latest.current.label, spellcheck: 'false', autocapitalize: 'off' }),
-          placeholder('Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
+          placeholder(latest.current.placeholder ?? 'Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
           Prec.highest(keymap.of([
             { key: 'Mod-Enter', run },
             { key: 'Enter', run: () => (completionStatus(v.state) === 'active' ? false : run()) },
@@ -115,6 +119,7 @@ export function Editor(props: { value: string; onRun: (expr: string) => void; on
     latest.current.handle?.({
       focus: () => v.focus(),
       set: (text) => v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: text } }),
+      insert: (text) => v.dispatch(v.state.replaceSelection(text), { scrollIntoView: true }),
       text: () => v.state.doc.toString(),
     });
     return () => {

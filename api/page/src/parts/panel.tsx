@@ -1,19 +1,19 @@
 // One query: its editor, its answer as a chart, a table or JSON, its plan, and the comparison.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { aborted, ask, type Answer, type Fields } from '../lib/api';
-import { compare, countOf, seriesOf, type QueryData, type Verdict } from '../lib/values';
-import { absolute, aligned, resolve, stepOf } from '../lib/range';
-import { change, changePanel, get, record, run, runNumber, useStore, type Panel as PanelState, type State } from '../lib/store';
-import { bytes, count, duration, many, milliseconds } from '../lib/format';
-import type { Explanation } from '../lib/explain';
+import { aborted, ask, Failure, type Fields } from '../lib/api';
+import { compare, query, type Queried } from '../lib/query';
+import { countOf, seriesOf } from '../lib/values';
+import { absolute, aligned, resolve, stepOf, wrong } from '../lib/range';
+import { change, changePanel, get, record, reshape, run, runNumber, useStore, wait, zoomBack, zoomIn, type Panel as PanelState, type State } from '../lib/store';
+import { bytes, duration, many, milliseconds } from '../lib/format';
+import { remembered, type Explanation } from '../lib/explain';
 import { Editor, type Handle } from './editor';
 import { Chart } from './chart';
 import { Notes, Problem, Raw, Table } from './answer';
+import { Explorer } from './explorer';
 import { Plan } from './plan';
+import { Comparison, type Theirs } from './compare';
 import { arrows } from './arrows';
-
-/** Plans are measured by running the query again, on their own where it takes at most so long. */
-const quick = 3000;
 
 interface Asked {
   path: string;
@@ -25,10 +25,13 @@ interface Asked {
 
 interface Result {
   asked: Asked;
-  answer?: Answer<QueryData>;
+  answer?: Queried;
   error?: unknown;
-  theirs?: { took: number; verdict?: Verdict; error?: unknown };
+  theirs?: Theirs;
+  /** That of the answer, or of a run in which everything was evaluated anew. */
   plan?: Explanation;
+  /** What that run took. */
+  anew?: number;
   planError?: unknown;
 }
 
@@ -46,6 +49,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   const [result, setResult] = useState<Result | null>(null);
   const [stage, setStage] = useState('');
   const [received, setReceived] = useState(0);
+  const [exploring, explore] = useState(false);
   const controller = useRef<AbortController | null>(null);
   const handle = useRef<Handle | null>(null);
   const runs = runNumber();
@@ -55,21 +59,31 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
       setResult(null);
       return;
     }
+    const a = asked(s, panel);
+    if (wrong(s)) {
+      setResult({ asked: a, error: new Failure(wrong(s), 0, 'range') });
+      return;
+    }
     const c = new AbortController();
     controller.current = c;
-    void perform(asked(s, panel), s, c.signal, setResult, setStage, setReceived);
+    void perform(a, s, c.signal, setResult, setStage, setReceived);
     return () => c.abort();
   }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, s.exact, runs]);
+
+  useEffect(() => {
+    wait(panel.id, stage !== '');
+    return () => wait(panel.id, false);
+  }, [stage]);
 
   const submit = (expr: string) => {
     if (expr.trim()) record(expr);
     if (expr === panel.expr) run();
-    else changePanel(panel.id, { expr });
+    else changePanel(panel.id, { expr, shape: { ...panel.shape, find: '', only: [] } });
   };
-  const analyze = async () => {
+  const anew = async () => {
     const c = (controller.current = new AbortController());
-    setStage('Analyzing');
-    await explain(result!, true, s, c.signal, setResult);
+    setStage('Evaluating all steps');
+    await again(result!, s, c.signal, setResult);
     setStage('');
   };
   const answer = result?.answer;
@@ -84,6 +98,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
       <div class="ask">
         <Editor value={panel.expr} onRun={submit} handle={(h) => (handle.current = h)} label={`Expression of panel ${index + 1}`} />
         <div class="ask-side">
+          <button class="quiet metrics-button" aria-expanded={exploring} title="Find a metric" onClick={() => explore(!exploring)}>Metrics</button>
           {stage ? (
             <button onClick={() => controller.current?.abort()} class="cancel" title="Esc">Cancel</button>
           ) : (
@@ -91,10 +106,11 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           )}
           {!alone && (
             <button class="quiet" aria-label={`Remove panel ${index + 1}`} title="Remove this panel"
-              onClick={() => change({ panels: get().panels.filter((p) => p.id !== panel.id) })}>×</button>
+              onClick={() => { change({ panels: get().panels.filter((p) => p.id !== panel.id) }); document.getElementById('add')?.focus(); }}>×</button>
           )}
         </div>
       </div>
+      {exploring && <Explorer editor={() => handle.current} close={() => (explore(false), handle.current?.focus())} />}
       {(result || stage) && <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />}
       {(result || stage) && <div class="strip">
         <div class="tabs" role="tablist" onKeyDown={arrows}>
@@ -114,21 +130,21 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           <div class="main">
             {result.error !== undefined && <Problem error={result.error} retry={run} />}
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
-            {result.theirs && <Comparison ours={answer!.took} theirs={result.theirs} tolerance={result.plan?.tolerance} />}
+            {result.theirs && <Comparison ours={{ took: result.anew ?? answer!.took, plan: result.plan }} theirs={result.theirs} anew={stage ? undefined : anew} />}
             {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
-              <Chart series={seriesOf(answer.data)} start={result.asked.start} end={result.asked.end} step={result.asked.step}
-                onZoom={(a, b) => change(absolute(a * 1000, b * 1000))} onZoomOut={() => history.back()} />
+              <Chart series={seriesOf(answer.data)} expr={panel.expr} start={result.asked.start} end={result.asked.end} step={result.asked.step}
+                shape={panel.shape} onShape={(patch) => reshape(panel, patch)} onZoom={(a, b) => zoomIn(absolute(a * 1000, b * 1000))} onZoomOut={zoomBack} />
             ) : <Table data={answer.data} />)}
             {answer && view === 'table' && <Table data={answer.data} />}
-            {answer && view === 'json' && <Raw text={answer.text} />}
+            {answer && view === 'json' && <Raw body={answer.body} />}
           </div>
           {(result.error === undefined || result.plan) && <aside class="side" aria-label="Plan">
             <header>
               <h3>Plan</h3>
-              {result.plan && <span class="hint">{result.plan.analyzed ? 'measured in a run of its own' : 'not measured'}</span>}
-              {result.plan && !stage && <button class="link" onClick={analyze}>{result.plan.analyzed ? 'Again' : 'Measure'}</button>}
+              {result.plan && <span class="hint">{result.anew ? 'of a run of all steps' : result.plan.analyzed ? 'of this run' : 'not run'}</span>}
+              {!result.anew && result.plan && remembered(result.plan).kept > 0 && !stage && <button class="link" onClick={anew}>Evaluate all steps</button>}
             </header>
-            {result.plan && <Plan e={result.plan} />}
+            {result.plan && <Plan e={result.plan} took={result.anew ?? answer?.took} />}
             {result.planError !== undefined && <Problem error={result.planError} />}
             {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'Cancelled.'}</p>}
           </aside>}
@@ -151,29 +167,27 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
   try {
     stage('Evaluating');
     received(0);
-    let answer: Answer<QueryData>;
+    let answer: Queried;
     try {
-      answer = await ask<QueryData>(a.path, { ...a.fields, ...chosen(s) }, signal, received);
+      answer = await query(a.path, { ...a.fields, ...chosen(s), explain: 'true' }, signal, received);
     } catch (error) {
       if (aborted(error)) throw error;
       put({ error });
-      await explain(result, false, s, signal, show);
+      await explain(result, s, signal, show);
       return;
     }
-    put({ answer });
+    put({ answer, plan: answer.explanation });
     if (s.compare) {
       stage('Evaluating on Prometheus’s engine');
       const begin = performance.now();
       try {
-        const theirs = await ask<QueryData>(a.path, { ...a.fields, executor: 'prometheus' }, signal, received);
-        put({ theirs: { took: theirs.took, verdict: compare(answer, theirs) } });
+        const theirs = await query(a.path, { ...a.fields, executor: 'prometheus', explain: 'true' }, signal, received);
+        put({ theirs: { took: theirs.took, plan: theirs.explanation, verdict: await compare(answer.body, theirs.body, signal) } });
       } catch (error) {
         if (aborted(error)) throw error;
         put({ theirs: { took: performance.now() - begin, error } });
       }
     }
-    stage('Analyzing');
-    await explain(result, answer.took < quick, s, signal, show);
   } catch (error) {
     if (!aborted(error)) throw error;
   } finally {
@@ -181,13 +195,24 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
   }
 }
 
-async function explain(r: Result, analyze: boolean, s: State, signal: AbortSignal, show: (r: Result) => void) {
+/** Asks for the plan of a query that failed. */
+async function explain(r: Result, s: State, signal: AbortSignal, show: (r: Result) => void) {
   try {
-    const e = await ask<Explanation>('/explain', { ...r.asked.fields, ...chosen(s), analyze: String(analyze) }, signal);
-    if (!signal.aborted) show({ ...r, plan: e.data, planError: undefined });
-  } catch (planError) {
+    const e = await ask<Explanation>('/explain', { ...r.asked.fields, ...chosen(s) }, signal);
+    if (!signal.aborted) show({ ...r, plan: e.data });
+  } catch (error) {
     // An error that the query has, too, need not be shown twice.
-    if (!aborted(planError) && !signal.aborted && r.error === undefined) show({ ...r, planError });
+    if (!aborted(error) && !(error instanceof Failure)) throw error;
+  }
+}
+
+/** Asks again, for statistics, which only an evaluation of all steps has. */
+async function again(r: Result, s: State, signal: AbortSignal, show: (r: Result) => void) {
+  try {
+    const all = await query(r.asked.path, { ...r.asked.fields, ...chosen(s), explain: 'true', stats: 'true' }, signal);
+    if (!signal.aborted) show({ ...r, plan: all.explanation, anew: all.took });
+  } catch (planError) {
+    if (!aborted(planError) && !signal.aborted) show({ ...r, planError });
   }
 }
 
@@ -217,33 +242,5 @@ function Summary({ result, stage, received, executor, exact }: { result: Result 
           </>
         )}
     </p>
-  );
-}
-
-function Comparison({ ours, theirs, tolerance }: { ours: number; theirs: NonNullable<Result['theirs']>; tolerance: number | undefined }) {
-  const scale = Math.max(ours, theirs.took);
-  const v = theirs.verdict;
-  const ratio = theirs.took / ours;
-  const row = (name: string, ms: number, kind: string) => (
-    <><dt>{name}</dt><dd><span class="bar"><i class={kind} style={{ width: `${(100 * ms) / scale}%` }} /></span><b>{milliseconds(ms)}</b></dd></>
-  );
-  return (
-    <div class={`verdict ${v ? (v.same ? 'same' : 'differs') : 'failed'}`} role="status">
-      <dl class="facts">
-        {row('promwarp', ours, 'all')}
-        {row('Prometheus', theirs.took, 'subsumed')}
-      </dl>
-      {v?.same && <p><strong>Identical to the bit.</strong> {count(v.series)} series, {count(v.values)} values; {ratio >= 1 ? `${ratio.toFixed(1)}× as fast` : `${(1 / ratio).toFixed(1)}× as slow`}. Both read the samples from promwarp’s cache.</p>}
-      {v && !v.same && (
-        <>
-          <p><strong>The answers differ</strong> in {many(v.count, 'place', 'places')}. Samples that arrived between the two requests can be why; ask again with a range that ends earlier.</p>
-          {tolerance && (
-            <p>A function in it stays within {tolerance} of Prometheus’s values, which what is made of them may magnify. <button class="link" onClick={() => change({ exact: 'bits' })}>Ask with exact=bits</button></p>
-          )}
-          <ul>{v.differences.map((d) => <li key={d}>{d}</li>)}</ul>
-        </>
-      )}
-      {theirs.error !== undefined && <Problem error={theirs.error} />}
-    </div>
   );
 }

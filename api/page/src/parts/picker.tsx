@@ -1,8 +1,8 @@
 // The time range: presets, a calendar, texts, and the buttons that move it.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { change, run, useStore } from '../lib/store';
+import { change, isZoomed, run, useStore, zoomBack } from '../lib/store';
 import { absolute, presets, resolve, scale, shift, title, wrong } from '../lib/range';
-import { moment } from '../lib/format';
+import { calendar, dayAt, duration, moment, zone } from '../lib/format';
 
 export function Picker() {
   const s = useStore();
@@ -28,18 +28,19 @@ export function Picker() {
     <div class="picker" ref={box}>
       <div class="joined">
         <button onClick={() => move(-0.5)} title="Earlier by half ( [ )" aria-label="Earlier">‹</button>
-        <button class="range-title" id="range" aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(!open)} title="Time range ( t )">{title(s)}</button>
+        <button class="range-title" id="range" aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(!open)} title="Time range ( t )">{title(s)}{s.utc && ' UTC'}</button>
         <button onClick={() => move(0.5)} title="Later by half ( ] )" aria-label="Later">›</button>
         <button onClick={() => change(scale(s, 2))} title="Zoom out ( - )" aria-label="Zoom out">−</button>
+        {isZoomed() && <button onClick={zoomBack} title="Back from the zoom ( z, or a double click in a chart )">Zoom back</button>}
       </div>
-      {open && <Dialog from={s.from} to={s.to} use={use} />}
+      {open && <Dialog key={String(s.utc)} from={s.from} to={s.to} use={use} />}
     </div>
   );
 }
 
 function Dialog(props: { from: string; to: string; use: (from: string, to: string) => void }) {
   const ends = resolve(props);
-  const text = (given: string, ms: number) => (given.startsWith('now') ? given : moment(ms));
+  const text = (given: string, ms: number) => (given.startsWith('now') || Number.isNaN(ms) ? given : moment(ms));
   const [from, setFrom] = useState(text(props.from, ends.start));
   const [to, setTo] = useState(text(props.to, ends.end));
   const problem = wrong({ from, to });
@@ -65,7 +66,8 @@ function Dialog(props: { from: string; to: string; use: (from: string, to: strin
         <Calendar from={from} to={to} pick={pick} />
         <label>From<input value={from} onInput={(e) => setFrom(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
         <label>To<input value={to} onInput={(e) => setTo(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
-        {problem ? <p class="problem" role="alert">{problem}</p> : <p class="hint">Local time ({Intl.DateTimeFormat().resolvedOptions().timeZone}). <code>now-6h</code> works too.</p>}
+        {problem ? <p class="problem" role="alert">{problem}</p> : <p class="hint">Times of {zone.name()}. <code>now-6h</code> works too.</p>}
+        <label class="switch"><input type="checkbox" checked={zone.utc} onChange={(e) => change({ utc: e.currentTarget.checked })} /><span>UTC</span></label>
         <button class="primary" disabled={!!problem}>Apply</button>
       </form>
     </div>
@@ -76,38 +78,38 @@ function Dialog(props: { from: string; to: string; use: (from: string, to: strin
 function Calendar(props: { from: string; to: string; pick: (from: string, to: string) => void }) {
   const ends = resolve(props);
   const [month, setMonth] = useState(() => {
-    const d = new Date(Number.isNaN(ends.end) ? Date.now() : ends.end);
-    return new Date(d.getFullYear(), d.getMonth(), 1);
+    const [year, month] = calendar(Number.isNaN(ends.end) ? Date.now() : ends.end);
+    return [year, month] as const;
   });
   const [first, setFirst] = useState<number | null>(null);
-  const y = month.getFullYear();
-  const m = month.getMonth();
-  const lead = (month.getDay() + 6) % 7; // weeks begin on Monday
+  const [y, m] = month;
+  const turn = (by: number) => setMonth([y + Math.floor((m + by) / 12), (m + by + 12) % 12]);
+  const lead = (new Date(y, m, 1).getDay() + 6) % 7; // weeks begin on Monday
   const days = new Date(y, m + 1, 0).getDate();
   const choose = (day: number) => {
-    const at = new Date(y, m, day).getTime();
+    const at = dayAt(y, m, day);
     const [a, b] = first === null ? [at, at] : [Math.min(first, at), Math.max(first, at)];
     setFirst(first === null ? at : null);
-    const last = new Date(b);
-    const end = new Date(last.getFullYear(), last.getMonth(), last.getDate() + 1).getTime();
+    const [year, month, last] = calendar(b);
+    const end = dayAt(year, month, last + 1);
     props.pick(moment(a).slice(0, 10), end > Date.now() ? 'now' : moment(end));
   };
   return (
     <div class="calendar">
       <div class="month">
-        <button type="button" aria-label="Month before" onClick={() => setMonth(new Date(y, m - 1, 1))}>‹</button>
-        <strong aria-live="polite">{month.toLocaleDateString('en', { month: 'long', year: 'numeric' })}</strong>
-        <button type="button" aria-label="Month after" onClick={() => setMonth(new Date(y, m + 1, 1))}>›</button>
+        <button type="button" aria-label="Month before" onClick={() => turn(-1)}>‹</button>
+        <strong aria-live="polite">{new Date(y, m, 1).toLocaleDateString('en', { month: 'long', year: 'numeric' })}</strong>
+        <button type="button" aria-label="Month after" onClick={() => turn(1)}>›</button>
       </div>
       <div class="days">
         {['Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su'].map((d) => <span key={d}>{d}</span>)}
         {Array.from({ length: lead }, (_, i) => <span key={`lead${i}`} />)}
         {Array.from({ length: days }, (_, i) => {
-          const start = new Date(y, m, i + 1).getTime();
-          const inside = start < ends.end && new Date(y, m, i + 2).getTime() > ends.start;
+          const start = dayAt(y, m, i + 1);
+          const inside = start < ends.end && dayAt(y, m, i + 2) > ends.start;
           return (
             <button type="button" key={i} class={inside ? 'inside' : ''} disabled={start > Date.now()} onClick={() => choose(i + 1)}
-              aria-label={new Date(start).toLocaleDateString('en', { dateStyle: 'long' })} aria-pressed={inside}>{i + 1}</button>
+              aria-label={new Date(y, m, i + 1).toLocaleDateString('en', { dateStyle: 'long' })} aria-pressed={inside}>{i + 1}</button>
           );
         })}
       </div>
@@ -116,7 +118,7 @@ function Calendar(props: { from: string; to: string; pick: (from: string, to: st
 }
 
 /** Step, executor, comparison, and the button that asks everything again. */
-export function Controls(props: { step?: boolean; compare?: boolean; executors: string[] }) {
+export function Controls(props: { step?: boolean; compare?: boolean; again?: boolean; executors: string[] }) {
   const s = useStore();
   return (
     <>
@@ -142,7 +144,14 @@ export function Controls(props: { step?: boolean; compare?: boolean; executors: 
           <span>Bits</span>
         </label>
       )}
-      <button onClick={run} title="Ask everything again ( r )">Refresh</button>
+      <span class="joined">
+        <button onClick={run} title="Ask everything again ( r )">Refresh</button>
+        {props.again && (
+          <select aria-label="Refresh by itself" title="Refresh by itself, while this page is visible" value={String(s.every)} onChange={(e) => change({ every: Number(e.currentTarget.value) })}>
+            {[...new Set([0, 5, 15, 30, 60, 300, s.every])].map((n) => <option key={n} value={String(n)}>{n ? `every ${duration(n)}` : 'by hand'}</option>)}
+          </select>
+        )}
+      </span>
     </>
   );
 }

@@ -1,5 +1,5 @@
 // The plan of a query as a tree: who evaluates which part, why, and what that took.
-import type { CacheWork, Decision, Explanation, Stages } from '../lib/explain';
+import { ownTime, remembered, stagesOf, type CacheWork, type Decision, type Explanation, type Stages } from '../lib/explain';
 import { bytes, count, many, milliseconds } from '../lib/format';
 
 const names: Record<string, string> = { cpu: 'CPU', gpu: 'GPU', prometheus: 'Prometheus' };
@@ -8,35 +8,39 @@ export function Badge({ executor }: { executor: string }) {
   return <span class={`badge ${executor}`}>{names[executor] ?? executor}</span>;
 }
 
-/** The longest time that a part of the plan took, in µs. */
-function longestOf(d: Decision): number {
-  const own = d.work ? d.work.fetch_us + d.work.eval_us : 0;
-  return Math.max(own, ...(d.children ?? []).map(longestOf));
-}
-
 /** Executors of the parts that have work of their own, outermost first. */
 export function executorsOf(d: Decision): string[] {
   return [...new Set([d.executor, ...(d.children ?? []).flatMap(executorsOf)])];
 }
 
-export function Plan({ e }: { e: Explanation }) {
-  const scale = Math.max(longestOf(e.plan), e.total_us ?? 0, 1);
+/** A plan, and of a query that was run where its time went, of which the browser saw so many ms. */
+export function Plan({ e, took }: { e: Explanation; took: number | undefined }) {
   return (
     <div class="plan">
-      {e.analyzed && <Totals e={e} scale={scale} />}
-      <ul class="tree">
-        <Node d={e.plan} scale={scale} above={null} />
+      {e.analyzed && <Totals e={e} took={took ?? 0} />}
+      <ul class="tree" aria-label="Parts of the query">
+        <Node d={e.plan} scale={Math.max(e.evaluated_us ?? 0, 1)} above={null} parent={null} />
       </ul>
       {e.settings?.map((s) => <p class="hint" key={s}>{s}</p>)}
     </div>
   );
 }
 
-function Totals({ e, scale }: { e: Explanation; scale: number }) {
+function Totals({ e, took }: { e: Explanation; took: number }) {
+  const stages = stagesOf(e, took);
+  const total = stages.reduce((n, [, ms]) => n + ms, 0);
+  const { kept, evaluated } = remembered(e);
+  const work = e.plan.work;
   return (
-    <dl class="facts">
-      <dt>Total</dt>
-      <dd><b>{milliseconds((e.total_us ?? 0) / 1000)}</b><Bar parts={[['total', e.total_us ?? 0, 'all']]} scale={scale} /></dd>
+    <dl class="facts stages-of">
+      {stages.map(([name, ms, kind]) => (
+        <><dt>{name}</dt><dd class="beside"><Bar parts={[[name, ms, kind]]} scale={total || 1} /><b>{milliseconds(ms)}</b></dd></>
+      ))}
+      {kept > 0 && <><dt>remembered</dt><dd>{count(kept)} of {many(kept + evaluated, 'step', 'steps')}, from earlier queries: they were not evaluated</dd></>}
+      {work && work.samples + work.kept > 0 && (
+        <><dt>samples</dt><dd>{count(work.samples)} decoded, {bytes(work.bytes)}{work.kept > 0 && ` · ${count(work.kept)} decoded earlier`}</dd></>
+      )}
+      {work?.device && <><dt>on GPUs</dt><dd>{many(work.device.leaves, 'window', 'windows')}, {count(work.device.samples)} samples, {bytes(work.device.bytes)} in {milliseconds(work.device.us / 1000)}</dd></>}
       {e.cache && <CacheLine c={e.cache} name="Cache" />}
       {e.upstreams?.map((u) => (
         <CacheLine key={u.name} c={u.cache} name={u.name} failure={u.failure} />
@@ -54,7 +58,7 @@ function CacheLine({ c, name, failure }: { c?: CacheWork; name: string; failure?
       <dd>
         {tiles > 0 && <Bar parts={[['kept', c.tiles_kept, 'kept'], ['of a wider selector', c.tiles_subsumed, 'subsumed'], ['fetched', c.tiles_fetched, 'fetched']]} scale={tiles} />}
         <span>
-          {many(c.tiles_kept + c.tiles_subsumed, 'tile', 'tiles')} kept{c.tiles_subsumed > 0 && ` (${count(c.tiles_subsumed)} of a wider selector)`}, {count(c.tiles_fetched)} fetched
+          {sourceOf(c)}
           {c.fetches > 0 && <> · {many(c.fetches, 'request', 'requests')} brought {bytes(c.fetched_bytes)} · waited {milliseconds(c.wait_us / 1000)}</>}
           {c.shared_fetches > 0 && ` · ${count(c.shared_fetches)} shared`}
         </span>
@@ -62,6 +66,14 @@ function CacheLine({ c, name, failure }: { c?: CacheWork; name: string; failure?
       </dd>
     </>
   );
+}
+
+/** Where tiles came from, in words. */
+function sourceOf(c: CacheWork): string {
+  const { tiles_kept: kept, tiles_subsumed: wider, tiles_fetched: fetched, tiles_read: disk = 0 } = c;
+  if (!kept && !wider && !fetched) return 'no whole tile';
+  const of = [wider > 0 && `${count(wider)} of a wider selector`, disk > 0 && `${count(disk)} from disk`].filter(Boolean).join(', ');
+  return `${many(kept + wider, 'tile', 'tiles')} kept${of && ` (${of})`}, ${count(fetched)} fetched`;
 }
 
 /** Lengths beside each other, on a scale that all bars of a plan share. */
@@ -75,28 +87,36 @@ export function Bar({ parts, scale }: { parts: [name: string, n: number, kind: s
   );
 }
 
-function Node({ d, scale, above }: { d: Decision; scale: number; above: string | null }) {
-  const w = d.work;
+/** What else the time of a part is of, since it is evaluated in the same loop, or why it has none. */
+function shared(d: Decision, parent: Decision | null): string {
+  if (!d.node) return d.children?.length && d.executor !== 'prometheus' ? 'evaluated with its input' : '';
+  return d.kind === 'window' && parent?.kind === 'aggregate' ? ', adding up included' : '';
+}
+
+function Node({ d, scale, above, parent }: { d: Decision; scale: number; above: string | null; parent: Decision | null }) {
+  const [own, n, with_] = [ownTime(d), d.node, shared(d, parent)];
+  const r = d.remembered;
   return (
     <li>
       <div class="node">
         <div class="what"><Badge executor={d.executor} /><code title={d.kind}>{d.expr}</code></div>
         {d.reason && d.reason !== above && <p class="why">{d.reason}</p>}
-        {w && (
+        {own !== undefined && parent?.remembered?.evaluated_steps === 0 ? <p class="work"><span>not evaluated: the results above it were remembered</span></p> : own !== undefined && (
           <div class="work">
-            <Bar parts={[['fetching', w.fetch_us, 'fetched'], ['evaluating', w.eval_us, 'all']]} scale={scale} />
-            <span><b>{milliseconds((w.fetch_us + w.eval_us) / 1000)}</b>: fetched in {milliseconds(w.fetch_us / 1000)}, evaluated in {milliseconds(w.eval_us / 1000)}</span>
-            {w.samples + w.kept > 0 && <span>{many(w.samples, 'sample', 'samples')} · {bytes(w.bytes)} decoded{w.kept > 0 && ` · ${count(w.kept)} kept decoded`}</span>}
-            <span>{many(w.series, 'series', 'series')}{w.chunks > 0 && ` in ${many(w.chunks, 'chunk', 'chunks')}`} → {count(w.result_series)} × {d.steps ? count(d.steps) : '1'} ({many(w.result_points, 'point', 'points')})</span>
-            {w.device && <span>On GPUs: {many(w.device.leaves, 'window', 'windows')}, {count(w.device.samples)} samples, {bytes(w.device.bytes)} in {milliseconds(w.device.us / 1000)}</span>}
+            <span class="beside"><Bar parts={[['itself', own, 'all']]} scale={scale} /><b>{milliseconds(own / 1000)}</b></span>
+            <span>itself{with_}{d.children?.length && n!.us > own ? `, ${milliseconds(n!.us / 1000)} with the parts below` : ''}</span>
+            {(!d.children?.length || d.kind === 'window') && n!.samples + n!.kept > 0 && <span>{many(n!.series, 'series', 'series')} · {many(n!.samples, 'sample', 'samples')} decoded{n!.kept > 0 && `, ${count(n!.kept)} decoded earlier`}</span>}
+            {n!.cache && <span>{sourceOf(n!.cache)}</span>}
           </div>
         )}
-        {d.remembered && (
-          <p class="work"><span>{many(d.remembered.kept_steps, 'step', 'steps')} remembered from earlier queries, {count(d.remembered.evaluated_steps)} evaluated</span></p>
+        {own === undefined && with_ && scale > 1 && <p class="work"><span>{with_}</span></p>}
+        {r && (r.kept_steps > 0 || r.ahead_steps) && (
+          <p class="work"><span>{many(r.kept_steps, 'step', 'steps')} remembered from earlier queries, {count(r.evaluated_steps)} evaluated{r.ahead_steps ? `, ${count(r.ahead_steps)} of them during the fetch` : ''}</span></p>
         )}
+        {d.work && <p class="work"><span>{many(d.work.series, 'series', 'series')}{d.work.chunks > 0 && ` in ${many(d.work.chunks, 'chunk', 'chunks')}`} → {count(d.work.result_series)} × {d.steps ? count(d.steps) : '1'} ({many(d.work.result_points, 'point', 'points')})</span></p>}
         {d.choice && <Choice c={d.choice} />}
       </div>
-      {d.children && <ul>{d.children.map((c, i) => <Node key={i} d={c} scale={scale} above={d.reason ?? above} />)}</ul>}
+      {d.children && <ul>{d.children.map((c, i) => <Node key={i} d={c} scale={scale} above={d.reason ?? above} parent={d} />)}</ul>}
     </li>
   );
 }

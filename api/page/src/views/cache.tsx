@@ -1,5 +1,6 @@
 // What is cached: how full it is, how often it answered, and each selector's tiles over time.
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import { change, get, useStore } from '../lib/store';
 import { ask } from '../lib/api';
 import { door, isAdmin, metrics, total, useLive, type Metrics } from '../lib/live';
 import { bytes, count, duration, many, moment, percent } from '../lib/format';
@@ -29,8 +30,13 @@ interface Contents {
   selectors: Selector[];
 }
 
+/** The most selectors that are searched; without a search fewer are listed. */
+const mostSearched = 10_000;
+
 export function Cache() {
-  const all = useLive(door<Contents[]>('/api/v1/status/cache'), 5000);
+  const { find } = useStore();
+  const all = useLive((signal) => door<Contents[]>(`/api/v1/status/cache${get().find ? `?limit=${mostSearched}` : ''}`)(signal), 5000);
+  useEffect(() => all.again(), [find === '']);
   const m = useLive(metrics, 5000);
   const flags = useLive(door<Record<string, string>>('/api/v1/status/flags'), 0);
   const [problem, setProblem] = useState<unknown>(null);
@@ -77,10 +83,12 @@ function Rates({ m }: { m?: Metrics }) {
 }
 
 function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: Record<string, string>) => Promise<void> }) {
-  const all = c.selectors.flatMap((s) => [...(s.in_memory_ms ?? []), ...(s.on_disk_ms ?? [])]);
+  const { find } = useStore();
+  const found = c.selectors.filter((s) => s.selector.toLowerCase().includes(find.toLowerCase()));
+  const all = found.flatMap((s) => [...(s.in_memory_ms ?? []), ...(s.on_disk_ms ?? [])]);
   const from = Math.min(...all.map(([a]) => a));
   const to = Math.max(...all.map(([, b]) => b));
-  const device = c.selectors.some((s) => s.device_bytes > 0);
+  const device = found.some((s) => s.device_bytes > 0);
   const disk = c.disk_limit_bytes > 0;
   return (
     <section class="panel sheet">
@@ -88,6 +96,7 @@ function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: R
         <h2>{c.name ?? 'Selectors'}</h2>
         <span class="hint">{many(c.count, 'selector', 'selectors')} kept in tiles of {duration(c.tile_ms / 1000)}{c.count > c.selectors.length && `, the largest ${c.selectors.length} listed`}</span>
         <span class="spring" />
+        <input type="search" aria-label="Search selectors" placeholder="Search selectors" value={find} onInput={(e) => change({ find: e.currentTarget.value }, true)} />
         {admin && <Confirm text="Drop all" question="Drop everything?" act={() => drop({ all: 'true' })} />}
       </header>
       <dl class="facts gauges">
@@ -95,7 +104,7 @@ function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: R
         <dd><Bar parts={[['used', c.host_bytes, 'all']]} scale={c.host_limit_bytes || 1} /><span>{bytes(c.host_bytes)} of {bytes(c.host_limit_bytes)}</span></dd>
         {disk && <><dt>Disk</dt><dd><Bar parts={[['used', c.disk_bytes, 'all']]} scale={c.disk_limit_bytes} /><span>{bytes(c.disk_bytes)} of {bytes(c.disk_limit_bytes)}</span></dd></>}
       </dl>
-      {c.selectors.length === 0 ? <p class="empty">Nothing is kept yet. Run a query.</p> : (
+      {found.length === 0 ? <p class="empty">{find ? `Nothing is kept of “${find}”.` : 'Nothing is kept yet. Run a query.'}</p> : (
         <div class="scroll">
           <table class="data tiles">
             <thead>
@@ -109,7 +118,7 @@ function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: R
               </tr>
             </thead>
             <tbody>
-              {c.selectors.map((s) => (
+              {found.map((s) => (
                 <tr key={s.selector}>
                   <td class="expr" title={s.selector}>{s.selector}</td>
                   <td><Strip s={s} from={from} to={to} /></td>

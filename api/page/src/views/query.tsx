@@ -1,12 +1,18 @@
 // PromQL: panels that share a time range.
-import { useState } from 'preact/hooks';
-import { change, changePanel, examples, get, newPanel, recall, remember, useStore } from '../lib/store';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { change, changePanel, examples, get, newPanel, recall, remember, useAgain, useStore } from '../lib/store';
 import { Controls, Picker } from '../parts/picker';
 import { Panel } from '../parts/panel';
+import { arrows } from '../parts/arrows';
 
 export function Query() {
   const s = useStore();
   const [past, setPast] = useState(false);
+  const panels = useRef<HTMLDivElement>(null);
+  const [added, setAdded] = useState(0);
+  useAgain(s.every);
+  useEffect(() => void (added && panels.current!.querySelector<HTMLElement>('.panel:last-child .editor')?.shadowRoot?.querySelector<HTMLElement>('.cm-content')?.focus()), [added]);
+  const add = () => (change({ panels: [...get().panels, newPanel()] }), setAdded(added + 1));
   const fresh = s.panels.every((p) => !p.expr);
   const use = (expr: string) => {
     const empty = get().panels.find((p) => !p.expr);
@@ -18,11 +24,18 @@ export function Query() {
     <>
       <div class="toolbar">
         <Picker />
-        <Controls step compare executors={['auto', 'cpu', 'gpu', 'prometheus']} />
+        <Controls step compare again executors={['auto', 'cpu', 'gpu', 'prometheus']} />
       </div>
-      {s.panels.map((p, i) => <Panel key={p.id} panel={p} index={i} alone={s.panels.length === 1} />)}
+      <div class={`panels ${s.columns > 1 ? 'in-columns' : ''}`} style={{ '--columns': String(Math.min(s.columns, s.panels.length)) }} ref={panels}>
+        {s.panels.map((p, i) => <Panel key={p.id} panel={p} index={i} alone={s.panels.length === 1} />)}
+      </div>
       <div class="below">
-        <button onClick={() => change({ panels: [...s.panels, newPanel()] })}>Add panel</button>
+        <button id="add" onClick={add}>Add panel</button>
+        {s.panels.length > 1 && (
+          <div class="segments layout" role="radiogroup" aria-label="Panels beside each other" onKeyDown={arrows}>
+            {[1, 2, 3].map((n) => <button key={n} role="radio" aria-checked={s.columns === n} tabIndex={s.columns === n ? 0 : -1} onClick={() => change({ columns: n })}>{n === 1 ? '1 column' : String(n)}</button>)}
+          </div>
+        )}
         {!fresh && <button aria-expanded={past} onClick={() => setPast(!past)}>History</button>}
       </div>
       {(past || fresh) && <Past use={use} />}

@@ -1,10 +1,12 @@
 // Stored samples by buckets: the form of /query, its answer, and downloads.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { aborted, ask, base, form, type Answer, type Fields } from '../lib/api';
-import { change, run, runNumber, useStore } from '../lib/store';
-import { resolve } from '../lib/range';
+import { aborted, base, Failure, form, type Fields } from '../lib/api';
+import { query, type Queried } from '../lib/query';
+import { change, run, runNumber, useStore, zoomBack, zoomIn } from '../lib/store';
+import { usual } from '../lib/shape';
+import { resolve, wrong } from '../lib/range';
 import { bytes, count, many, milliseconds } from '../lib/format';
-import { countOf, type QueryData, type Series } from '../lib/values';
+import { countOf, type QueryData } from '../lib/values';
 import { absolute } from '../lib/range';
 import { Controls, Picker } from '../parts/picker';
 import { Editor, type Handle } from '../parts/editor';
@@ -33,8 +35,9 @@ const names = ['match', 'every', 'aggregates', 'by', 'without', 'reaggregate', '
 export function Resample() {
   const s = useStore();
   const [draft, setDraft] = useState<Record<string, string>>({ every: '5m', aggregates: 'mean', ...s.resample });
-  const [state, setState] = useState<{ answer?: Answer<Data>; error?: unknown; fields?: Fields }>({});
+  const [state, setState] = useState<{ answer?: Queried<Data>; error?: unknown; fields?: Fields }>({});
   const [busy, setBusy] = useState(false);
+  const [shape, setShape] = useState(usual);
   const [view, setView] = useState<'chart' | 'table' | 'json'>('chart');
   const controller = useRef<AbortController | null>(null);
   const handle = useRef<Handle | null>(null);
@@ -46,13 +49,14 @@ export function Resample() {
   useEffect(() => setDraft({ every: '5m', aggregates: 'mean', ...s.resample }), [address]);
   useEffect(() => {
     if (!s.resample.match) return;
+    if (wrong(s)) return setState({ error: new Failure(wrong(s), 0, 'range') });
     const c = (controller.current = new AbortController());
     const { match, executor: _, ...rest } = s.resample;
     const { start, end } = resolve(s);
     const fields: Fields = { 'match[]': match, ...rest, start: String(start / 1000), end: String(end / 1000), executor: s.executor === 'prometheus' ? 'auto' : s.executor };
     if (rest.by === '()') fields.by = ''; // one group of all
     setBusy(true);
-    ask<Data>('/query', { ...fields, explain: 'true' }, c.signal)
+    query<Data>('/query', { ...fields, explain: 'true' }, c.signal)
       .then((answer) => setState({ answer, fields }), (error) => aborted(error) || setState({ error, fields }))
       .finally(() => !c.signal.aborted && setBusy(false));
     return () => {
@@ -83,7 +87,7 @@ export function Resample() {
     </label>
   );
   const answer = state.answer;
-  const series = (answer?.data.result ?? []) as Series[];
+  const series = answer?.data.result ?? [];
   const { start, end } = resolve(s);
 
   return (
@@ -91,7 +95,7 @@ export function Resample() {
       <div class="toolbar"><Picker /><Controls executors={['auto', 'cpu', 'gpu']} /></div>
       <section class="panel">
         <div class="ask">
-          <Editor value={field('match')} label="Selector" onRun={(match) => { set('match', match); submit(); }} handle={(h) => (handle.current = h)} />
+          <Editor value={field('match')} label="Selector" placeholder="Selector, such as http_requests_total{job=&quot;api&quot;}" onRun={(match) => { set('match', match); submit(); }} handle={(h) => (handle.current = h)} />
           <div class="ask-side">
             {busy ? <button class="cancel" onClick={() => { controller.current?.abort(); setBusy(false); }}>Cancel</button> : <button class="primary run" onClick={() => submit()}>Resample</button>}
           </div>
@@ -137,9 +141,9 @@ export function Resample() {
               <div class="main">
                 {state.error !== undefined && <Problem error={state.error} retry={run} />}
                 {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
-                {answer && view === 'chart' && (series.length ? <Chart loose series={series} start={start / 1000} end={end / 1000} step={1} onZoom={(a, b) => change(absolute(a * 1000, b * 1000))} onZoomOut={() => history.back()} /> : <Table data={answer.data} />)}
+                {answer && view === 'chart' && (series.length ? <Chart loose series={series} expr={s.resample.match ?? ''} start={start / 1000} end={end / 1000} step={1} shape={shape} onShape={(patch) => setShape({ ...shape, ...patch })} onZoom={(a, b) => zoomIn(absolute(a * 1000, b * 1000))} onZoomOut={zoomBack} /> : <Table data={answer.data} />)}
                 {answer && view === 'table' && <Table data={answer.data} />}
-                {answer && view === 'json' && <Raw text={answer.text} />}
+                {answer && view === 'json' && <Raw body={answer.body} />}
               </div>
               <aside class="side" aria-label="Plan">
                 <header><h3>Plan</h3>{answer && <span class="hint">measured in this run</span>}</header>
