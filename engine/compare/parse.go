@@ -47,6 +47,15 @@ func ReadReply(status int, body []byte) (r Reply, err error) {
 	return r, nil
 }
 
+// Parse reads a server's answer to PromQL.
+func Parse(status int, body []byte) (*Answer, error) {
+	r, err := ReadReply(status, body)
+	if err != nil {
+		return nil, err
+	}
+	return r.Answer()
+}
+
 // Answer reads the answer to PromQL.
 func (r *Reply) Answer() (*Answer, error) {
 	a := &Answer{Warnings: r.Warnings, Infos: r.Infos}
