@@ -302,8 +302,11 @@ func TestLists(t *testing.T) {
 	client.CloseIdleConnections()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.LessOrEqual(c, gauge(c, pw, "go_goroutines"), goroutines+20)
-		assert.LessOrEqual(c, gauge(c, pw, "process_resident_memory_bytes"), before+listKept)
 	}, 5*time.Second, 100*time.Millisecond)
+	// Memory that is free in the process is given back to the system after 15 to 20 s without requests.
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.LessOrEqual(c, gauge(c, pw, "process_resident_memory_bytes"), before+listKept)
+	}, 40*time.Second, 500*time.Millisecond)
 }
 
 // check sends a list of n and holds the answer against what must be. Other work on the machine may

@@ -48,7 +48,7 @@ func TestIndex(t *testing.T) {
 	require.Equal(t, "no-cache", w.Header().Get("Cache-Control"))
 	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(t, w.Header().Get("Content-Security-Policy"), "unsafe")
-	addresses := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1)
+	addresses := regexp.MustCompile(`(?:src|href)="([^"#]*)"`).FindAllStringSubmatch(w.Body.String(), -1)
 	require.GreaterOrEqual(t, len(addresses), 3, "a script, a style, a mark")
 	for _, a := range addresses {
 		require.Regexp(t, `^\./assets/[a-z]+-[\w-]{8}\.(js|css|svg)$`, a[1])
