@@ -19,7 +19,7 @@ import (
 )
 
 // imageName is what the image is called once it is loaded, and where it is published.
-const imageName = "ghcr.io/promwarp/promwarp"
+const imageName = "promwarp/promwarp"
 
 // user is the number of the image's user, as in images of distroless.
 const user = 65532
