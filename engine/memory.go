@@ -33,7 +33,7 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 	f := s.q.fetches
 	m := &meter{
 		samples: s.q.Stats().Samples, budget: s.q.budget, lookback: s.q.stmt.LookbackDelta.Milliseconds(),
-		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, ctx: s.q.ctx, f: f,
+		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, f: f,
 	}
 	m.times, m.more = labelsMade(s.q.stmt.Expr)
 	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
@@ -73,9 +73,8 @@ const heldBytes = 24
 type meter struct {
 	samples  *stats.QuerySamples
 	budget   *operator.Budget
-	lookback int64           // ms
-	matrix   bool            // the query is a range selector, all samples of which are its result
-	ctx      context.Context // of the query
+	lookback int64 // ms
+	matrix   bool  // the query is a range selector, all samples of which are its result
 	f        *fetches
 	largest  int64 // samples of the selector that brought most
 	charged  int64 // bytes
@@ -102,7 +101,7 @@ func (m *meter) check(brought int64) error {
 
 // over returns set with each series charged when its samples are asked for.
 func (m *meter) over(set storage.SeriesSet, hints *storage.SelectHints) storage.SeriesSet {
-	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1, point: parallel.Watch{Ctx: m.ctx}}
+	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1, point: parallel.Watch{Ctx: m.f.ctx}}
 	if hints != nil && hints.Range > 0 {
 		s.window = true
 	}
