@@ -571,7 +571,7 @@ func TestExplainedAnswer(t *testing.T) {
 	require.Equal(t, plan.OnPrometheus, e.Root.Executor)
 	require.Nil(t, e.Root.Node)
 
-	// What is fetched is told apart from what is evaluated, whoever evaluates it.
+	// What is fetched is told apart from what is evaluated, on every executor.
 	for _, executor := range []string{"auto", "prometheus"} {
 		a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
 		w := do(t, a, httptest.NewRequest(http.MethodGet, "/query?step=60&explain=true&"+query+"&executor="+executor, nil))

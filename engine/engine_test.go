@@ -422,7 +422,7 @@ func init() {
 }
 
 // TestMemoryOfPrometheus: what Prometheus's engine holds is charged as what executors hold
-// is: a query of a large result fails, whoever evaluates it, and a small one does not.
+// is: a query of a large result fails on every executor, and a small one does not.
 func TestMemoryOfPrometheus(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(21, 23)))
 	stock := Request{Mode: Prometheus}

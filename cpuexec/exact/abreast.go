@@ -9,7 +9,7 @@ const Abreast = 8
 // those of the others and what they have lost.
 type Sums [8][4]float64
 
-// Windows are those that are side by side. Each has a sample.
+// Windows are eight windows side by side. Each has a sample.
 type Windows [Abreast][]float64
 
 // starts are the first samples.

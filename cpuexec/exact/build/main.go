@@ -508,7 +508,7 @@ func (a *assembly) raise(sum [2]string, v string) {
 	a.op("VMOVAPD", t, sum[0])
 }
 
-// base has so many sums begin with the bases that the argument there points to; see exact.bases.
+// base has the sums begin with the bases that the argument there points to; see exact.bases.
 func (a *assembly) base(g group, sums, argument int) {
 	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
 	for i := range sums {

@@ -37,7 +37,7 @@ type Answer struct {
 
 const mostHeld = 4096
 
-// NewAnswer prints on w, in rows of at most so many characters.
+// NewAnswer prints on w, in rows of at most the given number of characters.
 func NewAnswer(w io.Writer, width int) *Answer { return &Answer{w: w, width: width} }
 
 // Add prints a series of an answer of a type, or its scalar.
@@ -208,7 +208,7 @@ func (c *Chart) Add(s compare.Series) {
 	}
 }
 
-// Draw draws the series in so many columns, over a range, or where that has no step over what they cover.
+// Draw draws the series width columns wide: over r, or over what they cover where r has no step.
 func (c *Chart) Draw(w io.Writer, r Range, width int, style terminal.Style) error {
 	if r.Step == 0 {
 		r = Range{Start: time.UnixMilli(c.first), End: time.UnixMilli(c.last), Step: time.Duration(max(c.step, 1)) * time.Millisecond}
