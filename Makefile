@@ -25,7 +25,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
 
 all: build
 
@@ -181,11 +181,18 @@ bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about 
 # What the dashboards over 30 days read, and where the data lies: new each time, as some queries read up to now.
 MONTH   ?= -series 3000 -interval 30s
 FIGURES := $(CURDIR)/$(BUILD)/figures
-readme-figures: ## measure the table in README.md, with its commit and machine, on a quiet machine with 20 GB of disk; MONTH='-series 500 -interval 1m' for a quick look
+readme-figures: ## measure the table in README.md, with its commit and machine, on a quiet machine with 20 GB of disk; MONTH='-series 500 -interval 1m' for a quick look, FROM=FILE for what bin/bench wrote with -json elsewhere
+ifdef FROM
+	cd bench && $(GO) run . -from $(abspath $(FROM)) -readme ../README.md
+else
 	rm -rf $(FIGURES)
 	cd bench && $(GO) run . -dir $(FIGURES) -stages dashboards $(ARGS)
 	cd bench && $(GO) run . -dir $(FIGURES) -stages exporters $(MONTH) -readme ../README.md $(ARGS)
 	rm -rf $(FIGURES)
+endif
+
+bench-program:  ## build bin/bench, one binary that measures where there is no checkout: bench/doc.go says how
+	cd bench && CGO_ENABLED=0 $(GO) build -o ../bin/bench .
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

@@ -15,9 +15,11 @@
 // .build, named by version. VictoriaMetrics's version is pinned in a module of its own,
 // ./victoriametrics, so that it is built with its own dependencies. For a machine without Go and a
 // network, build this program with CGO_ENABLED=0 and name programs with -promwarp, -prometheus and
-// -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. taskset around
-// all of it sets the cores of servers and client; the stages cores and gzip use it to give servers
-// some alone.
+// -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. Nothing else of the
+// repository is needed there: the commit that results name is the one that promwarp version shows,
+// or git's where the promwarp that was built here shows none. -json FILE takes the results from
+// there, and -from FILE shows them here and writes the figures of -readme. taskset around all of it
+// sets the cores of servers and client; the stages cores and gzip use it to give servers some alone.
 //
 // # What is measured
 //

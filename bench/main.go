@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -36,6 +34,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	r := &rig{options: o, begin: time.Now(), progress: progress}
+	if r.from != "" {
+		if err := readJSON(r.from, &r.result); err != nil {
+			return fmt.Errorf("-from: %w", err)
+		}
+		return errors.Join(r.writeMarkdown(), r.show(out))
+	}
 	if r.dir == "" {
 		if r.dir, err = os.MkdirTemp("", "promwarp-bench-"); err != nil {
 			return err
@@ -59,6 +63,11 @@ func (r *rig) finish(out io.Writer) error {
 	if err := r.save(); err != nil {
 		return err
 	}
+	return r.show(out)
+}
+
+// show prints the result and writes the page's figures, unless an answer was wrong.
+func (r *rig) show(out io.Writer) error {
 	for _, t := range r.result.Tables() {
 		if err := t.Write(out); err != nil {
 			return err
@@ -74,9 +83,5 @@ func (r *rig) finish(out io.Writer) error {
 	if r.readme == "" {
 		return nil
 	}
-	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*").Output()
-	if err != nil {
-		return fmt.Errorf("which commit is measured: %w", err)
-	}
-	return r.result.WriteFigures(r.readme, strings.TrimSpace(string(commit)))
+	return r.result.WriteFigures(r.readme)
 }

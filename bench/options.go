@@ -30,6 +30,8 @@ type options struct {
 	work           bool
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
+	from           string             // file of results to show; nothing is measured
+	json           string
 	markdown       string
 	readme         string
 }
@@ -70,6 +72,8 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	for _, name := range []string{peers.Promwarp, peers.Prometheus, peers.VictoriaMetrics} {
 		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
 	}
+	f.StringVar(&o.json, "json", "", "file for the results, which -from reads; -dir has them in result.json, too")
+	f.StringVar(&o.from, "from", "", "file of results of an earlier run, on any machine: measure nothing, print their tables, and write -markdown and -readme")
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
 	f.StringVar(&o.readme, "readme", "", "page into which figures of the stages dashboards and exporters are written, as make readme-figures does")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")

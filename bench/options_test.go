@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/bench/peers"
+	"github.com/promwarp/promwarp/bench/report"
 )
 
 func TestOptions(t *testing.T) {
@@ -58,6 +61,26 @@ func TestFinish(t *testing.T) {
 	r := &rig{options: options{dir: t.TempDir()}, progress: io.Discard}
 	r.result.Stage("first").Row("a").Wrong = "value 1 instead of 2"
 	require.ErrorContains(t, r.finish(io.Discard), "1 questions failed")
+}
+
+// TestFrom: the results of a run elsewhere are shown here, and nothing is measured.
+func TestFrom(t *testing.T) {
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "result.json"), filepath.Join(dir, "README.md")
+	r := &rig{options: options{dir: dir, json: file}, progress: io.Discard}
+	r.result.Setup.Commit = "d065d189"
+	r.result.Stage("exporters").Row("node: a").Costs[peers.Promwarp] = report.Cost{Timing: report.NewTiming([]time.Duration{time.Second})}
+	require.NoError(t, r.save())
+	require.NoError(t, os.WriteFile(page, []byte("<!-- figures: make readme-figures -->\n<!-- end of figures -->\n"), 0o600))
+	var out strings.Builder
+	markdown := filepath.Join(dir, "r.md")
+	require.NoError(t, run(t.Context(), []string{"-from", file, "-readme", page, "-markdown", markdown}, &out, io.Discard))
+	require.Contains(t, out.String(), "promwarp's commit d065d189\n")
+	require.FileExists(t, markdown)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "Measured at d065d189 on")
+	require.ErrorContains(t, run(t.Context(), []string{"-from", page}, &out, io.Discard), "-from: ")
 }
 
 func TestOptionsRefused(t *testing.T) {

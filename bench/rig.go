@@ -78,13 +78,14 @@ func (r *rig) find(ctx context.Context, name string) error {
 	var p peers.Program
 	var err error
 	if path := *r.binaries[name]; path != "" {
-		if p, err = peers.Given(path); err != nil {
+		if p, err = peers.Given(ctx, name, path); err != nil {
 			return fmt.Errorf("-%s: %w", name, err)
 		}
 	} else if p, err = peers.Build(ctx, name, r.dir, func(s string) { r.say("%s", s) }); err != nil {
 		return err
 	}
 	r.programs[name], r.result.Setup.Versions[name] = p, p.Version
+	r.result.Setup.Commit = cmp.Or(p.Commit, r.result.Setup.Commit)
 	return nil
 }
 
@@ -96,8 +97,21 @@ func (r *rig) say(format string, args ...any) {
 // save writes what there is, for a later run and where it is wanted.
 func (r *rig) save() error {
 	r.result.Wall = time.Since(r.begin).Seconds()
-	if err := report.WriteJSON(filepath.Join(r.dir, resultFile), r.result); err != nil || r.markdown == "" {
+	if err := report.WriteJSON(filepath.Join(r.dir, resultFile), r.result); err != nil {
 		return err
+	}
+	if r.json != "" {
+		if err := report.WriteJSON(r.json, r.result); err != nil {
+			return err
+		}
+	}
+	return r.writeMarkdown()
+}
+
+// writeMarkdown writes the tables where they are wanted in Markdown.
+func (r *rig) writeMarkdown() error {
+	if r.markdown == "" {
+		return nil
 	}
 	var b strings.Builder
 	for _, t := range r.result.Tables() {

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,7 @@ const victoriaMetricsModule = "github.com/VictoriaMetrics/VictoriaMetrics"
 type Program struct {
 	Path    string
 	Version string // of its module
+	Commit  string // of promwarp's sources; empty where it is not known
 	Cores   int    // how many it may run on; 0 for all
 }
 
@@ -36,13 +38,49 @@ func (p Program) On(cores int) Program {
 	return p
 }
 
-// Given is the program at a path, which need not be one of the repository's.
-func Given(path string) (Program, error) {
+// Given is the named server's program at a path, which need not be one of the repository's.
+func Given(ctx context.Context, name, path string) (Program, error) {
 	path, err := filepath.Abs(path)
-	if err == nil {
-		_, err = os.Stat(path)
+	if err != nil {
+		return Program{}, err
 	}
-	return Program{Path: path, Version: "given"}, err
+	p := Program{Path: path, Version: "given"}
+	if _, err := os.Stat(path); err != nil {
+		return Program{}, err
+	}
+	if info, err := buildinfo.ReadFile(path); err == nil && info.Main.Version != "" {
+		p.Version += ", " + info.Main.Version
+	}
+	if name == Promwarp {
+		p.Commit, err = commitOf(ctx, path)
+	}
+	return p, err
+}
+
+// commitOf is the commit that a promwarp shows as its revision, in eight digits, with what stands
+// behind the digits where its sources were modified; empty if it shows none.
+func commitOf(ctx context.Context, path string) (string, error) {
+	out, err := exec.CommandContext(ctx, path, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask the program for its commit by %s version: %w", path, err)
+	}
+	_, revision, _ := strings.Cut(string(out), "revision:")
+	revision, _, _ = strings.Cut(strings.TrimLeft(revision, " "), "\n")
+	digits := strings.TrimLeft(revision, "0123456789abcdef")
+	if len(digits) == len(revision) {
+		return "", nil
+	}
+	return revision[:min(8, len(revision)-len(digits))] + digits, nil
+}
+
+// commitOfCheckout is the commit of the repository that the current directory is in, as git has it;
+// empty where there is no git or no checkout.
+func commitOfCheckout(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty=-modified", "--abbrev=8", "--exclude=*").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // Build builds the named server's program without cgo: promwarp from the repository as it is, into
@@ -74,7 +112,11 @@ func Build(ctx context.Context, name, dir string, say func(string)) (Program, er
 		})
 	default:
 		path = filepath.Join(dir, "promwarp")
-		return Program{Path: path, Version: "from the repository"}, programs.Build("..", "-o", path, "./cmd/promwarp")
+		if err := programs.Build("..", "-buildvcs=auto", "-o", path, "./cmd/promwarp"); err != nil {
+			return Program{}, err
+		}
+		commit, err := commitOf(ctx, path)
+		return Program{Path: path, Version: "from the repository", Commit: cmp.Or(commit, commitOfCheckout(ctx))}, err
 	}
 	return Program{Path: path, Version: path[strings.LastIndexByte(path, '-')+1:] + suffix}, err
 }

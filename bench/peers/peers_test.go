@@ -28,8 +28,32 @@ func TestBuildFails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := Build(t.Context(), Promwarp, t.TempDir(), func(string) {})
 	require.ErrorContains(t, err, "folder bench")
-	_, err = Given("none")
+	_, err = Given(t.Context(), Promwarp, "none")
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestCommit: the commit that is measured is the one that the promwarp shows, in eight digits, where
+// there is neither git nor a checkout.
+func TestCommit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("PATH", "")
+	for revision, want := range map[string]string{
+		"d065d189faa4c19e4c5d8b56eae4d9ee5a1f1d0c":          "d065d189",
+		"d065d189faa4c19e4c5d8b56eae4d9ee5a1f1d0c-modified": "d065d189-modified",
+		"d065d1": "d065d1", "unknown": "", "": "",
+	} {
+		script := "#!/bin/sh\necho 'promwarp, version 1\n  revision:  " + revision + "\n  date:      unknown'\n"
+		require.NoError(t, os.WriteFile("program", []byte(script), 0o755))
+		p, err := Given(t.Context(), Promwarp, "program")
+		require.NoError(t, err)
+		require.Equal(t, want, p.Commit, revision)
+	}
+	require.Empty(t, commitOfCheckout(t.Context()))
+	require.NoError(t, os.WriteFile("program", []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	_, err := Given(t.Context(), Promwarp, "program")
+	require.ErrorContains(t, err, "ask the program for its commit")
+	_, err = Given(t.Context(), Prometheus, "program")
+	require.NoError(t, err)
 }
 
 // receiver takes remote-write requests.

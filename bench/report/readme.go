@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -30,7 +31,10 @@ func (s *Stage) dashboards() *Stage {
 const figuresBegin, figuresEnd = "<!-- figures: make readme-figures -->\n", "<!-- end of figures -->\n"
 
 // WriteFigures writes what the stages dashboards and exporters found into a page, between two marks.
-func (r *Result) WriteFigures(page, commit string) error {
+func (r *Result) WriteFigures(page string) error {
+	if r.Setup.Commit == "" {
+		return errors.New("the result does not say which commit was measured: measure a promwarp that was built in a checkout, whose promwarp version shows a revision")
+	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -43,6 +47,9 @@ func (r *Result) WriteFigures(page, commit string) error {
 	t := &Table{Left: 2, Head: []string{"measured", "result"}}
 	var peaks []string
 	for _, s := range r.Stages {
+		if s.Name != "dashboards" && s.Name != "exporters" {
+			continue
+		}
 		for _, row := range s.ratios().Rows {
 			t.Add(fmt.Sprintf("%s queries over HTTP, %.1f M samples: %s", row[1], float64(s.Data.Samples)/1e6, row[0]),
 				fmt.Sprintf("%s on average, %s at least, %s at most", row[4], row[5], row[7]))
@@ -62,6 +69,6 @@ func (r *Result) WriteFigures(page, commit string) error {
 		}
 	}
 	figures := fmt.Sprintf("%s\nMeasured at %s on %d cores, %s, %s.\nAverages are geometric means; every answer was compared with Prometheus's. Peak memory of the dashboards' servers,\nmapped files included: %s.\n",
-		t.Markdown(), commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.Join(peaks, ", "))
+		t.Markdown(), r.Setup.Commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.Join(peaks, ", "))
 	return os.WriteFile(page, []byte(before+figuresBegin+figures+figuresEnd+after), 0o644)
 }

@@ -201,21 +201,28 @@ func TestWriteFigures(t *testing.T) {
 	}
 	slices.SortFunc(s.Rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
 	s.PeakRSS["promwarp"] = 7 << 20
+	r.Stage("first").Compare(Prometheus, "promwarp second", "second ×")
+	for _, name := range []string{Prometheus, "promwarp second"} {
+		r.Stage("first").Row("a").Costs[name] = Cost{Timing: Timing{Median: 10}}
+	}
 	require.Empty(t, r.Stages[0].dashboards().Rows, "its queries are of no dashboard")
 	require.Contains(t, r.Tables()[3].Markdown(), "| `node` |  | 0 | 40.0 | 4.0 |")
 
 	file := filepath.Join(t.TempDir(), "README.md")
 	require.NoError(t, os.WriteFile(file, []byte("above\n"), 0o600))
-	require.ErrorContains(t, r.WriteFigures(file, "abc"), "has no lines")
+	require.ErrorContains(t, r.WriteFigures(file), "does not say which commit")
+	r.Setup.Commit = "abc"
+	require.ErrorContains(t, r.WriteFigures(file), "has no lines")
 	require.NoError(t, os.WriteFile(file, []byte("above\n"+figuresBegin+"old\n"+figuresEnd+"below\n"), 0o600))
 	for range 2 {
-		require.NoError(t, r.WriteFigures(file, "abc"))
+		require.NoError(t, r.WriteFigures(file))
 	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(text), "above\n"+figuresBegin+"| measured | result |\n"), "%s", text)
 	require.True(t, strings.HasSuffix(string(text), "\n"+figuresEnd+"below\n"), "%s", text)
 	require.NotContains(t, string(text), "old")
+	require.NotContains(t, string(text), "promwarp second", "the page has figures of two stages")
 	for _, want := range []string{
 		"Prometheus over promwarp repeated | 7.37× on average, 1.00× at least, 40.0× at most", "| dashboard `node` over 30 days, panel after panel | Prometheus 40.0 ms, promwarp repeated 4.0 ms |",
 		"Measured at abc on 2 cores, A", ": promwarp 7 MiB.\n",

@@ -30,6 +30,7 @@ type Result struct {
 // Setup is where and with what.
 type Setup struct {
 	Date      string            `json:"date"`
+	Commit    string            `json:"commit,omitempty"` // of the promwarp that was measured
 	Processor string            `json:"processor"`
 	Cores     int               `json:"cores"`
 	Versions  map[string]string `json:"versions"`

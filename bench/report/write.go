@@ -53,6 +53,9 @@ func (r *Result) Notes() []string {
 	for _, name := range SortedKeys(r.Setup.Versions) {
 		lines = append(lines, name+" "+r.Setup.Versions[name])
 	}
+	if r.Setup.Commit != "" {
+		lines = append(lines, "promwarp's commit "+r.Setup.Commit)
+	}
 	for _, s := range r.Stages {
 		lines = append(lines, s.notes()...)
 	}
