@@ -1,4 +1,4 @@
-# promwarp: everything CI runs is `make test`, the main job is `make demo`.
+# promwarp: CI runs `make test` and `make check-chart`, the main job is `make demo`.
 
 GO      ?= go
 ARGS    ?=
@@ -7,6 +7,11 @@ BUILD   := .build
 VERSION := $(shell cat VERSION 2>/dev/null)
 PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
+
+# What a fork changes, here or in the environment: what its image is called, also in the chart of a
+# release, and who maintains its packages. deploy/helm/promwarp/values.yaml repeats the image.
+IMAGE      := $(or $(IMAGE),promwarp/promwarp)
+MAINTAINER := $(or $(MAINTAINER),promwarp <promwarp@users.noreply.github.com>)
 
 # stdmethods wants io.Seeker's signature of every method named Seek; a
 # chunkenc.Iterator has another.
@@ -63,7 +68,7 @@ test-page: browser check-page $(BUILD)/libcuda-host.so ## the page in a headless
 
 # After lint, and what is installed, two steps run at once: end-to-end tests wait for servers, and other
 # steps for their last package.
-test: lint compiler browser packagers ## everything CI runs
+test: lint compiler browser packagers ## everything CI runs, but for make check-chart
 	$(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
@@ -115,8 +120,9 @@ packagers:
 	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null && command -v groff >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg groff; } || \
 		{ echo "units, packages and the man page are checked by systemd-analyze, dpkg-deb and groff, which are not all here: install systemd, dpkg and groff"; exit 1; }
 
-deploy: packagers check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
+deploy: packagers check-dashboard ## render and check what installs and watches promwarp, but for the chart: the mixin, units, packages
 	cd deploy && $(TEST) ./... -- $(UNVETTED)
+	@echo "deploy: the Helm chart is not among it; make check-chart renders and checks that"
 
 check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm
 	@mkdir -p $(BUILD)/grafana && cp deploy/mixin/schema/package.json $(BUILD)/grafana/
@@ -127,14 +133,15 @@ check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs no
 check-chart:    ## render the Helm chart for three versions of Kubernetes and hold it against its types, which take minutes to compile once; CHART=FILE for an archive
 	cd deploy/helm && $(GO) vet ./... && CHART=$(CHART) $(GO) test -count=1 ./...
 
+NAMES := -image '$(IMAGE)' -maintainer '$(MAINTAINER)'
 release:        ## build a release into .build/release, with all that a project page offers; VERSION=0.1.0, ARGS=-platforms=linux/amd64
-	cd deploy && $(GO) run ./release -version '$(VERSION)' -out $(CURDIR)/$(BUILD)/release $(ARGS)
+	cd deploy && $(GO) run ./release $(NAMES) -version '$(VERSION)' -out $(CURDIR)/$(BUILD)/release $(ARGS)
 
 # The second build has a folder and a cache of Go's of its own.
 AGAIN_DIR := $(CURDIR)/$(BUILD)/again
 check-deploy: release ## build the release once more, elsewhere and from nothing, compare all bytes, and check its chart; some minutes, not in CI
 	@rm -rf $(AGAIN_DIR) && mkdir -p $(AGAIN_DIR)/src && git ls-files -z | xargs -0 cp --parents -t $(AGAIN_DIR)/src
-	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release \
+	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release $(NAMES) \
 		-version '$(VERSION)' -revision $$(git -C $(CURDIR) describe --always --abbrev=40 --exclude='*' --dirty) -out $(AGAIN_DIR)/release $(ARGS)
 	diff -r $(BUILD)/release $(AGAIN_DIR)/release && rm -rf $(AGAIN_DIR)
 	cd $(BUILD)/release && sha256sum --quiet -c SHA256SUMS

@@ -37,20 +37,29 @@ func (r *Release) packProgram(p program) error {
 // ownVersions are the lines of Chart.yaml that say which version the chart and promwarp are.
 var ownVersions = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
 
-// chart packs the Helm chart, as one of this version.
+// ownImage is the line of values.yaml that says where the image is.
+var ownImage = regexp.MustCompile(`(?m)^(  repository): .*$`)
+
+// chart packs the Helm chart, as one of this version and of the release's image.
 func (r *Release) chart() error {
 	files, err := r.folder("deploy/helm/promwarp")
 	if err != nil {
 		return err
 	}
 	for i, f := range files {
-		if f.to == "Chart.yaml" {
-			text, err := os.ReadFile(f.from)
-			if err != nil {
-				return err
-			}
-			files[i].from, files[i].text = "", ownVersions.ReplaceAllString(string(text), "$1: "+r.Version)
+		line, value := ownVersions, r.Version
+		switch f.to {
+		case "Chart.yaml":
+		case "values.yaml":
+			line, value = ownImage, r.Image
+		default:
+			continue
 		}
+		text, err := os.ReadFile(f.from)
+		if err != nil {
+			return err
+		}
+		files[i].from, files[i].text = "", line.ReplaceAllString(string(text), "$1: "+value)
 	}
 	return r.archive("promwarp-chart-"+r.Version+".tgz", "promwarp", files)
 }

@@ -18,9 +18,6 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageName is what the image is called once it is loaded, and where it is published.
-const imageName = "promwarp/promwarp"
-
 // user is the number of the image's user, as in images of distroless.
 const user = 65532
 
@@ -36,7 +33,7 @@ func (r *Release) image(programs []program) error {
 		if err != nil {
 			return err
 		}
-		tag, err := name.NewTag(imageName + ":" + r.Version)
+		tag, err := name.NewTag(r.Image + ":" + r.Version)
 		if err != nil {
 			return err
 		}

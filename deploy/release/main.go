@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
 )
 
 // repository is where the sources are published.
@@ -30,6 +33,8 @@ func main() {
 	r := Release{Root: ".."}
 	flag.StringVar(&r.Out, "out", "../.build/release", "the folder that files are written to; it is emptied before")
 	flag.StringVar(&r.Version, "version", "", "the release's version, by default that of the file VERSION")
+	flag.StringVar(&r.Image, "image", "", "what the image is called, also by the chart; the Makefile's IMAGE")
+	flag.StringVar(&r.Maintainer, "maintainer", "", "who maintains the packages, as Name <address>; the Makefile's MAINTAINER")
 	flag.StringVar(&r.Revision, "revision", "", "the commit of the sources, by default the one that git names")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/arm64", "what to build for")
 	flag.Parse()
@@ -40,12 +45,14 @@ func main() {
 
 // Release is one release of the sources in Root.
 type Release struct {
-	Root     string    // of the repository
-	Out      string    // where files are written
-	Work     string    // a folder for what is not released itself
-	Version  string    // such as 0.1.0
-	Revision string    // the commit, with -dirty behind it where files differ from it
-	Time     time.Time // of all files
+	Root       string    // of the repository
+	Out        string    // where files are written
+	Work       string    // a folder for what is not released itself
+	Version    string    // such as 0.1.0
+	Image      string    // what the image is called once it is loaded, and where the chart finds it
+	Maintainer string    // of the packages: Name <address>
+	Revision   string    // the commit, with -dirty behind it where files differ from it
+	Time       time.Time // of all files
 }
 
 // program is promwarp, built for a platform.
@@ -154,6 +161,12 @@ func (r *Release) identify() error {
 	}
 	if !versions.MatchString(r.Version) {
 		return fmt.Errorf("%q is no version of a release: write one as 1.2.3", r.Version)
+	}
+	if _, err := name.NewRepository(r.Image); err != nil {
+		return fmt.Errorf("-image: %w", err)
+	}
+	if address, err := mail.ParseAddress(r.Maintainer); err != nil || address.Name == "" {
+		return fmt.Errorf("-maintainer: %q is not written as Name <address> (%v)", r.Maintainer, err)
 	}
 	heading, _, err := r.changes() // before minutes of building
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // packageFor writes the package of a program, deb or rpm, as packages/nfpm.yaml describes it.
 func (r *Release) packageFor(format string, p program) (err error) {
-	values := map[string]string{"VERSION": r.Version, "ARCH": p.arch, "PROGRAM": p.path, "ROOT": r.Root, "WORK": r.Work}
+	values := map[string]string{"VERSION": r.Version, "MAINTAINER": r.Maintainer, "ARCH": p.arch, "PROGRAM": p.path, "ROOT": r.Root, "WORK": r.Work}
 	for from, to := range map[string]string{"deploy/man/promwarp.1": "promwarp.1.gz", "CHANGELOG.md": "changelog.gz"} {
 		if err := compress(filepath.Join(r.Root, from), filepath.Join(r.Work, to)); err != nil {
 			return err

@@ -68,6 +68,9 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
+// What a fork calls its image, and who maintains its packages.
+const imageName, maintainer = "registry.example:5000/team/warp", "A Team <team@example.org>"
+
 // TestPack: what is packed twice is the same, and each file has in it what it is for.
 func TestPack(t *testing.T) {
 	amd64, arm64 := standin(t, "amd64"), standin(t, "arm64")
@@ -78,7 +81,7 @@ func TestPack(t *testing.T) {
 	}
 	var outs []string
 	for range 2 {
-		r := &Release{Root: sources(t), Out: t.TempDir(), Work: t.TempDir(), Version: "1.2.3", Revision: commit, Time: time.Unix(1_700_000_000, 0).UTC()}
+		r := &Release{Root: sources(t), Out: t.TempDir(), Work: t.TempDir(), Version: "1.2.3", Image: imageName, Maintainer: maintainer, Revision: commit, Time: time.Unix(1_700_000_000, 0).UTC()}
 		require.NoError(t, r.pack(programs))
 		outs = append(outs, r.Out)
 	}
@@ -201,7 +204,13 @@ func requireChart(t *testing.T, file string) {
 	for _, name := range names {
 		source, err := os.ReadFile(filepath.Join("../helm", name))
 		require.NoError(t, err)
-		if name != "promwarp/Chart.yaml" {
+		switch name {
+		case "promwarp/values.yaml":
+			want := strings.Replace(string(source), "  repository: promwarp/promwarp\n", "  repository: "+imageName+"\n", 1)
+			require.Equal(t, want, string(all[name].content))
+			continue
+		case "promwarp/Chart.yaml":
+		default:
 			require.Equal(t, string(source), string(all[name].content), name)
 			continue
 		}
@@ -218,6 +227,7 @@ func requireChart(t *testing.T, file string) {
 func requireDebian(t *testing.T, deb string) {
 	require.Equal(t, "promwarp 1.2.3-1 amd64 libc6, systemd\n", run(t, "", "dpkg-deb", "--show", "--showformat=${Package} ${Version} ${Architecture} ${Depends}\n", deb))
 	dir := t.TempDir()
+	require.Equal(t, maintainer, run(t, "", "dpkg-deb", "--show", "--showformat=${Maintainer}", deb))
 	run(t, "", "dpkg-deb", "--raw-extract", deb, dir)
 	for file, mode := range map[string]os.FileMode{
 		"usr/bin/promwarp":                         0o755,
@@ -246,7 +256,7 @@ func requireDebian(t *testing.T, deb string) {
 	}
 	log, err := io.ReadAll(unzipped(t, filepath.Join(dir, "usr/share/doc/promwarp/changelog.Debian.gz")))
 	require.NoError(t, err)
-	require.Regexp(t, `^promwarp \(1\.2\.3-1\) stable; urgency=low\n(.*\n)+ -- promwarp <\S+@\S+>  Tue, 14 Nov 2023 22:13:20 \+0000\n$`, string(log))
+	require.Regexp(t, `^promwarp \(1\.2\.3-1\) stable; urgency=low\n(.*\n)+ -- A Team <team@example\.org>  Tue, 14 Nov 2023 22:13:20 \+0000\n$`, string(log))
 	if _, err := exec.LookPath("lintian"); err != nil {
 		t.Log("not checked by lintian, which is not installed")
 		return
@@ -469,13 +479,35 @@ func TestRefused(t *testing.T) {
 		`"v1.2.3" is no version of a release: write one as 1.2.3`:                              "v1.2.3",
 	} {
 		out := filepath.Join(t.TempDir(), "release")
-		r := &Release{Root: sources(t), Out: out, Version: version, Revision: commit}
+		r := &Release{Root: sources(t), Out: out, Version: version, Image: imageName, Maintainer: maintainer, Revision: commit}
 		require.EqualError(t, r.make([]string{"linux/amd64"}), want)
 		require.NoDirExists(t, out)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	r := &Release{Root: sources(t), Out: t.TempDir(), Version: "1.2.3", Revision: commit}
+	r := &Release{Root: sources(t), Out: t.TempDir(), Version: "1.2.3", Image: imageName, Maintainer: maintainer, Revision: commit}
 	require.ErrorContains(t, r.make([]string{"linux"}), "write one as linux/amd64")
+	r.Maintainer = "here@example.org"
+	require.ErrorContains(t, r.make([]string{"linux/amd64"}), `-maintainer: "here@example.org" is not written as Name <address>`)
+	r.Image = "a b"
+	require.ErrorContains(t, r.make([]string{"linux/amd64"}), "-image: ")
+}
+
+// TestNames: the chart of the sources and the pages name the image that the Makefile does.
+func TestNames(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(makefile), "\nIMAGE      := $(or $(IMAGE),")
+	require.True(t, found)
+	name, _, _ := strings.Cut(rest, ")")
+	for file, want := range map[string]string{
+		"../helm/promwarp/values.yaml": "\n  repository: " + name + "\n",
+		"../README.md":                 "docker run --network=host " + name + " serve",
+		"../../README.md":              "docker run --network=host " + name + " serve",
+	} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(text), want, file)
+	}
 }
 
 // TestVersions: the chart is of the version that the sources are.
