@@ -102,7 +102,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           {stage ? (
             <button onClick={() => controller.current?.abort()} class="cancel" title="Esc">Cancel</button>
           ) : (
-            <button class="primary run" onClick={() => submit(handle.current!.text())} title="Enter">Run</button>
+            <button class="primary run" onClick={() => submit(handle.current?.text() ?? panel.expr)} title="Enter">Run</button>
           )}
           {!alone && (
             <button class="quiet" aria-label={`Remove panel ${index + 1}`} title="Remove this panel"

@@ -1,7 +1,6 @@
 // A plot of lines or stacked areas over time. uPlot makes axes, cursor and selection; the lines are on canvases of
 // their own: one that is drawn in slices of a frame, and one above it for what the cursor points at.
 import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
 import { extent, fill, inSlices, nearest, placing, stack, trace, type Rows } from '../lib/lines';
 import { moment, zone } from '../lib/format';
 import { coloursOf } from './chart';
