@@ -9,10 +9,6 @@ import { Resample } from './views/resample';
 import { Cache } from './views/cache';
 import { Devices } from './views/devices';
 import { Status } from './views/status';
-import './style/base.css';
-import './style/parts.css';
-import './style/views.css';
-import './style/owner.css';
 
 const views: [name: string, title: string, view: () => preact.JSX.Element][] = [
   ['query', 'Query', Query],

@@ -1,32 +1,19 @@
 // The page in a browser, in front of real servers.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { after, afterEach, before, test } from 'node:test';
-import { faintTexts, openPage, openWorld, waitFor } from './world.mjs';
-import { charts } from './charts.mjs';
-
-let world;
-let page;
-before(async () => {
-  world = await openWorld();
-}, { timeout: 180_000 });
-after(() => world?.close());
-afterEach(async () => {
-  const wrong = page?.wrong ?? [];
-  await page?.close();
-  page = undefined;
-  assert.deepEqual(wrong, [], 'the browser found nothing wrong');
-});
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { at, page, shot, visit, world } from './session.mjs';
+import { faintTexts, waitFor } from './world.mjs';
+import './charts.mjs';
 
 const rate = 'sum by (job) (rate(http_requests_total[5m]))';
-const at = (view, fields = {}) => `${world.base}#/${view}?${new URLSearchParams(fields)}`;
 const asked = (expr, fields = {}) => at('query', { from: 'now-1h', ...fields, e: expr, m: fields.m ?? 'range', v: fields.v ?? 'chart' });
 const editor = (n = 0) => page.locator('.editor').nth(n).locator('.cm-content');
 const panel = (n = 0) => page.locator('.panel').nth(n);
 const text = (locator) => locator.innerText();
 
 test('the address that the demo prints has its queries', async () => {
-  page = await openPage(world, world.address);
+  await visit(world.address);
   await page.getByText('histogram_quantile(0.99').waitFor();
   await page.getByText('sum by (job, code) (increase(').click();
   await page.locator('.chart .u-over').waitFor();
@@ -36,7 +23,7 @@ test('the address that the demo prints has its queries', async () => {
 });
 
 test('an expression is typed with completion, checked, and run', async () => {
-  page = await openPage(world, world.base);
+  await visit(world.base);
   await editor().click();
   await page.keyboard.type('sum by (job) (rate(http_requests_t', { delay: 15 });
   const option = page.locator('.cm-tooltip-autocomplete li', { hasText: 'http_requests_total' }).first();
@@ -51,13 +38,21 @@ test('an expression is typed with completion, checked, and run', async () => {
   assert.match(decodeURIComponent(page.url()), /e=sum\+by/);
   assert.equal(await page.locator('.legend tbody tr').count(), 4);
 
+  // Enter runs a name that is complete, though others that begin like it are offered.
+  await editor().fill('');
+  await page.keyboard.type('node_memory_bytes', { delay: 15 });
+  await page.locator('.cm-tooltip-autocomplete li[aria-selected]', { hasText: 'node_memory_bytes' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/e=node_memory_bytes/);
+  assert.equal(await page.locator('.cm-tooltip-autocomplete').count(), 0);
+
   await editor().press('Control+a');
   await page.keyboard.type('sum(rate(up))');
   await page.locator('.cm-lintRange-error').waitFor();
 });
 
 test('dragging zooms, and Back leads out again', async () => {
-  page = await openPage(world, asked(rate));
+  await visit(asked(rate));
   const over = page.locator('.u-over');
   await over.waitFor();
   const box = await over.boundingBox();
@@ -73,7 +68,7 @@ test('dragging zooms, and Back leads out again', async () => {
 });
 
 test('the calendar and the texts choose a range', async () => {
-  page = await openPage(world, at('query'));
+  await visit(at('query'));
   await editor().waitFor(); // then keys are listened to
   await page.keyboard.press('t');
   const dialog = page.getByRole('dialog', { name: 'Time range' });
@@ -90,7 +85,7 @@ test('the calendar and the texts choose a range', async () => {
 });
 
 test('the executor is chosen, and the plan says who evaluates what and why', async () => {
-  page = await openPage(world, asked(rate, { executor: 'gpu' }));
+  await visit(asked(rate, { executor: 'gpu' }));
   const plan = page.locator('.side');
   await plan.locator('.badge.gpu').first().waitFor();
   assert.match(await text(plan), /stages beside each other[\s\S]*decode/);
@@ -104,7 +99,7 @@ test('the executor is chosen, and the plan says who evaluates what and why', asy
 test('answers are compared with Prometheus’s to the bit', async () => {
   // Of a range in which no more samples arrive between the two requests.
   const end = Date.now() - 600_000;
-  page = await openPage(world, asked(rate, { compare: '1', from: end - 3_600_000, to: end }));
+  await visit(asked(rate, { compare: '1', from: end - 3_600_000, to: end }));
   await page.getByText('Identical to the bit').waitFor();
   assert.match(await text(page.locator('.verdict')), /promwarp[\s\S]*Prometheus[\s\S]*4 series/);
   // One digit of one value is another.
@@ -126,7 +121,7 @@ test('answers are compared with Prometheus’s to the bit', async () => {
 test('where a function stays within 1e-12, differing answers are asked for again with Prometheus’s bits', async () => {
   const end = Date.now() - 600_000;
   let bits = false;
-  page = await openPage(world, at('query'));
+  await visit(at('query'));
   await page.route('**/api/v1/query_range', async (route) => {
     const sent = route.request().postData();
     bits ||= sent.includes('exact=bits');
@@ -145,7 +140,7 @@ test('where a function stays within 1e-12, differing answers are asked for again
 });
 
 test('an error is said in words, and can be tried again', async () => {
-  page = await openPage(world, asked('sum(rate(http_requests_total'));
+  await visit(asked('sum(rate(http_requests_total'));
   const error = page.getByRole('alert');
   await error.waitFor();
   assert.match(await text(error), /The request is wrong[\s\S]*parse error[\s\S]*HTTP 400/);
@@ -160,7 +155,7 @@ test('an error is said in words, and can be tried again', async () => {
 });
 
 test('what is running shows progress and is cancelled', async () => {
-  page = await openPage(world, world.base);
+  await visit(world.base);
   let release;
   const held = new Promise((resolve) => (release = resolve));
   await page.route('**/api/v1/query_range', async (route) => {
@@ -178,7 +173,7 @@ test('what is running shows progress and is cancelled', async () => {
 });
 
 test('instant queries, tables and JSON, in several panels', async () => {
-  page = await openPage(world, asked(rate, { m: 'instant', v: 'table' }));
+  await visit(asked(rate, { m: 'instant', v: 'table' }));
   await page.locator('table.data tbody tr').first().waitFor();
   assert.equal(await page.locator('table.data tbody tr').count(), 4);
   await page.getByRole('button', { name: 'value' }).click();
@@ -196,7 +191,7 @@ test('instant queries, tables and JSON, in several panels', async () => {
 });
 
 test('samples are resampled and downloaded', async () => {
-  page = await openPage(world, at('resample'));
+  await visit(at('resample'));
   await editor().fill('node_memory_bytes');
   await page.getByRole('button', { name: 'max', exact: true }).click();
   await page.getByLabel('Group by').fill('job');
@@ -224,7 +219,7 @@ test('samples are resampled and downloaded', async () => {
 });
 
 test('the cache shows its selectors, and drops one', async () => {
-  page = await openPage(world, asked(rate));
+  await visit(asked(rate));
   await page.locator('.chart .u-over').waitFor();
   await page.getByRole('link', { name: 'Cache' }).click();
   const row = page.locator('.tiles tbody tr', { hasText: 'http_requests_total' });
@@ -238,7 +233,7 @@ test('the cache shows its selectors, and drops one', async () => {
 
 test('devices show their memory, stages and the crossover', async () => {
   await (await fetch(`${world.base}api/v1/query?executor=gpu&query=${encodeURIComponent(rate)}`)).text();
-  page = await openPage(world, at('devices'));
+  await visit(at('devices'));
   await page.getByText('GPU 0: promwarp host device 0').waitFor();
   await page.getByText('taken by promwarp').waitFor();
   await page.getByText('Against the ceilings').waitFor();
@@ -247,7 +242,7 @@ test('devices show their memory, stages and the crossover', async () => {
 });
 
 test('status shows the settings, and a query that is cancelled', async () => {
-  page = await openPage(world, at('status'));
+  await visit(at('status'));
   await page.getByText('--web.enable-admin-api').waitFor();
   await page.getByLabel('Filter settings').fill('cache.fresh');
   await waitFor('filtering', async () => (await page.getByText('--web.enable-admin-api').count()) === 0);
@@ -265,7 +260,7 @@ test('status shows the settings, and a query that is cancelled', async () => {
 });
 
 test('keys lead through the page', async () => {
-  page = await openPage(world, at('query'));
+  await visit(at('query'));
   await editor().waitFor();
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys' }).waitFor();
@@ -282,13 +277,11 @@ test('keys lead through the page', async () => {
 });
 
 test('it works below a path', async () => {
-  page = await openPage(world, `${world.below}#/query?${new URLSearchParams({ e: rate })}`);
+  await visit(`${world.below}#/query?${new URLSearchParams({ e: rate })}`);
   await page.locator('.chart .u-over').waitFor();
   await page.getByRole('link', { name: 'Status' }).click();
   await page.getByText('--upstream.url').waitFor();
 });
-
-charts(() => world, (address, options) => openPage(world, address, options).then((p) => (page = p)));
 
 const views = () => ({
   query: asked(rate, { compare: '1' }), error: asked('sum('), instant: asked(rate, { m: 'instant', v: 'table' }),
@@ -301,7 +294,7 @@ for (const [name, options] of Object.entries({
   light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 780 } }, narrow: { viewport: { width: 320, height: 640 } }, '4k': { viewport: { width: 3840, height: 2160 } }, ...(process.env.SHOTS && { 'phone, dark': { viewport: { width: 390, height: 780 }, colorScheme: 'dark' } }),
 })) {
   test(`every view is legible: ${name}`, async () => {
-    page = await openPage(world, world.base, options);
+    await visit(world.base, options);
     for (const [view, address] of Object.entries(views())) {
       await page.goto('about:blank');
       await page.goto(address, { waitUntil: 'networkidle' });
@@ -310,10 +303,7 @@ for (const [name, options] of Object.entries({
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${view} is ${wide} px wider than the window`);
       assert.deepEqual(await page.evaluate(faintTexts), [], view);
-      if (process.env.SHOTS) {
-        mkdirSync(process.env.SHOTS, { recursive: true });
-        await page.screenshot({ path: `${process.env.SHOTS}/${view}-${name.replace(', ', '-')}.png`, fullPage: true });
-      }
+      await shot(`${view}-${name.replace(', ', '-')}`);
     }
   });
 }

@@ -46,10 +46,15 @@ export async function waitFor(what, check) {
   throw new Error(`${what} did not happen`);
 }
 
+/** Moments of a range query, or the one of an instant query. */
+const momentsOf = (asked) => {
+  const [start, end, step] = ['start', 'end', 'step'].map((f) => Number(asked.get(f)));
+  return asked.has('time') ? [Number(asked.get('time'))] : Array.from({ length: Math.round((end - start) / step) + 1 }, (_, i) => start + i * step);
+};
+
 /** Answers a range query with n series, whose values rise with their number. */
 async function answerLines(r, n, asked) {
-  const [start, end, step] = ['start', 'end', 'step'].map((f) => Number(asked.get(f)));
-  const times = Array.from({ length: Math.round((end - start) / step) + 1 }, (_, i) => start + i * step);
+  const times = momentsOf(asked);
   r.writeHead(200, { 'Content-Type': 'application/json' });
   r.write('{"status":"success","data":{"resultType":"matrix","result":[');
   for (let k = 0; k < n; k++) {
@@ -58,6 +63,30 @@ async function answerLines(r, n, asked) {
     if (!more) await new Promise((done) => r.once('drain', done));
   }
   r.end(']}}');
+}
+
+/** Values of labels that a page might trip over. */
+export const hostile = [
+  '<script>throw Error("run")</script>', '<img src=x onerror="throw Error(1)">', '"quoted" \\ \n second line', 'x'.repeat(3000), 'עברית ‏\u202eabc', '😀 👩‍👩‍👧', '', '=cmd()',
+];
+
+/** Answers to metrics that no exporter of the demonstration has: the series of a name, each with its value at a moment. */
+const made = {
+  hostile: hostile.map((value, k) => [{ value, ['__proto__']: 'x', constructor: 'y' }, () => String(k)]),
+  numbers: [['nan', () => 'NaN'], ['inf', (i) => (i % 2 ? '+Inf' : '-Inf')], ['huge', (i) => String(1e300 * (i + 1))], ['tiny', () => '5e-324'], ['holes', (i) => (i % 3 ? null : String(i))]].map(([kind, of]) => [{ kind }, of]),
+  native: [[{ job: 'a' }, (i) => ({ count: String(10 + i), sum: '12.5', buckets: [[0, '0.5', '1', '4'], [0, '1', '2', String(6 + i)]] })]],
+};
+
+/** Answers with the series of a name in made. A value that is null is left out. */
+function answerMade(r, name, asked) {
+  const times = momentsOf(asked);
+  const [one, many] = name === 'native' ? ['histogram', 'histograms'] : ['value', 'values'];
+  const result = made[name].map(([metric, of]) => {
+    const points = times.map((t, i) => [t, of(i)]).filter(([, v]) => v !== null);
+    return { metric: { __name__: name, ...metric }, ...(asked.has('time') ? { [one]: points[0] } : { [many]: points }) };
+  });
+  r.writeHead(200, { 'Content-Type': 'application/json' });
+  r.end(JSON.stringify({ status: 'success', data: { resultType: asked.has('time') ? 'vector' : 'matrix', result }, warnings: [`PromQL warning: of ${name} <b>`] }));
 }
 
 export async function openWorld() {
@@ -90,7 +119,8 @@ export async function openWorld() {
     await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), ended]);
     ended.catch(() => {}); // at the end
 
-    // A proxy that serves it below a path, as reverse proxies do. It answers itself for metrics lines_N, which have N series.
+    // A proxy that serves it below a path, as reverse proxies do. It answers itself for metrics lines_N, which have N
+    // series, and for those that are made.
     const proxy = http.createServer(async (q, r) => {
       if (!q.url.startsWith('/some/where/')) {
         r.writeHead(404).end();
@@ -100,7 +130,9 @@ export async function openWorld() {
       for await (const part of q) sent.push(part);
       const body = Buffer.concat(sent);
       const asked = new URLSearchParams(body.toString());
-      const lines = q.url.endsWith('/query_range') && asked.get('query').match(/^lines_(\d+)$/);
+      const query = (/\/query(_range)?$/.test(q.url) && asked.get('query')) || '';
+      if (query in made) return answerMade(r, query, asked);
+      const lines = query.match(/^lines_(\d+)$/);
       if (lines) return answerLines(r, Number(lines[1]), asked);
       const to = http.request(`${base}${q.url.slice('/some/where/'.length)}`, { method: q.method, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
       to.end(body);

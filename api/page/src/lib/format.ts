@@ -89,3 +89,6 @@ export function percent(share: number): string {
 export function many(n: number, one: string, more: string): string {
   return `${count(n)} ${n === 1 ? one : more}`;
 }
+
+/** A rem of the page's styles in pixels, a tenth of the height of a line of text or so. */
+export const rem = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize);

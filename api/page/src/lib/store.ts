@@ -29,7 +29,7 @@ export interface State {
   panels: Panel[];
   /** What the cache's selectors are searched for. */
   find: string;
-  /** Panels beside each other. */
+  /** Panels beside each other; 0 is as the window has room. */
   columns: number;
   /** After how many seconds everything is asked again; 0 is never. */
   every: number;
@@ -65,7 +65,7 @@ export function read(hash: string): State {
     exact: p.get('exact') === 'bits' ? 'bits' : '',
     find: p.get('find') ?? '',
     panels: panels.length ? panels : [newPanel()],
-    columns: Math.min(4, Math.max(1, Math.floor(Number(p.get('columns'))) || 1)),
+    columns: Math.min(4, Math.max(0, Math.floor(Number(p.get('columns'))) || 0)),
     every: Number(p.get('every')) >= 1 ? Number(p.get('every')) : 0,
     utc: p.get('tz') === 'utc',
     resample,
@@ -83,7 +83,7 @@ export function write(s: State): string {
   put('compare', s.compare ? '1' : '', '');
   put('exact', s.exact, '');
   if (s.page === 'cache') put('find', s.find, '');
-  put('columns', String(s.columns), '1');
+  put('columns', String(s.columns), '0');
   put('every', String(s.every), '0');
   put('tz', s.utc ? 'utc' : '', '');
   if (s.panels.length > 1 || s.panels[0]?.expr) {

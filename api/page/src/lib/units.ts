@@ -1,5 +1,5 @@
 // Units of values: which an expression has by the names of its metrics, and how values are written with them.
-import { LanguageType, promQLLanguage } from '@prometheus-io/codemirror-promql';
+import { parser } from '@prometheus-io/lezer-promql';
 import type { SyntaxNode } from '@lezer/common';
 import { bytes, short } from './format';
 
@@ -41,7 +41,7 @@ export function distances(unit: string): number[] | undefined {
 
 /** The unit that an expression's values have by the names of its metrics; empty where they do not say. */
 export function unitOf(expr: string): string {
-  const top = promQLLanguage(LanguageType.PromQL).parser.parse(expr).topNode.firstChild;
+  const top = parser.parse(expr).topNode.firstChild;
   const unit = (top && measure(top, expr)) ?? '';
   return unit in units ? unit : '';
 }

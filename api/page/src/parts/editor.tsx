@@ -1,77 +1,6 @@
-// The editor of PromQL. It lives in a shadow tree, where its styles are sheets that the document's
-// policy allows: in the document they would be style elements.
-import { useEffect, useRef } from 'preact/hooks';
-import { EditorState, Prec } from '@codemirror/state';
-import { EditorView, keymap, placeholder, drawSelection } from '@codemirror/view';
-import { defaultKeymap, history, historyKeymap, insertNewlineAndIndent } from '@codemirror/commands';
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus } from '@codemirror/autocomplete';
-import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language';
-import { lintKeymap } from '@codemirror/lint';
-import { highlightSelectionMatches } from '@codemirror/search';
-import { tags } from '@lezer/highlight';
-import { PromQLExtension } from '@prometheus-io/codemirror-promql';
-import { newCompleteStrategy } from '@prometheus-io/codemirror-promql/dist/esm/complete';
-import { HTTPPrometheusClient, CachedPrometheusClient } from '@prometheus-io/codemirror-promql/dist/esm/client/prometheus';
-import { base } from '../lib/api';
-import { examples, recall } from '../lib/store';
-import type { CompletionContext, CompletionResult } from '@codemirror/autocomplete';
-
-// One client for all editors: it remembers names and labels for some minutes.
-const client = new CachedPrometheusClient(new HTTPPrometheusClient({ url: base, httpErrorHandler: () => {} }));
-const metrics = newCompleteStrategy({ remote: client });
-
-/** Completes names, labels, functions, and in an empty editor what was run before. */
-const complete = {
-  async promQL(context: CompletionContext): Promise<CompletionResult | null> {
-    if (context.pos === 0 && context.state.doc.length === 0) {
-      const past = [...recall<string[]>('saved', []), ...recall<string[]>('past', []), ...examples()];
-      const options = [...new Set(past)].map((label) => ({ label, type: 'text', detail: 'history' }));
-      return options.length ? { from: 0, options, filter: false } : null;
-    }
-    // Where an expression may end, Enter runs it: operators are offered to who asks (Ctrl-Space) or types one.
-    if (!context.explicit && /[)\]}]\s*$/.test(context.state.sliceDoc(0, context.pos))) return null;
-    return metrics.promQL(context);
-  },
-};
-
-const colours = HighlightStyle.define([
-  { tag: tags.number, color: 'var(--code-number)' },
-  { tag: tags.string, color: 'var(--code-string)' },
-  { tag: tags.keyword, color: 'var(--code-word)', fontWeight: '600' },
-  { tag: tags.function(tags.variableName), color: 'var(--code-word)' },
-  { tag: tags.labelName, color: 'var(--code-label)' },
-  { tag: tags.operator, color: 'var(--text)' },
-  { tag: tags.modifier, color: 'var(--code-word)' },
-  { tag: tags.invalid, color: 'var(--bad)' },
-  { tag: tags.comment, color: 'var(--muted)', fontStyle: 'italic' },
-]);
-
-const theme = EditorView.theme({
-  '&': { fontSize: '14px', color: 'var(--text)', backgroundColor: 'transparent' },
-  '&.cm-focused': { outline: 'none' },
-  '.cm-content': { fontFamily: 'var(--mono)', padding: '9px 0', caretColor: 'var(--text)', lineHeight: '1.5' },
-  '.cm-line': { padding: '0 12px' },
-  '.cm-cursor': { borderLeftColor: 'var(--text)' },
-  '.cm-placeholder': { color: 'var(--muted)' },
-  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': { background: 'var(--accent-soft)' },
-  '.cm-matchingBracket, &.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--accent-soft)', outline: 'none' },
-  '.cm-selectionMatch': { backgroundColor: 'var(--accent-soft)' },
-  '.cm-tooltip': { backgroundColor: 'var(--raised)', border: '1px solid var(--line)', borderRadius: '8px', boxShadow: 'var(--shadow)', overflow: 'hidden', zIndex: '50' },
-  '.cm-tooltip.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: '13px', maxHeight: '18em', maxWidth: 'min(90vw, 720px)' },
-  '.cm-tooltip.cm-tooltip-autocomplete > ul > li': { padding: '3px 10px', lineHeight: '1.5' },
-  '.cm-tooltip-autocomplete ul li[aria-selected]': { background: 'var(--accent)', color: 'var(--on-accent)' },
-  '.cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail': { color: 'inherit' },
-  '.cm-completionMatchedText': { textDecoration: 'none', fontWeight: '700' },
-  '.cm-completionDetail': { color: 'var(--muted)', fontStyle: 'normal', marginLeft: '1em' },
-  '.cm-completionIcon': { display: 'none' },
-  '.cm-tooltip.cm-completionInfo': { padding: '8px 12px', maxWidth: '320px', fontSize: '13px', color: 'var(--muted)' },
-  '.cm-diagnostic': { padding: '6px 12px', fontSize: '13px', borderLeftWidth: '3px' },
-  // In place of images, which the policy does not let an editor bring.
-  '.cm-lintRange': { backgroundImage: 'none', textDecoration: 'underline wavy var(--muted) 1px', textUnderlineOffset: '3px' },
-  '.cm-lintRange-error': { backgroundImage: 'none', textDecorationColor: 'var(--bad)' },
-  '.cm-lintRange-warning, .cm-lintRange-info, .cm-lintRange-hint': { backgroundImage: 'none' },
-  '.cm-diagnostic-error': { borderLeftColor: 'var(--bad)' },
-});
+// The editor of an expression. CodeMirror, which it is, comes after the page; until then the expression is shown as text.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { EditorView } from '@codemirror/view';
 
 export interface Handle {
   focus(): void;
@@ -81,41 +10,28 @@ export interface Handle {
   text(): string;
 }
 
-export function Editor(props: { value: string; onRun: (expr: string) => void; onEdit?: (expr: string) => void; handle?: (h: Handle | null) => void; label: string; placeholder?: string }) {
+export interface Props {
+  value: string;
+  onRun: (expr: string) => void;
+  handle?: (h: Handle | null) => void;
+  label: string;
+  placeholder?: string;
+}
+
+let open: typeof import('./codemirror').open | undefined;
+const loading = import('./codemirror').then((all) => void (open = all.open));
+
+export function Editor(props: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef(props);
   latest.current = props;
+  const [ready, setReady] = useState(!!open);
+  useEffect(() => void loading.then(() => setReady(true)), []);
 
   useEffect(() => {
-    const root = host.current!.shadowRoot ?? host.current!.attachShadow({ mode: 'open', delegatesFocus: true });
-    const run = () => {
-      latest.current.onRun(v.state.doc.toString());
-      return true;
-    };
-    const promql = new PromQLExtension().setComplete({ completeStrategy: complete });
-    const v = new EditorView({
-      parent: root,
-      root,
-      state: EditorState.create({
-        doc: props.value,
-        extensions: [
-          history(), drawSelection(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSelectionMatches(),
-          autocompletion({ icons: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
-          EditorView.contentAttributes.of({ 'aria-label': latest.current.label, spellcheck: 'false', autocapitalize: 'off' }),
-          placeholder(latest.current.placeholder ?? 'Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
-          Prec.highest(keymap.of([
-            { key: 'Mod-Enter', run },
-            { key: 'Enter', run: () => (completionStatus(v.state) === 'active' ? false : run()) },
-            { key: 'Shift-Enter', run: insertNewlineAndIndent },
-          ])),
-          keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
-          EditorView.updateListener.of((u) => u.docChanged && latest.current.onEdit?.(u.state.doc.toString())),
-          promql.asExtension(),
-        ],
-      }),
-    });
-    view.current = v;
+    if (!ready) return;
+    const v = (view.current = open!(host.current!, latest));
     latest.current.handle?.({
       focus: () => v.focus(),
       set: (text) => v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: text } }),
@@ -126,7 +42,7 @@ export function Editor(props: { value: string; onRun: (expr: string) => void; on
       latest.current.handle?.(null);
       v.destroy();
     };
-  }, []);
+  }, [ready]);
 
   // Back and a link bring another expression.
   useEffect(() => {
@@ -134,5 +50,5 @@ export function Editor(props: { value: string; onRun: (expr: string) => void; on
     if (v && v.state.doc.toString() !== props.value) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: props.value } });
   }, [props.value]);
 
-  return <div class="editor" ref={host} />;
+  return <div class="editor" ref={host}><code>{props.value}</code></div>;
 }

@@ -1,12 +1,12 @@
 // A chart's legend: its series with their values, to search, to sort, and to choose from. Only the rows in sight are made.
 import { useRef, useState } from 'preact/hooks';
 import { digestOf, ordered, type Rank, type Shape } from '../lib/shape';
-import { count, many } from '../lib/format';
+import { count, many, rem } from '../lib/format';
 import type { Series } from '../lib/values';
 
 const columns = ['min', 'mean', 'max', 'last'] as const satisfies Rank[];
-const height = 26; // of a row
-const most = 8; // rows in sight
+const few = 8; // rows that need no filter
+const most = 28; // rows in sight
 const more = 6; // rows that are made on either side of those
 
 export function Legend({ drawn, of, matching, chosen, colour, write, shape, onShape, onPoint }: {
@@ -15,6 +15,7 @@ export function Legend({ drawn, of, matching, chosen, colour, write, shape, onSh
 }) {
   const [top, setTop] = useState(0);
   const box = useRef<HTMLDivElement>(null);
+  const height = 2.6 * rem(); // of a row
   const rows = ordered(drawn, shape.sort);
   const first = Math.max(0, Math.min(Math.floor(top / height), rows.length - most) - more);
   const visible = rows.slice(first, first + most + 2 * more);
@@ -42,15 +43,15 @@ export function Legend({ drawn, of, matching, chosen, colour, write, shape, onSh
   };
   return (
     <div class="legend">
-      {(of > most || shape.find || shape.only.length > 0) && <div class="legend-bar">
-        {(of > most || shape.find) && <input type="search" value={shape.find} placeholder={`Filter ${count(of)} series`} aria-label="Filter series" spellcheck={false} autocomplete="off"
+      {(of > few || shape.find || shape.only.length > 0) && <div class="legend-bar">
+        {(of > few || shape.find) && <input type="search" value={shape.find} placeholder={`Filter ${count(of)} series`} aria-label="Filter series" spellcheck={false} autocomplete="off"
           onInput={(e) => onShape({ find: e.currentTarget.value })} />}
         {shape.only.length > 0 && <button class="link" onClick={() => onShape({ only: [] })}>Show all again</button>}
         <span class="hint" role="status">
           {drawn.length < matching ? `${count(drawn.length)} drawn, ${count(matching - drawn.length)} more in the table` : shape.find && many(drawn.length, 'series has these words', 'series have these words')}
         </span>
       </div>}
-      <div class="rows" ref={box} style={{ maxHeight: `${height * (most + 1)}px` }} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={arrow}>
+      <div class="rows" ref={box} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={arrow}>
         <table aria-label="Series" aria-rowcount={rows.length}>
           <thead><tr>{head('name', 'Series')}{columns.map((r) => head(r, r))}</tr></thead>
           <tbody onMouseLeave={() => onPoint(null)}>

@@ -102,7 +102,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           {stage ? (
             <button onClick={() => controller.current?.abort()} class="cancel" title="Esc">Cancel</button>
           ) : (
-            <button class="primary run" onClick={() => submit(handle.current!.text())} title="Enter">Run</button>
+            <button class="primary run" onClick={() => submit(handle.current?.text() ?? panel.expr)} title="Enter">Run</button>
           )}
           {!alone && (
             <button class="quiet" aria-label={`Remove panel ${index + 1}`} title="Remove this panel"
@@ -126,7 +126,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
         <Summary result={result} stage={stage} received={received} executor={s.executor} exact={s.exact} />
       </div>}
       {result && (
-        <div class={`body ${result.error !== undefined && !result.plan ? 'alone' : ''}`}>
+        <div class="answer"><div class={`body ${result.error !== undefined && !result.plan ? 'alone' : ''}`}>
           <div class="main">
             {result.error !== undefined && <Problem error={result.error} retry={run} />}
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
@@ -146,9 +146,9 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             </header>
             {result.plan && <Plan e={result.plan} took={result.anew ?? answer?.took} />}
             {result.planError !== undefined && <Problem error={result.planError} />}
-            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'Cancelled.'}</p>}
+            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : answer ? 'The answer came without its plan.' : 'Cancelled.'}</p>}
           </aside>}
-        </div>
+        </div></div>
       )}
     </section>
   );

@@ -1,9 +1,8 @@
 // A plot of lines or stacked areas over time. uPlot makes axes, cursor and selection; the lines are on canvases of
 // their own: one that is drawn in slices of a frame, and one above it for what the cursor points at.
 import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
 import { extent, fill, inSlices, nearest, placing, stack, trace, type Rows } from '../lib/lines';
-import { moment, zone } from '../lib/format';
+import { moment, rem, zone } from '../lib/format';
 import { coloursOf } from './chart';
 
 export interface Plotted extends Rows {
@@ -49,8 +48,9 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   const [min, max] = extent(areas ? [...areas.lower, ...upper] : rows, p.log);
   const [low, high] = (min > max ? [p.log ? 1 : 0, 10] : p.log ? uPlot.rangeLog(min, max, 10, true) : uPlot.rangeNum(min, max, 0.1, true)) as [number, number];
   const wide = () => host.clientWidth;
-  const tall = () => (wide() < 520 ? 220 : Math.min(560, Math.max(300, Math.round(innerHeight * 0.28))));
-  const axis: uPlot.Axis = { stroke: muted, font: `12px ${css.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+  const unit = rem();
+  const tall = () => Math.round(wide() < 520 ? 22 * unit : Math.min(72 * unit, Math.max(30 * unit, innerHeight * 0.34))); // as the legend's in parts.css
+  const axis: uPlot.Axis = { stroke: muted, font: `${Math.round(1.2 * unit)}px ${css.fontFamily}`, size: 5 * unit, space: 5 * unit, grid: { stroke: line, width: 1 }, ticks: { show: false } };
   const [under, above] = [0, 1].map(() => Object.assign(document.createElement('canvas'), { className: 'layer' })) as [HTMLCanvasElement, HTMLCanvasElement];
   let stop = () => {};
   let xs = new Float64Array();
@@ -134,9 +134,9 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
     ...(zone.utc && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
     scales: { x: { time: true, range: [p.start, last] }, y: { range: [low, high], distr: p.log ? 3 : 1 } },
     axes: [{ ...axis, values: clock }, {
-      ...axis, incrs: p.log ? undefined : p.distances,
+      ...axis, space: 3.6 * unit, incrs: p.log ? undefined : p.distances,
       values: (_u, ticks) => ticks.map((t) => (t === null ? '' : p.write(t))),
-      size: (_u, texts) => Math.max(44, 16 + 7 * Math.max(0, ...(texts ?? []).map((t) => t.length))),
+      size: (_u, texts) => unit * Math.max(4.4, 1.6 + 0.7 * Math.max(0, ...(texts ?? []).map((t) => t.length))),
     }],
     series: [{}, { paths: () => null, points: { show: false } }],
     hooks: {

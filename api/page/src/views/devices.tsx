@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { door, metrics, total, useLive, type Metrics } from '../lib/live';
-import { bytes, count, milliseconds, percent, short } from '../lib/format';
+import { bytes, count, milliseconds, percent, rem, short } from '../lib/format';
 import { Problem } from '../parts/answer';
 import { Bar } from '../parts/plan';
 import { coloursOf, useScheme } from '../parts/chart';
@@ -123,8 +123,9 @@ function Crossover({ points }: { points: Crossing[] }) {
   const [resident, copied] = [at((p) => p.gpu_resident_seconds), at((p) => p.gpu_copied_seconds)];
   useEffect(() => {
     const box = host.current!;
+    const unit = rem();
     const { line, muted, text, accent, mid } = coloursOf(box);
-    const axis: uPlot.Axis = { stroke: muted, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: `12px ${getComputedStyle(box).fontFamily}` };
+    const axis: uPlot.Axis = { stroke: muted, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: `${Math.round(1.2 * unit)}px ${getComputedStyle(box).fontFamily}` };
     const tens = (_u: uPlot, _axis: number, min: number, max: number) => {
       const all: number[] = [];
       for (let e = Math.ceil(Math.log10(min) - 1e-9); e <= Math.log10(max) + 1e-9; e++) all.push(10 ** e);
@@ -132,15 +133,15 @@ function Crossover({ points }: { points: Crossing[] }) {
     };
     const inSeconds = (s: number) => (s >= 1 ? `${Math.round(s)} s` : s > 0.0009 ? `${Math.round(1000 * s)} ms` : `${Math.round(1e6 * s)} µs`);
     const u = new uPlot({
-      width: box.clientWidth, height: 280, padding: [12, 16, 0, 0], legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+      width: box.clientWidth, height: 28 * unit, padding: [12, 16, 0, 0], legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       scales: { x: { time: false, distr: 3, range: [points[0]!.samples, points.at(-1)!.samples] }, y: { distr: 3 } },
       axes: [
-        { ...axis, size: 28, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : short(n))) },
-        { ...axis, size: 64, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : inSeconds(n))) },
+        { ...axis, size: 2.8 * unit, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : short(n))) },
+        { ...axis, size: 6.4 * unit, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : inSeconds(n))) },
       ],
       series: [{}, { stroke: text, width: 2, points: { show: false } }, { stroke: accent, width: 2, points: { show: false } }, { stroke: mid, width: 2, dash: [6, 4], points: { show: false } }],
     }, [points.map((p) => p.samples), points.map((p) => p.cores_seconds), points.map((p) => p.gpu_resident_seconds), points.map((p) => p.gpu_copied_seconds)], box);
-    const watch = new ResizeObserver(() => u.setSize({ width: box.clientWidth, height: 280 }));
+    const watch = new ResizeObserver(() => u.setSize({ width: box.clientWidth, height: 28 * unit }));
     watch.observe(box);
     return () => {
       watch.disconnect();

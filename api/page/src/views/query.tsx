@@ -26,14 +26,14 @@ export function Query() {
         <Picker />
         <Controls step compare again executors={['auto', 'cpu', 'gpu', 'prometheus']} />
       </div>
-      <div class={`panels ${s.columns > 1 ? 'in-columns' : ''}`} style={{ '--columns': String(Math.min(s.columns, s.panels.length)) }} ref={panels}>
+      <div class={`panels ${s.columns > 1 ? 'in-columns' : !s.columns && s.panels.length > 1 ? 'by-width' : ''}`} style={{ '--columns': String(Math.min(s.columns, s.panels.length)) }} ref={panels}>
         {s.panels.map((p, i) => <Panel key={p.id} panel={p} index={i} alone={s.panels.length === 1} />)}
       </div>
       <div class="below">
         <button id="add" onClick={add}>Add panel</button>
         {s.panels.length > 1 && (
           <div class="segments layout" role="radiogroup" aria-label="Panels beside each other" onKeyDown={arrows}>
-            {[1, 2, 3].map((n) => <button key={n} role="radio" aria-checked={s.columns === n} tabIndex={s.columns === n ? 0 : -1} onClick={() => change({ columns: n })}>{n === 1 ? '1 column' : String(n)}</button>)}
+            {[0, 1, 2, 3].map((n) => <button key={n} role="radio" aria-checked={s.columns === n} tabIndex={s.columns === n ? 0 : -1} onClick={() => change({ columns: n })}>{n ? String(n) : 'Columns by width'}</button>)}
           </div>
         )}
         {!fresh && <button aria-expanded={past} onClick={() => setPast(!past)}>History</button>}
@@ -69,7 +69,7 @@ function Past({ use }: { use: (expr: string) => void }) {
       {list('Saved', saved, 'Forget', (e) => save(saved.filter((x) => x !== e)))}
       {list('Examples', offered)}
       {list('Recent', recent, 'Save', (e) => save([...saved, e]))}
-      {!saved.length && !recent.length && !offered.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
+      {!saved.length && !recent.length && !offered.length && <p class="empty">Write an expression and press Enter, or find a metric with <kbd>m</kbd>. Queries that you have run are listed here, in this browser alone.</p>}
     </div>
   );
 }

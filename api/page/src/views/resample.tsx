@@ -137,7 +137,7 @@ export function Resample() {
               {answer && state.fields && <Downloads fields={state.fields} />}
               {answer && <p class="summary" role="status"><b>{milliseconds(answer.took)}</b><span>{many(series.length, 'series', 'series')}</span><span>{many(countOf(series), 'value', 'values')}</span><span>{bytes(answer.bytes)}</span></p>}
             </div>
-            <div class="body">
+            <div class="answer"><div class="body">
               <div class="main">
                 {state.error !== undefined && <Problem error={state.error} retry={run} />}
                 {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
@@ -149,7 +149,7 @@ export function Resample() {
                 <header><h3>Plan</h3>{answer && <span class="hint">measured in this run</span>}</header>
                 {answer && <Plan x={answer.data.explanation} took={answer.took} />}
               </aside>
-            </div>
+            </div></div>
           </>
         )}
         {!answer && state.error === undefined && <p class="empty">Name a selector, what is made of its samples, and how long a bucket is.</p>}
