@@ -42,7 +42,7 @@ func reusables(n plan.Node) map[*plan.Aggregate]*reusable {
 				return
 			}
 			// What is equal, or added up, is so in the order of its input.
-			ordered = true
+			ordered = ordered || !aggregate.Of(n.Func).AnyOrder
 		case *plan.Histogram:
 			// The counts of several buckets with the same bound are added up in order.
 			ordered = true

@@ -120,13 +120,11 @@ func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 		seen[w] |= p
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
-			n, k := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b // so many that are not the first
-			if n > 0 {
-				cells.op.more(cells, base+k, base+k+n, in.Values[k:k+n])
-			} else {
-				cells.op.first(cells, base+k, in.Values[k])
-				n = 1
+			n, k, add := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b, cells.op.more // so many that are not the first
+			if n == 0 {
+				n, add = bits.TrailingZeros64(^((p &^ old) >> b)), cells.op.first
 			}
+			add(cells, base+k, base+k+n, in.Values[k:k+n])
 			p &^= (1<<n - 1) << b
 		}
 	}
@@ -191,24 +189,22 @@ func (a *Adder) FirstSeries(rows []plan.Row) [][]int32 {
 func (a *Adder) Rows() []plan.Row {
 	order := byFirst(a.first)
 	out := make([]plan.Row, len(order))
-	workers := a.query.WorkersFor(len(order) * a.steps)
-	scratch := make([]dense.Row, workers)
-	parallel.While(workers, len(order), func(worker, i int) bool {
-		row := &scratch[worker]
-		if row.Values == nil {
-			*row = dense.New(a.steps)
-		}
-		clear(row.Present)
-		g, points := order[i], 0
+	parallel.While(a.query.WorkersFor(len(order)*a.steps), len(order), func(_, i int) bool {
+		g := order[i]
 		if a.offloaded != nil {
-			points = spread(a.offloaded[g*a.steps:(g+1)*a.steps], *row)
-		} else {
-			cells, base := a.cellsOf(g)
-			cells.op.results(cells, base, row.Values)
-			copy(row.Present, a.seen[g*a.words:])
-			points = dense.Count(row.Present)
+			row := dense.New(a.steps)
+			points := spread(a.offloaded[g*a.steps:(g+1)*a.steps], row)
+			out[i] = row.Compact(points, a.groups.Labels[g])
+			return a.query.Context.Err() == nil
 		}
-		out[i] = row.Compact(points, a.groups.Labels[g])
+		cells, base := a.cellsOf(g)
+		seen := a.seen[g*a.words : (g+1)*a.words]
+		values := make([]float64, dense.Count(seen))
+		out[i] = plan.Row{Labels: a.groups.Labels[g], Values: values, Runs: dense.Runs(seen, a.steps)}
+		for _, run := range out[i].Runs {
+			cells.op.results(cells, base+int(run.First), values[:run.Len])
+			values = values[run.Len:]
+		}
 		return a.query.Context.Err() == nil
 	})
 	if a.query.Context.Err() != nil {

@@ -20,21 +20,18 @@ var (
 		AggregateFunc: plan.AggregateFunc{Name: "count"},
 		adds: &adding{
 			columns: 1,
-			first:   func(a *cells, c int, _ float64) { a.val[c] = 1 },
-			more: func(a *cells, from, to int, _ []float64) {
-				for c := from; c < to; c++ {
-					a.val[c]++
-				}
-			},
+			first:   (*cells).count,
+			more:    (*cells).count,
 			results: func(a *cells, c int, out []float64) { copy(out, a.val[c:]) },
 		},
-		Again: Counted,
-		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
+		AnyOrder: true,
+		Again:    Counted,
+		GPU:      abi.Policy{Kernel: abi.ByOperator, Name: "Count"},
 	})
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "group"},
 		adds: &adding{
-			first: func(*cells, int, float64) {},
+			first: func(*cells, int, int, []float64) {},
 			more:  func(*cells, int, int, []float64) {},
 			results: func(_ *cells, _ int, out []float64) {
 				for k := range out {
@@ -42,10 +39,19 @@ var (
 				}
 			},
 		},
-		Again: Same,
-		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Group"},
+		AnyOrder: true,
+		Again:    Same,
+		GPU:      abi.Policy{Kernel: abi.ByOperator, Name: "Group"},
 	})
 )
+
+// count counts one more value in each of some cells, which begin with 0.
+func (a *cells) count(from, to int, _ []float64) {
+	val := a.val[from:to]
+	for k := range val {
+		val[k]++
+	}
+}
 
 var (
 	_ = defineDeviation("stddev", "StdDev", true)
@@ -59,10 +65,13 @@ func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			columns: 3,
-			first: func(a *cells, c int, f float64) {
-				a.val[c], a.comp[c], a.n[c] = 0, f, 1
-				if math.IsNaN(f) || math.IsInf(f, 0) {
-					a.val[c] = math.NaN()
+			first: func(a *cells, from, _ int, in []float64) {
+				for k, f := range in {
+					c := from + k
+					a.val[c], a.comp[c], a.n[c] = 0, f, 1
+					if math.IsNaN(f) || math.IsInf(f, 0) {
+						a.val[c] = math.NaN()
+					}
 				}
 			},
 			more: (*cells).deviations,
@@ -103,7 +112,7 @@ func defineExtreme(name, policy string, sign float64) *plan.AggregateFunc {
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			columns: 1,
-			first:   func(a *cells, c int, f float64) { a.val[c] = f },
+			first:   func(a *cells, from, to int, in []float64) { copy(a.val[from:to], in) },
 			more: func(a *cells, from, to int, in []float64) {
 				for ; from < to; from += 64 {
 					val, values := a.val[from:min(from+64, to)], in[:min(64, to-from)]
@@ -133,7 +142,7 @@ var (
 		AggregateFunc: plan.AggregateFunc{Name: "sum"},
 		adds: &adding{
 			columns: 2,
-			first:   func(a *cells, c int, f float64) { a.val[c] = f },
+			first:   func(a *cells, from, to int, in []float64) { copy(a.val[from:to], in) },
 			more:    func(a *cells, from, to int, in []float64) { exact.Add(a.val[from:to], a.comp[from:to], in) },
 			results: func(a *cells, c int, out []float64) {
 				val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
@@ -156,8 +165,13 @@ var (
 // mean is the arithmetic of avg.
 var mean = &adding{
 	columns: 3,
-	first:   func(a *cells, c int, f float64) { a.val[c], a.n[c] = f, 1 },
-	more:    (*cells).means,
+	first: func(a *cells, from, to int, in []float64) {
+		for k := range a.n[from:to] {
+			a.n[from+k] = 1
+		}
+		copy(a.val[from:to], in)
+	},
+	more: (*cells).means,
 	results: func(a *cells, c int, out []float64) {
 		for k := range out {
 			if sum, comp := a.val[c+k], a.comp[c+k]; a.incr[c+k] {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sort"
 	"testing"
 
@@ -197,14 +198,15 @@ func BenchmarkRanker(b *testing.B) {
 }
 
 // TestFullWords: adding stretches of values yields the same bits as adding them
-// one by one.
+// one by one, and the same in any order where the operator says so.
 func TestFullWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, f := range Functions() {
 		if name := f.Name; f.Adds() {
 			for range 3000 {
 				const n = 70
-				one, all := newCells(f.adds, n), newCells(f.adds, n)
+				one, all, backwards := newCells(f.adds, n), newCells(f.adds, n), newCells(f.adds, n)
+				var values [][]float64
 				usual := r.IntN(2) == 0 // values that overflow nowhere
 				for series := range 1 + r.IntN(12) {
 					in := make([]float64, n)
@@ -213,15 +215,24 @@ func TestFullWords(t *testing.T) {
 							in[k] = r.NormFloat64()
 						}
 						if series == 0 {
-							f.adds.first(one, k, in[k])
-							f.adds.first(all, k, in[k])
+							f.adds.first(one, k, k+1, in[k:k+1])
 						} else if k >= 3 && k < 67 {
 							f.adds.more(one, k, k+1, in[k:k+1])
 						}
 					}
+					values = append(values, in)
 					if series > 0 {
 						f.adds.more(all, 3, 67, in[3:67])
+					} else {
+						f.adds.first(all, 0, n, in)
 					}
+				}
+				if f.AnyOrder {
+					f.adds.first(backwards, 0, n, values[len(values)-1])
+					for _, in := range slices.Backward(values[:len(values)-1]) {
+						f.adds.more(backwards, 3, 67, in[3:67])
+					}
+					exacttest.RequireSame(t, one.val, backwards.val, name)
 				}
 				exacttest.RequireSame(t, one.val, all.val, name)
 				exacttest.RequireSame(t, one.comp, all.comp, name)

@@ -18,6 +18,8 @@ type Function struct {
 	// has evaluated the input.
 	check func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
 
+	// AnyOrder says that values do not depend on the order of the series, to the bit.
+	AnyOrder bool
 	// Again says whether a remote reader that aggregates gets the same from what was aggregated.
 	Again Again
 	// Repeats says that results at settled steps may be used again where the order of groups
@@ -47,8 +49,8 @@ const (
 // of the columns of cells.
 type adding struct {
 	columns int                                        // that it has: of val, comp and n so many
-	first   func(a *cells, c int, f float64)           // adds the first value to a cell
-	more    func(a *cells, from, to int, in []float64) // adds any other to each of the cells in a row
+	first   func(a *cells, from, to int, in []float64) // adds the first value to each of the cells in a row
+	more    func(a *cells, from, to int, in []float64) // adds any other
 	results func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing
 }
 

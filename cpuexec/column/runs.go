@@ -230,9 +230,17 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 		k += n
 		end += int64(n) * interval
 	}
-	total := int32(r.Len())
-	for ; k < len(out); k++ {
-		out[k] = total
+	Fill(out[k:], int32(r.Len()))
+}
+
+// Fill sets all of out to n: by copies of what is set already, which move many bytes at once.
+func Fill(out []int32, n int32) {
+	if len(out) == 0 {
+		return
+	}
+	out[0] = n
+	for set := 1; set < len(out); set *= 2 {
+		copy(out[set:], out[:set])
 	}
 }
 

@@ -93,16 +93,15 @@ func (o *combined) openRestricted(n *plan.Set) (_ *operator.Series, err error) {
 	var right *operator.Series
 	p := &presence{}
 	in := &partners{Collector: operator.Collector{Labels: left.Labels}, right: p}
-	err = operator.Drive(rhs, func(series *operator.Series) operator.Sink {
+	err = p.drive(q, rhs, func(series *operator.Series) {
 		sigs := sign(n.Matching, left, series)
 		right, in.sigs, p.of, p.seen = series, sigs.of[0], sigs.of[1], make([][]uint64, sigs.n)
-		return p
 	})
 	least, most, notes := q.Matrix.Peak, max(q.Matrix.Peak, q.Matrix.PeakAtMost), q.Matrix.Annotations
 	q.Held, q.Beside = opened, q.Beside-left.N*(q.Grid.Steps+1)
 	q.Matrix.Peak, q.Matrix.PeakAtMost, q.Matrix.Annotations = m.Peak, m.PeakAtMost, m.Annotations
 	in.all = err != nil || n.Op != plan.And || !q.MayHold(most+2*left.N*(q.Grid.Steps+1))
-	if err := lhs.Drive(in); err != nil {
+	if err := in.drive(lhs, left); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -124,6 +123,23 @@ type partners struct {
 	sigs  []int32 // of all series
 	right *presence
 	all   bool // also those without a match
+}
+
+// drive collects the rows of an operator that is open. Finished ones are not copied.
+func (p *partners) drive(op operator.Operator, s *operator.Series) (err error) {
+	if s.Rows == nil {
+		return op.Drive(p)
+	}
+	p.Rows, err = s.Rows()
+	return err
+}
+
+// signature is that of a row.
+func (p *partners) signature(row int) int32 {
+	if p.Series != nil { // of all series some rows
+		row = int(p.Series[row])
+	}
+	return p.sigs[row]
 }
 
 // Wants implements operator.Selective.
@@ -286,10 +302,7 @@ func merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
 func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *operator.Finished {
 	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
 		p := &presence{seen: [][]uint64{make([]uint64, (q.Grid.Steps+63)/64)}}
-		err := operator.Drive(input, func(in *operator.Series) operator.Sink {
-			p.of = make([]int32, in.N)
-			return p
-		})
+		err := p.drive(q, input, func(in *operator.Series) { p.of = make([]int32, in.N) })
 		if err != nil {
 			return nil, err
 		}
@@ -321,15 +334,38 @@ type presence struct {
 	points, series int        // series that have a value
 }
 
+// drive notes the values of all series of an operator, which begin is told of. Finished rows are not copied.
+func (p *presence) drive(q *operator.Query, op operator.Operator, begin func(*operator.Series)) error {
+	series, err := op.Open()
+	if err != nil {
+		return err
+	}
+	begin(series)
+	if series.Rows == nil {
+		return op.Drive(p)
+	}
+	rows, err := series.Rows()
+	for i, present := range presentSteps(rows, q.Grid.Steps) {
+		p.note(i, present, len(rows[i].Values))
+	}
+	q.Charge(-operator.RowsBytes(rows))
+	return err
+}
+
+// note notes the steps at which a series has so many values.
+func (p *presence) note(i int, present []uint64, points int) {
+	if points == 0 {
+		return
+	}
+	p.points += points
+	p.series++
+	mark(&p.seen[p.of[i]], present)
+}
+
 // Consume implements operator.Sink.
 func (p *presence) Consume(_ *operator.Query, b *operator.Batch) {
 	for i := range b.N {
-		if b.Counts[i].Mapped == 0 {
-			continue
-		}
-		p.points += b.Counts[i].Mapped
-		p.series++
-		mark(&p.seen[p.of[b.Lo+i]], b.Row(i).Present)
+		p.note(b.Lo+i, b.Row(i).Present, b.Counts[i].Mapped)
 	}
 }
 

@@ -376,18 +376,19 @@ func hasTypes(s *operator.Series) bool {
 func restrict(n *plan.Set, in *partners, steps int) set {
 	lhs := in.Rows
 	s := make(set, 0, len(lhs))
-	for i, has := range presentSteps(lhs, steps) {
-		var at []uint64
-		if seen := in.right.seen[in.sigs[in.Series[i]]]; n.Op == plan.And {
-			at = and(has, seen)
-		} else {
-			at = andNot(has, seen)
+	for i, at := range presentSteps(lhs, steps) {
+		seen := in.right.seen[in.signature(i)]
+		if n.Op == plan.And && seen == nil {
+			continue
 		}
-		switch {
-		case at == nil:
-		case slices.Equal(at, has):
-			s = append(s, member{row: &lhs[i]})
-		default:
+		for w, bits := range seen {
+			if n.Op == plan.And {
+				at[w] &= bits
+			} else {
+				at[w] &^= bits
+			}
+		}
+		if dense.Count(at) > 0 {
 			s = append(s, member{row: &lhs[i], at: at})
 		}
 	}
