@@ -35,12 +35,12 @@ var (
 	_ selection.Reader                = (*reader)(nil)
 )
 
-// Querier implements storage.Queryable, for nobody's request.
+// Querier implements storage.Queryable, without a request.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
 	return selection.Storage{Source: c}.Querier(mint, maxt)
 }
 
-// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+// ChunkQuerier implements storage.ChunkQueryable, without a request.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return selection.Storage{Source: c}.ChunkQuerier(mint, maxt)
 }

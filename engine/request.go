@@ -30,7 +30,7 @@ type Request struct {
 	// otherwise, and with results kept from earlier queries the largest number of samples held at
 	// once is not known.
 	Statistics bool
-	// Progress is told how far the evaluation has come; nil tells nobody.
+	// Progress is told how far the evaluation has come; it may be nil.
 	Progress *selection.Progress
 	// Plan says that the query's plan is to be shown when it has ended, with the text of expressions.
 	Plan bool

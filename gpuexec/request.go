@@ -206,7 +206,7 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	return all, end
 }
 
-// lay divides the memory from an address on for what is made of so many runs of each source.
+// lay divides the memory from an address on for what is made of the runs of each source.
 func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Pointer) {
 	take := func(each int) cuda.Pointer {
 		was := at

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// Fetch is what a fetch is told besides what to bring. The zero value expects nothing and tells nobody.
+// Fetch is what a fetch is told besides what to bring. The zero value expects and reports nothing.
 type Fetch struct {
 	Request  // that it is for
 	Expected Expectation
@@ -32,7 +32,7 @@ type Expectation struct {
 	// sources send alike among times and values; then chunks are fetched. Nil means that
 	// any series may have had.
 	Signed func(series int) bool
-	// Ahead says that nobody waits for the fetch, so that its source is not to be asked
+	// Ahead says that no query waits for the fetch, so that its source is not to be asked
 	// for parts of it at once.
 	Ahead bool
 }

@@ -205,12 +205,12 @@ func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.A
 	return kept, ws, nil
 }
 
-// Querier implements storage.Queryable, for nobody's request.
+// Querier implements storage.Queryable, without a request.
 func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
 	return selection.Storage{Source: f}.Querier(mint, maxt)
 }
 
-// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+// ChunkQuerier implements storage.ChunkQueryable, without a request.
 func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
 }

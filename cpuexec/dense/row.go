@@ -23,7 +23,7 @@ type Row struct {
 	Present []uint64
 }
 
-// New is a row of so many steps without a value.
+// New is a row of a number of steps, without a value.
 func New(steps int) Row {
 	return Row{Values: make([]float64, steps), Present: make([]uint64, (steps+63)/64)}
 }
@@ -164,7 +164,7 @@ type RunCursor struct {
 	base int32 // index of its first value
 }
 
-// Next returns the row's values at so many steps from first on, all of which
+// Next returns the row's values at length steps from first on, all of which
 // have one, or nil if none of them has. Calls come in step order.
 func (c *RunCursor) Next(first, length int32) []float64 {
 	for ; c.run < len(c.Row.Runs); c.run++ {

@@ -66,7 +66,7 @@ type Filler interface {
 	// Fill writes series i to a row without values and says in c how many points it has. It is
 	// called from several goroutines, of which each is a worker.
 	Fill(worker, i int, out dense.Row, c *dense.Counts) error
-	// End raises what Prometheus's engine raises of so many points in all series, or what
+	// End raises what Prometheus's engine raises for the points of all series, or what
 	// becomes of the error of filling them. It ends what Operator.Drive ends.
 	End(points int, err error) error
 }

@@ -17,8 +17,8 @@ import (
 // A Prometheus adds its external labels to every series that it sends by remote read
 // and that lacks them. It matches series before that, by the labels that it has stored,
 // with one exception: a matcher that sets an external label equal to the value that it
-// has is made to match series that lack it. Nobody who asks that Prometheus for a query
-// sees any of this, so a client undoes it:
+// has is made to match series that lack it. A query that is sent to that Prometheus
+// shows none of this, so a client undoes it:
 //
 //   - An equality matcher on an external label becomes a regular expression, which is
 //     matched as it is.

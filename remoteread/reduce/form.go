@@ -122,7 +122,7 @@ type part struct {
 }
 
 // perChunk is the most samples of a chunk. Each chunk costs the bytes of some ten samples, and
-// nobody looks for a part of what is left.
+// no reader asks for a part of what is left.
 const perChunk = 1000
 
 // encode appends the chunks of samples to parts.

@@ -140,7 +140,7 @@ func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f wi
 }
 
 // fewest is the part of its samples that a range must see of a series for thinning to cost less
-// than it saves: one of so many, at most.
+// than it saves: one of fewest samples, at most.
 const fewest = 4
 
 // worker is the scratch memory of a goroutine.

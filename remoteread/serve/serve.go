@@ -71,7 +71,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	}
 	h.metrics.queries.Inc()
 	defer h.metrics.queries.Dec()
-	// Whoever sends a request slowly holds no slot meanwhile.
+	// A client that sends its request slowly holds no slot meanwhile.
 	body, err := readBody(r)
 	if err != nil {
 		return err

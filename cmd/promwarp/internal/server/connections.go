@@ -26,8 +26,7 @@ type connections struct {
 }
 
 const (
-	// spareConnections is which part of all connections, one in so many, one address alone does
-	// not get.
+	// One address alone does not get one in spareConnections of all connections.
 	spareConnections = 8
 	// waitingConnections is how many times as many as may be open wait at most.
 	waitingConnections = 2
