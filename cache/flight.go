@@ -65,7 +65,7 @@ func (c *Cache) start(e *entry, p part, q *question) *flight {
 	return f
 }
 
-// launch starts flights: those that fetch the same times share requests, and each flies once its
+// launch starts flights. Flights that fetch the same times share requests, and each flies once its
 // samples have come.
 func (c *Cache) launch(flights []*flight) {
 	up, ok := c.up.(Together)

@@ -176,7 +176,7 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	if !l.kept.Empty() {
 		e.held = append(e.held, &l.kept)
 	}
-	// Tiles that are kept count here, and those that queries share. What a flight brings counts when
+	// Tiles that are cached count here, and tiles that queries share. What a flight brings counts when
 	// it has landed.
 	stats, shared := q.fetch.Stats, int64(len(l.flights))
 	c.metrics.shared.Add(float64(shared))

@@ -45,7 +45,7 @@ type windowing struct {
 }
 
 // begin readies the loop over all series into out. Accelerators may add some or all of them to it, evaluate
-// evaluates those that are left, and end ends it.
+// evaluates the series that are left, and end ends it.
 func (e *windowing) begin(out operator.Sink) error {
 	r, n := e.r, len(e.series)
 	e.hasPoints = make([]bool, n)

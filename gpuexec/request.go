@@ -143,7 +143,7 @@ type source struct {
 	quantiles layout.Section // float64, one for each of them
 }
 
-// sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
+// sourcesOf are the sources of a task, with the programs of custom aggregates. Of states that do
 // not merge, these make the results at once.
 func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	for _, of := range t.Sources {

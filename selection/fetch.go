@@ -18,7 +18,7 @@ type Fetch struct {
 
 // Expectation is what is known beforehand of what a fetch will bring.
 type Expectation struct {
-	// Series are those that it brings, in label order, or those and others, or some
+	// Series are the ones that it brings, in label order, or these and others, or some
 	// of them: what makes its selection may use these labels instead of making
 	// equal ones.
 	Series []labels.Labels

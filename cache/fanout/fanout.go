@@ -41,7 +41,7 @@ type Cache interface {
 
 var _ Cache = (*cache.Cache)(nil)
 
-// Upstream is one of those that are merged.
+// Upstream is one of the servers that are merged.
 type Upstream struct {
 	// Name is the upstream's in messages and metrics.
 	Name  string
@@ -234,7 +234,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	r.mu.Lock()
 	without := slices.Clone(r.without)
 	r.mu.Unlock()
-	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of those that are left out
+	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of one that is left out
 	for u, q := range r.in {
 		if without[u] != nil {
 			continue

@@ -1,7 +1,7 @@
 // Package aggregate aggregates series to groups.
 //
 // Batches of rows flow into a sink: an Adder for operators that add value to value (adding.go has
-// the arithmetic), a Selector for those that keep series (topk.go, limit.go), a Quantiler for
+// the arithmetic), a Selector for operators that select series (topk.go, limit.go), a Quantiler for
 // quantile; count_values works on rows. Rows of groups come out, in the order of their first
 // series with a value. Rows are added in the order of their series and every step is independent
 // of the others, so additions happen in the order in which Prometheus's engine makes them, on any

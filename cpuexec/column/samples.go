@@ -24,7 +24,7 @@ type Samples struct {
 // Times are the times of a series' samples in ms, in two parts.
 type Times struct {
 	Known int     // how many are of a list of times that series share and that never changes
-	Own   []int64 // those that come then
+	Own   []int64 // the times that follow
 	Place
 }
 

@@ -162,7 +162,7 @@ func (h *Set) hash(ts []int64) uint64 {
 	return of(ts[:min(len(ts), hashed)]) ^ 31*of(ts[max(0, len(ts)-hashed):])
 }
 
-// intern returns the shared times equal to ts: those that there are, or a copy. The
+// intern returns the shared times equal to ts: existing ones, or a copy. The
 // set's mutex must be held.
 func (h *Set) intern(ts []int64, hash uint64) *SharedTimes {
 	for _, known := range h.times[hash] {

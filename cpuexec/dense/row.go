@@ -73,7 +73,7 @@ func (r Row) Has(first, n int) (any bool) {
 	return any
 }
 
-// Put writes the values of a sparse row, beside those that are there.
+// Put writes the values of a sparse row, beside the values that are there.
 func (r Row) Put(in *plan.Row) {
 	at := 0
 	for _, run := range in.Runs {
@@ -204,7 +204,7 @@ type Stretches struct {
 }
 
 // Walk calls f, until that fails, for each stretch of steps during which the same rows have values,
-// and some row has, with the values of each; nil for those that have none. f may change the list.
+// and some row has, with the values of each; nil for a row that has none. f may change the list.
 func (s *Stretches) Walk(rows []*plan.Row, f func(first, length int32, values [][]float64) error) error {
 	s.cuts, s.cursors, s.values = s.cuts[:0], s.cursors[:0], slices.Grow(s.values[:0], len(rows))[:len(rows)]
 	for _, row := range rows {

@@ -45,7 +45,7 @@ func Drive(op Operator, makeSink func(*Series) Sink) error {
 }
 
 // Rows evaluates an operator to rows, whose memory the query counts until the caller no longer
-// does. With an error come those that there are.
+// does. With an error come the rows that there are.
 func Rows(op Operator) ([]plan.Row, error) {
 	s, err := op.Open()
 	if err != nil {

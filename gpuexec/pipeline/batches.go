@@ -193,7 +193,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 const worthWhole = 8
 
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
-// device. Those that there is no room for are left to describe.
+// device. Slabs without room are left to describe.
 func (j *Job) bring(p *prepared) error {
 	f := j.Feeder
 	f.Lock()

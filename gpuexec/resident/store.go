@@ -183,10 +183,10 @@ func (s *Store) Sweep() {
 	s.removeIf(func(b *Block) bool { return b.gone() })
 }
 
-// Clear removes all blocks, but for those that jobs use.
+// Clear removes all blocks that no job uses.
 func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
 
-// removeIf removes the blocks of which f is true, but for those that jobs use.
+// removeIf removes the blocks of which f is true and that no job uses.
 func (s *Store) removeIf(f func(b *Block) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ type Queue struct {
 	running int
 	waiting int
 	turns   int64              // that there were
-	clients map[string]*client // by name, those that have a slot or someone waiting
+	clients map[string]*client // by name, clients with a slot or a waiting request
 }
 
 // client is who has slots, or waits for some.
@@ -74,7 +74,7 @@ func (q *Queue) Set(l Limits) {
 	q.handOut()
 }
 
-// Limits are those that hold at present; those of a nil Queue are 0.
+// Limits are the limits in force; a nil Queue has 0.
 func (q *Queue) Limits() Limits {
 	if q == nil {
 		return Limits{}
@@ -301,7 +301,7 @@ const (
 // Rejected is the error of one that is sent away.
 type Rejected struct {
 	Reason Reason
-	Limits Limits // those that held
+	Limits Limits // the limits in force then
 }
 
 // Error implements error.

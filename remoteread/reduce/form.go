@@ -136,7 +136,7 @@ func encode(parts []part, times []int64, values []float64) []part {
 	return parts
 }
 
-// write adds parts of a series to b. Those that are not new are chunks of sel.
+// write adds parts of a series to b. Parts that are not new are chunks of sel.
 func write(b *selection.Builder, parts []part, sel *selection.Selection) error {
 	for _, p := range parts {
 		data := p.data

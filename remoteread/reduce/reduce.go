@@ -105,7 +105,7 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	return out, "", err
 }
 
-// crowded reports whether seen samples of a series are most of those that it has.
+// crowded reports whether the seen samples are most samples of a series.
 func crowded(q serve.Query, sel *selection.Selection, seen int64) bool {
 	n, series := int64(0), int64(0)
 	for i := range sel.NumSeries() {
@@ -253,7 +253,7 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 			at = t.grid.after(at)
 		}
 		w.times = append(w.times, at)
-		if k < len(in.Units) { // of those that are packed, else of those behind them
+		if k < len(in.Units) { // a packed sample, else one behind them
 			w.values = append(w.values, in.Value(int32(k)))
 		} else {
 			w.values = append(w.values, in.Values[k-len(in.Units)])

@@ -93,7 +93,7 @@ const Pad = 8
 // Footprint is the number of bytes that a chunk of n bytes takes in a slab.
 func Footprint(n uint32) int { return (int(n) + Align - 1) / Align * Align }
 
-// Slabs are those that the chunks of a table lie in.
+// Slabs are the slabs that the chunks of a table lie in.
 type Slabs []*Slab
 
 // Bytes returns the encoded bytes of c. The slice must not be changed; its

@@ -188,7 +188,7 @@ type logSettings struct {
 
 // Values of GPUSettings.Mode.
 const (
-	GPUAuto    = "auto"    // those that can be
+	GPUAuto    = "auto"    // all that can be used
 	GPUOff     = "off"     // none
 	GPURequire = "require" // all that are named, or promwarp does not start
 )
