@@ -385,8 +385,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// lanes bound the requests in flight. Small ones have places of their own besides the places
-// that all share, so that those of a dashboard's newest minutes, or of an alert, do not wait for days
+// lanes bound the requests in flight. Small ones have places of their own besides those that
+// all share, so that those of a dashboard's newest minutes, or of an alert, do not wait for days
 // of many series that others want. Who came first goes first.
 type lanes struct{ shared, small chan struct{} }
 

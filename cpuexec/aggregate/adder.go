@@ -1,7 +1,7 @@
 // Package aggregate aggregates series to groups.
 //
 // Batches of rows flow into a sink: an Adder for operators that add value to value (adding.go has
-// the arithmetic), a Selector for operators that select series (topk.go, limit.go), a Quantiler for
+// the arithmetic), a Selector for those that keep series (topk.go, limit.go), a Quantiler for
 // quantile; count_values works on rows. Rows of groups come out, in the order of their first
 // series with a value. Rows are added in the order of their series and every step is independent
 // of the others, so additions happen in the order in which Prometheus's engine makes them, on any
@@ -30,7 +30,7 @@ type Adder struct {
 	members
 	query    *operator.Query
 	op       *adding
-	firsts   []int32 // the first series with a value at each step, steps a group; nil if not asked for
+	firsts   []int32 // the first series with a value at each step, steps a group; nil if nobody asks
 	offloads bool    // an accelerator computes its results
 
 	words int // of 64 steps
@@ -96,8 +96,8 @@ func (a *Adder) Consume(q *operator.Query, b *operator.Batch) {
 // GroupOf implements operator.GroupSink.
 func (a *Adder) GroupOf() []int32 { return a.groups.Of }
 
-// AddSteps adds the steps of words [w0, w1) of series i, which no other goroutine adds to its group
-// meanwhile. The goroutine that adds the first steps notes the group's first series.
+// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
+// meanwhile. Who adds the first steps notes the group's first series.
 func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 	g := int(a.groups.Of[i])
 	if w0 == 0 && a.first[g] < 0 {
@@ -120,7 +120,7 @@ func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 		seen[w] |= p
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
-			n, k := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b // n in a row that are not the first
+			n, k := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b // so many that are not the first
 			if n > 0 {
 				cells.op.more(cells, base+k, base+k+n, in.Values[k:k+n])
 			} else {

@@ -46,7 +46,7 @@ const (
 // adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
 // of the columns of cells.
 type adding struct {
-	columns int                                        // the first 1, 2 or 3 of val, comp and n
+	columns int                                        // that it has: of val, comp and n so many
 	first   func(a *cells, c int, f float64)           // adds the first value to a cell
 	more    func(a *cells, from, to int, in []float64) // adds any other to each of the cells in a row
 	results func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing

@@ -83,13 +83,14 @@ func runtimeMemory() (objects int64, rest map[string]int64) {
 	return at(0), rest
 }
 
-// Memory is given back once idleLooks checks in a row, one each idleLook, have found no request.
+// idleLook is how often is looked whether somebody asked for something, and idleLooks how many looks,
+// one after the other, find that nobody did before memory is given back.
 const (
 	idleLook  = 5 * time.Second
 	idleLooks = 3
 )
 
-// Return gives memory back to the system where no requests come, once after the last that was
+// Return gives memory back to the system where nobody asks for anything, once after the last that was
 // asked, until ctx ends: the runtime does so by itself, but only little by little. While queries come
 // the buffers that they use again are worth more than the memory. A nil pool counts nothing that is
 // asked.
