@@ -138,7 +138,7 @@ type Options struct {
 	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
 	// of which sends readers what its function makes of what they asked for.
 	ReadReductions map[string]remoteserve.Reduce
-	// ExternalLabels are those that remote read and /federate add to series, as a
+	// ExternalLabels are the labels that remote read and /federate add to series, as a
 	// Prometheus does with its external_labels.
 	ExternalLabels func() labels.Labels
 

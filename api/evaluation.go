@@ -106,7 +106,7 @@ func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	return r
 }
 
-// evaluate evaluates a query and ends its turn. The result is cut to so many series, 0 for no limit, and
+// evaluate evaluates a query and ends its turn. The result is cut to limit series, 0 for no limit, and
 // its value is the executor's own matrix where there is one.
 func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) *promql.Result {
 	exec := q.Exec

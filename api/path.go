@@ -57,7 +57,7 @@ func leastEscaped(path string) string {
 	return strings.Join(elements, "/")
 }
 
-// elsewhere answers requests for which there is no door. Those that miss one by a
+// elsewhere answers requests for which there is no endpoint. Requests that miss one by a
 // slash at the end, or by capital letters, are redirected to it, as Prometheus's
 // router does.
 func (a *API) elsewhere(doors *mux.Router) http.HandlerFunc {

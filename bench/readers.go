@@ -154,8 +154,8 @@ func readers(ctx context.Context, r *rig) error {
 }
 
 // reduced has readers evaluate range queries over all samples, at about 720 steps, from all samples
-// and from what is left of them. Those that aggregate are what /api/v1/read/aggregate is for, the
-// others what /api/v1/read/thin is for.
+// and from what is left of them. /api/v1/read/aggregate is for the queries that aggregate,
+// /api/v1/read/thin for the others.
 func reduced(ctx context.Context, r *rig) error {
 	r.shown.Details = true
 	warp, err := r.before(ctx)

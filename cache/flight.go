@@ -18,7 +18,7 @@ import (
 
 // flight brings one stretch of a selector: from upstream, from files, or from what is kept of another
 // selector. It is shared by all queries that need something of it. It runs in a goroutine of its own, in
-// a context that ends when nobody waits any more, so that no query fails because another was cancelled.
+// a context that ends when no query waits any more, so that none fails because another was cancelled.
 type flight struct {
 	part            // what it brings; from where may change under the cache's mutex
 	entry *entry    // of the selector
@@ -65,7 +65,7 @@ func (c *Cache) start(e *entry, p part, q *question) *flight {
 	return f
 }
 
-// launch starts flights: those that fetch the same times share requests, and each flies once its
+// launch starts flights. Flights that fetch the same times share requests, and each flies once its
 // samples have come.
 func (c *Cache) launch(flights []*flight) {
 	up, ok := c.up.(Together)
@@ -313,8 +313,8 @@ func (c *Cache) await(ctx context.Context, flights []*flight) error {
 	return nil
 }
 
-// leave stops waiting for flights. Those that nobody else waits for are
-// cancelled, and have ended when it returns, but for those that read files, as a disk that hangs
+// leave stops waiting for flights. Flights that no other query waits for are
+// cancelled, and have ended when it returns, but for flights that read files, as a disk that hangs
 // holds up no query beyond its time, and but for a query that is late already.
 func (c *Cache) leave(ctx context.Context, flights []*flight) {
 	var ended []*flight

@@ -35,12 +35,12 @@ var (
 	_ selection.Reader                = (*reader)(nil)
 )
 
-// Querier implements storage.Queryable, for nobody's request.
+// Querier implements storage.Queryable, without a request.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
 	return selection.Storage{Source: c}.Querier(mint, maxt)
 }
 
-// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+// ChunkQuerier implements storage.ChunkQueryable, without a request.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return selection.Storage{Source: c}.ChunkQuerier(mint, maxt)
 }
@@ -176,7 +176,7 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	if !l.kept.Empty() {
 		e.held = append(e.held, &l.kept)
 	}
-	// Tiles that are kept count here, and those that queries share. What a flight brings counts when
+	// Tiles that are cached count here, and tiles that queries share. What a flight brings counts when
 	// it has landed.
 	stats, shared := q.fetch.Stats, int64(len(l.flights))
 	c.metrics.shared.Add(float64(shared))

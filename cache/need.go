@@ -139,7 +139,7 @@ func need(q *question, s state) (parts []part, keeps tile.Span) {
 		parts = append(parts, part{Span: d.Span, from: fromWider, wider: superset{s.wider.entry, s.wider.sel, s.wider.has.Within(d.Span)}})
 		missing = missing.Without(d.Span)
 	}
-	// So many flights at most are for one question.
+	// One question has at most mostStretches flights.
 	if n := len(missing); n > mostStretches {
 		missing = tile.Coverage(nil).With(tile.Span{From: missing[0].From, To: missing[n-1].To}, 0)
 	}

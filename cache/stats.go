@@ -86,7 +86,7 @@ type Contents struct {
 	DiskBytes int64      `json:"disk_bytes"`
 	DiskLimit int64      `json:"disk_limit_bytes"` // 0 where there is no disk
 	Count     int        `json:"count"`            // selectors of which something is kept
-	Selectors []Selector `json:"selectors"`        // those that take most
+	Selectors []Selector `json:"selectors"`        // the ones that take most memory
 }
 
 // Selector is what is kept of one selector.

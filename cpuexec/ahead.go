@@ -53,7 +53,7 @@ func (x *Executor) Ahead(job Job) *Ahead {
 // Reads reports whether one of the aggregations reads a window.
 func (a *Ahead) Reads(w *plan.Window) bool { return a != nil && a.leaves[w] != nil }
 
-// The least that is evaluated ahead: so many steps, and so many times as long as one of them reads.
+// The least that is evaluated ahead, in steps and in multiples of the time that one step reads.
 // The steps that read beyond a part are evaluated later, over all series.
 const (
 	leastAhead = 4

@@ -91,7 +91,7 @@ type Job struct {
 	// same node, grid and options.
 	Ahead *Ahead
 
-	// Progress is told of samples whose windows were evaluated; nil tells nobody.
+	// Progress is told of samples whose windows were evaluated; it may be nil.
 	Progress *selection.Progress
 
 	Budget             *operator.Budget

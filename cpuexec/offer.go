@@ -136,7 +136,7 @@ func (r *evaluation) countSteps(all, fresh []int64) {
 }
 
 // checkMaps raises what Prometheus's engine raises once it has evaluated the maps of a
-// leaf, of whose input there are so many points. It leaves in hasPoints the series that
+// leaf; points is the number of points of its input. It leaves in hasPoints the series that
 // have some after the maps.
 func (s *selected) checkMaps(l *Leaf, x *offload.Results, hasPoints []bool, points int) error {
 	left := []int{points}

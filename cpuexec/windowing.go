@@ -45,7 +45,7 @@ type windowing struct {
 }
 
 // begin readies the loop over all series into out. Accelerators may add some or all of them to it, evaluate
-// evaluates those that are left, and end ends it.
+// evaluates the series that are left, and end ends it.
 func (e *windowing) begin(out operator.Sink) error {
 	r, n := e.r, len(e.series)
 	e.hasPoints = make([]bool, n)
@@ -230,8 +230,8 @@ func (s *selected) rest() (err error) {
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }
 
-// raise raises what Prometheus's engine raises once it has evaluated the window to so many
-// points. Those of timestamp and start_timestamp it makes step by step, from nothing that it holds.
+// raise raises what Prometheus's engine raises once it has evaluated the window, by the number
+// of points. Those of timestamp and start_timestamp it makes step by step, from nothing that it holds.
 func (s *selected) raise(points int) error {
 	err := s.check(s.src.oneName, s.src.mayCollide)
 	if err != nil || s.w.Func != window.Timestamp && s.w.Func != window.StartTimestamp {

@@ -141,8 +141,8 @@ func (q *query) Plan() string {
 	return q.plan.Root.Tree()
 }
 
-// Executors are those that evaluated something of the query, with "+" between them; empty where nothing
-// was to be evaluated.
+// Executors are the names of executors that evaluated something of the query, with "+" between them;
+// empty where nothing was to be evaluated.
 func (q *query) Executors() string {
 	if q.plan == nil {
 		return plan.OnPrometheus

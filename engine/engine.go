@@ -3,7 +3,7 @@
 // Prometheus's engine parses and preprocesses a query. The planner compiles the whole tree to a plan,
 // or says why not. What the plan reads is fetched, and executors compute the result. A query without
 // a plan, or whose data turn out to be none for executors, Prometheus's engine evaluates, over the
-// same samples. Whoever evaluates a query, its statistics, warnings and errors are the same.
+// same samples. Statistics, warnings and errors are the same with either.
 //
 // A Request says all of a query. Start with query.run.
 package engine

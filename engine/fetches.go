@@ -26,7 +26,7 @@ import (
 // fetches are what the selectors of a query matched. Each is fetched once, all at
 // the same time, before the query is evaluated: what executors cannot evaluate shows in the
 // chunks' encodings, so it is left to Prometheus's engine before a sample is decoded.
-// Whoever evaluates the query reads the one selection.
+// Executors and Prometheus's engine read the one selection.
 type fetches struct {
 	querier   storage.Querier
 	queryable storage.Queryable
@@ -105,8 +105,8 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 		ask := selection.Ask{Matchers: w.Scan.Matchers, Fetch: selection.Fetch{Own: &got.tiles}}
 		ask.MinT, ask.MaxT = w.Reads(r.grid)
 		if r.grid == g && f.ahead.Reads(w) {
-			// Whoever fetches waits for nobody: others may be waiting for the same fetch, which may go
-			// on when the query has ended.
+			// The fetching goroutine must not wait here: other queries may wait for the same fetch,
+			// which may go on when the query has ended.
 			ask.Came = func(p selection.Part) {
 				select {
 				case f.arrived <- arrival{w, p}:
@@ -177,7 +177,7 @@ type arrival struct {
 	part   selection.Part
 }
 
-// mostArrivals is how many parts may have come that nobody has evaluated yet. Others are evaluated
+// mostArrivals is how many parts may have come that are not evaluated yet. Further parts are evaluated
 // with the rest.
 const mostArrivals = 64
 

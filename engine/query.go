@@ -267,7 +267,7 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 // core.
 const manySamples = 1 << 20
 
-// Turn waits until an evaluation of so many samples may have the cores; done ends that. It fails
+// Turn waits until an evaluation of that number of samples may have the cores; done ends that. It fails
 // with Prometheus's error when ctx ends before. Evaluations of many samples take turns,
 // since each of them uses all cores: more at once would end no sooner, hold more memory, and keep
 // small queries waiting for a core.
@@ -342,7 +342,7 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 // at them later.
 var spoil func(*plan.Matrix)
 
-// release gives the memory of the executors' values back, at which nobody may look any more.
+// release gives the memory of the executors' values back, which must not be read any more.
 func (q *query) release() {
 	if q.matrix == nil {
 		return

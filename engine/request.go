@@ -26,11 +26,11 @@ type Request struct {
 	// the query.
 	Strict bool
 	Exact  plan.Exact // empty means as exact as the engine's options say
-	// Statistics asks for those that Prometheus's engine keeps. Executors count no samples
+	// Statistics asks for the statistics that Prometheus's engine counts. Executors count no samples
 	// otherwise, and with results kept from earlier queries the largest number of samples held at
 	// once is not known.
 	Statistics bool
-	// Progress is told how far the evaluation has come; nil tells nobody.
+	// Progress is told how far the evaluation has come; it may be nil.
 	Progress *selection.Progress
 	// Plan says that the query's plan is to be shown when it has ended, with the text of expressions.
 	Plan bool

@@ -39,7 +39,7 @@ type queryJob struct {
 	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a place
 	kept   layout.Section // uint32, one a map and place
-	reads  layout.Section // uint64, two a step: see offload.Results; empty where nobody asks for them
+	reads  layout.Section // uint64, two a step: see offload.Results; empty where they are not asked for
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 

@@ -143,7 +143,7 @@ type source struct {
 	quantiles layout.Section // float64, one for each of them
 }
 
-// sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
+// sourcesOf are the sources of a task, with the programs of custom aggregates. Of states that do
 // not merge, these make the results at once.
 func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	for _, of := range t.Sources {
@@ -206,7 +206,7 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	return all, end
 }
 
-// lay divides the memory from an address on for what is made of so many runs of each source.
+// lay divides the memory from an address on for what is made of the runs of each source.
 func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Pointer) {
 	take := func(each int) cuda.Pointer {
 		was := at

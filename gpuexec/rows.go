@@ -14,7 +14,7 @@ import (
 )
 
 // rows are the shape of a product that answers each series. Its values are copied back batch by
-// batch, with bitmaps of those that there are. Both are in the section Rest of a batch:
+// batch, with bitmaps of the values that there are. Both are in the section Rest of a batch:
 //
 //	kind 0: tiles × 32 series × width float64 │ kind 1 … │ bitmap 0: tiles × 32 series × words uint64 │ …
 type rows struct {

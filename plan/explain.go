@@ -88,8 +88,8 @@ type Decision struct {
 	Idle bool `json:"-"`
 }
 
-// KeptSteps are the steps of an aggregation of which the results were kept from
-// earlier queries, and those that were evaluated.
+// KeptSteps are the steps of an aggregation of which the results were remembered from
+// earlier queries, and of steps that were evaluated.
 type KeptSteps struct {
 	Kept      int `json:"kept_steps"`
 	Evaluated int `json:"evaluated_steps"`

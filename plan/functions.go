@@ -113,7 +113,7 @@ func (t *Table[P, F]) Add(name string, part *P, f *F) *P {
 	return t.AddUnnamed(part, f)
 }
 
-// AddUnnamed adds a definition that nobody looks up by a name.
+// AddUnnamed adds a definition that is not looked up by a name.
 func (t *Table[P, F]) AddUnnamed(part *P, f *F) *P {
 	if t.ByPart == nil {
 		t.ByPart = map[*P]*F{}

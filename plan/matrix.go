@@ -73,7 +73,7 @@ func (m *Matrix) String() string {
 // gives back.
 func (m *Matrix) Lend(release func()) { m.release = append(m.release, release) }
 
-// Release gives the memory of the values back, which nobody may look at any more. A
+// Release gives the memory of the values back, which must not be read any more. A
 // matrix that is not released is still garbage once nothing refers to it or to its
 // values, but to collect it may take long.
 func (m *Matrix) Release() {

@@ -55,7 +55,7 @@ type Node interface {
 }
 
 // Origin is where an expression stands in the query, and its text. All nodes have one, and with it
-// the methods of those that are scalars or constants.
+// the methods of scalars and constants.
 type Origin struct {
 	Pos  posrange.PositionRange
 	Text Text // the expression as Prometheus prints it

@@ -155,7 +155,7 @@ func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) plan.P
 // subwindow compiles a window function over a subquery.
 func (w *walker) subwindow(f *plan.WindowFunc, p plan.Parameters, e *parser.Call, sub *parser.SubqueryExpr, sc scope) plan.Node {
 	// Prometheus's engine remembers of series in a subquery that they are to lose their name, type and
-	// unit, and then takes away those that were set since.
+	// unit, and then takes away labels that were set since.
 	if named := window.Named(e.Func.Name); named != nil && named.KeepsName && !w.env.DelayedNameRemoval && w.facts[e].metadata {
 		return w.leave(e, reasonMetadata)
 	}

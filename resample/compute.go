@@ -146,7 +146,7 @@ func (r *run) ownBytes() (n int64) {
 	return n * int64(r.x.o.Workers)
 }
 
-// itemBytes is the memory that the states of a series with so many samples take until they are merged.
+// itemBytes is the memory that the states of a series take until they are merged.
 func (r *run) itemBytes(samples int64) (n int64) {
 	runs := min(samples, int64(r.Grid.N()))
 	if r.Reaggregate != nil {

@@ -326,7 +326,7 @@ func (p *parsing) aggregates(values []string) error {
 // maxDefined is the most aggregates that a request may define.
 const maxDefined = 8
 
-// define adds aggregates that the request defines to those that it may name.
+// define adds aggregates that the request defines to the aggregates that it may name.
 func (p *parsing) define(values []string) error {
 	switch {
 	case !p.Define:

@@ -53,7 +53,7 @@ type Options struct {
 	Columns *column.Set
 	// Accelerator is offered requests before cores compute them; nil is none.
 	Accelerator offload.Accelerator
-	// Turn waits until a request over so many samples may have the cores; nil does not wait.
+	// Turn waits until a request over that number of samples may have the cores; nil does not wait.
 	Turn func(ctx context.Context, samples int64) (done func(), err error)
 }
 

@@ -33,8 +33,8 @@ type Series struct {
 	Rows   []Row // of each aggregate of the request; a row may be empty
 }
 
-// Row has a value for each of some buckets, in order. Rows may share their Buckets, which nobody
-// may change.
+// Row has a value for each of some buckets, in order. Rows may share their Buckets, which must
+// not be changed.
 type Row struct {
 	Buckets []int32 // of the grid
 	Values  []float64

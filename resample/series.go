@@ -103,7 +103,7 @@ func (w *worker) do(c *computing, it *item) error {
 	return err
 }
 
-// read has the samples of an item's series that are of the plan's time be those that are aggregated next.
+// read has the samples of an item's series within the plan's time aggregated next.
 func (w *worker) read(c *computing, it *item) (err error) {
 	var in column.Samples
 	if c.sel.OnlyFloats() {
@@ -134,8 +134,8 @@ func (w *worker) readFloats(c *computing, it *item) (column.Samples, error) {
 	return column.NewSamples(w.floats.Times, w.floats.Values), err
 }
 
-// take has the runs of the series in source i be those that are aggregated next. Those of the source
-// before it may be the same.
+// take has the runs of the series in source i aggregated next. The runs of the source before it may
+// be the same.
 func (w *worker) take(c *computing, i int) {
 	s := &c.Sources[i]
 	if i > 0 && c.Sources[i-1].Differences == s.Differences {

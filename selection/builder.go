@@ -40,7 +40,7 @@ func (b *Builder) Series(l labels.Labels) {
 	b.Labels = l
 }
 
-// Finish sorts the series, joins those that came more than once, puts their
+// Finish sorts the series, joins series that came more than once, puts their
 // chunks in time order without overlaps and returns the selection. The builder
 // must not be used afterwards.
 func (b *Builder) Finish() (*Selection, error) {

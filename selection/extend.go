@@ -138,7 +138,7 @@ func (e *extension) removeOverlaps(i int, table []Chunk, start int) error {
 	}
 	out.count(cs, 1)
 	if out.memos != nil && out.changesKept(cs) {
-		out.memos[i] = nil // nobody will see these very chunks again
+		out.memos[i] = nil // these very chunks will not be read again
 	}
 	e.chunks = append(e.chunks[:start], cs...)
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// Fetch is what a fetch is told besides what to bring. The zero value expects nothing and tells nobody.
+// Fetch is what a fetch is told besides what to bring. The zero value expects and reports nothing.
 type Fetch struct {
 	Request  // that it is for
 	Expected Expectation
@@ -18,7 +18,7 @@ type Fetch struct {
 
 // Expectation is what is known beforehand of what a fetch will bring.
 type Expectation struct {
-	// Series are those that it brings, in label order, or those and others, or some
+	// Series are the ones that it brings, in label order, or these and others, or some
 	// of them: what makes its selection may use these labels instead of making
 	// equal ones.
 	Series []labels.Labels
@@ -32,7 +32,7 @@ type Expectation struct {
 	// sources send alike among times and values; then chunks are fetched. Nil means that
 	// any series may have had.
 	Signed func(series int) bool
-	// Ahead says that nobody waits for the fetch, so that its source is not to be asked
+	// Ahead says that no query waits for the fetch, so that its source is not to be asked
 	// for parts of it at once.
 	Ahead bool
 }

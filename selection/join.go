@@ -106,7 +106,7 @@ func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*
 				return nil, err
 			}
 			if out.changesKept(cs) {
-				memo = nil // nobody will see these very chunks again
+				memo = nil // these very chunks will not be read again
 			}
 			out.chunks = append(out.chunks[:start], cs...)
 		}

@@ -173,8 +173,8 @@ type Origin struct {
 }
 
 // Provenance says of which times a selection has what its keeper (a cache) keeps
-// of a selector, so that whoever computed something of those samples before may
-// know that they are the same.
+// of a selector, so that code that computed something of those samples before
+// knows that they are the same.
 type Provenance struct {
 	// Selector tells selectors apart: equal ones match alike.
 	Selector string

@@ -35,7 +35,7 @@ func (s Storage) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &SeriesQuerier{Reader: s.Open(s.Request, mint, maxt), Mint: mint, Maxt: maxt}, nil
 }
 
-// ChunkQuerier implements storage.ChunkQueryable. The chunks are those that overlap mint to maxt.
+// ChunkQuerier implements storage.ChunkQueryable. It returns the chunks that overlap mint to maxt.
 func (s Storage) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return &ChunkQuerier{Reader: s.Open(s.Request, mint, maxt), Mint: mint, Maxt: maxt}, nil
 }
@@ -56,7 +56,7 @@ type Stats struct {
 	TilesFetched  atomic.Int64 // old tiles that were not there
 	TilesRead     atomic.Int64 // those of TilesHit that were read from disk
 	Fetches       atomic.Int64 // of what was not there, the youngest stretch's included
-	SharedFetches atomic.Int64 // those that another query had started already
+	SharedFetches atomic.Int64 // fetches that another query had started already
 	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
 	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
 	FetchNanos    atomic.Int64 // time spent waiting for fetches, own and shared, in ns

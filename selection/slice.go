@@ -136,7 +136,7 @@ func (s *Selection) SamplesAbout(mint, maxt int64) (n int64) {
 }
 
 // Cut returns the samples of s from mint to maxt (ms, both included). Chunks
-// within that range share their slabs with s; those that reach beyond are
+// within that range share their slabs with s; chunks that reach beyond are
 // encoded again, in the same encoding. The result is a Selection of its own and
 // calls what s calls on Discard. It fails with ctx's error soon after ctx has ended.
 func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, error) {

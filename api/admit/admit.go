@@ -1,5 +1,5 @@
 // Package admit has requests wait for their turn, so that no more are evaluated at once than
-// the machine is good for, and refuses those that would wait too long. A Gate has a queue of
+// the machine is good for, and refuses requests that would wait too long. A Gate has a queue of
 // queries and one of lists, both fair between clients.
 //
 // A Turn is a request under way, from when its form was read until it is answered. The gate lists

@@ -38,7 +38,7 @@ type timedBody struct {
 	ended   bool
 }
 
-// newTimedBody sets the deadline for the first bytes, which holds for a body that nobody reads,
+// newTimedBody sets the deadline for the first bytes, which holds for a body that no handler reads,
 // too: net/http reads some of that before the next request.
 func newTimedBody(w http.ResponseWriter, body io.ReadCloser, longest time.Duration) *timedBody {
 	b := &timedBody{ReadCloser: body, c: http.NewResponseController(w), start: time.Now(), longest: longest}

@@ -12,7 +12,7 @@ import (
 )
 
 // formOf reads a JSON object as the form that says the same: a text, a number or a truth value is
-// one value, an array of them several, at most so many. null is a field that is not there. What is
+// one value, an array of them several, at most mostValues. null is a field that is not there. What is
 // wrong with the object is a *resample.Error; errors of reading come as they are.
 func formOf(body io.Reader, mostValues int) (url.Values, error) {
 	d := json.NewDecoder(body)

@@ -157,7 +157,7 @@ func Open(o Options) (*Store, error) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// scan looks at all files and removes those that are of no use.
+// scan goes through all files and removes files that are of no use.
 func (s *Store) scan() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -41,7 +41,7 @@ type Cache interface {
 
 var _ Cache = (*cache.Cache)(nil)
 
-// Upstream is one of those that are merged.
+// Upstream is one of the servers that are merged.
 type Upstream struct {
 	// Name is the upstream's in messages and metrics.
 	Name  string
@@ -205,12 +205,12 @@ func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.A
 	return kept, ws, nil
 }
 
-// Querier implements storage.Queryable, for nobody's request.
+// Querier implements storage.Queryable, without a request.
 func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
 	return selection.Storage{Source: f}.Querier(mint, maxt)
 }
 
-// ChunkQuerier implements storage.ChunkQueryable, for nobody's request.
+// ChunkQuerier implements storage.ChunkQueryable, without a request.
 func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
 }
@@ -234,7 +234,7 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	r.mu.Lock()
 	without := slices.Clone(r.without)
 	r.mu.Unlock()
-	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of those that are left out
+	begun := make([][]selection.Get, len(r.in)) // by upstream; nil of one that is left out
 	for u, q := range r.in {
 		if without[u] != nil {
 			continue

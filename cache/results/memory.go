@@ -80,7 +80,7 @@ func (m *Memory) Bytes() int64 {
 	return m.bytes
 }
 
-// Count counts steps that were remembered and those that were evaluated.
+// Count counts steps that were remembered and steps that were evaluated.
 func (m *Memory) Count(kept, evaluated int) {
 	m.kept.Add(float64(kept))
 	m.evaluated.Add(float64(evaluated))

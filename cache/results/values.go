@@ -23,7 +23,7 @@ type Values struct {
 	// no earlier step had. Of the first step that may be unknown, which is -1.
 	All, Fresh []int64
 	// First says which series was the first of its group with a value, for each value
-	// of each row, by its place in Series. It is nil where nobody needs it.
+	// of each row, by its place in Series. It is nil where it is not needed.
 	First  [][]int32
 	Series []labels.Labels
 }

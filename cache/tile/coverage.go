@@ -78,7 +78,7 @@ type Stretch struct {
 }
 
 // Coverage is what an entry covers: stretches in time order, none overlapping
-// another, and those that touch of different times, revisions or ages. The methods leave it
+// another; stretches that touch have different times, revisions or ages. The methods leave it
 // unchanged, so it may be shared.
 type Coverage []Stretch
 

@@ -253,7 +253,7 @@ func (o *compareOptions) embed(from *client.Client, stderr io.Writer) (*client.C
 	return server.Embed(set, logger)
 }
 
-// report prints what was found of so many queries, and is an error where answers differ.
+// report prints what was found of a number of queries, and is an error where answers differ.
 func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries int, stdout io.Writer) error {
 	different := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Verdict == compare.Different })
 	same := slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Compared() })
@@ -317,7 +317,7 @@ func timesOf(r compare.Row) []string {
 	return []string{ms(r.Prometheus), ms(r.First), ms(repeated), ms(remembered), times(r.Prometheus, r.First) + ", " + times(r.Prometheus, repeated)}
 }
 
-// reportComparison prints rows as a table of so many columns, what differs, and a summary.
+// reportComparison prints rows as a table of width characters, 0 for any, what differs, and a summary.
 func reportComparison(w io.Writer, rows []compare.Row, width int) error {
 	style := terminal.StyleOf(w)
 	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "REMEMBERED", "SPEED-UP", "ANSWER", "PANEL", "QUERY"}}

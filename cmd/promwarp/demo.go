@@ -327,7 +327,7 @@ func (d *demoData) feed(ctx context.Context) error {
 	}
 }
 
-// plainEngine is Prometheus's engine, of whose plans nobody asks here.
+// plainEngine is Prometheus's engine, whose plans are not asked for here.
 type plainEngine struct{ *promql.Engine }
 
 // NewQuery implements api.Engine.

@@ -250,7 +250,7 @@ func newParameter(values []float64) Parameter {
 }
 
 // mostSeries is the number of series from which on Prometheus's engine refuses to keep
-// so many: a little less than the largest int64, which is no float.
+// them: a little less than the largest int64, which is no float.
 const mostSeries = 1<<63 - 1<<10
 
 // checkCount is check for a number of series.

@@ -120,7 +120,7 @@ type lists struct {
 	end    [64]int // where in values each ends
 }
 
-// reset makes the lists empty, with room for so many values each. They are not a power of two apart,
+// reset makes the lists empty, with room for most values each. They are not a power of two apart,
 // so that the ends of all are in a core's cache at once.
 func (l *lists) reset(most int) {
 	l.room = (most+7)&^7 + 8

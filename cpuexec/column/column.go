@@ -35,8 +35,8 @@ type SharedTimes struct {
 	lent atomic.Bool // several columns have had them
 }
 
-// values returns the values of samples lo to hi, the end excluded: those that are
-// retained, or a copy in scratch.
+// values returns the values of samples lo to hi, the end excluded: the retained
+// ones, or a copy in scratch.
 func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
 	if c.Units == nil {
 		return c.vs[lo:hi]

@@ -24,8 +24,8 @@ type Request struct {
 	Tick       int64 // of the set's clock
 	Sel        *selection.Selection
 	Mint, Maxt int64 // ms, both included
-	// Width and Every say that only so many ms from Mint on are looked at, and as many from each
-	// further Every ms on. Of chunks that lie between, samples may be missing. An Every of 0 is
+	// Only the samples of Width ms from Mint on are read, and of Width ms from each further Every
+	// ms on. Of chunks that lie between, samples may be missing. An Every of 0 is
 	// for all between Mint and Maxt.
 	Width, Every int64
 	// KeepStale leaves the stale markers among the samples.

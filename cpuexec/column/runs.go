@@ -35,7 +35,7 @@ func findRuns(ts []int64) Runs {
 }
 
 // addRuns adds the runs that ts, the times of further samples, are made of, until they are more
-// than so many, and returns the times that are left.
+// than most, and returns the times that are left.
 func (r *Runs) addRuns(ts []int64, most int) []int64 {
 	for len(ts) > 0 && len(r.Even) <= most {
 		var e EvenRun

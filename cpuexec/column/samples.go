@@ -24,7 +24,7 @@ type Samples struct {
 // Times are the times of a series' samples in ms, in two parts.
 type Times struct {
 	Known int     // how many are of a list of times that series share and that never changes
-	Own   []int64 // those that come then
+	Own   []int64 // the times that follow
 	Place
 }
 
@@ -189,7 +189,7 @@ func (in *Samples) At(i int32) float64 {
 }
 
 const (
-	// A step that looks at a few samples of so many, or more, leaves cache lines out.
+	// A step that reads a few samples out of at least this number leaves cache lines out.
 	prefetchedPerStep = 16
 	// mostPrefetched is how many samples are brought nearer at most: with their times 256 KiB where
 	// both are packed.
@@ -197,7 +197,7 @@ const (
 )
 
 // Prefetch has memory bring the column that the samples are of nearer to the core, for functions
-// that look at a few samples at each of so many steps: these wait for one line of memory after the
+// that read a few samples at each of the steps: these wait for one line of memory after the
 // other otherwise, and have work to do on the times before they come to the values.
 func (in *Samples) Prefetch(steps int) {
 	n, c := in.Times.Known, in.column

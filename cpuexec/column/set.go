@@ -70,7 +70,7 @@ func (a *account) entry() *entry {
 	return e
 }
 
-// NewSet returns a set of columns that together take at most so many bytes; with 0 none are
+// NewSet returns a set of columns that together take at most limit bytes; with 0 none are
 // retained.
 func NewSet(limit int64) *Set {
 	return &Set{limit: limit, times: map[uint64][]*SharedTimes{}, seed: maphash.MakeSeed()}
@@ -147,8 +147,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 	return c
 }
 
-// leastSize is the memory in bytes that columns of so many chunks and samples take
-// at least.
+// leastSize is the least memory in bytes that columns of a number of chunks and samples take.
 func leastSize(chunks, samples int) int64 {
 	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(column{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
 }
@@ -163,7 +162,7 @@ func (h *Set) hash(ts []int64) uint64 {
 	return of(ts[:min(len(ts), hashed)]) ^ 31*of(ts[max(0, len(ts)-hashed):])
 }
 
-// intern returns the shared times equal to ts: those that there are, or a copy. The
+// intern returns the shared times equal to ts: existing ones, or a copy. The
 // set's mutex must be held.
 func (h *Set) intern(ts []int64, hash uint64) *SharedTimes {
 	for _, known := range h.times[hash] {
@@ -251,7 +250,7 @@ func (h *Set) SizeBytes() int64 {
 	return h.bytes
 }
 
-// Shrink drops series until the set is smaller by so many bytes, the least recently used
+// Shrink drops series until the set is smaller by that number of bytes, the least recently used
 // first, and returns by how many bytes it is. Of series last used at one tick the newest stay.
 func (h *Set) Shrink(bytes int64) (freed int64) {
 	h.mu.Lock()

@@ -63,7 +63,7 @@ func load64(b []byte, pos uint, size int) uint64 {
 }
 
 // newRange reads the 11 bits at the top of w that say which bits of a value
-// change: 5 bits count the leading ones that do not, 6 those that may, of which
+// change: 5 bits count the leading bits that do not, 6 the bits that may, of which
 // 0 means 64. mask has the bits set that are not behind them. If they are more
 // than a value has, which no encoder writes, mask is 0 and none change.
 func newRange(w uint64) (lead, sig uint, mask uint64) {

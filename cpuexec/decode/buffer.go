@@ -33,7 +33,7 @@ type Buffer struct {
 	WantStarts bool
 
 	placed []placed // of the series that is read
-	lanes  []int    // of these, those that are decoded at once
+	lanes  []int    // of these, the chunks that are decoded at once
 }
 
 // Reset empties the buffer.

@@ -56,8 +56,8 @@ func decodeSixteen(e *[2]eight)
 //go:noescape
 func Prefetch(b *byte, n int)
 
-// prefetchAll has memory bring the bytes of chunks while others are decoded: of so many streams that
-// begin at once a core foresees few.
+// prefetchAll has memory bring the bytes of chunks while others are decoded: a core foresees only a
+// few of the streams that begin at once.
 func prefetchAll(s *selection.Selection, ps []placed) {
 	if !hasEight {
 		return

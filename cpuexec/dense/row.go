@@ -23,7 +23,7 @@ type Row struct {
 	Present []uint64
 }
 
-// New is a row of so many steps without a value.
+// New is a row of a number of steps, without a value.
 func New(steps int) Row {
 	return Row{Values: make([]float64, steps), Present: make([]uint64, (steps+63)/64)}
 }
@@ -73,7 +73,7 @@ func (r Row) Has(first, n int) (any bool) {
 	return any
 }
 
-// Put writes the values of a sparse row, beside those that are there.
+// Put writes the values of a sparse row, beside the values that are there.
 func (r Row) Put(in *plan.Row) {
 	at := 0
 	for _, run := range in.Runs {
@@ -164,7 +164,7 @@ type RunCursor struct {
 	base int32 // index of its first value
 }
 
-// Next returns the row's values at so many steps from first on, all of which
+// Next returns the row's values at length steps from first on, all of which
 // have one, or nil if none of them has. Calls come in step order.
 func (c *RunCursor) Next(first, length int32) []float64 {
 	for ; c.run < len(c.Row.Runs); c.run++ {
@@ -204,7 +204,7 @@ type Stretches struct {
 }
 
 // Walk calls f, until that fails, for each stretch of steps during which the same rows have values,
-// and some row has, with the values of each; nil for those that have none. f may change the list.
+// and some row has, with the values of each; nil for a row that has none. f may change the list.
 func (s *Stretches) Walk(rows []*plan.Row, f func(first, length int32, values [][]float64) error) error {
 	s.cuts, s.cursors, s.values = s.cuts[:0], s.cursors[:0], slices.Grow(s.values[:0], len(rows))[:len(rows)]
 	for _, row := range rows {

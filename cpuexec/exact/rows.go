@@ -23,8 +23,8 @@ type Rows struct {
 // LeastRows is the number of windows that there must be: as many as are made at once, or twice that.
 const LeastRows = 16
 
-// Set fills r with the samples of so many windows, of which the first begins with the first value and
-// each other one so many samples later. There must be vectors: see CanAbreast.
+// Set fills r with the samples of a number of windows, of which the first begins with the first value
+// and each other one every samples later. There must be vectors: see CanAbreast.
 func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	r.windows, r.samples = windows, samples
 	length := windows + (samples-1)/every
@@ -90,7 +90,7 @@ func (r *Rows) Extremes(smallest bool, out []float64) {
 	rows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
 }
 
-// CanQuantiles reports whether it is worth it to call Quantiles for windows of so many samples.
+// CanQuantiles reports whether it is worth it to call Quantiles for windows of that number of samples.
 func CanQuantiles(q float64, samples int) bool { return samples*ranksOf(q, samples).n <= 1<<10 }
 
 // Quantiles fills out with the quantile of each window, q being within 0 to 1. There must be no NaN and
@@ -118,7 +118,7 @@ type ranks struct {
 	weight       float64
 }
 
-// ranksOf are those of a quantile of so many values, two at least.
+// ranksOf are the ranks of a quantile of a number of values, two at least.
 func ranksOf(q float64, values int) (r ranks) {
 	lower, upper, weight := position(q, values)
 	if r = (ranks{n: upper + 1, weight: weight}); values-lower <= r.n {
@@ -141,7 +141,7 @@ type Times struct {
 	ms            []float64 // memory
 }
 
-// Set makes t those of samples at ts, ms, of windows with so many as Rows.Set has them, each with an
+// Set makes t the times of samples at ts, ms, of windows as Rows.Set has them. Each window has an
 // origin that its times count from. All must be less than 2^51 ms from each other.
 func (t *Times) Set(ts, origins []int64, every, samples int) {
 	since := func(list []float64, all []int64) []float64 {

@@ -84,8 +84,8 @@ func (b *Bounds) Count(any []uint64) (c dense.Counts) {
 	return c
 }
 
-// mark notes in bitmap, which is clear, the steps whose windows have so many samples or more,
-// and returns how many they are.
+// mark notes in bitmap, which is clear, the steps whose windows have at least that number of
+// samples, and returns the number of steps.
 func (b *Bounds) mark(bitmap []uint64, samples int32) (points int) {
 	if b.least >= samples {
 		dense.Row{Present: bitmap}.Mark(b.From, b.To-b.From)
@@ -101,7 +101,7 @@ func (b *Bounds) mark(bitmap []uint64, samples int32) (points int) {
 	return points
 }
 
-// filled tells which of up to 64 windows have so many samples or more.
+// filled tells which of up to 64 windows have at least that number of samples.
 func filled(lo, hi []int32, samples int32) (word uint64) {
 	bit := uint64(1)
 	for k, hi := range hi {
@@ -153,10 +153,10 @@ const watchEvery = 1 << 15
 
 // GiveUp reports whether the query has ended, so that the windows from step k on need not be
 // computed: those of one series may hold billions of samples together. What a loop that gives up
-// leaves is a result that nobody reads, since the query's error comes before it.
+// leaves is a result that is not read, since the query's error comes before it.
 func (b *Bounds) GiveUp(k int) bool { return b.GiveUpAfter(int(b.Hi[k] - b.Lo[k])) }
 
-// GiveUpAfter is GiveUp before so many samples of windows.
+// GiveUpAfter is GiveUp before a number of samples of windows.
 func (b *Bounds) GiveUpAfter(samples int) bool {
 	if b.since += samples; b.since < watchEvery {
 		return false
@@ -223,8 +223,8 @@ func (g *Group) Windows(vs []float64) (w exact.Windows) {
 	return w
 }
 
-// Groups calls do with all windows that have so many samples or more, of the given steps, or of all
-// where these are nil.
+// Groups calls do with all windows that have at least that number of samples, of the given steps, or
+// of all where these are nil.
 func (b *Bounds) Groups(least int32, steps []int32, do func(g *Group)) {
 	var long, short Group // windows of less than half as many samples as others are side by side, too
 	b.Chosen(steps, func(k int, lo, hi int32) {
@@ -274,7 +274,7 @@ type StepCounts struct {
 	All, Fresh []int64 // samples in the step's window; those no earlier step had
 }
 
-// NewStepCounts are those of so many steps, all 0.
+// NewStepCounts are the counts of a number of steps, all 0.
 func NewStepCounts(steps int) *StepCounts {
 	return &StepCounts{make([]int64, steps), make([]int64, steps)}
 }

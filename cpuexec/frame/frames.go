@@ -15,7 +15,7 @@ type Frames struct {
 	byTimes sync.Map // frames by timesKey
 
 	mu  sync.Mutex // of who adds one
-	all []*Frame   // those that are kept
+	all []*Frame   // the retained frames
 	own int        // of them, those over times that were decoded for one series
 }
 

@@ -15,7 +15,7 @@ type shape struct {
 	toEnd   float64 // and after the last
 }
 
-// newShape makes the shape of a window of n samples that cover so many ms: the first comes lead ms
+// newShape makes the shape of a window of n samples that cover covered ms: the first comes lead ms
 // after its start, the last trail ms before its end. seconds divides the result; 0 stands for none.
 func newShape(n int, lead, trail, covered int64, seconds float64) shape {
 	sh := shape{seconds: seconds, covered: float64(covered) / 1000}
@@ -85,7 +85,7 @@ func (e *Extrapolation) reset(f *Frame) {
 	e.Points = f.mark(e.Pairs, 2)
 }
 
-// SecondsOf is so many ms in seconds, rounded as Prometheus's engine does.
+// SecondsOf converts ms to seconds, rounded as Prometheus's engine does.
 func SecondsOf(ms int64) float64 { return (time.Duration(ms) * time.Millisecond).Seconds() }
 
 // FactorOf is the factor of step k for a counter. That is never negative, so it is

@@ -117,7 +117,7 @@ func MakeTrends(out []Trend, ts []int64, b *Bounds, steps *plan.Grid) {
 	}
 }
 
-// squaresSince is the sum of the squares of the times of so many samples since from, divided by 1e6.
+// squaresSince is the sum of the squares of the times of the samples since from, divided by 1e6.
 // Since 0 the times add up to times, and their squares to high and low. It must be less than
 // 1e6<<64 before it is divided.
 func squaresSince(high, low uint64, from, times, samples int64) uint64 {

@@ -16,7 +16,7 @@ func extrapolationsVector(factors, nears *float64, lo, hi *int32, n int, c *[6]f
 func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 
 // extrapolations makes factors and nears of how many ms the last and the first sample of each
-// window of two samples or more come after the ends of the window, which has so many ms, four
+// window of two samples or more come after the ends of the window, which is width ms long, four
 // windows at a time, as long as neither end is extrapolated by half of a distance alone. It
 // returns how many it has made. seconds divides the factors; 0 stands for none.
 func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {

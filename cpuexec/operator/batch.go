@@ -29,7 +29,7 @@ const batchBytes = 1 << 20
 // cores do not find.
 var spare = make(chan *Batch, 4)
 
-// NewBatch returns a batch for some of so many series; release gives its memory back. What is
+// NewBatch returns a batch for some of a number of series; release gives its memory back. What is
 // in its rows and counts is left from others. Only large batches, those of many steps, are
 // charged to the query.
 func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err error) {

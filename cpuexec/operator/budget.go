@@ -75,7 +75,7 @@ func (b *Budget) Used() int64 {
 // any more shows at the next call of done.
 func (q *Query) Charge(n int64) { _ = q.Budget.Charge(n) }
 
-// SelectorBytes is about the memory of a selector with so many matchers until its samples have come:
+// SelectorBytes is about the memory of a selector with its matchers until its samples have come:
 // its place in the plan, its flight with a goroutine, and the labels that it asks for.
 func SelectorBytes(matchers int) int64 { return 24<<10 + 500*int64(matchers) }
 

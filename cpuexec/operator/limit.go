@@ -7,7 +7,7 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// CheckSteps raises Prometheus's error if the input of n, with so many constants
+// CheckSteps raises Prometheus's error if the input of n, with the constants
 // beside it, and its result are more samples than may be held at once.
 // Prometheus holds the step's own input beside them; where only that decides, it
 // is left to decide.
@@ -17,7 +17,7 @@ func (q *Query) CheckSteps(n plan.Node, constants, in, out, series int) error {
 }
 
 // CheckHeld raises Prometheus's error if n needs more samples at once than may
-// be held: at least and at most so many.
+// be held: it needs from least to most.
 func (q *Query) CheckHeld(n plan.Node, least, most int) error {
 	q.Matrix.Peak, q.Matrix.PeakAtMost = max(q.Matrix.Peak, least), max(q.Matrix.PeakAtMost, most)
 	switch limit := q.MaxSamples; {
@@ -33,7 +33,7 @@ func (q *Query) CheckHeld(n plan.Node, least, most int) error {
 // sample limit to bound it: 50 M groups × steps are 1.25 GB.
 const maxCells = 50_000_000
 
-// CheckCells declines n if its state, of so many groups at every step, would not fit.
+// CheckCells declines n if its state would not fit; cells is the groups of all steps together.
 func (q *Query) CheckCells(n plan.Node, cells int) error {
 	limit := maxCells
 	if q.MaxSamples > 0 {
@@ -46,7 +46,7 @@ func (q *Query) CheckCells(n plan.Node, cells int) error {
 	return &plan.Declined{At: n, Reason: "its groups, at every step, would take more memory at once than the sample limit stands for"}
 }
 
-// MayHold reports whether so many samples are within the sample limit.
+// MayHold reports whether that number of samples is within the sample limit.
 func (q *Query) MayHold(samples int) bool {
 	return q.MaxSamples <= 0 || samples <= q.MaxSamples
 }
@@ -84,7 +84,7 @@ func (l *SampleLimit) Add(c dense.Counts) bool {
 	return l.Max <= 0 || most <= l.Max
 }
 
-// Check raises Prometheus's error for a selector that leaks, of so many points and series. How
+// Check raises Prometheus's error for a selector that leaks, by its points and series. How
 // much is held above it is left to that engine where it decides.
 func (l *SampleLimit) Check(q *Query, w plan.Node, points, series int) error {
 	return q.CheckHeld(w, q.Held+l.most, q.Held+l.most+l.leaked+2*points+series)

@@ -39,7 +39,7 @@ type GroupSink interface {
 	Sink
 	// GroupOf returns the group of each series; nil if they are better off with batches.
 	GroupOf() []int32
-	// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
+	// AddSteps adds the steps of words [w0, w1) of series i, which no other goroutine adds to its group
 	// meanwhile.
 	AddSteps(i int32, in dense.Row, w0, w1 int)
 }
@@ -93,7 +93,7 @@ func (l *Loop) Run() error {
 	return nil
 }
 
-// neighbours is how many of so many series, one after the other, a worker fills at once. Most often
+// neighbours is the number of consecutive series that a worker fills at once. Most often
 // they have the same times, and what is known of these is found out by one worker while others wait
 // for it. There are enough for the workers to end at about the same time.
 func neighbours(workers, series int) int { return max(1, min(8, series/(8*workers))) }

@@ -45,7 +45,7 @@ func Drive(op Operator, makeSink func(*Series) Sink) error {
 }
 
 // Rows evaluates an operator to rows, whose memory the query counts until the caller no longer
-// does. With an error come those that there are.
+// does. With an error come the rows that there are.
 func Rows(op Operator) ([]plan.Row, error) {
 	s, err := op.Open()
 	if err != nil {
@@ -66,7 +66,7 @@ type Filler interface {
 	// Fill writes series i to a row without values and says in c how many points it has. It is
 	// called from several goroutines, of which each is a worker.
 	Fill(worker, i int, out dense.Row, c *dense.Counts) error
-	// End raises what Prometheus's engine raises of so many points in all series, or what
+	// End raises what Prometheus's engine raises for the points of all series, or what
 	// becomes of the error of filling them. It ends what Operator.Drive ends.
 	End(points int, err error) error
 }

@@ -45,7 +45,7 @@ type Query struct {
 // more than it saves.
 const InlineSamples = 20_000
 
-// WorkersFor is the number of goroutines worth starting for so many values.
+// WorkersFor is the number of goroutines worth starting for a number of values.
 func (q *Query) WorkersFor(values int) int {
 	if values < InlineSamples {
 		return 1

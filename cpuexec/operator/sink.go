@@ -59,7 +59,7 @@ func (q *Query) SplitSteps(b *Batch, f func(w0, w1 int)) {
 	})
 }
 
-// SplitGroups splits so many groups and the steps of a batch over the cores: f is called for
+// SplitGroups splits the groups and the steps of a batch over the cores: f is called for
 // ranges of whole bitmap words, and for each of them once or for several parts of the groups, of
 // which a part are those with the number part modulo parts.
 func (q *Query) SplitGroups(b *Batch, groups int, f func(part, parts, w0, w1 int)) {

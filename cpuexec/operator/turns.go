@@ -174,7 +174,7 @@ func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error 
 	for k := range rowSets {
 		rowSets[k] = <-t.free
 	}
-	failed := make(chan struct{}) // closed when a bundle will not be filled, so that nobody waits for it
+	failed := make(chan struct{}) // closed when a bundle will not be filled, so that none waits for it
 	fail := sync.OnceFunc(func() { close(failed) })
 	err := l.each(workers, len(t.bundles), func(k, i int) bool {
 		done := false
@@ -190,7 +190,7 @@ func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error 
 		}) {
 			return false
 		}
-		if !t.filled(k, i, rowSets[k]) { // who has no bundle waits, and nobody waits for whom
+		if !t.filled(k, i, rowSets[k]) { // a goroutine without a bundle waits, and none waits for that
 			select {
 			case rowSets[k] = <-t.free:
 			case <-failed:

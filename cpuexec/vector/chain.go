@@ -76,7 +76,7 @@ func (c Chain) Split() (values, rest Chain) {
 	return c, nil
 }
 
-// Check ends a chain over so many series: it raises what Prometheus's engine
+// Check ends a chain over a number of series: it raises what Prometheus's engine
 // raises once it has evaluated each node. left is the number of values before
 // the maps and after each, and held what was held before the series were evaluated.
 func (c Chain) Check(q *operator.Query, left []int, series, held int) (err error) {

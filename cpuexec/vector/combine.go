@@ -219,7 +219,7 @@ func (s *Stream) Drive(out operator.Sink) error {
 	return s.Above.Check(s.Query, left, s.series, s.held)
 }
 
-// Merged makes one row of those that become the same in n, which merges them. in is n as an
+// Merged makes one row of rows that become the same in n, which merges them. in is n as an
 // operator that leaves them apart.
 func Merged(q *operator.Query, n plan.Node, in operator.Operator) *operator.Finished {
 	return &operator.Finished{Query: q, Leaks: !Releases(n), Eval: func() ([]plan.Row, error) {
@@ -244,7 +244,7 @@ func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error) (
 	return rows, cmp.Or(limit, err)
 }
 
-// WithoutNames removes the names of the rows of a query that ends, and merges those that become the
+// WithoutNames removes the names of the rows of a query that ends, and merges rows that become the
 // same.
 func WithoutNames(q *operator.Query, rows []plan.Row) ([]plan.Row, error) {
 	ls := labelsOf(seriesOf(rows))

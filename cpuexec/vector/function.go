@@ -83,7 +83,7 @@ var (
 	_ = defineCall(&Call{Name: "vector", Node: &plan.Vector{}})
 )
 
-// Those that are scalars.
+// Functions whose results are scalars.
 var (
 	_ = defineCall(&Call{Name: "scalar", Node: &plan.Scalar{}})
 	_ = defineCall(&Call{Name: "time", Node: &plan.Time{}})

@@ -14,7 +14,7 @@ import (
 )
 
 // mapper applies a map to rows: a function to each value, or an operator with a constant to up to
-// 64 values, all of which it changes in place, or of which it keeps those that a bitmap says.
+// 64 values, all of which it changes in place, or of which a bitmap says which it keeps.
 type mapper struct {
 	value func(float64) float64
 	all   func(vals []float64)

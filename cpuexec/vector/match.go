@@ -83,7 +83,7 @@ type result struct {
 	first, last int32
 }
 
-// match pairs the series of two sides, and those that have no match with what is filled in. It
+// match pairs the series of two sides, and series without a match with what is filled in. It
 // declines where Prometheus's engine would report that several match.
 func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	steps, fills := q.Grid.Steps, n.Matching.FillValues

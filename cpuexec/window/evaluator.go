@@ -61,7 +61,7 @@ type Evaluator struct {
 	offsets []uint32   // of values
 	seconds []float64  // times of samples, or values at origins
 
-	// Counts are the samples of each step, nil where nobody asks.
+	// Counts are the samples of each step, nil where they are not asked for.
 	Counts *frame.StepCounts
 	// Overlaps counts the steps with start timestamps that overlap; the caller resets it.
 	Overlaps uint64

@@ -90,7 +90,7 @@ const (
 	counterLast                       // the same, per second and with resets made up for
 )
 
-// seconds are those of a window of so many ms, where they divide its value, and else 0.
+// seconds is the length of a window of width ms where it divides the value, and else 0.
 func (kind difference) seconds(width int64) float64 {
 	if kind == counterRate {
 		return frame.SecondsOf(width)
@@ -152,8 +152,8 @@ func (s *Evaluator) risen(e *frame.Extrapolation, k int, resets []int32) float64
 	return float64(increase * e.FactorOf(k, first, increase))
 }
 
-// A counter that is reset once in so many samples, as gauges are, costs less where all samples are
-// looked at, of several windows side by side.
+// A counter that is reset once in this number of samples or more often, as gauges are, costs less
+// where all samples are read, of several windows side by side.
 const oftenReset = 6
 
 // risesInRows is extrapolated for counters that are reset often, where windows lie in rows.

@@ -10,8 +10,8 @@ import (
 )
 
 // This file is what start timestamps change in the functions of counters. Most windows
-// are those that they would be without: what a start timestamp says is a reset is one
-// more among those that the values show, and only windows whose first sample began
+// are as they would be without: a reset that a start timestamp says is one more among
+// the resets that the values show, and only windows whose first sample began
 // within them, and the last samples of irate that did, are evaluated once more.
 
 // allResets returns the samples at which the values or the start timestamps say that

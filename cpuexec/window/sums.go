@@ -151,7 +151,7 @@ func slidingSums(vs []float64, b *frame.Bounds, mean bool, f *exact.Fixed, out d
 }
 
 // integerSums fills out with the sum of each window of fr, or with its mean, from the
-// packed values of in and those that come then. It reports false, with nothing filled
+// packed values of in and the values that follow. It reports false, with nothing filled
 // in, where these are not packed alike or the largest sum may be none that a float64 holds.
 //
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order

@@ -160,7 +160,7 @@ func together(ctx context.Context, width, n int, do func(ctx context.Context, i 
 	all.Wait()
 }
 
-// times are how long requests took, and what became of those that failed.
+// times are how long requests took, and what became of requests that failed.
 type times struct {
 	mu     sync.Mutex
 	Took   []time.Duration

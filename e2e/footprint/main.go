@@ -87,7 +87,7 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// functions are those that a promwarp runs that is asked a query, or nothing: file, line and name.
+// functions are what a promwarp runs that is asked a query, or nothing: file, line and name.
 func functions(bin, upstream string, query url.Values) (map[string]bool, error) {
 	counters, err := os.MkdirTemp(filepath.Dir(bin), "counters")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package device holds the GPUs of a machine: what they are, and those that a process uses.
+// Package device holds the GPUs of a machine: what they are, and which ones a process uses.
 //
 // A Set opens its devices, in the background or before Open returns. A Device computes
 // leaves. One that fails keeps leaves away until it is tried again: after

@@ -90,7 +90,7 @@ func Load(dev *cuda.Device, translate func(kernel []byte) []byte, which ...Kerne
 	return s, nil
 }
 
-// Load compiles and loads kernels of the set, so many beside each other, until ctx ends. The driver
+// Load compiles and loads kernels of the set, workers beside each other, until ctx ends. The driver
 // keeps what it compiled, so only the first start on a machine takes more than some ms.
 func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
 	which, errs := slices.Clone(which), make([]error, len(which))

@@ -11,7 +11,7 @@ type Buckets struct {
 	FirstStart, FirstEnd int64        // ms
 	Every                int64        // ms between neighbours, or 0
 	Later                int64        // see bucket.Grid
-	Count, PerThread     uint32       // of all; and those that one thread computes
+	Count, PerThread     uint32       // of all; and of one thread
 	Apart                bool         // no two overlap
 	Differences          bool         // runs are of differences between samples
 	Since                int64        // ms; of differences, when samples begin

@@ -171,7 +171,7 @@ func PanesOf(s Steps) (p Panes, ok bool) {
 }
 
 // Bytes is the memory that the panes of a tile of series take, for each of the
-// suffixes and the prefixes, if one takes so many bytes.
+// suffixes and the prefixes, if one takes each bytes.
 func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * each }
 
 // WindowPanes puts the function op of windows that are cut into panes on the queue.

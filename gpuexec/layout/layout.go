@@ -161,7 +161,7 @@ func (y *Layout) length(n, left int) int {
 	return min(Aligned(max(n, 1), Lanes), left)
 }
 
-// plan makes a batch of the series from from on, fewer than n of them if so many do
+// plan makes a batch of the series from from on, fewer than n of them if n do
 // not fit. It returns nil if it is to be tried again, or y.err is set.
 func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}

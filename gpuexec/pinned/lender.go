@@ -19,7 +19,7 @@ import (
 // and then kept.
 //
 // The memory is the garbage collector's own, so that what is not given back is found
-// once nobody refers to it.
+// once nothing refers to it.
 type Lender struct {
 	dev *cuda.Device
 
@@ -46,7 +46,7 @@ func (s *Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
 }
 
-// Lend returns n buffers, or none if there are not so many. What is in them is left
+// Lend returns n buffers, or none if there are fewer. What is in them is left
 // from others.
 func (l *Lender) Lend(n int) []*Buffer {
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func (l *Lender) Lend(n int) []*Buffer {
 // SpoilReturned, if it is set, changes what was given back, for tests of who looks at it.
 var SpoilReturned func(*Buffer)
 
-// GiveBack takes buffers that nobody looks at any more. Those that the device may yet
+// GiveBack takes buffers that are not read any more. Buffers that the device may yet
 // write to are never lent again.
 func (l *Lender) GiveBack(all []*Buffer, quiet bool) {
 	l.mu.Lock()
@@ -95,7 +95,7 @@ func (l *Lender) GiveBack(all []*Buffer, quiet bool) {
 	}
 }
 
-// found takes a buffer that nobody refers to any more.
+// found takes a buffer that nothing refers to any more.
 func (l *Lender) found(s *Buffer) {
 	runtime.SetFinalizer(s, l.found)
 	l.GiveBack([]*Buffer{s}, true)

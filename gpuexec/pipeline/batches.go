@@ -189,11 +189,11 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 }
 
 // worthWhole says when a slab is copied as a whole, to stay on the device: if at least
-// one in so many of its bytes is needed. Else only those are copied, for once.
+// one in worthWhole of its bytes is needed. Else only those are copied, for once.
 const worthWhole = 8
 
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
-// device. Those that there is no room for are left to describe.
+// device. Slabs without room are left to describe.
 func (j *Job) bring(p *prepared) error {
 	f := j.Feeder
 	f.Lock()

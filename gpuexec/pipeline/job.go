@@ -65,8 +65,8 @@ type Job struct {
 
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
 	outcome, size int
-	Rest          cuda.Pointer // for the slots, each so many bytes
-	each          int
+	Rest          cuda.Pointer // for the slots
+	each          int          // bytes of a slot
 
 	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0

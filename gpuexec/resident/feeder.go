@@ -35,7 +35,7 @@ type piece struct {
 // copying and filling overlap.
 const pieces = 32
 
-// NewFeeder takes a stream, and page-locked memory of about so many bytes, which h holds.
+// NewFeeder takes a stream, and page-locked memory of about that number of bytes, which h holds.
 func NewFeeder(dev *cuda.Device, c *cuda.Context, h *cuda.Held, bytes int) *Feeder {
 	f := &Feeder{dev: dev, Stream: h.Stream(c), pieces: make(chan *piece, pieces), pieceBytes: max(bytes/pieces, 4<<10)}
 	for range pieces {

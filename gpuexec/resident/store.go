@@ -18,7 +18,7 @@ import (
 
 // Store is the part of the device's memory in which slabs stay, and the tables that
 // say where chunks are, as long as there is room. What was not used for longest
-// makes room for others; what nobody on the host has any more goes first; what a
+// makes room for others; what the host has no more goes first; what a
 // job uses stays.
 type Store struct {
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type slabID = weak.Pointer[selection.Slab]
 type Block struct {
 	At, size uint64
 	slab     slabID          // what it holds, if it is a slab
-	gone     func() bool     // nobody on the host has what it is of
+	gone     func() bool     // the host has no more what it is of
 	pins     int             // jobs that use it
 	elem     *list.Element   // nil once it is removed
 	owner    runtime.Cleanup // of what it is of, says that it died
@@ -135,7 +135,7 @@ func (s *Store) take(n uint64) (at uint64, ok bool) {
 	return at, ok
 }
 
-// remove takes a block away that nobody uses.
+// remove takes a block away that no job uses.
 func (s *Store) remove(b *Block) {
 	s.blocks.Remove(b.elem)
 	b.elem = nil
@@ -175,7 +175,7 @@ func (s *Store) Drop(b *Block) {
 	}
 }
 
-// Sweep removes what nobody on the host has any more.
+// Sweep removes what the host has no more.
 func (s *Store) Sweep() {
 	if !s.died.Swap(false) {
 		return
@@ -183,10 +183,10 @@ func (s *Store) Sweep() {
 	s.removeIf(func(b *Block) bool { return b.gone() })
 }
 
-// Clear removes all blocks, but for those that jobs use.
+// Clear removes all blocks that no job uses.
 func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
 
-// removeIf removes the blocks of which f is true, but for those that jobs use.
+// removeIf removes the blocks of which f is true and that no job uses.
 func (s *Store) removeIf(f func(b *Block) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("promwarp is out of memory for the moment: other requests hold what --%s=%s leaves; try again, or raise the limit", FlagLimit, Size(e.Limit))
 }
 
-// TooLargeError is the error of a lease that does not fit even if nobody else held anything.
+// TooLargeError is the error of a lease that does not fit even if nothing else were held.
 type TooLargeError struct{ Limit int64 }
 
 func (e *TooLargeError) Error() string {

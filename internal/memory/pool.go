@@ -8,8 +8,8 @@
 //
 // A lease that does not fit has the collector look for garbage, has caches give way
 // (Pool.OnShortage), and waits briefly for others to give memory back. Then it fails: with a
-// *TooLargeError if it could never fit, else with a *BusyError. Nobody waits long, since who
-// waits holds memory, too.
+// *TooLargeError if it could never fit, else with a *BusyError. A request does not
+// wait long, since it holds memory, too.
 //
 // Start with Pool.Lease and Lease.Grow. A nil Pool has no limit and counts nothing.
 package memory
@@ -34,7 +34,7 @@ const (
 )
 
 // headroom is the share of the limit that leases leave: for garbage, fragments of pages,
-// stacks, and what nobody counts.
+// stacks, and what is not counted.
 const headroom = 5 // a fifth
 
 // Small leases may take of the headroom, so that large queries that share all the memory do
@@ -177,8 +177,8 @@ func (p *Pool) Parts() map[string]int64 {
 	return all
 }
 
-// Uses is how many leases were ever made and given back: the same twice if nobody asked for
-// anything meanwhile, and nothing ended that somebody had asked for.
+// Uses is how many leases were ever made and given back: the same twice if no request
+// asked for memory meanwhile or ended.
 func (p *Pool) Uses() int64 {
 	if p == nil {
 		return 0

@@ -17,7 +17,7 @@ const (
 	// countedWithin is how long it may take until what was freed, or found by a collection, is
 	// counted off.
 	countedWithin = 50 * time.Millisecond
-	// relieveEvery is how long nobody looks for memory again after there was not enough: a
+	// relieveEvery is how long no memory is looked for again after there was not enough: a
 	// collection costs a good part of all cores.
 	relieveEvery = 250 * time.Millisecond
 )
@@ -57,8 +57,8 @@ func (p *Pool) Reclaimed() int64 {
 	return p.reclaimed.Load()
 }
 
-// Spare counts n bytes for what nobody asked for, which neither waits for memory nor has caches give
-// way, and reports whether they are left. Whoever got them counts them off.
+// Spare counts n bytes for what no request needs, which neither waits for memory nor has caches give
+// way, and reports whether they are left. The caller that got them counts them off.
 func (p *Pool) Spare(part Part, n int64) bool {
 	p.Count(part, n)
 	if p == nil || p.over() <= 0 && p.waiting.Load() == 0 {

@@ -60,7 +60,7 @@ func While(workers, n int, f func(worker, i int) bool) {
 	}
 }
 
-// Panic is a panic as an error. Whoever reports the error logs the stack.
+// Panic is a panic as an error. The code that reports the error logs the stack.
 type Panic struct {
 	Value any
 	Stack []byte // of the goroutine that panicked

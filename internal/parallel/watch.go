@@ -22,7 +22,7 @@ const (
 
 // turns has an element for each goroutine that has a turn: two for each core, since some who have
 // one wait for something else, such as a loop in another goroutine, or have one in a loop around
-// this one. Those that send wait in the order in which they came, and so are not ready to run:
+// this one. Senders wait in the order in which they came, and so are not ready to run:
 // a loop with little to do waits for those few and not for dozens.
 var turns = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 
@@ -72,7 +72,7 @@ func (w *Watch) Pass() {
 	}
 	select {
 	case turns <- struct{}{}:
-		runtime.Gosched() // to those that have little to do
+		runtime.Gosched() // to loops that have little to do
 		w.turn = time.AfterFunc(lost, func() { <-turns })
 	case <-over:
 	}

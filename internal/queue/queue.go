@@ -1,7 +1,7 @@
 // Package queue bounds how many do something at once, how many wait for their turn, and
 // how long they wait.
 //
-// Whoever enters says which client it is of. A free slot goes to the client of those that wait that
+// A request that enters says which client it is of. A free slot goes to the waiting client that
 // has fewest slots, of several with as few to the one whose last turn is longest ago, and within a
 // client to the request that came first. So a client with
 // hundreds waiting delays another's first one by one slot. A queue that is full takes
@@ -11,7 +11,7 @@
 // Some slots can be kept for other clients: no client gets them if it has all others
 // already, so that one whose queries all take long delays another's by nothing.
 //
-// Invariant: nobody waits while a slot is free that its client may have. Start with
+// Invariant: no request waits while a slot is free that its client may have. Start with
 // Queue.Enter.
 package queue
 
@@ -50,7 +50,7 @@ type Queue struct {
 	running int
 	waiting int
 	turns   int64              // that there were
-	clients map[string]*client // by name, those that have a slot or someone waiting
+	clients map[string]*client // by name, clients with a slot or a waiting request
 }
 
 // client is who has slots, or waits for some.
@@ -66,7 +66,7 @@ func New(l Limits, reg prometheus.Registerer) *Queue {
 	return &Queue{limits: l, metrics: newMetrics(reg), clients: map[string]*client{}}
 }
 
-// Set changes the limits. Nobody who is in or waits is sent away.
+// Set changes the limits. No request that is in or waits is sent away.
 func (q *Queue) Set(l Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,7 +74,7 @@ func (q *Queue) Set(l Limits) {
 	q.handOut()
 }
 
-// Limits are those that hold at present; those of a nil Queue are 0.
+// Limits are the limits in force; a nil Queue has 0.
 func (q *Queue) Limits() Limits {
 	if q == nil {
 		return Limits{}
@@ -301,7 +301,7 @@ const (
 // Rejected is the error of one that is sent away.
 type Rejected struct {
 	Reason Reason
-	Limits Limits // those that held
+	Limits Limits // the limits in force then
 }
 
 // Error implements error.

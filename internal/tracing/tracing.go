@@ -2,7 +2,7 @@
 //
 // Receive begins the span of a request at a door, as a part of its client's trace if it has one.
 // Start begins one of a stage. Inject puts the trace into requests to upstreams, so that their
-// spans are part of it. Where nobody collects spans, or the trace is not sampled, Start is a look
+// spans are part of it. Where spans are not collected, or the trace is not sampled, Start is a look
 // into the context and makes nothing.
 package tracing
 

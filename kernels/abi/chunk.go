@@ -75,7 +75,7 @@ const (
 	EntryReach = 1 << 38
 )
 
-// EntryFits reports whether a chunk of so many bytes and that time range fits into an
+// EntryFits reports whether a chunk of that length in bytes and that time range fits into an
 // Entry, wherever in EntryReach it is.
 func EntryFits(length uint32, from, to, since int64) bool {
 	return length < 1<<13 && from >= since && uint64(from-since) < 1<<35 && uint64(to-from) <= EntrySpan

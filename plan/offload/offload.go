@@ -68,8 +68,8 @@ type Size struct {
 	Results  int64   // bytes that are copied back from the device
 }
 
-// sampledSeries is the least number of series whose chunks Size adds up, if there are so many. It
-// adds up those of fewer than twice as many.
+// sampledSeries is the least number of series whose chunks Size adds up, where there are more. It
+// adds up fewer than twice that number.
 const sampledSeries = 512
 
 // Size is the size of the chunks that are read, as estimated from some of the series. No chunk
@@ -135,7 +135,7 @@ type SeriesCounts struct {
 }
 
 // Rows are values that were computed: of a query the consecutive series of a window that is not
-// aggregated, of a resample request some groups. Whoever consumes them may change them.
+// aggregated, of a resample request some groups. The consumer may change them.
 type Rows struct {
 	// Values come in parts of Each series or groups; the last may have fewer. A part has for each
 	// of them a value a window, and of a request that for each aggregate, one behind the other.

@@ -126,7 +126,7 @@ type Costs struct {
 func (c *Costs) estimate(work float64) float64 { return float64(c.Fixed) + c.Sample*work }
 
 const (
-	// seriesWork is as how many samples a series counts, besides those that it has.
+	// seriesWork is the number of samples that a series counts for, besides its own.
 	seriesWork = 200
 	// decodedWork is as how many samples one counts that is decoded already.
 	decodedWork = 0.05

@@ -23,7 +23,7 @@ type finder struct {
 	sorts     bool     // whether labels may come in any order
 	expected  index
 	walked    []label
-	overwrite labels.Labels // those that were looked for last
+	overwrite labels.Labels // the labels that were looked for last
 }
 
 func newFinder(p *Part, sorts bool) finder {
@@ -104,7 +104,7 @@ func (x *index) find(l labels.Labels) int {
 	return x.next - 1
 }
 
-// selector checks that the series of one answer are among those that were asked for.
+// selector checks that the series of one answer are among the series that were asked for.
 type selector struct {
 	matchers []matcher
 	// added says that the store may have added labels after it matched series, which are
@@ -128,7 +128,7 @@ func newSelector(ms []*labels.Matcher, added bool) selector {
 }
 
 // check returns an error if the series with labels ls, which have different names, is none
-// of those that were asked for.
+// of the series that were asked for.
 func (s *selector) check(ls []label) error {
 	for i := range s.matchers {
 		m := &s.matchers[i]

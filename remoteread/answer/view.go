@@ -17,8 +17,8 @@ import (
 // A Prometheus adds its external labels to every series that it sends by remote read
 // and that lacks them. It matches series before that, by the labels that it has stored,
 // with one exception: a matcher that sets an external label equal to the value that it
-// has is made to match series that lack it. Nobody who asks that Prometheus for a query
-// sees any of this, so a client undoes it:
+// has is made to match series that lack it. A query that is sent to that Prometheus
+// shows none of this, so a client undoes it:
 //
 //   - An equality matcher on an external label becomes a regular expression, which is
 //     matched as it is.
@@ -31,7 +31,7 @@ import (
 //     query 2  {x, room!=""}              must be empty
 //     query 3  {witness}                  see witnessNames
 //
-//   - Where one is not empty, series that have that label and those that lack it are
+//   - Where one is not empty, series that have that label and series that lack it are
 //     fetched by requests of their own, so that each is known to be one or the other.
 //   - Every series of query 0 must have all of the labels with the values that they are
 //     known to have. Where the witness does not testify to that, the labels are read again
@@ -152,7 +152,7 @@ func (v *View) Alike(o *View) bool {
 	return v.Witness == o.Witness && labels.Equal(v.all, o.all)
 }
 
-// Split returns the views on the series that lack an open label and on those that have
+// Split returns the views on the series that lack an open label and on series that have
 // it.
 func (v *View) Split(name string) (lack, have *View) {
 	rest := slices.DeleteFunc(slices.Clone(v.Open), func(n string) bool { return n == name })

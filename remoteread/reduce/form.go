@@ -122,7 +122,7 @@ type part struct {
 }
 
 // perChunk is the most samples of a chunk. Each chunk costs the bytes of some ten samples, and
-// nobody looks for a part of what is left.
+// no reader asks for a part of what is left.
 const perChunk = 1000
 
 // encode appends the chunks of samples to parts.
@@ -136,7 +136,7 @@ func encode(parts []part, times []int64, values []float64) []part {
 	return parts
 }
 
-// write adds parts of a series to b. Those that are not new are chunks of sel.
+// write adds parts of a series to b. Parts that are not new are chunks of sel.
 func write(b *selection.Builder, parts []part, sel *selection.Selection) error {
 	for _, p := range parts {
 		data := p.data

@@ -63,7 +63,7 @@ const farthest = 1 << 43
 // understand finds out what q's hints say. A selector with a lookback or range w has hints that
 // start w-1 before its first evaluation, or w in releases with closed windows. So the start
 // tells the first evaluation, unless the selector is in a subquery: then that is at the first
-// multiple of the step there or later, less the selector's own offset, which nobody says. Where
+// multiple of the step there or later, less the selector's own offset, which is not sent. Where
 // the start is a multiple of the step both are the same, as long as the offset is one.
 func understand(q serve.Query, lookback time.Duration) (asked, reason) {
 	h := q.Hints

@@ -105,7 +105,7 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	return out, "", err
 }
 
-// crowded reports whether seen samples of a series are most of those that it has.
+// crowded reports whether the seen samples are most samples of a series.
 func crowded(q serve.Query, sel *selection.Selection, seen int64) bool {
 	n, series := int64(0), int64(0)
 	for i := range sel.NumSeries() {
@@ -140,7 +140,7 @@ func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f wi
 }
 
 // fewest is the part of its samples that a range must see of a series for thinning to cost less
-// than it saves: one of so many, at most.
+// than it saves: one of fewest samples, at most.
 const fewest = 4
 
 // worker is the scratch memory of a goroutine.
@@ -253,7 +253,7 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 			at = t.grid.after(at)
 		}
 		w.times = append(w.times, at)
-		if k < len(in.Units) { // of those that are packed, else of those behind them
+		if k < len(in.Units) { // a packed sample, else one behind them
 			w.values = append(w.values, in.Value(int32(k)))
 		} else {
 			w.values = append(w.values, in.Values[k-len(in.Units)])

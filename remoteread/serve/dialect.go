@@ -49,7 +49,7 @@ type Release struct{ Major, Minor int }
 
 // releaseOf returns the release of the Prometheus with this User-Agent, whose version is such
 // as 3.15.0 or 3.15.0+build. One before a release, such as 3.15.0-rc.0, counts as the release
-// before. Whoever is no Prometheus, or does not say of which release, has the zero release.
+// before. A client that is no Prometheus, or does not say of which release, has the zero release.
 func releaseOf(userAgent string) (r Release) {
 	version, _, _ := strings.Cut(userAgent, "+")
 	version, _, _ = strings.Cut(version, " ")

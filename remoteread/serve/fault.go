@@ -28,7 +28,7 @@ func refuse(format string, args ...any) error {
 	return &fault{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
 }
 
-// statusClientGone is what other servers note where the client has gone: nobody reads it.
+// statusClientGone is what other servers note where the client has gone: it is not read.
 const statusClientGone = 499
 
 // faultOf says how err is answered. Prometheus answers 500 to whatever is not the request's fault.
@@ -81,7 +81,7 @@ func (w *response) flush() {
 const errorGrace = time.Second
 
 // breakOff ends a stream of frames as Prometheus does, with the error's text. It reads as
-// no frame, so nobody takes the answer for whole, and promwarp's client shows it.
+// no frame, so no reader takes the answer for whole, and promwarp's client shows it.
 func (w *response) breakOff(err error) {
 	w.brokenOff = true
 	_, _ = w.Write([]byte(err.Error() + "\n"))

@@ -6,7 +6,7 @@
 // message of samples or as frames of chunks, whichever the request asks for first.
 // An answer has exactly the samples of the time range, in label order, each once, as a
 // Prometheus over the same samples would send it; chunks that lie inside of the range
-// go out as they are stored, those that reach beyond are cut.
+// go out as they are stored, chunks that reach beyond are cut.
 //
 // Start with Handler.ServeHTTP. request.go reads what is asked, handler.go finds what a query
 // matches, external.go puts external labels back, stream.go and samples.go are the two forms of an
@@ -71,7 +71,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	}
 	h.metrics.queries.Inc()
 	defer h.metrics.queries.Dec()
-	// Whoever sends a request slowly holds no slot meanwhile.
+	// A client that sends its request slowly holds no slot meanwhile.
 	body, err := readBody(r)
 	if err != nil {
 		return err

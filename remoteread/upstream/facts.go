@@ -24,7 +24,7 @@ const DefaultEvaluationInterval = time.Minute
 
 // Facts are what is known of a server.
 type Facts struct {
-	// ExternalLabels are those that the server adds to the series that it sends.
+	// ExternalLabels are the labels that the server adds to the series that it sends.
 	ExternalLabels labels.Labels
 	// LabelsKnown says that ExternalLabels are certain; otherwise there may be some.
 	LabelsKnown bool
@@ -34,7 +34,7 @@ type Facts struct {
 	EvaluationInterval time.Duration
 	// Lookback is how far back an instant selector looks; 0 if it is not known.
 	Lookback time.Duration
-	// Features are those that are on; FeaturesKnown says that they are certain.
+	// Features are the ones that are on; FeaturesKnown says that they are certain.
 	Features      Features
 	FeaturesKnown bool
 	// Version is the server's, such as 3.15.0; empty if it is not known.

@@ -140,7 +140,7 @@ var oneBucket = &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}
 // which may have no samples yet and be new. Those of o are of series that come later: of runs that
 // have samples at one time, s's come first.
 func (c *Contents) Merge(s *States, to []int32, o *States, from int) {
-	for n := 0; len(to) > 0; to, from = to[n:], from+n { // those that follow one another at once
+	for n := 0; len(to) > 0; to, from = to[n:], from+n { // states that follow one another at once
 		if n = len(to); int(to[n-1]-to[0]) != n-1 {
 			for n = 1; to[n] == to[n-1]+1; n++ {
 			}

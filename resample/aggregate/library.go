@@ -86,7 +86,7 @@ func (l Library) Parse(text string) (Aggregate, error) {
 	return a, nil
 }
 
-// Names are the names of all aggregates, with an example of those that have a number.
+// Names are the names of all aggregates, with an example of each that has a number.
 func (l Library) Names() (names []string) {
 	for _, d := range l.All() {
 		if d == quantile {

@@ -80,7 +80,7 @@ const (
 	Weighted
 	Values
 	Times // with the values, in the order of series: see States.InTime
-	// Of the extremes cores make those that are asked for; kernels, which know Extremes, make both.
+	// Of the extremes cores make only the ones asked for; kernels, which know Extremes, make both.
 	Least
 	Most
 )
@@ -111,7 +111,7 @@ var partForms = []partForm{
 	{Values, "values", 0, valuesOf, mergeValues},
 }
 
-// With is the parts with those that they read.
+// With is the parts and the parts that they read.
 func (p Parts) With() Parts {
 	for _, f := range partForms {
 		if p&f.part != 0 {

@@ -47,7 +47,7 @@ var (
 	ErrTwoClocks = errors.New("the period is of the calendar and the buckets are not")
 )
 
-// Grid is a table of buckets in order, that is without those that are empty because the clock
+// Grid is a table of buckets in order, that is without buckets that are empty because the clock
 // left them out.
 type Grid struct {
 	// Starts and Ends are the windows: bucket k has the samples of Starts[k] <= t < Ends[k]. Both

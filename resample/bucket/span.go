@@ -21,7 +21,7 @@ const (
 	Month
 )
 
-// Span is a length of time: so many milliseconds, or so many days or months of the calendar. A
+// Span is a length of time: N milliseconds, or N days or months of the calendar. A
 // week is 7 days, a year 12 months. The zero Span is no length.
 type Span struct {
 	N    int64

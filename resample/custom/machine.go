@@ -11,7 +11,7 @@ import (
 // machine is the memory of a goroutine that runs a program.
 type machine struct {
 	add    columns
-	inputs [InputField][]float64 // columns of add's inputs; nil for those that it does not read
+	inputs [InputField][]float64 // columns of add's inputs; nil where it does not read one
 	regs   [maxInstrs]float64    // of add's recurrence
 	merge  columns
 	result columns
@@ -270,7 +270,7 @@ const block = 128
 type columns struct {
 	code *Code
 	run  []uint8     // registers that are computed, in order
-	of   [][]float64 // by register, block long; nil for those that are none
+	of   [][]float64 // by register, block long; nil for what is no column
 }
 
 func newColumns(c *Code, registers []uint8) columns {

@@ -35,7 +35,7 @@ type fieldMove struct {
 	before, after uint8
 }
 
-// newPlan divides the code of add, of so many fields.
+// newPlan divides the code of add; fields is the number of fields of its state.
 func newPlan(c *Code, fields int) plan {
 	var p plan
 	n := len(c.Instrs)

@@ -125,15 +125,15 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 	return c, l.err
 }
 
-// maxCost bounds what a part may take for a sample, and so for how long nobody looks whether its
+// maxCost bounds what a part may take for a sample, and so for how long it is not checked whether its
 // request has ended.
 const (
 	maxCost     = 256
 	libraryCost = 16 // of exp, log and pow, in other instructions
 )
 
-// work is the number of instructions that compute something, of which those of a library count as
-// so many.
+// work is the number of instructions that compute something, of which one of a library counts as
+// library instructions.
 func (c *Code) work(library int) (n int) {
 	for _, in := range c.Instrs {
 		switch {

@@ -30,7 +30,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // in time order and do not overlap. It is a storage.Series.
 type Series struct {
 	Lset       labels.Labels
-	Slabs      slab.Slabs // those that Chunks lie in
+	Slabs      slab.Slabs // the slabs that Chunks lie in
 	Chunks     []slab.Chunk
 	MinT, MaxT int64
 	Discard    func() // is called if a chunk is corrupt; may be nil

@@ -122,7 +122,7 @@ func Drain(t testing.TB, it chunkenc.Iterator) (out []Sample) {
 	return out
 }
 
-// Encodings are those that a chunk may have.
+// Encodings are all encodings of a chunk.
 var Encodings = []chunkenc.Encoding{
 	chunkenc.EncXOR, chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram, chunkenc.EncHistogramST, chunkenc.EncFloatHistogramST,
 }

@@ -33,7 +33,7 @@ func New(size int) *Slab {
 	}
 	if unlock := (*lock)(l.b[:size:size]); unlock != nil {
 		l.locked = true
-		// What unlocks holds on to the memory, so nobody else gets it before.
+		// What unlocks holds on to the memory, so it is not reused before.
 		runtime.AddCleanup(l, func(unlock func()) { unlock() }, unlock)
 	}
 	return l
@@ -62,7 +62,7 @@ var pageLock atomic.Pointer[func([]byte) func()]
 
 // PageLock lets lock page-lock the memory of each large slab that is made from
 // now on, so that a GPU can read it without the help of a core. lock returns what
-// undoes that, which is called when nobody uses the slab any more, or nil if it
+// undoes that, which is called when the slab is not used any more, or nil if it
 // cannot. A nil lock ends it.
 func PageLock(lock func(memory []byte) (unlock func())) { pageLock.Store(&lock) }
 
@@ -93,7 +93,7 @@ const Pad = 8
 // Footprint is the number of bytes that a chunk of n bytes takes in a slab.
 func Footprint(n uint32) int { return (int(n) + Align - 1) / Align * Align }
 
-// Slabs are those that the chunks of a table lie in.
+// Slabs are the slabs that the chunks of a table lie in.
 type Slabs []*Slab
 
 // Bytes returns the encoded bytes of c. The slice must not be changed; its
@@ -119,7 +119,7 @@ var counter atomic.Pointer[func(bytes int64)]
 // freed is told as a negative number, from a goroutine of its own. A nil count ends it.
 func CountMemory(count func(bytes int64)) { counter.Store(&count) }
 
-// CountUntilFreed counts n bytes that are free once nobody has a pointer to what.
+// CountUntilFreed counts n bytes that are free once nothing points to what.
 func CountUntilFreed[T any](what *T, n int64) {
 	count := counter.Load()
 	if count == nil || *count == nil || n == 0 {

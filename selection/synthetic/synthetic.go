@@ -67,7 +67,7 @@ const (
 // distinct is the number of counters with samples of their own.
 const distinct = 512
 
-// Counters makes counters of one name in 20 jobs, each with so many samples, which
+// Counters makes counters of one name in 20 jobs, each with a number of samples, which
 // begin within the first interval.
 func Counters(name string, series, samples int) (*selection.Selection, error) {
 	return Make(Options{

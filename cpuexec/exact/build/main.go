@@ -270,7 +270,7 @@ func (a *assembly) op(name string, operands ...string) {
 	fmt.Fprintf(a, "\t%s %s\n", name, all)
 }
 
-// function writes a function that begins with so many sums of zero of each window, does step to each
+// function writes a function that begins each window with a number of sums of zero, does step to each
 // of n samples, and puts the sums into out.
 func (a *assembly) function(name string, args []string, sums int, begin func(), step func(g group)) {
 	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))

@@ -1,6 +1,6 @@
 // Package client asks a promwarp or a Prometheus, over HTTP or inside this process.
 //
-// A form goes in; out comes an Answer, or an error that says what is wrong and what to do: nobody
+// A form goes in; out comes an Answer, or an error that says what is wrong and what to do: nothing
 // listens, credentials are missing, it is no Prometheus, or the server refused (compare.Refused). Start
 // with Client.Ask; Client.Stream reads large answers as they come. Inside returns the client of a handler
 // of this process.
@@ -322,7 +322,7 @@ func Of(base *url.URL, transport http.RoundTripper) *Client {
 // InsideAddress is the remote address of requests by clients of Inside, which no network has.
 const InsideAddress = "pipe"
 
-// Inside returns the client of a handler of this process, which nobody else can ask. Stop ends it.
+// Inside returns the client of a handler that only this process can ask. Stop ends it.
 func Inside(h http.Handler) (c *Client, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := pipes{make(chan net.Conn), ctx, cancel}

@@ -188,7 +188,7 @@ type logSettings struct {
 
 // Values of GPUSettings.Mode.
 const (
-	GPUAuto    = "auto"    // those that can be
+	GPUAuto    = "auto"    // all that can be used
 	GPUOff     = "off"     // none
 	GPURequire = "require" // all that are named, or promwarp does not start
 )
@@ -217,8 +217,8 @@ func (s *Settings) followLimit() []*ByteSize {
 }
 
 const (
-	unknownShare = 1 << 30  // a share of the memory where nobody says how much there is
-	mostResults  = 64 << 20 // memory for results of aggregations where nobody says how much
+	unknownShare = 1 << 30  // a share of the memory where it is not known how much there is
+	mostResults  = 64 << 20 // memory for results of aggregations where no setting says how much
 	leastLimit   = 64 << 20 // the least memory that promwarp is of use with
 )
 

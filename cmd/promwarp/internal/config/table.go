@@ -191,7 +191,7 @@ type Flagger interface {
 	Flag(name, help string) *kingpin.FlagClause
 }
 
-// Add declares the flags: those of a server, or those that other commands have as well.
+// Add declares the flags of a server, or the ones that other commands have as well.
 func (f *Flags) Add(to Flagger, server bool) {
 	to.Flag("config.file", fileHelp).PlaceHolder("FILE").StringVar(&f.File)
 	for _, row := range table {

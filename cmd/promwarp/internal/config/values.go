@@ -104,10 +104,10 @@ func (d AutoDuration) or(upstreams, other time.Duration) time.Duration {
 }
 
 // ExternalLabels say which labels the upstream adds to its series and what becomes of
-// them. The zero value takes off those that its configuration has.
+// them. The zero value takes off the labels that its configuration has.
 type ExternalLabels struct {
 	Keep  bool
-	Given string // those that are given, as JSON; empty for none
+	Given string // the labels that are given, as JSON; empty for none
 }
 
 // keepLabels is the text of a setting that keeps external labels.

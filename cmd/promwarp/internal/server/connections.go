@@ -15,9 +15,9 @@ import (
 )
 
 // connections bounds how many connections are open at once, of all listeners together, and shares them
-// fairly between addresses: one address alone does not get all, and those that wait are let in by address
-// in turn. While some wait, those on which nothing is being asked are closed, of the address that has
-// most. Of those that wait the newest of the address with most are closed when they are too many.
+// fairly between addresses: one address alone does not get all, and connections that wait are let in by
+// address in turn. While some wait, idle ones are closed, of the address that has most. When too many
+// wait, the newest of the address with most are closed.
 type connections struct {
 	queue *queue.Queue
 	// quiet holds by net.Conn the time.Time since when nothing is being asked. Each request
@@ -26,8 +26,7 @@ type connections struct {
 }
 
 const (
-	// spareConnections is which part of all connections, one in so many, one address alone does
-	// not get.
+	// One address alone does not get one in spareConnections of all connections.
 	spareConnections = 8
 	// waitingConnections is how many times as many as may be open wait at most.
 	waitingConnections = 2
@@ -49,7 +48,7 @@ func (c *connections) state(conn net.Conn, s http.ConnState) {
 }
 
 // tend closes quiet connections until ctx ends: one for each that waits, or all. When a server shuts down
-// it closes those that have been used, and would wait five seconds for the others: clients open some to
+// net/http closes used connections, and would wait five seconds for the others: clients open some to
 // have them at hand.
 func (c *connections) tend(ctx context.Context, all bool) {
 	tick := time.NewTicker(lookEvery)

@@ -318,8 +318,8 @@ func (f *filling) show(title string) string {
 	})
 }
 
-// newFilling gathers the values: Grafana's own, those that the dashboard was saved with, and those
-// that the user gives.
+// newFilling gathers the values: Grafana's own, the ones that the dashboard was saved with, and
+// the user's.
 func newFilling(list []variable, o Options) *filling {
 	text := func(d time.Duration) string { return model.Duration(d).String() }
 	f := &filling{used: map[string]bool{}, rows: map[string]string{}, values: map[string]string{
