@@ -58,6 +58,17 @@ func TestOddTimes(t *testing.T) {
 			want := sort.Search(len(ts), func(i int) bool { return ts[i] > moment })
 			require.EqualValues(t, want, got, "seed %d, case %d, moment %d", seed, n, k)
 		}
+		at, width, newest := max(at, ts[0]), 1+r.Int64N(400_000), make([]int32, len(counts))
+		runs.Newest(at, interval, width, newest, counts)
+		for k, hi := range counts {
+			moment := at + int64(k)*interval
+			want := sort.Search(len(ts), func(i int) bool { return ts[i] > moment })
+			require.EqualValues(t, want, hi, "seed %d, case %d, moment %d", seed, n, k)
+			if ts[want-1] > moment-width {
+				want--
+			}
+			require.EqualValues(t, want, newest[k], "seed %d, case %d, moment %d, width %d", seed, n, k, width)
+		}
 		if len(runs.Even) > 1 {
 			bursts++
 		}

@@ -211,6 +211,29 @@ func (r Runs) Apart(to []int32, out []float64) {
 	}
 }
 
+// Newest fills hi as NotAfter does, and lo with the index of the newest of these samples, or with hi's number
+// where it comes width or more before. At end there must be one.
+func (r Runs) Newest(end, interval, width int64, lo, hi []int32) {
+	r.NotAfter(end, interval, hi)
+	if slices.ContainsFunc(r.Even, func(e EvenRun) bool { return e.Every+e.Late > width }) {
+		r.NotAfter(end-width, interval, lo)
+		for k, n := range hi {
+			lo[k] = max(lo[k], n-1)
+		}
+		return
+	}
+	for k, n := range hi[:len(lo)] {
+		lo[k] = n - 1
+	}
+	for i := range r.Even { // of which only the last sample may be that old
+		to := r.Even[i].To
+		k := int(max(0, r.At(i, to-1)+width-end+interval-1) / interval)
+		for ; k < len(hi) && hi[k] == to; k++ {
+			lo[k] = to
+		}
+	}
+}
+
 // NotAfter fills out with the number of samples that are not later than end,
 // end+interval and so on (ms). interval must be positive.
 func (r Runs) NotAfter(end, interval int64, out []int32) {
@@ -233,12 +256,12 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 	Fill(out[k:], int32(r.Len()))
 }
 
-// Fill sets all of out to n: by copies of what is set already, which move many bytes at once.
-func Fill(out []int32, n int32) {
+// Fill sets all of out to v: by copies of what is set already, which move many bytes at once.
+func Fill[T int32 | float64](out []T, v T) {
 	if len(out) == 0 {
 		return
 	}
-	out[0] = n
+	out[0] = v
 	for set := 1; set < len(out); set *= 2 {
 		copy(out[set:], out[:set])
 	}

@@ -57,12 +57,11 @@ func (b *Bounds) search(t *times, runs column.Runs, s *Span) {
 		s.notAfter(t.List(), end, lo, hi)
 	case width < steps: // most starts of windows are the ends of others
 		runs.NotAfter(end-s.Width, interval, b.memory[b.From:b.To+width])
+	case s.Instant:
+		runs.Newest(end, interval, s.Width, lo, hi)
 	default:
 		runs.NotAfter(end, interval, hi)
 		runs.NotAfter(end-s.Width, interval, lo)
-	}
-	for k := 0; s.Instant && k < len(hi); k++ {
-		lo[k] = max(lo[k], hi[k]-1)
 	}
 }
 
@@ -93,8 +92,11 @@ func (b *Bounds) mark(bitmap []uint64, samples int32) (points int) {
 	}
 	for k := b.From; k < b.To; {
 		w, end := k>>6, min(b.To, (k>>6+1)<<6)
-		word := filled(b.Lo[k:end], b.Hi[k:end], samples) << (k & 63)
-		bitmap[w] |= word
+		word := ^uint64(0) >> (64 - end + k)
+		if least, _, _, n := spread(b.Lo[k:end], b.Hi[k:end]); n < end-k || least < samples {
+			word = filled(b.Lo[k:end], b.Hi[k:end], samples)
+		}
+		bitmap[w] |= word << (k & 63)
 		points += bits.OnesCount64(word)
 		k = end
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -129,11 +130,8 @@ func (e *Extrapolation) make(f *Frame, seconds float64) {
 			continue
 		}
 		sh := e.shapeAt(k)
-		factor, near := sh.extrapolate(sh.toStart), sh.near()
-		factors, nears := e.Factor[k:k+same], e.Near[k:k+same]
-		for i := range factors {
-			factors[i], nears[i] = factor, near
-		}
+		column.Fill(e.Factor[k:k+same], sh.extrapolate(sh.toStart))
+		column.Fill(e.Near[k:k+same], sh.near())
 	}
 }
 

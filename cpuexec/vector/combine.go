@@ -131,15 +131,10 @@ func (p *partners) drive(op operator.Operator, s *operator.Series) (err error) {
 		return op.Drive(p)
 	}
 	p.Rows, err = s.Rows()
-	return err
-}
-
-// signature is that of a row.
-func (p *partners) signature(row int) int32 {
-	if p.Series != nil { // of all series some rows
-		row = int(p.Series[row])
+	for i := range p.Rows {
+		p.Series = append(p.Series, int32(i))
 	}
-	return p.sigs[row]
+	return err
 }
 
 // Wants implements operator.Selective.

@@ -377,7 +377,7 @@ func restrict(n *plan.Set, in *partners, steps int) set {
 	lhs := in.Rows
 	s := make(set, 0, len(lhs))
 	for i, at := range presentSteps(lhs, steps) {
-		seen := in.right.seen[in.signature(i)]
+		seen := in.right.seen[in.sigs[in.Series[i]]]
 		if n.Op == plan.And && seen == nil {
 			continue
 		}
