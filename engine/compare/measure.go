@@ -29,6 +29,7 @@ type Row struct {
 	Query      string  `json:"query"`
 	From       string  `json:"from,omitempty"`
 	Prometheus float64 `json:"prometheus_ms"`        // median
+	Evaluated  float64 `json:"-"`                    // in which Prometheus says that it evaluated the query, at last
 	First      float64 `json:"first_ms"`             // of promwarp
 	Repeated   float64 `json:"repeated_ms"`          // of promwarp, median
 	Remembered bool    `json:"remembered,omitempty"` // Repeated is of results of earlier queries
@@ -56,7 +57,7 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 		}
 	}
 	if failure == nil {
-		row.Prometheus = median(times)
+		row.Prometheus, row.Evaluated = median(times), milliseconds(want.Evaluated)
 	}
 	row.Empty = failure == nil && want.Type != parser.ValueTypeString && len(want.Series) == 0
 	var repeated []float64

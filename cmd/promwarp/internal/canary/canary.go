@@ -2,13 +2,12 @@
 // from, counts where the answers differ, and measures how long both took.
 //
 // Canary.Answered is told of each query that was evaluated. Chosen ones wait in line until their newest
-// samples are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp
-// compare does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of
-// time and bytes, and takes memory that no request needs. No request waits for it.
+// samples are settled. Then both sides are asked by compare.Measure, as promwarp compare does. Start
+// reading at Canary.ask. Invariant: one comparison runs at a time, in bounds of time and bytes, takes
+// memory that no request needs, and no request waits for it.
 package canary
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,15 +36,11 @@ const (
 	settledAfter  = 10 * time.Minute       // the age of samples from which both sides have the same: cache.recheck and more
 	mostWaiting   = 1000                   // queries that wait
 	longestWait   = 20 * time.Minute       // of one query for its samples: others wait for it
-	lookEvery     = 100 * time.Millisecond // whether requests wait
+	lookEvery     = 100 * time.Millisecond // whether samples are settled and no requests wait
 	LongestAnswer = 16 << 20               // bytes; the clients of a canary read no more
+
+	same, different, upstream, undecided = "same", "different", "upstream", "undecided" // verdicts in the metrics
 )
-
-// Sides in the metrics: who evaluated the query.
-const byPrometheus, byPromwarp = "prometheus", "promwarp"
-
-// Verdicts in the metrics.
-const same, different, upstream, undecided = "same", "different", "upstream", "undecided"
 
 // Settings say which queries are compared, and with what.
 type Settings struct {
@@ -70,7 +65,7 @@ type Canary struct {
 	settings          atomic.Pointer[Settings]
 	often             rate.Sometimes
 	compared, skipped *prometheus.CounterVec
-	took              *prometheus.HistogramVec
+	theirs, ours      prometheus.Observer // seconds in which Prometheus's engine and promwarp evaluated
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -89,7 +84,7 @@ func New(o Options) *Canary {
 	c.skipped = f.Counters("promwarp_compare_skipped_total", "Queries that were chosen to be compared and were not, by reason.", "reason")
 	f.GaugeOf("promwarp_compare_running", "Queries that were chosen, and are compared or wait for that.", func() float64 { return float64(c.Pending()) })
 	f.GaugeOf("promwarp_compare_sampled_ratio", "Share of all queries that are chosen to be compared: compare.fraction.", func() float64 { return c.settings.Load().Fraction })
-	c.took = f.NewHistogramVec(prometheus.HistogramOpts{
+	took := f.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "promwarp_compare_evaluation_seconds",
 		Help:    "Time in which compared queries were evaluated, fetching included: by promwarp when a client asked, and by Prometheus's engine as that measured it when it was asked again.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
@@ -97,9 +92,7 @@ func New(o Options) *Canary {
 	for _, v := range []string{same, different, upstream, undecided} {
 		c.compared.WithLabelValues(v)
 	}
-	for _, side := range []string{byPrometheus, byPromwarp} {
-		c.took.WithLabelValues(side)
-	}
+	c.theirs, c.ours = took.WithLabelValues("prometheus"), took.WithLabelValues("promwarp")
 	c.worker.Go(c.work)
 	return c
 }
@@ -126,10 +119,8 @@ func (c *Canary) Answered(address string, q promql.Query) {
 		return
 	}
 	_, newest := promql.FindMinMaxTime(stmt)
-	chosen := question{EvalStmt: stmt, text: q.String(), settled: time.UnixMilli(newest).Add(settledAfter)}
-	if s := q.Stats(); s != nil && s.Timers != nil {
-		chosen.took = s.Timers.GetTimer(stats.EvalTotalTime).Duration()
-	}
+	took := q.Stats().Timers.GetTimer(stats.EvalTotalTime).Duration()
+	chosen := question{EvalStmt: stmt, text: q.String(), settled: time.UnixMilli(newest).Add(settledAfter), took: took}
 	if time.Until(chosen.settled) > longestWait {
 		c.skipped.WithLabelValues("unsettled").Inc()
 		return
@@ -156,9 +147,8 @@ func (c *Canary) work() {
 		select {
 		case <-c.ctx.Done():
 		case q := <-c.waiting:
-			c.sleep(time.Until(q.settled))
-			for c.ctx.Err() == nil && c.Busy() {
-				c.sleep(lookEvery)
+			for c.ctx.Err() == nil && (time.Now().Before(q.settled) || c.Busy()) {
+				time.Sleep(lookEvery)
 			}
 			c.compare(q)
 			c.pending.Add(-1)
@@ -166,34 +156,14 @@ func (c *Canary) work() {
 	}
 }
 
-// sleep waits, until Close at most.
-func (c *Canary) sleep(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-c.ctx.Done():
-	}
-}
-
-// compare compares one query, and counts what came of it.
+// compare compares one query in its bounds, and counts what was not compared.
 func (c *Canary) compare(q question) {
 	s := c.settings.Load()
 	ctx, end := context.WithTimeout(c.ctx, s.Timeout)
 	defer end()
-	var verdict, detail string
-	err := parallel.Rescue(func() (err error) {
-		verdict, detail, err = c.verdict(ctx, q, s)
-		return err
-	})
+	err := parallel.Rescue(func() error { return c.ask(ctx, q, s) })
 	switch {
-	case c.ctx.Err() != nil: // the server stops
-	case err == nil:
-		c.compared.WithLabelValues(verdict).Inc()
-		if verdict != same { // ten lines in the log, and one each ten seconds from there on
-			c.often.Do(func() {
-				c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, "verdict", verdict, "difference", fmt.Sprintf("%.2000s", detail),
-					"query", fmt.Sprintf("%.2000s", q.text), "start", q.Start.UTC(), "end", q.End.UTC(), "step", q.Interval)
-			})
-		}
+	case err == nil || c.ctx.Err() != nil: // compared, or the server stops
 	case ctx.Err() != nil:
 		c.skipped.WithLabelValues("timeout").Inc()
 	case client.Busy(err) || memory.Exhausted(err):
@@ -204,30 +174,23 @@ func (c *Canary) compare(q question) {
 	}
 }
 
-// verdict asks both sides.
-func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict, detail string, err error) {
+// ask asks both sides, and counts what came of it. An error says why nothing did.
+func (c *Canary) ask(ctx context.Context, q question, s *Settings) error {
 	const answers = 4 * LongestAnswer // two, as text and read
 	if !c.Memory.Spare(memory.Evaluation, answers) {
-		return "", "", &memory.BusyError{Limit: c.Memory.Limit()}
+		return &memory.BusyError{Limit: c.Memory.Limit()}
 	}
 	defer c.Memory.Count(memory.Evaluation, -answers)
 	path, form := client.Form(q.text, q.Start, q.End, q.Interval)
 	form.Set("lookback_delta", client.Seconds(q.LookbackDelta))
-	var evaluated time.Duration // by Prometheus's engine, at first
-	var failure error           // why an answer says nothing about promwarp
-	side := func(server *client.Client, executor string) compare.Side {
-		extra := url.Values{"executor": {executor}}
-		if executor != "auto" {
-			extra.Set("stats", "true") // promwarp reuses no results where they are asked for
-		}
+	asking, fail := context.WithCancelCause(ctx) // for an answer that says nothing about promwarp
+	defer fail(nil)
+	side := func(server *client.Client, extra url.Values) compare.Side {
 		ask := server.Side(path, form, extra)
 		return func(ctx context.Context) (*compare.Answer, error) {
 			a, err := ask(ctx)
-			if err != nil && (client.Busy(err) || !errors.As(err, new(*compare.Refused))) {
-				failure = err
-			}
-			if err == nil && executor != "auto" {
-				evaluated = cmp.Or(evaluated, a.Evaluated)
+			if client.Busy(err) || err != nil && !errors.As(err, new(*compare.Refused)) {
+				fail(err)
 			}
 			return a, err
 		}
@@ -237,30 +200,43 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 	if function != "" && s.Exact != plan.Bits {
 		rounds.Tolerance = plan.Tolerance
 	}
-	promwarp, engine := side(c.Promwarp, "auto"), side(c.Promwarp, "prometheus")
+	promwarp := side(c.Promwarp, url.Values{"executor": {"auto"}}) // without statistics, with which it reuses no results
+	engine := side(c.Promwarp, url.Values{"executor": {"prometheus"}, "stats": {"true"}})
 	prometheus := engine
 	if s.Upstream != nil {
-		prometheus = side(s.Upstream, "")
+		prometheus = side(s.Upstream, url.Values{"stats": {"true"}})
 	}
-	row, err := compare.Measure(ctx, prometheus, promwarp, rounds)
-	if failure == nil && err == nil && evaluated > 0 { // not of an upstream that does not say
-		c.took.WithLabelValues(byPrometheus).Observe(evaluated.Seconds())
-		c.took.WithLabelValues(byPromwarp).Observe(q.took)
+	row, _ := compare.Measure(asking, prometheus, promwarp, rounds) // which fails only with asking
+	if err := context.Cause(asking); err != nil {
+		return err
 	}
+	if row.Evaluated > 0 { // not of an upstream that does not say
+		c.theirs.Observe(row.Evaluated / 1000)
+		c.ours.Observe(q.took)
+	}
+	verdict := different
 	switch {
-	case failure != nil || err != nil || row.Verdict == compare.NotCompared:
-		return "", "", cmp.Or(failure, err, errors.New(row.Detail))
+	case row.Verdict == compare.NotCompared:
+		return errors.New(row.Detail)
 	case row.Verdict == compare.Same:
-		return same, "", nil
+		verdict = same
 	case row.Verdict == compare.Undecided || rounds.Tolerance > 0 && magnified:
-		return undecided, row.Detail, nil
+		verdict = undecided
 	case s.Upstream != nil:
-		alike, err := compare.Measure(ctx, engine, promwarp, rounds)
-		if err == nil && failure == nil && alike.Verdict == compare.Same {
-			return upstream, row.Detail, nil
+		if alike, err := compare.Measure(asking, engine, promwarp, rounds); err == nil && alike.Verdict == compare.Same {
+			verdict = upstream
+		} else if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
-	return different, row.Detail, ctx.Err()
+	c.compared.WithLabelValues(verdict).Inc()
+	if verdict != same { // ten lines in the log, and one each ten seconds from there on
+		c.often.Do(func() {
+			c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, "verdict", verdict, "difference", fmt.Sprintf("%.2000s", row.Detail),
+				"query", fmt.Sprintf("%.2000s", q.text), "start", q.Start.UTC(), "end", q.End.UTC(), "step", q.Interval)
+		})
+	}
+	return nil
 }
 
 // said is what the log says of verdicts other than the same.

@@ -1,14 +1,19 @@
 package footprint
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // tree writes files below a new folder, and returns it as a root.
@@ -64,6 +69,34 @@ func TestCollectPercent(t *testing.T) {
 	require.Equal(t, 200, collectPercent(32<<20))
 	require.Equal(t, 64, collectPercent(100<<20))
 	require.Equal(t, 25, collectPercent(10<<30))
+}
+
+// TestReturn: memory is given back 2 s after the last request where more is free than in use, otherwise
+// after 15 s, and not while requests come.
+func TestReturn(t *testing.T) {
+	touched := func(size int) []byte { return bytes.Repeat([]byte{1}, size) }
+	held := func() int { _, held := heapInUse(); return int(held >> 20) }
+	synctest.Test(t, func(t *testing.T) {
+		pool := memory.New(memory.Options{Limit: 1 << 30})
+		go Return(t.Context(), pool)
+		for range 4 {
+			pool.Lease(memory.Evaluation)
+			touched(256 << 20)
+			time.Sleep(1500 * time.Millisecond)
+			require.Greater(t, held(), 200, "requests come")
+		}
+		time.Sleep(2 * time.Second)
+		require.Less(t, held(), 100, "much is free")
+
+		kept := touched(256 << 20)
+		pool.Lease(memory.Evaluation)
+		touched(128 << 20)
+		time.Sleep(14 * time.Second)
+		require.Greater(t, held(), 300, "less is free than is in use")
+		time.Sleep(3 * time.Second)
+		require.Less(t, held(), 300, "it is given back late")
+		runtime.KeepAlive(kept)
+	})
 }
 
 func TestPaceCollector(t *testing.T) {

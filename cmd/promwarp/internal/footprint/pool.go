@@ -83,21 +83,22 @@ func runtimeMemory() (objects int64, rest map[string]int64) {
 	return at(0), rest
 }
 
-// idleLook is how often is looked whether somebody asked for something, and idleLooks how many looks,
-// one after the other, find that nobody did before memory is given back.
+// How long nobody asks for anything before memory is given back to the system: a short time where
+// more memory is free than is in use, as after a request that took very much. Otherwise the buffers
+// that a dashboard uses again at each refresh are worth more than the memory.
 const (
-	idleLook  = 5 * time.Second
-	idleLooks = 3
+	soon = 2 * time.Second
+	late = 15 * time.Second
 )
 
-// Return gives memory back to the system where nobody asks for anything, once after the last that was
-// asked, until ctx ends: the runtime does so by itself, but only little by little. While queries come
-// the buffers that they use again are worth more than the memory. A nil pool counts nothing that is
-// asked.
+// Return gives memory back to the system soon and late after the last request, until ctx ends. The
+// runtime does so by itself, but only little by little. A nil pool does not know of requests.
 func Return(ctx context.Context, pool *memory.Pool) {
-	tick := time.NewTicker(idleLook)
+	const look = time.Second
+	tick := time.NewTicker(look)
 	defer tick.Stop()
-	for idle, asked := 0, int64(-1); ; {
+	var used uint64 // as of the last collection here: a dashboard's refresh changes it little
+	for idle, asked := time.Duration(0), int64(-1); ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -107,11 +108,26 @@ func Return(ctx context.Context, pool *memory.Pool) {
 			idle, asked = 0, now
 			continue
 		}
-		if idle++; idle == idleLooks {
+		idle += look
+		if _, held := heapInUse(); idle == late || idle == soon && held > 2*used {
 			runtime.GC() // pools of buffers survive one collection
-			debug.FreeOSMemory()
+			if used, held = heapInUse(); idle == late || held > 2*used {
+				debug.FreeOSMemory()
+			}
 		}
 	}
+}
+
+// heapInUse returns the bytes that the last collection found in use, and those that the Go runtime
+// holds of the system's memory.
+func heapInUse() (used, held uint64) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()
 }
 
 // PaceCollector keeps the garbage collector from letting the heap grow to twice
