@@ -190,8 +190,8 @@ func TestFastLine(t *testing.T) {
 	require.Greater(t, certain, 4000)
 }
 
-// TestRows: what windows come to whose samples lie in rows has the bits of what each comes to. Few sums
-// and lines are uncertain.
+// TestRows: what windows come to whose samples lie in rows has the bits of what each comes to. Few
+// lines are uncertain.
 func TestRows(t *testing.T) {
 	if !CanAbreast() {
 		return // nothing calls it
@@ -218,19 +218,18 @@ func TestRows(t *testing.T) {
 		var times Times
 		times.Set(ts, origins, every, n)
 		q := []float64{0, r.Float64(), 1}[r.IntN(3)]
-		var got [8][]float64
+		var got [7][]float64
 		for i := range got {
 			got[i] = make([]float64, windows)
 		}
 		rows.Set(vs, every, n, windows)
 		of := MagnitudesOf(vs)
-		rows.Sums(of, got[0])
-		rows.Lines(&times, of, got[1], got[2])
-		rows.Increases(got[3])
-		rows.Extremes(false, got[4])
-		rows.Extremes(true, got[5])
-		rows.Quantiles(q, got[6])
-		rows.Variances(got[7])
+		rows.Lines(&times, of, got[0], got[1])
+		rows.Increases(got[2])
+		rows.Extremes(false, got[3])
+		rows.Extremes(true, got[4])
+		rows.Quantiles(q, got[5])
+		rows.Variances(got[6])
 		for k := range windows {
 			window := vs[k*every:][:n]
 			increase := window[n-1] - window[0]
@@ -240,9 +239,9 @@ func TestRows(t *testing.T) {
 				}
 			}
 			slope, intercept := Line(ts[k*every:][:n], window, origins[k])
-			want := [8]float64{Sum(window), slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), Variance(window)}
+			want := [7]float64{slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), Variance(window)}
 			for i, v := range want {
-				if all++; i <= 2 && math.IsNaN(got[i][k]) {
+				if all++; i <= 1 && math.IsNaN(got[i][k]) {
 					uncertain++
 					continue
 				}
@@ -251,6 +250,52 @@ func TestRows(t *testing.T) {
 		}
 	}
 	require.Less(t, uncertain, all/100)
+}
+
+// TestRunning: sums of windows that are differences of running ones have the bits of Prometheus's, for
+// values of all kinds and any lengths. There are such of all series whose values differ little.
+func TestRunning(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 13))
+	found := 0
+	for range 3000 {
+		vs, from := make([]float64, 1+r.IntN(600)), r.IntN(4)
+		scale, spread := math.Pow(10, float64(r.IntN(600)-300)), []float64{0, 0.01, 0.1, 10}[r.IntN(4)]
+		middle, decimals, sign := 1+2*r.Float64(), math.Pow(10, float64(r.IntN(4))), 1-2*float64(r.IntN(2))
+		odd, all := r.IntN(4) == 0, r.IntN(2) == 0
+		for k := range vs {
+			if vs[k] = sign * (middle + spread*r.NormFloat64()) * scale; !all {
+				vs[k] = math.Round((middle+spread*r.NormFloat64())*decimals) / decimals
+			}
+			if odd && r.IntN(200) == 0 {
+				vs[k] = exacttest.Odd(r)
+			}
+		}
+		var running Running
+		samples, to := 1+r.IntN(300), len(vs)
+		ok := from < to && running.Set(vs, from, to, samples)
+		finite := !slices.ContainsFunc(vs[min(from, to):], func(v float64) bool { return v-v != 0 || v == 0 && math.Signbit(v) })
+		require.True(t, finite || !ok)
+		if !ok {
+			require.False(t, finite && from < to && spread <= 0.01 && !odd && scale < 1e250 && scale > 1e-250, "%d samples of %v", samples, vs)
+			continue
+		}
+		for range 50 {
+			lo := from + r.IntN(to-from)
+			hi := lo + 1 + r.IntN(min(samples, to-lo))
+			require.Equal(t, Sum(vs[lo:hi]), running.Sum(int32(lo), int32(hi)), "%v", vs[lo:hi])
+			found++
+		}
+		least, most := math.Inf(1), 0.0
+		for _, v := range vs[from:to] {
+			if v = math.Abs(v); v != 0 {
+				least, most = min(least, v), max(most, v)
+			}
+		}
+		if most > 0 {
+			require.Equal(t, [2]float64{least, most}, [2]float64{float64(running.least) * running.unit, float64(running.most) * running.unit})
+		}
+	}
+	require.Greater(t, found, 50*1500)
 }
 
 // Lines through values of all kinds are those of sums made one by one, as Prometheus makes them.

@@ -57,13 +57,6 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	}
 }
 
-// Sums fills out with the compensated sum of each window: infinite or NaN where Prometheus's is none, or
-// where its bits are uncertain. Values are of those magnitudes.
-func (r *Rows) Sums(of Magnitudes, out []float64) {
-	b := basesOf(r.samples, of, of)
-	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, &b, &out[:r.windows][0])
-}
-
 // Means fills out with the mean of each window: infinite or NaN where Prometheus's may be none.
 func (r *Rows) Means(out []float64) {
 	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, float64(r.samples), &out[:r.windows][0])

@@ -2,9 +2,10 @@ package exact
 
 import "testing"
 
-// TestNarrowRows is TestRows without AVX-512.
-func TestNarrowRows(t *testing.T) {
+// TestNarrow is TestRows and TestRunning without AVX-512.
+func TestNarrow(t *testing.T) {
 	defer func(wide bool) { hasWide = wide }(hasWide)
 	hasWide = false
-	TestRows(t)
+	t.Run("rows", TestRows)
+	t.Run("running", TestRunning)
 }

@@ -18,6 +18,12 @@ func rangeVector(units *uint32, n int) (low, high uint32)
 //go:noescape
 func sumsVector(val, comp, in *float64, n int) int
 
+// runningVector is Running.add for n values, a positive multiple of 8. In out are, of each of so many
+// lanes, 0 where all values were multiples of the unit, the largest magnitude, and the least one less 1.
+//
+//go:noescape
+func runningVector(vs *float64, n int, scale float64, sums *int64, out *[3][8]uint64)
+
 // What follows adds up n samples, at least one, of each window: see AddAbreast and those beside it.
 
 //go:noescape
@@ -35,9 +41,6 @@ func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
 func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
 
 // What follows does so of many windows; see Rows.
-
-//go:noescape
-func sumRows(rows *float64, at *int64, samples, windows int, b *bases, out *float64)
 
 //go:noescape
 func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)

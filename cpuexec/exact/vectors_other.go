@@ -3,7 +3,7 @@
 package exact
 
 // hasVectors says whether what works on several values an instruction can be called.
-const hasVectors = false
+const hasVectors, hasWide = false, false
 
 // These do as much as they can at once: nothing.
 
@@ -17,6 +17,8 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
+func runningVector(vs *float64, n int, scale float64, sums *int64, out *[3][8]uint64) {}
+
 func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
@@ -24,8 +26,6 @@ func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
 
 func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
-
-func sumRows(rows *float64, at *int64, samples, windows int, b *bases, out *float64) {}
 
 func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 

@@ -46,6 +46,7 @@ type Evaluator struct {
 	single  frame.Frame  // over the times of one series alone
 	bounds  frame.Bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
+	running exact.Running
 	order   exact.Ranks
 	keys    exact.Largest[int64]
 	units   exact.Largest[uint32]

@@ -135,6 +135,19 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 	}
 }
 
+// TestRunningSums: sums that are differences of running ones have the bits of the plain form.
+func TestRunningSums(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		want := w.row()
+		w.plain("sum_over_time", 0, want)
+		e := w.evaluator()
+		e.fr.Any, e.fr.Bounds = want.Present, w.b
+		if e.runningSums() {
+			w.requireAlike(t, want, e.out, 0, "sum_over_time")
+		}
+	})
+}
+
 // TestExtremes: the largest and the smallest value of each window are those that the plain form has.
 func TestExtremes(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {

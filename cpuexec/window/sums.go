@@ -37,6 +37,9 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 	if s.integerSums(s.fr, &s.in, mean, s.out) {
 		return s.fr.Counts.Points, true
 	}
+	if !mean && s.runningSums() {
+		return s.fr.Counts.Points, true
+	}
 	if b := &s.bounds; b.Overlap(sumCost) && s.fixed.Set(s.values(), int(b.First()), int(b.End())) {
 		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
 		return s.fr.Counts.Points, true
@@ -54,17 +57,13 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if s.fr.Span.Grid.Steps > 1 {
 		s.in.Prefetch(s.in.Times.Len())
 	}
-	strides, rest := s.fr.Strides()
-	var of exact.Magnitudes
-	if len(strides) > 0 && !mean {
-		of = s.magnitudes()
+	var strides []frame.Stride
+	var rest []int32
+	if mean {
+		strides, rest = s.fr.Strides()
 	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
-		if mean {
-			s.rows.Means(out)
-		} else {
-			s.rows.Sums(of, out)
-		}
+		s.rows.Means(out)
 		for i, v := range out {
 			if v-v != 0 || v == 0 { // as below
 				k := st.From + i
@@ -91,6 +90,33 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 			out[i] = sum
 		}
 	}), true
+}
+
+// runningSums fills out with the sum of each window where exact.Running has them.
+func (s *Evaluator) runningSums() bool {
+	b, fr := &s.bounds, s.fr
+	if b.Most == 0 || b.Most > exact.MostRunning || fr.Span.Grid.Steps == 1 {
+		return false
+	}
+	s.in.Prefetch(s.in.Times.Len())
+	vs := s.values()
+	if !s.running.Set(vs, int(b.First()), int(b.End()), b.Most) {
+		return false
+	}
+	copy(s.out.Present, fr.Any)
+	out, his := s.out.Values[fr.From:fr.To], b.Hi[fr.From:fr.To]
+	for k, lo := range b.Lo[fr.From:fr.To] {
+		hi := his[k]
+		if lo == hi {
+			continue
+		}
+		v := s.running.Sum(lo, hi)
+		if v == 0 { // which may be below zero
+			v = exact.Sum(vs[lo:hi])
+		}
+		out[k] = v
+	}
+	return true
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What

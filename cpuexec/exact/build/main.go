@@ -54,15 +54,7 @@ func text() string {
 		a.op("VMULPD", value, second, second)
 		a.raise(g.sums(1), second)
 	})
-	a.rows("sumRows", []string{"b", "out"}, func(g group) { a.base(g, 1, 32) }, func(g group) {
-		a.row(g, value)
-		a.raise(g.sums(0), value)
-	}, func(g group) {
-		sum := g.sums(0)
-		a.round(sum, 0)
-		a.never(unequal, sum[1], zero, sum[0])
-		a.store(g, sum[0], "out+40(FP)")
-	})
+	a.running()
 	a.rows("meanRows", []string{"n", "out"}, nil, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value)
@@ -416,6 +408,56 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.op("CMOVQGT", "DX", "BX")
 	a.jump("JMP", "windows")
 	a.label("done")
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// running writes a function that puts the sums of n values times scale, a multiple of 8, up to each into
+// a list, as integers. In out are, of each lane, 0 where all were integers, the largest magnitude, and
+// the least one less 1.
+func (a *assembly) running() {
+	const sum, odd, most, least, ones, none, factor, last = "Z0", "Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"
+	const v, x, t = "Z8", "Z9", "Z10"
+	args := []string{"vs", "n", "scale", "sums", "out"}
+	a.WriteString("\n// func runningVector(vs, n, scale, sums, out)\nTEXT ·runningVector(SB), NOSPLIT, $0-40\n")
+	for i, to := range []string{"R8", "CX", "", "R9", "DI"} {
+		if to != "" {
+			a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", args[i], 8*i), to)
+		}
+	}
+	a.op("VBROADCASTSD", "scale+16(FP)", factor)
+	a.op("MOVQ", "$7", "AX")
+	a.op("VPBROADCASTQ", "AX", last)
+	for _, to := range []string{sum, odd, most, none} {
+		a.op("VPXORQ", to, to, to)
+	}
+	for _, to := range []string{least, ones} {
+		a.op("VPTERNLOGQ", "$0xff", to, to, to)
+	}
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	a.op("VMULPD", "(R8)(AX*8)", factor, v)
+	a.op("VCVTPD2QQ", v, x)
+	a.op("VCVTQQ2PD", x, t)
+	a.op("VPTERNLOGQ", "$0xf6", t, v, odd)
+	a.op("VPABSQ", x, t)
+	a.op("VPMAXUQ", t, most, most)
+	a.op("VPADDQ", ones, t, t)
+	a.op("VPMINUQ", t, least, least)
+	for _, lanes := range []string{"$7", "$6", "$4"} {
+		a.op("VALIGNQ", lanes, none, x, t)
+		a.op("VPADDQ", t, x, x)
+	}
+	a.op("VPERMQ", x, last, t)
+	a.op("VPADDQ", sum, x, x)
+	a.op("VPADDQ", t, sum, sum)
+	a.op("VMOVDQU64", x, "(R9)(AX*8)")
+	a.op("ADDQ", "$8", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	for i, from := range []string{odd, most, least} {
+		a.op("VMOVDQU64", from, fmt.Sprintf("%d(DI)", 64*i))
+	}
 	a.op("VZEROUPPER")
 	a.op("RET")
 }
