@@ -33,6 +33,26 @@ func TestRange(t *testing.T) {
 	}
 }
 
+// TestAddOdd: values added to sums many of which are infinite or NaN come to what Prometheus's come to.
+func TestAddOdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(18, 10))
+	for n := range 20_000 {
+		size := r.IntN(40)
+		val, comp, want, wantComp, in := make([]float64, size), make([]float64, size), make([]float64, size), make([]float64, size), make([]float64, size)
+		for range 5 {
+			for k := range in {
+				if in[k] = r.NormFloat64(); r.IntN(4+n%40) < 3 {
+					in[k] = exacttest.Odd(r)
+				}
+				want[k], wantComp[k] = kahansum.Inc(in[k], want[k], wantComp[k])
+			}
+			Add(val, comp, in)
+			exacttest.RequireSame(t, want, val, "sums")
+			exacttest.RequireSame(t, wantComp, comp, "errors")
+		}
+	}
+}
+
 // TestAddFinite: values added several at once have the sums and errors of those added one by one, up
 // to four of which one error is not finite; those and what is behind them stay as they are.
 func TestAddFinite(t *testing.T) {

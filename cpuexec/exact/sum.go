@@ -10,15 +10,20 @@ import (
 const Lanes = 4
 
 // Add adds values to sums and their rounding errors to comp. The error of an addition, by Knuth's
-// formula, is the one that Neumaier's has (see twoSum); where the sum is infinite or NaN, so is the
-// error, and the value is added anew as Prometheus does.
+// formula, is the one that Neumaier's has (see twoSum). An infinite sum has no error; where only the
+// error is not finite, the value is added anew as Prometheus does.
 func Add(val, comp, in []float64) {
 	for k := 0; k < len(in); {
 		k += AddFinite(val[k:], comp[k:], in[k:])
-		for end := min(k+Lanes, len(in)); k < end; k++ {
-			t, c := twoSum(val[k], in[k], comp[k])
-			if c-c != 0 {
-				t, c = kahansum.Inc(in[k], val[k], comp[k])
+		for end := k + Lanes; k < len(in) && (k < end || val[k]-val[k] != 0); k++ {
+			t, c := val[k]+in[k], 0.0
+			switch {
+			case t-t == 0:
+				if t, c = twoSum(val[k], in[k], comp[k]); c-c != 0 {
+					t, c = kahansum.Inc(in[k], val[k], comp[k])
+				}
+			case t != t:
+				c = t
 			}
 			val[k], comp[k] = t, c
 		}

@@ -42,7 +42,7 @@ var (
 	})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "%", Args: 1}, arithmetic: mod, NoGPU: noGPUMath})
 	_ = define(&Function{MapFunc: plan.MapFunc{Name: "^", Args: 1}, arithmetic: pow, NoGPU: noGPUMath})
-	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: math.Atan2, NoGPU: noGPUMath})
+	_ = define(&Function{MapFunc: plan.MapFunc{Name: "atan2", Args: 1}, arithmetic: atan2, NoGPU: noGPUMath})
 )
 
 // mod is math.Mod. The quotient of a and b is rounded, so that what is left may be less than nothing by
@@ -57,6 +57,14 @@ func mod(a, b float64) float64 {
 		left += math.Copysign(b, a)
 	}
 	return math.Copysign(left, a)
+}
+
+// atan2 is math.Atan2, which looks at all special cases first.
+func atan2(y, x float64) float64 {
+	if y > 0 && x > 0 && y <= math.MaxFloat64 && x <= math.MaxFloat64 {
+		return math.Atan(y / x)
+	}
+	return math.Atan2(y, x)
 }
 
 // pow is math.Pow, which rounds a square as often as a product is rounded, if that is a normal number.
@@ -100,35 +108,65 @@ var (
 	_ = defineClock("minute", func(s uint64) uint64 { return s % 3600 / 60 })
 	_ = defineClock("hour", func(s uint64) uint64 { return s % secondsPerDay / 3600 })
 	_ = defineClock("day_of_week", func(s uint64) uint64 { return (s/secondsPerDay + uint64(time.Wednesday)) % 7 })
-	_ = defineDate("day_of_month", time.Time.Day)
-	_ = defineDate("day_of_year", time.Time.YearDay)
-	_ = defineDate("month", func(t time.Time) int { return int(t.Month()) })
-	_ = defineDate("year", time.Time.Year)
-	_ = defineDate("days_in_month", func(t time.Time) int {
-		year, month, _ := t.Date()
-		if month == time.February {
-			if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-				return 29
-			}
-			return 28
+	_ = defineDate("day_of_month", func(d date) int64 { return d.day })
+	_ = defineDate("day_of_year", func(d date) int64 {
+		if d.month > 2 {
+			return d.fromMarch + 60 + d.leap()
 		}
-		return 30 + int(month+month>>3)&1
+		return d.fromMarch - 305
+	})
+	_ = defineDate("month", func(d date) int64 { return d.month })
+	_ = defineDate("year", func(d date) int64 { return d.year })
+	_ = defineDate("days_in_month", func(d date) int64 {
+		if d.month == 2 {
+			return 28 + d.leap()
+		}
+		return 30 + (d.month+d.month>>3)&1
 	})
 )
 
 // StepTime is the function timestamp of anything but a selector: the time of the step.
 var StepTime = defineUnnamed(&Function{MapFunc: plan.MapFunc{Name: "timestamp"}, NoGPU: "it is the time of the step, whatever the value"})
 
-func defineDate(name string, tells func(time.Time) int) *plan.MapFunc {
-	return defineOfTime(name, func(v float64) float64 { return float64(tells(time.Unix(int64(v), 0).UTC())) })
-}
-
 // Package time counts in seconds from 1 March, a Wednesday, of a year so long ago that the sum is never
 // negative. What overflows comes to the same here.
 const (
 	secondsPerDay = 24 * 60 * 60
-	epoch         = (292277022400*365.2425 - 60 + 1970*365 + 1969/4 - 1969/100 + 1969/400 + 1) * secondsPerDay // 1970
+	absoluteYears = 292277022400
+	epoch         = (absoluteYears*365.2425 - 60 + 1970*365 + 1969/4 - 1969/100 + 1969/400 + 1) * secondsPerDay // 1970
 )
+
+// date is a day of the calendar.
+type date struct {
+	year, month, day int64
+	fromMarch        int64 // days since 1 March
+}
+
+// dateOf is the date of a number of seconds since then, as package time finds it: by Neri and Schneider.
+func dateOf(seconds uint64) date {
+	quarters := 4*(seconds/secondsPerDay) + 3
+	century, rest := quarters/146097, 2939745*(quarters%146097|3)
+	fromMarch := rest & (1<<32 - 1) / 2939745 / 4
+	month := 2141*fromMarch + 197913
+	d := date{int64(100*century+rest>>32) - absoluteYears, int64(month >> 16), int64(month&(1<<16-1)/2141) + 1, int64(fromMarch)}
+	if fromMarch >= 306 {
+		d.year, d.month = d.year+1, d.month-12
+	}
+	return d
+}
+
+// leap is 1 in a leap year.
+func (d date) leap() int64 {
+	if d.year%4 == 0 && (d.year%100 != 0 || d.year%400 == 0) {
+		return 1
+	}
+	return 0
+}
+
+// defineDate defines a function that tells of a date.
+func defineDate(name string, tells func(date) int64) *plan.MapFunc {
+	return defineOfTime(name, func(v float64) float64 { return float64(tells(dateOf(uint64(int64(v)) + epoch))) })
+}
 
 // defineClock defines a function that tells of the seconds since then.
 func defineClock(name string, tells func(seconds uint64) uint64) *plan.MapFunc {
@@ -155,9 +193,9 @@ var (
 	_ = defineUnary("ln", math.Log, abi.Policy{}, noGPUMath)
 	_ = defineUnary("log2", math.Log2, abi.Policy{}, noGPUMath)
 	_ = defineUnary("log10", math.Log10, abi.Policy{}, noGPUMath)
-	_ = defineUnary("sin", math.Sin, abi.Policy{}, noGPUMath)
-	_ = defineUnary("cos", math.Cos, abi.Policy{}, noGPUMath)
-	_ = defineUnary("tan", math.Tan, abi.Policy{}, noGPUMath)
+	_ = defineUnary("sin", sin, abi.Policy{}, noGPUMath)
+	_ = defineUnary("cos", cos, abi.Policy{}, noGPUMath)
+	_ = defineUnary("tan", tan, abi.Policy{}, noGPUMath)
 	_ = defineUnary("asin", math.Asin, abi.Policy{}, noGPUMath)
 	_ = defineUnary("acos", math.Acos, abi.Policy{}, noGPUMath)
 	_ = defineUnary("atan", math.Atan, abi.Policy{}, noGPUMath)
@@ -216,7 +254,12 @@ func defineClamp(name string, args int, bounds func(args []float64) (low, high f
 		MapFunc: plan.MapFunc{Name: name, Args: args},
 		value: func(args []float64) func(float64) float64 {
 			low, high := bounds(args)
-			return func(v float64) float64 { return math.Max(low, math.Min(high, v)) }
+			return func(v float64) float64 {
+				if v != v || low != low || high != high {
+					return math.Max(low, math.Min(high, v))
+				}
+				return max(low, min(high, v)) // the same of numbers, without calls
+			}
 		},
 		Drops: func(args []float64) bool {
 			low, high := bounds(args)

@@ -20,7 +20,7 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// TestMathOfOurOwn: remainders and powers have the bits of Go's.
+// TestMathOfOurOwn: remainders, powers, angles and what goes back to an angle have the bits of Go's.
 func TestMathOfOurOwn(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 7))
 	for range 200_000 {
@@ -34,6 +34,9 @@ func TestMathOfOurOwn(t *testing.T) {
 			a = math.Float64frombits(math.Float64bits(float64(b*float64(r.IntN(1000)))) - uint64(r.IntN(3)))
 		}
 		exacttest.RequireSame(t, []float64{math.Mod(a, b), math.Pow(a, b), math.Pow(a, 2)}, []float64{mod(a, b), pow(a, b), pow(a, 2)}, fmt.Sprint(a, b))
+		for _, x := range []float64{a, math.Float64frombits(r.Uint64()), math.Ldexp(r.Float64()-0.5, r.IntN(70)-10), math.Pi / 4 * float64(r.IntN(100)-50)} {
+			exacttest.RequireSame(t, []float64{math.Sin(x), math.Cos(x), math.Tan(x), math.Atan2(x, b)}, []float64{sin(x), cos(x), tan(x), atan2(x, b)}, fmt.Sprint(x, b))
+		}
 	}
 }
 
