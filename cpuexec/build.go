@@ -74,7 +74,7 @@ func (o *noted) note(began time.Time, before plan.Work) {
 func (r *evaluation) chain(bottom plan.Node, above vector.Chain) operator.Operator {
 	switch n := bottom.(type) {
 	case *plan.Window:
-		return r.window(n, above, r.job.Accelerator)
+		return r.window(n, above, r.inputs(n), r.job.Accelerator)
 	case *plan.Subwindow:
 		return r.subquery(n, above)
 	}
@@ -111,9 +111,9 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	case *plan.Once:
 		return r.once(n)
 	case *plan.Histogram:
-		return r.histogram(n)
+		return r.finished(n, r.histogram(n, r.inputs(n)))
 	case *plan.Info:
-		return r.info(n)
+		return r.finished(n, r.info(n, r.build(n.Input)))
 	case *plan.Nothing:
 		return r.finished(n, func() ([]plan.Row, error) { return nil, nil })
 	case *plan.Failure:

@@ -253,6 +253,18 @@ func (w *walker) learn(e parser.Expr) *facts {
 	return f
 }
 
+// literals returns the values of expressions that are literal strings.
+func literals(es parser.Expressions) (values []string, ok bool) {
+	for _, e := range es {
+		s, ok := e.(*parser.StringLiteral)
+		if !ok {
+			return nil, false
+		}
+		values = append(values, s.Val)
+	}
+	return values, true
+}
+
 // origin is where an expression stands in the query, and its text.
 func (w *walker) origin(e parser.Expr) plan.Origin { return plan.Origin{Pos: w.facts[e].pos, Text: e} }
 
