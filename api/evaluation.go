@@ -15,6 +15,7 @@ import (
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -183,4 +184,29 @@ func (a *API) logQuery(ctx context.Context, t *turn, q promql.Query, took time.D
 	default:
 		a.logger.Warn("slow query", append(fields, "plan", ours.Plan())...)
 	}
+}
+
+// cut cuts a result to limit series.
+func cut(r *promql.Result, limit int) {
+	truncated := false
+	switch v := r.Value.(type) {
+	case promql.Matrix:
+		r.Value, truncated = truncate(v, limit)
+	case promql.Vector:
+		r.Value, truncated = truncate(v, limit)
+	case *plan.Matrix:
+		v.Rows, truncated = truncate(v.Rows, limit)
+	}
+	if truncated {
+		r.Warnings.Add(errTruncated)
+	}
+}
+
+// truncate returns the first rows, at most limit of them if that is not 0, and whether there
+// are more.
+func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit], true
+	}
+	return rows, false
 }

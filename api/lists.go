@@ -24,6 +24,7 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // said answers a request as Prometheus does: with data, or an error, which is a *promapi.ParameterError if
@@ -272,4 +273,10 @@ func (a *API) federation(f *forward.Forwarder) http.HandlerFunc {
 		return here
 	}
 	return a.gate.List(f.To(a.o.Remotes[0], here), d.Failed)
+}
+
+// wholly is what is read for answers that cannot carry the warning that an upstream is missing, so that
+// a client would keep a part as the whole.
+func (a *API) wholly() storage.SampleAndChunkQueryable {
+	return selection.For(a.o.Queryable, selection.Request{Whole: true})
 }

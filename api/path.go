@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gorilla/mux"
+	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/promapi"
 )
@@ -148,4 +149,12 @@ func (a *API) pagesURL() *url.URL {
 		return nil
 	}
 	return &url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}
+}
+
+// options tells a browser what a page of another origin may do, which is the same of
+// all doors that such pages may use.
+func (a *API) options(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	w.WriteHeader(http.StatusNoContent)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
-	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -157,32 +156,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	promapi.Error(w, code, typ, text)
 }
 
-// cut cuts a result to limit series.
-func cut(r *promql.Result, limit int) {
-	truncated := false
-	switch v := r.Value.(type) {
-	case promql.Matrix:
-		r.Value, truncated = truncate(v, limit)
-	case promql.Vector:
-		r.Value, truncated = truncate(v, limit)
-	case *plan.Matrix:
-		v.Rows, truncated = truncate(v.Rows, limit)
-	}
-	if truncated {
-		r.Warnings.Add(errTruncated)
-	}
-}
-
 var errTruncated = errors.New("results truncated due to limit")
-
-// truncate returns the first rows, at most limit of them if that is not 0, and whether there
-// are more.
-func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
-	if limit > 0 && len(rows) > limit {
-		return rows[:limit], true
-	}
-	return rows, false
-}
 
 // queryTable evaluates a PromQL query and answers with a table. An error comes before anything is
 // written.

@@ -9,7 +9,6 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/compress"
@@ -17,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/promapi"
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // prefix is where Prometheus's API is mounted.
@@ -177,26 +175,12 @@ func (a *API) door(m *mux.Router, path string, methods []string, around surround
 	}))
 }
 
-// options tells a browser what a page of another origin may do, which is the same of
-// all doors that such pages may use.
-func (a *API) options(w http.ResponseWriter, r *http.Request) {
-	w.Header().Add("Vary", "Accept-Encoding")
-	httputil.SetCORS(w, a.o.CORSOrigin, r)
-	w.WriteHeader(http.StatusNoContent)
-}
-
 // cors lets pages of other origins have an answer.
 func (a *API) cors(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
 		answer(w, r)
 	}
-}
-
-// wholly is what is read for answers that cannot carry the warning that an upstream is missing, so that
-// a client would keep a part as the whole.
-func (a *API) wholly() storage.SampleAndChunkQueryable {
-	return selection.For(a.o.Queryable, selection.Request{Whole: true})
 }
 
 // newRead returns the doors for remote read by their paths.

@@ -390,5 +390,5 @@ func TestWalksLetGo(t *testing.T) {
 			walks[f] = n
 		}
 	}
-	require.Equal(t, map[string]int{"cache.go": 1, "drop.go": 1, "evict.go": 2}, walks, "affected, tidy, all, sample: use all()")
+	require.Equal(t, map[string]int{"entry.go": 1, "drop.go": 1, "evict.go": 2}, walks, "affected, tidy, all, sample: use all()")
 }

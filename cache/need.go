@@ -34,6 +34,28 @@ type question struct {
 	fetch     selection.Fetch // for what must be fetched
 }
 
+// moment is the present one.
+func (c *Cache) moment() tile.Moment {
+	now := c.now().UnixMilli()
+	m := tile.Moment{
+		Now: now, Tile: c.tile, Settled: tile.Span{From: 2 * tile.MinTime, To: tile.MinTime}, // before all that is asked for
+		Oldest: math.MinInt64, Recent: math.MaxInt64,
+	}
+	if c.limit > 0 {
+		m.Settled.To = tile.Floor(now-c.fresh, c.tile)
+	}
+	if c.retention > 0 {
+		m.Settled.From = min(m.Settled.To, tile.Floor(now-c.retention+c.tile-1, c.tile))
+	}
+	if c.maxAge > 0 {
+		m.Oldest = now - c.maxAge
+	}
+	if c.recheck > 0 {
+		m.Recent = now - c.recheck
+	}
+	return m
+}
+
 // between is the stretch from mint to maxt (ms, both included).
 func between(mint, maxt int64) tile.Span {
 	return tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}

@@ -65,7 +65,8 @@ const (
 // something to say of it, the evaluation of the whole job will.
 func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) (steps int) {
 	leaf, used, kept := a.leaves[w], a.job.Budget.Used(), int64(0)
-	from, to := leaf.reach.Settled(a.job.Grid, &selection.Provenance{Settled: []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}})
+	all := []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}
+	from, to := leaf.reach.Settled(a.job.Grid, all, all)
 	if to-from <= leastAhead || leaf.reach.Width > (p.MaxT-p.MinT)/leastParts {
 		return 0
 	}

@@ -35,7 +35,15 @@ func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 // build makes the operator of n, which notes what it took if that is asked for.
 func (r *evaluation) build(n plan.Node) operator.Operator {
 	bottom, above := vector.Under(n, r.Merging)
-	op := r.chain(bottom, above)
+	var op operator.Operator
+	switch n := bottom.(type) {
+	case *plan.Window:
+		op = r.window(n, above, r.inputs(n), r.job.Accelerator)
+	case *plan.Subwindow:
+		op = r.subquery(n, above)
+	default:
+		op = &vector.Stream{Query: r.Query, Of: r.filler(n), Above: above}
+	}
 	if r.job.Work != nil {
 		if work := r.job.Work(bottom); work != nil {
 			return &noted{op, r, work}
@@ -71,17 +79,6 @@ func (o *noted) note(began time.Time, before plan.Work) {
 	o.work.Kept += after.Kept - before.Kept
 }
 
-// chain makes the operator of a node and the chain above it.
-func (r *evaluation) chain(bottom plan.Node, above vector.Chain) operator.Operator {
-	switch n := bottom.(type) {
-	case *plan.Window:
-		return r.window(n, above, r.job.Accelerator)
-	case *plan.Subwindow:
-		return r.subquery(n, above)
-	}
-	return &vector.Stream{Query: r.Query, Of: r.filler(bottom), Above: above}
-}
-
 // filler is the switch from nodes of a plan, but for windows, to what evaluates them.
 func (r *evaluation) filler(n plan.Node) operator.Filler {
 	q := r.Query
@@ -112,9 +109,9 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	case *plan.Once:
 		return r.once(n)
 	case *plan.Histogram:
-		return r.histogram(n)
+		return r.finished(n, r.histogram(n, r.inputs(n)))
 	case *plan.Info:
-		return r.info(n)
+		return r.finished(n, r.info(n, r.build(n.Input)))
 	case *plan.Nothing:
 		return r.finished(n, func() ([]plan.Row, error) { return nil, nil })
 	case *plan.Failure:

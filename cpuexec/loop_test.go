@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -88,7 +89,7 @@ func TestGroupsSize(t *testing.T) {
 	}
 	g := operator.Group(t.Context(), &plan.Aggregate{Grouping: []string{"instance"}}, series, at)
 	require.Len(t, g.Labels, series/perGroup)
-	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
+	want := 4*series + series/perGroup*int64(uint64(unsafe.Sizeof(labels.Labels{}))+labels.FromStrings("instance", "000000").ByteSize())
 	require.EqualValues(t, want, g.SizeBytes())
 
 	notes := selection.Empty().Notes
@@ -184,7 +185,7 @@ func TestChainsLetGo(t *testing.T) {
 			m, err := New(Options{Workers: 1}).Run(t.Context(), Job{
 				merging: name == "merged",
 				Node:    n, Grid: plan.Grid{Start: 600_000, Interval: 60_000, Steps: steps},
-				Budget: operator.NewBudget(t.Context(), 0, lease),
+				Budget: &operator.Budget{Context: t.Context(), Lease: lease},
 				Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					fetches++
 					switch {

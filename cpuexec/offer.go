@@ -127,14 +127,6 @@ func (r *evaluation) countLeaf(l *Leaf, o *offload.Outcome) {
 	})
 }
 
-// countSteps adds samples of each step to the statistics of the query.
-func (r *evaluation) countSteps(all, fresh []int64) {
-	for k := range all {
-		r.Matrix.SamplesAtStep[k] += all[k]
-		r.Matrix.NewSamplesAtStep[k] += fresh[k]
-	}
-}
-
 // checkMaps raises what Prometheus's engine raises once it has evaluated the maps of a
 // leaf; points is the number of points of its input. It leaves in hasPoints the series that
 // have some after the maps.

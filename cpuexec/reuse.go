@@ -202,21 +202,19 @@ type known struct {
 	count  int     // steps of all
 }
 
-// place is where a stretch of values lies: the first of them is at step at of the query.
+// place is where a stretch of values lies: at steps at to end of the query, the end excluded.
 type place struct {
 	results.StepRange
-	at int
+	at, end int
 }
-
-func (p place) end() int { return p.at + p.To - p.From }
 
 // add adds steps from to to of values, the end excluded, as those from step at of the query on,
 // unless some of them are known. How many samples of the first are new must be known, but where it
 // is the query's first.
 func (k *known) add(from, to, at int, v *results.Values) {
-	p := place{results.StepRange{Values: v, From: from, To: to}, at}
+	p := place{results.StepRange{Values: v, From: from, To: to}, at, at + to - from}
 	i, _ := slices.BinarySearchFunc(k.ranges, p, func(a, b place) int { return a.at - b.at })
-	if from >= to || i > 0 && k.ranges[i-1].end() > at || i < len(k.ranges) && k.ranges[i].at < p.end() {
+	if from >= to || i > 0 && k.ranges[i-1].end > at || i < len(k.ranges) && k.ranges[i].at < p.end {
 		return
 	}
 	k.ranges = slices.Insert(k.ranges, i, p)
@@ -249,7 +247,7 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 			return nil, err
 		}
 		ranges = append(ranges, p.StepRange)
-		at = p.end()
+		at = p.end
 	}
 	if err := between(k.steps); err != nil {
 		return nil, err

@@ -17,10 +17,9 @@ import (
 // histogram evaluates a function of classic histograms. What the series are and
 // which buckets they hold is found once; then each histogram is evaluated on its
 // own, over the stretches of steps at which the same of its buckets have a value.
-func (r *evaluation) histogram(n *plan.Histogram) *operator.Finished {
-	inputs := r.inputs(n)
+func (r *evaluation) histogram(n *plan.Histogram, inputs []operator.Operator) (eval func() ([]plan.Row, error)) {
 	params, input := inputs[:len(n.ArgNodes)], inputs[len(n.ArgNodes)]
-	return r.finished(n, func() ([]plan.Row, error) {
+	return func() ([]plan.Row, error) {
 		held := r.Held
 		args, err := r.histogramArgs(n, params)
 		if err != nil {
@@ -33,7 +32,7 @@ func (r *evaluation) histogram(n *plan.Histogram) *operator.Finished {
 			return nil, err
 		}
 		return r.histograms(n, args, in)
-	})
+	}
 }
 
 func (r *evaluation) histograms(n *plan.Histogram, args histogram.Args, in []plan.Row) ([]plan.Row, error) {
@@ -108,9 +107,8 @@ const reasonInfoHistograms = "its info series are native histograms"
 
 // info evaluates the function info. Which info series belong to which series is found once
 // for all steps; only which of them are present, and which is the newest, changes.
-func (r *evaluation) info(n *plan.Info) *operator.Finished {
-	input := r.build(n.Input)
-	return r.finished(n, func() ([]plan.Row, error) {
+func (r *evaluation) info(n *plan.Info, input operator.Operator) (eval func() ([]plan.Row, error)) {
+	return func() ([]plan.Row, error) {
 		in, err := operator.Rows(input)
 		if err != nil {
 			return nil, err
@@ -124,14 +122,14 @@ func (r *evaluation) info(n *plan.Info) *operator.Finished {
 		r.Held += operator.Points(infos)
 		r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
 		return vector.JoinInfo(r.Query, n, in, infos)
-	})
+	}
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest
 // samples.
 func (r *evaluation) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
-		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil))
+		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil, nil))
 		if errors.As(err, new(*plan.Declined)) {
 			return nil, &plan.Declined{At: n, Reason: reasonInfoHistograms}
 		}

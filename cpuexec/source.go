@@ -226,3 +226,11 @@ func Refuses(w *plan.Window, g plan.Grid, sel *selection.Selection) string {
 	}
 	return ""
 }
+
+// countSteps adds samples of each step to the statistics of the query.
+func (r *evaluation) countSteps(all, fresh []int64) {
+	for k := range all {
+		r.Matrix.SamplesAtStep[k] += all[k]
+		r.Matrix.NewSamplesAtStep[k] += fresh[k]
+	}
+}

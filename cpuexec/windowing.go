@@ -159,10 +159,11 @@ type selected struct {
 	src         *source
 }
 
-// window makes the operator of w, which an accelerator may compute, and the chain above it.
-func (r *evaluation) window(w *plan.Window, above vector.Chain, x offload.Accelerator) *selected {
+// window makes the operator of w, which has these parameters and may be computed by an accelerator, and the
+// chain above it.
+func (r *evaluation) window(w *plan.Window, above vector.Chain, params []operator.Operator, x offload.Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
-		r: r, node: w, above: above, params: r.inputs(w), argPos: w.ArgPos,
+		r: r, node: w, above: above, params: params, argPos: w.ArgPos,
 		call: window.Call{Func: window.Of(w.Func), Parameters: w.Parameters},
 	}}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/stats"
 
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // life follows queries of all executors from their beginning to their end: it has them listed
@@ -88,4 +90,61 @@ func (l *life) list(ctx context.Context, query string) (unlist func(), err error
 	}
 	slot, err := l.tracker.Insert(ctx, query)
 	return func() { l.tracker.Delete(slot) }, err
+}
+
+// metrics count what ran where, so that nothing falls back silently.
+type metrics struct {
+	queries  *prometheus.CounterVec
+	nodes    *prometheus.CounterVec
+	declined *prometheus.CounterVec
+	stayed   *prometheus.CounterVec
+	samples  prometheus.Counter
+	bytes    prometheus.Counter
+	kept     prometheus.Counter
+	lost     prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
+	f := instrument.With(reg)
+	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.Columns().SizeBytes()) })
+	return &metrics{
+		queries:  f.Counters("promwarp_queries_total", "Queries by whether executors evaluated them: whole, none, or idle where no samples are read.", "accelerated"),
+		nodes:    f.Counters("promwarp_plan_nodes_total", "Expressions of queries by the executor that evaluated them and their kind.", "executor", "kind"),
+		declined: f.Counters("promwarp_parts_declined_total", "Queries that executors declined after seeing their data, by reason.", "reason"),
+		stayed:   f.Counters("promwarp_parts_left_total", "Queries left to Prometheus's engine, by reason.", "reason"),
+		samples:  f.Counter("promwarp_cpu_samples_decoded_total", "Samples decoded by the CPU executor."),
+		bytes:    f.Counter("promwarp_cpu_chunk_bytes_total", "Bytes of encoded chunks decoded by the CPU executor."),
+		kept:     f.Counter("promwarp_cpu_samples_kept_total", "Samples that the CPU executor took from columns decoded for earlier queries."),
+		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for queries that it then declined."),
+	}
+}
+
+// count records a query that has ended.
+func (m *metrics) count(q *query) {
+	how := "none"
+	switch {
+	case q.plan == nil:
+	case q.plan.Root.Idle:
+		how = "idle"
+	case q.plan.Node != nil:
+		how = "whole"
+	}
+	m.queries.WithLabelValues(how).Inc()
+	if q.plan == nil {
+		return
+	}
+	q.plan.Root.Walk(func(d *plan.Decision) {
+		if d.Idle {
+			return
+		}
+		m.nodes.WithLabelValues(d.Executor, d.Kind).Inc()
+		if w := d.Work; w != nil {
+			m.samples.Add(float64(w.Samples))
+			m.bytes.Add(float64(w.Bytes))
+			m.kept.Add(float64(w.Kept))
+		}
+		if d.Own {
+			m.stayed.WithLabelValues(d.Reason).Inc()
+		}
+	})
 }

@@ -253,7 +253,7 @@ func labelsMade(n parser.Node) (times, more int64) {
 // take.
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
-	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
+	q.budget = &operator.Budget{Context: ctx, Max: q.e.opts.MaxMemory, Lease: q.lease}
 	var text int64    // about the memory in bytes that it takes for its text
 	var samples int64 // that Prometheus's engine makes in subqueries of what reads none, such as 1 and time(), at most
 	var longest int64 // steps of a subquery

@@ -264,7 +264,7 @@ func TestRowsGivenBack(t *testing.T) {
 		require.ErrorContains(t, err, "query processing would load too many samples")
 		require.Equal(t, made, free(x), "%d of %d", most, points)
 	}
-	job.MaxSamples, job.Budget = 0, operator.NewBudget(t.Context(), 4*points, nil)
+	job.MaxSamples, job.Budget = 0, &operator.Budget{Context: t.Context(), Max: 4 * points}
 	var e *operator.MemoryError
 	_, err = x.Run(t.Context(), job)
 	require.ErrorAs(t, err, &e)

@@ -3,17 +3,47 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
+
+func (w *walker) call(e *parser.Call, sc scope) plan.Node {
+	if f := vector.Named(e.Func.Name); f != nil {
+		if len(e.Args) == 0 {
+			return &plan.Date{Func: f, Origin: w.origin(e)}
+		}
+		return w.mapCall(f, e, sc)
+	}
+	if f := histogram.Named(e.Func.Name); f != nil {
+		return w.histogram(f, e, sc)
+	}
+	if f := window.Named(e.Func.Name); f != nil {
+		return w.window(f, e, sc)
+	}
+	switch c := vector.Called(e.Func.Name); c.Node.(type) {
+	case *plan.Absent:
+		return w.absent(c.Window, e, sc)
+	case *plan.Window:
+		return w.timestamp(c.Window, e, sc)
+	case *plan.Relabel:
+		return w.relabel(c.Pattern, e, sc)
+	case *plan.Info:
+		return w.info(e, sc)
+	case *plan.Sort:
+		return w.sort(e, sc)
+	case *plan.Vector:
+		return &plan.Vector{Input: w.scalar(e.Args[0], sc), Origin: w.origin(e)}
+	}
+	return w.leave(e, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name))
+}
 
 // absent compiles absent and absent_over_time.
 func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
@@ -192,18 +222,6 @@ func (w *walker) sort(e *parser.Call, sc scope) plan.Node {
 	return &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Input: w.compile(e.Args[0], sc), Origin: w.origin(e)}
 }
 
-// literals returns the values of expressions that are literal strings.
-func literals(es parser.Expressions) (values []string, ok bool) {
-	for _, e := range es {
-		s, ok := e.(*parser.StringLiteral)
-		if !ok {
-			return nil, false
-		}
-		values = append(values, s.Val)
-	}
-	return values, true
-}
-
 func reasonNotLiteral(e *parser.Call) string {
 	return e.Func.Name + " with a string that is not a literal is not on an executor yet"
 }
@@ -224,27 +242,6 @@ func (w *walker) timestamp(f *plan.WindowFunc, e *parser.Call, sc scope) plan.No
 		return w.leave(e, "start_timestamp has no result where the engine does not use start timestamps")
 	}
 	return &plan.Window{Scan: w.scan(v, sc), Func: f, Width: w.lookback, ArgPos: v.PosRange, Origin: w.origin(e)}
-}
-
-// extension says which samples beside its windows function f reads of a range
-// selector, or why it stays with Prometheus's engine.
-func (w *walker) extension(f *plan.WindowFunc, m *parser.MatrixSelector) (plan.Extension, string) {
-	v := m.VectorSelector.(*parser.VectorSelector)
-	modifier, name := plan.Unmodified, ""
-	switch {
-	case m.Range%time.Millisecond != 0 || v.OriginalOffset%time.Millisecond != 0:
-		return plan.Extension{}, "its range and its offset are no whole milliseconds, which Prometheus's engine rounds in several ways"
-	case v.Anchored:
-		modifier, name = plan.Anchored, "an anchored"
-	case v.Smoothed:
-		modifier, name = plan.Smoothed, "a smoothed"
-	default:
-		return plan.Extension{}, ""
-	}
-	if !slices.Contains(f.Modifiers, modifier) {
-		return plan.Extension{}, fmt.Sprintf("%s of %s selector is an error that Prometheus's engine raises", f.Name, name)
-	}
-	return plan.NewExtension(modifier, w.lookback), ""
 }
 
 const reasonMetadata = "Prometheus's engine may remove the type or unit that is set within a subquery"

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
-	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -63,36 +63,6 @@ func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) plan.Node {
 	return &plan.Once{Input: in, Origin: w.origin(e)}
 }
 
-func (w *walker) call(e *parser.Call, sc scope) plan.Node {
-	if f := vector.Named(e.Func.Name); f != nil {
-		if len(e.Args) == 0 {
-			return &plan.Date{Func: f, Origin: w.origin(e)}
-		}
-		return w.mapCall(f, e, sc)
-	}
-	if f := histogram.Named(e.Func.Name); f != nil {
-		return w.histogram(f, e, sc)
-	}
-	if f := window.Named(e.Func.Name); f != nil {
-		return w.window(f, e, sc)
-	}
-	switch c := vector.Called(e.Func.Name); c.Node.(type) {
-	case *plan.Absent:
-		return w.absent(c.Window, e, sc)
-	case *plan.Window:
-		return w.timestamp(c.Window, e, sc)
-	case *plan.Relabel:
-		return w.relabel(c.Pattern, e, sc)
-	case *plan.Info:
-		return w.info(e, sc)
-	case *plan.Sort:
-		return w.sort(e, sc)
-	case *plan.Vector:
-		return &plan.Vector{Input: w.scalar(e.Args[0], sc), Origin: w.origin(e)}
-	}
-	return w.leave(e, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name))
-}
-
 // window compiles a function of a range selector or a subquery.
 func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node {
 	if w.env.Bits {
@@ -123,6 +93,27 @@ func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node 
 		Scan: w.scan(m.VectorSelector.(*parser.VectorSelector), sc), Func: f, Width: m.Range.Milliseconds(),
 		Parameters: p, Extension: extension, ArgPos: w.facts[m].pos, Origin: w.origin(e),
 	}
+}
+
+// extension says which samples beside its windows function f reads of a range
+// selector, or why it stays with Prometheus's engine.
+func (w *walker) extension(f *plan.WindowFunc, m *parser.MatrixSelector) (plan.Extension, string) {
+	v := m.VectorSelector.(*parser.VectorSelector)
+	modifier, name := plan.Unmodified, ""
+	switch {
+	case m.Range%time.Millisecond != 0 || v.OriginalOffset%time.Millisecond != 0:
+		return plan.Extension{}, "its range and its offset are no whole milliseconds, which Prometheus's engine rounds in several ways"
+	case v.Anchored:
+		modifier, name = plan.Anchored, "an anchored"
+	case v.Smoothed:
+		modifier, name = plan.Smoothed, "a smoothed"
+	default:
+		return plan.Extension{}, ""
+	}
+	if !slices.Contains(f.Modifiers, modifier) {
+		return plan.Extension{}, fmt.Sprintf("%s of %s selector is an error that Prometheus's engine raises", f.Name, name)
+	}
+	return plan.NewExtension(modifier, w.lookback), ""
 }
 
 // parameters compiles the scalar parameters of a window function.

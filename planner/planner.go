@@ -51,7 +51,7 @@ type Plan struct {
 // Prometheus's engine.
 func New(ctx context.Context, stmt *parser.EvalStmt, env Env) (*Plan, error) {
 	w := &walker{ctx: ctx, env: env, lookback: stmt.LookbackDelta.Milliseconds(), facts: map[parser.Expr]*facts{}}
-	start, end := millis(stmt.Start), millis(stmt.End)
+	start, end := stmt.Start.UnixNano()/int64(time.Millisecond), stmt.End.UnixNano()/int64(time.Millisecond)
 	p := &Plan{Grid: plan.NewGrid(start, end, stmt.Interval.Milliseconds()), Of: map[plan.Node]*plan.Decision{}, w: w, expr: stmt.Expr}
 	root := w.learn(stmt.Expr)
 	w.metadata = root.metadata
@@ -82,8 +82,6 @@ func (p *Plan) Leave(at posrange.PositionRange, reason string) {
 	p.Root, _ = p.w.decisions(p.expr, at, [2]string{reason, wholeStays + reason})
 	p.Root.Steps = p.Grid.Steps
 }
-
-func millis(t time.Time) int64 { return t.UnixNano() / int64(time.Millisecond) }
 
 type walker struct {
 	ctx      context.Context
@@ -251,6 +249,18 @@ func (w *walker) learn(e parser.Expr) *facts {
 	}
 	f.pos, f.typ = e.PositionRange(), e.Type()
 	return f
+}
+
+// literals returns the values of expressions that are literal strings.
+func literals(es parser.Expressions) (values []string, ok bool) {
+	for _, e := range es {
+		s, ok := e.(*parser.StringLiteral)
+		if !ok {
+			return nil, false
+		}
+		values = append(values, s.Val)
+	}
+	return values, true
 }
 
 // origin is where an expression stands in the query, and its text.

@@ -10,8 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
@@ -366,23 +364,6 @@ func (c *Client) backoff(n int) time.Duration {
 	}
 	d = min(d, c.maxBackoff)
 	return d/2 + rand.N(d/2+1)
-}
-
-// retryAfter reads the header Retry-After, in seconds or as a date.
-func retryAfter(h http.Header) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(0, time.Until(at))
-	}
-	// Seconds beyond what 32 bits hold are as good as the most that they do.
-	n, err := strconv.ParseUint(v, 10, 32)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0
-	}
-	return time.Duration(n) * time.Second
 }
 
 // lanes bound the requests in flight. Small ones have places of their own besides those that

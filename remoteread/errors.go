@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -237,3 +238,20 @@ type cleaned struct {
 
 func (e *cleaned) Error() string { return e.text }
 func (e *cleaned) Unwrap() error { return e.err }
+
+// retryAfter reads the header Retry-After, in seconds or as a date.
+func retryAfter(h http.Header) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	// Seconds beyond what 32 bits hold are as good as the most that they do.
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

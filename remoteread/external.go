@@ -2,15 +2,12 @@ package remoteread
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage/remote"
 
 	"github.com/promwarp/promwarp/remoteread/answer"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // External tells which labels the store adds to the series that it sends.
@@ -55,45 +52,6 @@ func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q pi
 		}
 	}
 	return q, ext, nil
-}
-
-// fetchApart fetches the series of a piece of any length, apart where some have an external label of
-// their own.
-func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
-	name, known := "", false
-	if q.view != nil && len(q.view.Open) > 0 {
-		name, known = c.clashes.get(q.ms)
-	}
-	if !known || !slices.Contains(q.view.Open, name) {
-		sel, err := c.fetchSpans(ctx, q)
-		var clash *answer.ClashError
-		if !errors.As(err, &clash) {
-			return sel, err
-		}
-		name = clash.Label
-		c.clashes.add(q.ms, name)
-	}
-	lack, have := q.view.Split(name)
-	q.view, q.ms = lack, lack.Matchers
-	a, err := c.fetchApart(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	q.view, q.ms = have, have.Matchers
-	b, err := c.fetchApart(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	sel, err := c.join(ctx, a, b)
-	if err != nil {
-		return nil, err
-	}
-	if sel.NumSeries() < a.NumSeries()+b.NumSeries() {
-		return nil, c.fail(outcomeMalformed, false,
-			fmt.Errorf("series that differ only in having the external label %q of their own become one when it is kept", name),
-			"have external labels taken off: --"+FlagExternalLabels+"=auto")
-	}
-	return sel, nil
 }
 
 // unconfirmedError is for an answer of which it cannot be found out with which external

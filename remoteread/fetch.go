@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -72,6 +73,45 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 	}
 	return nil, nil, c.fail(outcomeRelabelled, false, answer.ErrRelabelled,
 		"check that the store's /api/v1/status/config is that of the server that answers remote read, or set --"+FlagExternalLabels)
+}
+
+// fetchApart fetches the series of a piece of any length, apart where some have an external label of
+// their own.
+func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
+	name, known := "", false
+	if q.view != nil && len(q.view.Open) > 0 {
+		name, known = c.clashes.get(q.ms)
+	}
+	if !known || !slices.Contains(q.view.Open, name) {
+		sel, err := c.fetchSpans(ctx, q)
+		var clash *answer.ClashError
+		if !errors.As(err, &clash) {
+			return sel, err
+		}
+		name = clash.Label
+		c.clashes.add(q.ms, name)
+	}
+	lack, have := q.view.Split(name)
+	q.view, q.ms = lack, lack.Matchers
+	a, err := c.fetchApart(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	q.view, q.ms = have, have.Matchers
+	b, err := c.fetchApart(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	sel, err := c.join(ctx, a, b)
+	if err != nil {
+		return nil, err
+	}
+	if sel.NumSeries() < a.NumSeries()+b.NumSeries() {
+		return nil, c.fail(outcomeMalformed, false,
+			fmt.Errorf("series that differ only in having the external label %q of their own become one when it is kept", name),
+			"have external labels taken off: --"+FlagExternalLabels+"=auto")
+	}
+	return sel, nil
 }
 
 // fetchSpans fetches a piece of any length, in several requests at once: in pieces that are short

@@ -4,12 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
-
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
@@ -159,22 +156,6 @@ func (r *run) itemBytes(samples int64) (n int64) {
 	return n
 }
 
-// valueBytes is the memory that states of some contents hold for each sample.
-func valueBytes(c *aggregate.Contents) int64 {
-	switch {
-	case c.Parts&aggregate.Times != 0:
-		return 32 // with room to sort them
-	case c.Parts&aggregate.Values != 0:
-		return 8
-	}
-	return 0
-}
-
-// alone reports whether nothing is merged into a group: it has one series.
-func (c *computing) alone(group int) bool {
-	return c.Reaggregate == nil && c.groups.first[group+1]-c.groups.first[group] == 1
-}
-
 // batch makes items of some series from the given one on. It returns where the next batch begins,
 // and the memory that this one takes.
 func (c *computing) batch(from int) (next int, bytes int64) {
@@ -197,31 +178,6 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 	}
 	c.items = c.items[:n]
 	return from + n, bytes + c.ownBytes()
-}
-
-// failed returns why the request cannot go on.
-func (r *run) failed() error {
-	if err := plan.Ended(r.ctx); err != nil {
-		return err
-	}
-	if err := r.hold(0); err != nil {
-		return err
-	}
-	return r.budget.Charge(0)
-}
-
-// hold counts n more values of the result, or samples held. Who finds too many ends the request.
-func (r *run) hold(n int) error {
-	if most := int64(r.x.o.MaxSamples); r.held.Add(int64(n)) > most && most > 0 {
-		return promql.ErrTooManySamples("resampling")
-	}
-	return nil
-}
-
-// chargeRows counts memory of the result.
-func (r *run) chargeRows(bytes int64) error {
-	r.result.bytes.Add(bytes)
-	return r.budget.Charge(bytes)
 }
 
 // found is the number of groups with a value so far.

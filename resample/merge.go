@@ -283,3 +283,19 @@ func (r *run) between(buckets []int32, a, b float64, k int32) float64 {
 	from, to := at(buckets[0]), at(buckets[1])
 	return a + float64((b-a)*((at(k)-from)/(to-from)))
 }
+
+// valueBytes is the memory that states of some contents hold for each sample.
+func valueBytes(c *aggregate.Contents) int64 {
+	switch {
+	case c.Parts&aggregate.Times != 0:
+		return 32 // with room to sort them
+	case c.Parts&aggregate.Values != 0:
+		return 8
+	}
+	return 0
+}
+
+// alone reports whether nothing is merged into a group: it has one series.
+func (c *computing) alone(group int) bool {
+	return c.Reaggregate == nil && c.groups.first[group+1]-c.groups.first[group] == 1
+}

@@ -99,7 +99,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
-			Plan: p, x: e, ctx: ctx, budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			Plan: p, x: e, ctx: ctx, budget: &operator.Budget{Context: ctx, Max: e.o.MaxMemory, Lease: lease},
 			result: &Result{Plan: p, lease: lease},
 		}
 		err := parallel.Rescue(func() error { return r.over(q) })

@@ -7,9 +7,11 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -78,4 +80,29 @@ func (r *Result) Values() (n int64) {
 		}
 	}
 	return n
+}
+
+// failed returns why the request cannot go on.
+func (r *run) failed() error {
+	if err := plan.Ended(r.ctx); err != nil {
+		return err
+	}
+	if err := r.hold(0); err != nil {
+		return err
+	}
+	return r.budget.Charge(0)
+}
+
+// hold counts n more values of the result, or samples held. Who finds too many ends the request.
+func (r *run) hold(n int) error {
+	if most := int64(r.x.o.MaxSamples); r.held.Add(int64(n)) > most && most > 0 {
+		return promql.ErrTooManySamples("resampling")
+	}
+	return nil
+}
+
+// chargeRows counts memory of the result.
+func (r *run) chargeRows(bytes int64) error {
+	r.result.bytes.Add(bytes)
+	return r.budget.Charge(bytes)
 }

@@ -193,6 +193,3 @@ type counted struct{ bytes int64 }
 // leastCounted is from how many bytes of tables on these are counted: the small ones of
 // small queries cost less than counting them.
 const leastCounted = 16 << 10
-
-// LabelBytes is the memory that labels take, in bytes.
-func LabelBytes(l labels.Labels) int64 { return int64(unsafe.Sizeof(l)) + int64(l.ByteSize()) }

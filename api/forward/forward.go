@@ -80,24 +80,6 @@ type Forwarder struct {
 	Logger  *slog.Logger
 }
 
-// Lists returns what answers requests for labels, series and metadata: the only server, or
-// the union of what several list.
-func (f *Forwarder) Lists() http.HandlerFunc {
-	if len(f.Remotes) > 1 {
-		return staying(f.gather())
-	}
-	return staying(f.forward(f.Remotes[0]))
-}
-
-// forward returns what forwards requests to a server.
-func (f *Forwarder) forward(remote *Remote) http.HandlerFunc {
-	h := f.To(remote, nil)
-	if remote.Kept != nil && remote.Base != nil {
-		return f.keptLabels(remote, h)
-	}
-	return h
-}
-
 // To returns what forwards requests to a server. What it does not find there
 // otherwise answers, unless that is nil.
 func (f *Forwarder) To(remote *Remote, otherwise http.HandlerFunc) http.HandlerFunc {

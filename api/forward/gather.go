@@ -2,7 +2,6 @@ package forward
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,15 +13,26 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api/promapi"
-	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 )
 
-// listAnswer is what a server answered to a request for a list.
-type listAnswer struct {
-	compare.Reply
-	recorded recording
+// Lists returns what answers requests for labels, series and metadata: the only server, or
+// the union of what several list.
+func (f *Forwarder) Lists() http.HandlerFunc {
+	if len(f.Remotes) > 1 {
+		return staying(f.gather())
+	}
+	return staying(f.forward(f.Remotes[0]))
+}
+
+// forward returns what forwards requests to a server.
+func (f *Forwarder) forward(remote *Remote) http.HandlerFunc {
+	h := f.To(remote, nil)
+	if remote.Kept != nil && remote.Base != nil {
+		return f.keptLabels(remote, h)
+	}
+	return h
 }
 
 // gather returns what forwards requests to all servers and answers with the union
@@ -81,47 +91,6 @@ func listLimit(r *http.Request, body []byte) (int, error) {
 	return limit, nil
 }
 
-// ask asks one server, which may answer with limit bytes. What it takes to put the answer
-// together with others is charged to the lease.
-func ask(h http.HandlerFunc, r *http.Request, body []byte, lease *memory.Lease, limit int64) *listAnswer {
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.Header.Del("Accept-Encoding") // to be read here
-	r.Header.Del("If-Modified-Since")
-	r.Header.Del("If-None-Match")
-	a := &listAnswer{recorded: recording{code: http.StatusOK, limit: int(limit), ctx: r.Context(), lease: lease}}
-	broken := serve(h, &a.recorded, r)
-	if a.recorded.refused != nil {
-		return a
-	}
-	switch err := json.Unmarshal(a.recorded.body.Bytes(), &a.Reply); {
-	case a.recorded.tooLarge:
-		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes; --upstream.max-bytes bounds what all upstreams answer together", limit)
-	case broken:
-		a.Status, a.Error = "error", "its answer broke off"
-	case err != nil:
-		// Its text is not quoted: a page that shows the request may repeat credentials.
-		a.Status, a.Error = "error", fmt.Sprintf("its answer with status %d, of %d bytes, is not that of a Prometheus", a.recorded.code, a.recorded.body.Len())
-	case a.Status != "success" && a.Error == "":
-		a.Error = fmt.Sprintf("its answer has status %d and no data", a.recorded.code)
-	}
-	return a
-}
-
-// serve has answer answer. It reports whether the answer is not whole, which a reverse
-// proxy says by a panic.
-func serve(answer http.HandlerFunc, w http.ResponseWriter, r *http.Request) (broken bool) {
-	defer func() {
-		if p := recover(); p == http.ErrAbortHandler {
-			broken = true
-		} else if p != nil {
-			panic(p)
-		}
-	}()
-	answer(w, r)
-	return false
-}
-
 // respondList answers with the union of lists.
 func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers []*listAnswer, limit int) {
 	var data []json.RawMessage
@@ -167,57 +136,7 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 	promapi.Warned(w, all, distinct(warnings), distinct(infos))
 }
 
-// respond passes on the error of the server of that name, or says that there is no memory.
-func (l *listAnswer) respond(w http.ResponseWriter, name string) {
-	if l.recorded.refused != nil {
-		promapi.FormError(w, l.recorded.refused)
-		return
-	}
-	if l.recorded.code >= http.StatusBadRequest && l.ErrorType != "" {
-		promapi.Error(w, l.recorded.code, l.ErrorType, l.Error)
-		return
-	}
-	promapi.Error(w, http.StatusBadGateway, promapi.Unavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
-}
-
 func distinct(s []string) []string {
 	slices.Sort(s)
 	return slices.Compact(s)
-}
-
-// listBytes is the memory that each byte of an answer costs which is put together with others:
-// three for the text, six for the values and what they are compared by, three for the union.
-const listBytes = 12
-
-// recording is a http.ResponseWriter that keeps a response of up to limit bytes.
-type recording struct {
-	header   http.Header
-	code     int
-	limit    int
-	body     bytes.Buffer
-	tooLarge bool
-
-	ctx     context.Context // of the request
-	lease   *memory.Lease
-	refused error // of the lease
-}
-
-func (r *recording) Header() http.Header {
-	if r.header == nil {
-		r.header = http.Header{}
-	}
-	return r.header
-}
-
-func (r *recording) WriteHeader(code int) { r.code = code }
-
-func (r *recording) Write(b []byte) (int, error) {
-	if r.body.Len()+len(b) > r.limit {
-		r.tooLarge = true
-		return 0, errors.New("the answer is too large")
-	}
-	if r.refused = r.lease.Grow(r.ctx, listBytes*int64(len(b))); r.refused != nil {
-		return 0, r.refused
-	}
-	return r.body.Write(b)
 }

@@ -95,7 +95,7 @@ func (m *Memory) Lookup(key Key, r Reach, g plan.Grid, p *selection.Provenance) 
 	if e == nil {
 		return nil, 0
 	}
-	lo, hi := r.run(e.values.Grid, common(e.settled, p.Settled))
+	lo, hi := r.Settled(e.values.Grid, e.settled, p.Settled)
 	ahead := int((g.Start - e.values.Grid.Start) / g.Interval) // steps of e before those of g
 	lo, hi = max(lo, ahead), min(hi, ahead+g.Steps)
 	if lo == 0 && lo > ahead && e.values.Fresh[0] < 0 {
@@ -124,14 +124,14 @@ func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
 // samples p knows the revision of, together with the steps beside them that are
 // remembered already, if these are still right and were asked for lately.
 func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
-	from, to := r.Settled(v.Grid, p)
+	from, to := r.Settled(v.Grid, p.Settled, p.Settled)
 	if from == to {
 		return
 	}
 	ranges := []StepRange{{v, from, to}}
 	if e, earliest := m.find(key, v.Grid.Start); e != nil {
 		old := e.values
-		lo, hi := r.run(old.Grid, common(e.settled, p.Settled))
+		lo, hi := r.Settled(old.Grid, e.settled, p.Settled)
 		ahead := int((v.Grid.Start - old.Grid.Start) / v.Grid.Interval)
 		first, last := from+ahead, to+ahead // as steps of old
 		if lo < hi && old.Fresh[lo] < 0 && (first < lo || first == lo && v.Fresh[from] >= 0) {
@@ -197,17 +197,11 @@ const perKey = 3 * int64(unsafe.Sizeof(Key{}))
 // t-Offset].
 type Reach struct{ Width, Offset int64 }
 
-// Settled returns the longest run of steps of g, from from to to, the end excluded,
-// that read nothing but samples of which p knows the revision.
-func (r Reach) Settled(g plan.Grid, p *selection.Provenance) (from, to int) {
-	return r.run(g, common(p.Settled, p.Settled))
-}
-
-// run returns the longest run of steps of g each of which reads nothing outside of
-// one of the spans, which are in time order.
-func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
+// Settled returns the longest run of steps of g, from from to to, the end excluded, each of which
+// reads nothing but samples of one stretch of which a and b know the same revision.
+func (r Reach) Settled(g plan.Grid, a, b []selection.Settled) (from, to int) {
 	begin, end := 0, 0 // the present run
-	for _, s := range spans {
+	for _, s := range common(a, b) {
 		// Rounded up, where they are not before the first step.
 		first := max((s.From-1+r.Width+r.Offset-g.Start+g.Interval-1)/g.Interval, 0)
 		last := min((s.To+r.Offset-g.Start+g.Interval-1)/g.Interval, int64(g.Steps)) // not included

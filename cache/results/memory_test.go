@@ -275,7 +275,7 @@ func TestSettled(t *testing.T) {
 			}
 			return true
 		}
-		from, to := reach.Settled(g, p)
+		from, to := reach.Settled(g, p.Settled, p.Settled)
 		require.Equal(t, longest(g.Steps, within), to-from)
 		for k := from; k < to; k++ {
 			require.True(t, within(k))

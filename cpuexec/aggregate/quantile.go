@@ -1,7 +1,10 @@
 package aggregate
 
 import (
+	"math"
 	"slices"
+
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -74,6 +77,20 @@ func quantilesOf(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Ro
 		out = append(out, values.Compact(0, l))
 	}
 	return out, nil
+}
+
+// WarnQuantiles says what Prometheus's engine says of quantiles that are none.
+func (p *Parameter) WarnQuantiles(q *operator.Query, n *plan.Aggregate) {
+	warn := func(v float64) { q.Note(annotations.NewInvalidQuantileWarning(v, n.ParamPos)) }
+	if p.nan {
+		warn(math.NaN())
+	}
+	if p.high > 1 {
+		warn(p.high)
+	}
+	if p.low < 0 {
+		warn(p.low)
+	}
 }
 
 // Quantiler is the sink of a quantile over a window. It keeps the rows, unless an

@@ -15,17 +15,12 @@ import (
 // does not count the samples that are read, which the cache and the limits of
 // fetching bound, nor scratch memory, which is a few MB a core.
 type Budget struct {
-	ctx    context.Context // of the query: how long it may wait for memory
-	max    int64
-	lease  *memory.Lease // of the process's memory; may be nil
+	Context context.Context // of the query: how long it may wait for memory
+	Max     int64           // bytes; 0 means no bound
+	Lease   *memory.Lease   // what they come from; nil for a process without a limit. It stays the caller's
+
 	used   atomic.Int64
 	failed atomic.Pointer[error] // why there is no more
-}
-
-// NewBudget returns a budget of max bytes, 0 for no bound, which come from lease, nil for
-// a process without a limit. The lease stays the caller's.
-func NewBudget(ctx context.Context, max int64, lease *memory.Lease) *Budget {
-	return &Budget{ctx: ctx, max: max, lease: lease}
 }
 
 // MemoryError is the error of a query that needs more than its budget.
@@ -49,10 +44,10 @@ func (b *Budget) Charge(n int64) error {
 		return nil
 	}
 	used := b.used.Add(n)
-	if b.max > 0 && used > b.max {
-		return b.fail(&MemoryError{b.max})
+	if b.Max > 0 && used > b.Max {
+		return b.fail(&MemoryError{b.Max})
 	}
-	if err := b.lease.Grow(b.ctx, n); err != nil {
+	if err := b.Lease.Grow(b.Context, n); err != nil {
 		return b.fail(err)
 	}
 	return nil

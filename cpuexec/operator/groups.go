@@ -4,13 +4,13 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // Groups assigns series to the groups of an aggregation.
@@ -23,7 +23,7 @@ type Groups struct {
 func (g Groups) SizeBytes() int64 {
 	size := 4 * int64(len(g.Of))
 	for _, l := range g.Labels {
-		size += selection.LabelBytes(l)
+		size += int64(unsafe.Sizeof(l)) + int64(l.ByteSize())
 	}
 	return size
 }

@@ -3,10 +3,6 @@ package layout
 import (
 	"unsafe"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
-	"github.com/promwarp/promwarp/gpuexec/resident"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -73,74 +69,6 @@ func NewOutput(b *Part, r Room) Output {
 		o.Keys = next(b.Total.Rows * Lanes * 8)
 	}
 	return o
-}
-
-// Absent is the address of a slab that is not on the device as a whole.
-const Absent = 1<<64 - 1
-
-// Fill writes the tables of a batch to buf. The chunks are where their slabs are, or
-// from rest on, device addresses both, but written from origin on. It returns the
-// transfers that bring the latter there.
-func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) []resident.Transfer {
-	in := b.In
-	table, wide := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide)
-	rows, first := As[uint64](buf, in.Rows), As[uint32](buf, in.First)
-	copy(As[uint32](buf, in.Groups), b.Groups)
-	copy(As[uint32](buf, in.Starts), b.starts)
-	// Where each tile begins.
-	starts := make([]TileSize, len(b.Sizes))
-	var total TileSize
-	for k := range starts {
-		starts[k] = total
-		first[k] = uint32(total.Positions)
-		total.Add(b.Sizes[k])
-	}
-	first[len(starts)] = uint32(total.Positions)
-	moved := make([][]resident.Transfer, len(starts))
-	parallel.For(len(starts), func(k int) {
-		at := starts[k]
-		cs, positions := y.chunksOf(b, k)
-		tile := table[at.Positions*Lanes:][:positions*Lanes]
-		clear(tile)
-		most := rows[at.Positions:][:positions] // samples, and then the first row
-		clear(most)
-		for lane := range cs {
-			for p := range cs[lane] {
-				c := &cs[lane][p]
-				to := bases[c.Slab] + uint64(c.Off)
-				if bases[c.Slab] == Absent {
-					to = rest + uint64(at.bytes)
-					whole := Aligned(int(c.Len), 8) // the device reads whole words
-					moved[k] = append(moved[k], resident.Transfer{From: y.Sel.Bytes(*c)[:whole], To: to})
-					at.bytes += whole
-				}
-				ref := abi.SeriesChunk{
-					ChunkRef: abi.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
-				}
-				if c.Enc == chunkenc.EncXOR2 {
-					ref.Samples |= abi.XOR2
-				}
-				if abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
-					tile[p*Lanes+lane] = ref.Entry(y.Since())
-				} else {
-					tile[p*Lanes+lane] = abi.WideEntry(uint32(at.wide))
-					wide[at.wide] = ref
-					at.wide++
-				}
-				most[p] = max(most[p], uint64(c.Samples))
-			}
-		}
-		row := uint64(at.Rows)
-		for p, n := range most {
-			most[p] = row
-			row += n
-		}
-	})
-	var all []resident.Transfer
-	for _, ts := range moved {
-		all = append(all, ts...)
-	}
-	return all
 }
 
 // As views a section of a buffer as elements.

@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -101,6 +104,115 @@ func (j *Job) compute(o *Outcome) error {
 	}
 	o.Work = plan.Work{Series: len(j.Selected.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
 	return j.Program.Results(&o.Outcome)
+}
+
+// Run computes the job and fetches what came of it.
+func (j *Job) Run() (err error) {
+	if err = j.Dev.Do(j.begin); err == nil {
+		err = j.batches()
+	}
+	if err == nil {
+		err = j.fetchAll()
+	}
+	if ended := j.end(err != nil); ended != nil {
+		err = errors.Join(err, ended)
+	}
+	runtime.KeepAlive(j.Selected.Sel)
+	return err
+}
+
+// begin prepares what batches add to.
+func (j *Job) begin(c *cuda.Context) error {
+	s := j.Workspace.stream
+	return cmp.Or(j.Clear(c, s, j.Fault, 0xFF), j.Program.Begin(c, s), c.Record(j.Workspace.ready, s))
+}
+
+// fetchAll waits for all batches and fetches what came of them: what was taken behind FetchRest,
+// and the fault word.
+func (j *Job) fetchAll() error {
+	if j.returned != 0 {
+		if err := errors.Join(j.drain(), j.wait()); err != nil {
+			return err
+		}
+	}
+	err := j.Dev.Do(func(c *cuda.Context) (err error) {
+		s := j.Workspace.stream
+		if err := c.WaitEvent(s, j.last); err != nil {
+			return err
+		}
+		if err := c.Record(j.Workspace.last, s); err != nil {
+			return err
+		}
+		if err := j.Program.End(c, s); err != nil {
+			return err
+		}
+		if j.fetched, err = j.copyOut(c, j.Workspace.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
+			return err
+		}
+		took, err := c.Elapsed(j.Workspace.last, j.Workspace.ended)
+		j.Stages.Result += ms(took)
+		return err
+	})
+	if err == nil {
+		err = j.Corrupt(View[uint64](j, j.Fault)[0])
+	}
+	return err
+}
+
+// drain waits for the batches under way, in order.
+func (j *Job) drain() error {
+	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return s.Batch == nil })
+	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })
+	for _, s := range slots {
+		if err := j.empty(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyOut copies n bytes from the device by way of the staging memory, which nothing uses any more
+// once the first copy begins, and leaves them there unless it is too small.
+func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err error) {
+	s, staging := j.Workspace.stream, j.Workspace.Slots[0].Staging
+	for n > 0 {
+		part := staging[:min(len(staging), n)]
+		err := cmp.Or(c.CopyOut(part, at, s), c.Record(j.Workspace.ended, s), c.Wait(s))
+		if err != nil || out == nil && n == len(part) {
+			return part, err
+		}
+		out = append(slices.Grow(out, n), part...)
+		n, at = n-len(part), at+cuda.Pointer(len(part))
+	}
+	return out, nil
+}
+
+// end waits until nothing of the job is under way any more, and lets go of what it
+// used.
+func (j *Job) end(failed bool) error {
+	var errs []error
+	_ = j.wait() // it failed for another reason
+	if failed {
+		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
+			errs := []error{c.Wait(j.Feeder.Stream), c.Wait(j.Workspace.stream)}
+			for _, s := range j.Workspace.Slots {
+				errs = append(errs, c.Wait(s.Stream))
+			}
+			return errors.Join(errs...)
+		}))
+	}
+	for _, s := range j.Workspace.Slots {
+		if !failed {
+			errs = append(errs, j.empty(s))
+		}
+		if s.Batch != nil {
+			j.giveBack(s.Batch, errors.Join(errs...) == nil)
+		}
+		j.Store.Unpin(s.pinned)
+		s.free()
+	}
+	j.Store.Discard(j.claimed)
+	return errors.Join(errs...)
 }
 
 // Hand hands rows to what asked for the leaf, whose panic is an error of the request.

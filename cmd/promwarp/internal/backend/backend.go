@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -385,4 +386,22 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 		return nil, fmt.Errorf("no GPU, which --gpu.mode=require asks for: %w", err)
 	}
 	return gpus, nil
+}
+
+// Check names all that Open would not open, and changes nothing.
+func Check(s config.Settings) error {
+	keys, _, _ := storeKeys(s, nil) // config.Settings.Validate says what is wrong with them
+	var all []error
+	for _, k := range keys {
+		_, closed, err := openSource(k, Options{Logger: slog.New(slog.DiscardHandler)}, nil)
+		if all = append(all, err); err == nil {
+			closed()
+		}
+	}
+	if s.Cache.Path != "" {
+		if err := disk.Check(s.Cache.Path); err != nil && !errors.Is(err, syscall.EROFS) {
+			all = append(all, fmt.Errorf("cache.path %s: %w", s.Cache.Path, err))
+		}
+	}
+	return errors.Join(all...)
 }

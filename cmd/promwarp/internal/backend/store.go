@@ -160,24 +160,6 @@ func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upst
 	return c, c.CloseIdle, nil
 }
 
-// Check names all that Open would not open, and changes nothing.
-func Check(s config.Settings) error {
-	keys, _, _ := storeKeys(s, nil) // config.Settings.Validate says what is wrong with them
-	var all []error
-	for _, k := range keys {
-		_, closed, err := openSource(k, Options{Logger: slog.New(slog.DiscardHandler)}, nil)
-		if all = append(all, err); err == nil {
-			closed()
-		}
-	}
-	if s.Cache.Path != "" {
-		if err := disk.Check(s.Cache.Path); err != nil && !errors.Is(err, syscall.EROFS) {
-			all = append(all, fmt.Errorf("cache.path %s: %w", s.Cache.Path, err))
-		}
-	}
-	return errors.Join(all...)
-}
-
 // openFiles opens cache.path, if there is one. If one of prev has the same, that
 // writes what it still has to write, and goes on in memory alone for the requests
 // that it has to answer.

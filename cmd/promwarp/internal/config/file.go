@@ -17,6 +17,33 @@ import (
 	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
+// Load reads the configuration file, if any, and applies the command line over it. A source on the
+// command line replaces the file's as a whole, remote_read included. Relative paths are the current
+// directory's on the command line and the file's directory's in the file.
+func (f *Flags) Load() (Settings, error) {
+	s := Default()
+	if f.File != "" {
+		var err error
+		if s, err = readSettings(f.File); err != nil {
+			return s, err
+		}
+	}
+	if f.Quiet {
+		s.Log.Level = quietLevel // the file's is the server's
+	}
+	if flags := f.alone(); flags.Upstream.URL != "" || flags.TSDB.Path != "" {
+		if s.Upstream.URL != "" || s.TSDB.Path != "" || len(s.RemoteRead) > 0 {
+			s.Replaced = "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of " + f.File
+		}
+		s.Upstream.URL, s.TSDB.Path, s.RemoteRead = "", "", nil
+	}
+	for _, apply := range f.given {
+		apply(&s)
+	}
+	s.Divide()
+	return s, nil
+}
+
 // readSettings reads a configuration file over the defaults. Relative paths in it are relative to the
 // file's directory.
 func readSettings(file string) (Settings, error) {

@@ -237,30 +237,3 @@ func (v *flagValue) IsCumulative() bool { return v.Type == reflect.TypeFor[List]
 
 // IsBoolFlag has kingpin take the flag without a value.
 func (v *flagValue) IsBoolFlag() bool { return v.Type.Kind() == reflect.Bool }
-
-// Load reads the configuration file, if any, and applies the command line over it. A source on the
-// command line replaces the file's as a whole, remote_read included. Relative paths are the current
-// directory's on the command line and the file's directory's in the file.
-func (f *Flags) Load() (Settings, error) {
-	s := Default()
-	if f.File != "" {
-		var err error
-		if s, err = readSettings(f.File); err != nil {
-			return s, err
-		}
-	}
-	if f.Quiet {
-		s.Log.Level = quietLevel // the file's is the server's
-	}
-	if flags := f.alone(); flags.Upstream.URL != "" || flags.TSDB.Path != "" {
-		if s.Upstream.URL != "" || s.TSDB.Path != "" || len(s.RemoteRead) > 0 {
-			s.Replaced = "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of " + f.File
-		}
-		s.Upstream.URL, s.TSDB.Path, s.RemoteRead = "", "", nil
-	}
-	for _, apply := range f.given {
-		apply(&s)
-	}
-	s.Divide()
-	return s, nil
-}

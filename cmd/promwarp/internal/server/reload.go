@@ -1,12 +1,14 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/remoteread/reduce"
@@ -258,4 +262,67 @@ func (g *generation) compared() canary.Settings {
 		s.Upstream.Longest = canary.LongestAnswer
 	}
 	return s
+}
+
+// acquire returns the present generation, held for the caller; nil once the
+// server is closed.
+func (s *Server) acquire() *generation {
+	for {
+		g := s.current.Load()
+		if g == nil || g.Hold() {
+			return g
+		}
+		// Replaced since; the next one is there already.
+	}
+}
+
+// gather gathers what outlives a reload and what the present generation has.
+func (s *Server) gather() ([]*dto.MetricFamily, error) {
+	all := prometheus.Gatherers{s.base}
+	if g := s.acquire(); g != nil {
+		defer g.Release()
+		all = append(all, g.reg, g.eval.Reg)
+		for _, st := range g.reads.Stores {
+			all = append(all, st.Reg)
+		}
+	}
+	return all.Gather()
+}
+
+// ready says why the server is not ready.
+func (s *Server) ready() error {
+	if why := s.state.Load(); why != nil {
+		return errors.New(*why)
+	}
+	return nil
+}
+
+// runtimeInfo is what /api/v1/status/runtimeinfo says.
+func (s *Server) runtimeInfo() api.RuntimeInfo {
+	i := api.NewRuntimeInfo(s.start)
+	s.reloadInfo.Lock()
+	defer s.reloadInfo.Unlock()
+	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
+	return i
+}
+
+// validate checks settings, but for the source where one is given.
+func (s *Server) validate(set config.Settings) error {
+	if s.cfg.Upstream != nil {
+		return set.ValidateLimits()
+	}
+	return set.Validate()
+}
+
+// queues are what requests wait in. They outlive a reload.
+type queues struct {
+	queries, reads, lists *queue.Queue
+	tooLarge              *memory.TooLarge
+}
+
+// set gives the queues the limits of s.
+func (q queues) set(s config.Settings) {
+	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
+	q.reads.Set(s.Query.QueueLimits(s.Storage.Remote.ReadConcurrentLimit))
 }

@@ -21,13 +21,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
@@ -187,19 +185,6 @@ func (s *Server) registerMetrics() {
 	s.queues.set(s.cfg.Settings)
 }
 
-// gather gathers what outlives a reload and what the present generation has.
-func (s *Server) gather() ([]*dto.MetricFamily, error) {
-	all := prometheus.Gatherers{s.base}
-	if g := s.acquire(); g != nil {
-		defer g.Release()
-		all = append(all, g.reg, g.eval.Reg)
-		for _, st := range g.reads.Stores {
-			all = append(all, st.Reg)
-		}
-	}
-	return all.Gather()
-}
-
 // listen binds all addresses.
 func (s *Server) listen() error {
 	if s.cfg.Embedded {
@@ -221,18 +206,6 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// acquire returns the present generation, held for the caller; nil once the
-// server is closed.
-func (s *Server) acquire() *generation {
-	for {
-		g := s.current.Load()
-		if g == nil || g.Hold() {
-			return g
-		}
-		// Replaced since; the next one is there already.
-	}
-}
-
 // ServeHTTP answers a request with the present generation.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := s.acquire()
@@ -242,14 +215,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.Release()
 	g.handler.ServeHTTP(w, r)
-}
-
-// ready says why the server is not ready.
-func (s *Server) ready() error {
-	if why := s.state.Load(); why != nil {
-		return errors.New(*why)
-	}
-	return nil
 }
 
 func (s *Server) notReady(why string) { s.state.Store(&why) }
@@ -290,23 +255,6 @@ func (s *Server) URL() string {
 		}
 	}
 	return s.scheme + "://" + addr
-}
-
-// runtimeInfo is what /api/v1/status/runtimeinfo says.
-func (s *Server) runtimeInfo() api.RuntimeInfo {
-	i := api.NewRuntimeInfo(s.start)
-	s.reloadInfo.Lock()
-	defer s.reloadInfo.Unlock()
-	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
-	return i
-}
-
-// validate checks settings, but for the source where one is given.
-func (s *Server) validate(set config.Settings) error {
-	if s.cfg.Upstream != nil {
-		return set.ValidateLimits()
-	}
-	return set.Validate()
 }
 
 // Check names all that New would refuse, but for addresses that others use and upstreams without
@@ -357,19 +305,6 @@ func schemeOf(file string) string {
 		return "https"
 	}
 	return "http"
-}
-
-// queues are what requests wait in. They outlive a reload.
-type queues struct {
-	queries, reads, lists *queue.Queue
-	tooLarge              *memory.TooLarge
-}
-
-// set gives the queues the limits of s.
-func (q queues) set(s config.Settings) {
-	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
-	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
-	q.reads.Set(s.Query.QueueLimits(s.Storage.Remote.ReadConcurrentLimit))
 }
 
 // headerTimeout is the longest that the header of a request takes to arrive.
