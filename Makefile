@@ -30,7 +30,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
 
 all: build
 
@@ -65,6 +65,10 @@ browser:
 test-page: browser check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromium, in front of real servers; SHOTS=DIR keeps pictures of all views
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
+
+pictures: browser node $(BUILD)/libcuda-host.so ## take the pictures of the page that documents show, of the demonstration
+	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
+	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) node test/pictures.mjs $(CURDIR)/docs/pictures
 
 # After lint, and what is installed, two steps run at once: end-to-end tests wait for servers, and other
 # steps for their last package.

@@ -28,7 +28,7 @@ function applyTheme(theme: Theme) {
 
 const keys: [key: string, text: string][] = [
   ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'], ['m', 'find a metric'],
-  ['r', 'run everything again'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 5', 'views'], ['?', 'these keys'],
+  ['r', 'run everything again'], ['c', 'compare with Prometheus'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 5', 'views'], ['?', 'these keys'],
 ];
 
 function App() {
@@ -53,6 +53,7 @@ function App() {
         '/': () => document.querySelector('.editor')?.shadowRoot?.querySelector<HTMLElement>('.cm-content')?.focus(),
         m: () => document.querySelector<HTMLElement>('.metrics-button')?.click(),
         r: run,
+        c: () => change({ compare: !get().compare }),
         t: () => document.getElementById('range')?.click(),
         '[': () => change(shift(get(), -0.5)),
         ']': () => change(shift(get(), 0.5)),

@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 const patience = 60_000;
 
 /** Starts a program that is ready once its output matches, or never where there is nothing to match. */
-function start(program, args, until) {
+function start(program, args, until, seconds = 120) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ready = new Promise((resolve, reject) => {
     let output = '';
@@ -22,7 +22,7 @@ function start(program, args, until) {
     child.stdout.on('data', read);
     child.stderr.on('data', read);
     child.on('exit', (code) => reject(new Error(`${program} ${args[0]} ended with ${code}:\n${output}`)));
-    if (until) setTimeout(() => reject(new Error(`${program} ${args[0]} is not ready:\n${output}`)), patience * 2).unref();
+    if (until) setTimeout(() => reject(new Error(`${program} ${args[0]} is not ready:\n${output}`)), seconds * 1000).unref();
   });
   return { child, ready };
 }
@@ -89,7 +89,8 @@ function answerMade(r, name, asked) {
   r.end(JSON.stringify({ status: 'success', data: { resultType: asked.has('time') ? 'vector' : 'matrix', result }, warnings: [`PromQL warning: of ${name} <b>`] }));
 }
 
-export async function openWorld() {
+/** Opens the world, with a demonstration of that size. */
+export async function openWorld(demo = ['--series=300', '--hours=2'], seconds = 120) {
   const program = process.env.PROMWARP;
   const dir = mkdtempSync(join(tmpdir(), 'promwarp-page-'));
   const ends = [() => rmSync(dir, { recursive: true, force: true })];
@@ -98,7 +99,7 @@ export async function openWorld() {
   };
   /** Starts promwarp, which ends with the world. */
   const begin = (args, until) => {
-    const { child, ready } = start(program, args, until);
+    const { child, ready } = start(program, args, until, seconds);
     ends.push(async () => {
       if (child.exitCode !== null) return;
       ready.catch(() => {});
@@ -109,7 +110,7 @@ export async function openWorld() {
     return ready;
   };
   try {
-    const [, address, prometheus] = await begin(['demo', '--series=300', '--hours=2', '--listen=127.0.0.1:0'], /Browser\s+(\S+)[\s\S]*reads from is at (\S+)/);
+    const [, address, prometheus] = await begin(['demo', ...demo, '--listen=127.0.0.1:0'], /Browser\s+(\S+)[\s\S]*reads from is at (\S+)/);
     const port = await freePort();
     const base = `http://127.0.0.1:${port}/`;
     const ended = begin([

@@ -83,12 +83,18 @@ export function* unpack(data: Body): Generator<[Series[], ArrayBuffer[]]> {
   }
 }
 
+/** Marks that turn the direction of the text around them, with which a value could pass itself off as another. */
+const turning = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const quoted = (text: string) => JSON.stringify(text).replace(turning, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 /** Labels as PromQL writes them. */
 export function nameOf(metric: Labels): string {
   const { __name__: name = '', ...rest } = metric;
-  const inside = Object.keys(rest).sort().map((k) => `${k}="${rest[k]}"`).join(', ');
-  if (!inside) return name || '{}';
-  return `${name}{${inside}}`;
+  const plain = /^[a-zA-Z_:][\w:]*$/.test(name);
+  const inside = Object.keys(rest).sort().map((k) => `${/^[a-zA-Z_]\w*$/.test(k) ? k : quoted(k)}=${quoted(rest[k]!)}`);
+  if (name && !plain) inside.unshift(quoted(name));
+  if (!inside.length) return name || '{}';
+  return `${plain ? name : ''}{${inside.join(', ')}}`;
 }
 
 /** What comparing two answers found. */

@@ -27,7 +27,7 @@ export function Table({ data }: { data: QueryData }) {
       return Number.isNaN(x) ? 1 : Number.isNaN(y) ? -1 : sign * (x - y);
     });
   }, [data, sort]);
-  if (!all.length) return <p class="empty">The answer is empty: no series has a value here.</p>;
+  if (!all.length) return <p class="empty">The answer is empty: no series has a value then.</p>;
   const range = data.resultType === 'matrix';
   const head = (by: string, text: string, cls = '') => (
     <th class={cls} aria-sort={sort?.by === by ? (sort.down ? 'descending' : 'ascending') : 'none'}>
@@ -56,10 +56,10 @@ export function Table({ data }: { data: QueryData }) {
         <tbody>
           {rows.slice(0, shown).map((s) => (
             <tr key={s.name}>
-              {labels.map((l) => <td key={l}>{s.metric[l] ?? ''}</td>)}
+              {labels.map((l) => <td key={l} title={s.metric[l]}>{s.metric[l] ?? ''}</td>)}
               {range && <td class="num">{count(s.size)}</td>}
               <td class="num">{moment(1000 * s.newest.at)}</td>
-              <td class="num value">{s.newest.text}</td>
+              <td class="num value" title={s.newest.text}>{s.newest.text}</td>
             </tr>
           ))}
         </tbody>
@@ -108,6 +108,7 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
       <strong>{kinds[f.kind] ?? 'It failed'}</strong>
       <p>{f.message}</p>
       {f.hint && !f.message.includes(f.hint) && <p>{f.hint}</p>}
+      {f.message.includes('exceeded maximum resolution') && <p>Without a step of yours, the page chooses one that fits the range.</p>}
       <p class="hint">{f.status ? `HTTP ${f.status}, ${f.kind || 'no type'}` : f.kind}{retry && <> · <button class="link" onClick={retry}>Try again</button></>}</p>
     </div>
   );

@@ -103,6 +103,8 @@ export function Chart({ series, expr, start, end, step, loose, shape, onShape, o
   };
   const told = (act: () => Promise<void>) => () => act().then(() => setProblem(''), (e) => setProblem(`It cannot be saved: ${e.message}`));
   const empty = !shown.some((s) => !Number.isNaN(s.last));
+  const why = !drawn.length ? 'No series has these words in its name.' : shown.some((s) => s.size > s.times.length) ?
+    'Native histograms are not drawn: ask for histogram_quantile(0.9, …), histogram_avg(…) or histogram_count(…) of them.' : 'Nothing here can be drawn: no series has a finite number.';
   const all = Math.min(series.length, most);
   const tops = [...new Set([10, 100, 1000, shape.top].filter((n) => n < series.length).concat(all))].sort((a, b) => a - b);
 
@@ -137,7 +139,7 @@ export function Chart({ series, expr, start, end, step, loose, shape, onShape, o
       <div class="plot" ref={host} tabIndex={0} role="application" aria-roledescription="chart"
         aria-label={`${many(shown.length, 'series', 'series')} from ${moment(start * 1000)} to ${moment(end * 1000)}. Arrow keys read values.`}>
         <div class="tip" ref={tip} hidden />
-        {empty && <p class="empty">{drawn.length ? 'Nothing here can be drawn: no series has a finite number.' : 'No series has these words in its name.'}</p>}
+        {empty && <p class="empty"><span>{why}</span></p>}
       </div>
       <Legend {...{ drawn, chosen, colour, write, shape, onShape }} of={series.length} matching={matching.length} onPoint={(s) => plotted.current?.point(s && places.get(s)!)} />
     </div>

@@ -40,6 +40,7 @@ export function Explorer({ editor, close }: { editor: () => Handle | null; close
     return () => c.abort();
   }, []);
   const found = useMemo(() => (all ? search(all, text, type) : []), [all, text, type]);
+  const stop = found.find((m) => m.name === chosen?.name) ?? found[0]; // of the Tab key; arrows lead to the others
   const put = (what: string, expr: string) => {
     editor()?.set(expr);
     say(`${what} is in the query.`);
@@ -78,7 +79,7 @@ export function Explorer({ editor, close }: { editor: () => Handle | null; close
         <ul class="metrics" aria-label="Metrics found" onKeyDown={(e) => walk(e, input.current)}>
           {found.slice(0, shown).map((m) => (
             <li key={m.name}>
-              <button aria-pressed={chosen?.name === m.name} onClick={() => choose(m)}>
+              <button aria-pressed={chosen?.name === m.name} tabIndex={m === stop ? 0 : -1} onClick={() => choose(m)}>
                 <code>{m.name}</code> <span class="type">{m.type}</span>
                 {m.help && <span class="help">{m.help}</span>}
               </button>

@@ -33,7 +33,13 @@ interface Result {
   /** What that run took. */
   anew?: number;
   planError?: unknown;
+  /** After how many ms the user cancelled it. */
+  cancelled?: number;
 }
+
+/** Why a run ends that the user cancels, and not one that another takes the place of. */
+const byUser = new DOMException('cancelled', 'AbortError');
+const replaced = (signal: AbortSignal) => signal.aborted && signal.reason !== byUser;
 
 function asked(s: State, p: PanelState): Asked {
   const { start, end } = resolve(s);
@@ -67,7 +73,10 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
     const c = new AbortController();
     controller.current = c;
     void perform(a, s, c.signal, setResult, setStage, setReceived);
-    return () => c.abort();
+    return () => {
+      c.abort();
+      controller.current!.abort(); // it may be another run of all steps
+    };
   }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, s.exact, runs]);
 
   useEffect(() => {
@@ -84,7 +93,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
     const c = (controller.current = new AbortController());
     setStage('Evaluating all steps');
     await again(result!, s, c.signal, setResult);
-    setStage('');
+    if (!replaced(c.signal)) setStage('');
   };
   const answer = result?.answer;
   const view = panel.mode === 'instant' && panel.view === 'chart' ? 'table' : panel.view;
@@ -100,7 +109,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
         <div class="ask-side">
           <button class="quiet metrics-button" aria-expanded={exploring} title="Find a metric" onClick={() => explore(!exploring)}>Metrics</button>
           {stage ? (
-            <button onClick={() => controller.current?.abort()} class="cancel" title="Esc">Cancel</button>
+            <button onClick={() => controller.current?.abort(byUser)} class="cancel" title="Esc">Cancel</button>
           ) : (
             <button class="primary run" onClick={() => submit(handle.current?.text() ?? panel.expr)} title="Enter">Run</button>
           )}
@@ -126,9 +135,10 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
         <Summary result={result} stage={stage} received={received} executor={s.executor} exact={s.exact} />
       </div>}
       {result && (
-        <div class="answer"><div class={`body ${result.error !== undefined && !result.plan ? 'alone' : ''}`}>
+        <div class="answer"><div class={`body ${(result.error ?? result.cancelled) !== undefined && !result.plan ? 'alone' : ''}`}>
           <div class="main">
             {result.error !== undefined && <Problem error={result.error} retry={run} />}
+            {result.cancelled !== undefined && <p class="empty">Cancelled after {milliseconds(result.cancelled)}. <button class="link" onClick={run}>Ask again</button></p>}
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
             {result.theirs && <Comparison ours={{ took: result.anew ?? answer!.took, plan: result.plan }} theirs={result.theirs} anew={stage ? undefined : anew} />}
             {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
@@ -138,7 +148,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             {answer && view === 'table' && <Table data={answer.data} />}
             {answer && view === 'json' && <Raw body={answer.body} />}
           </div>
-          {(result.error === undefined || result.plan) && <aside class="side" aria-label="Plan">
+          {((result.error ?? result.cancelled) === undefined || result.plan) && <aside class="side" aria-label="Plan">
             <header>
               <h3>Plan</h3>
               {result.plan && <span class="hint">{result.anew ? 'of a run of all steps' : result.plan.analyzed ? 'of this run' : 'not run'}</span>}
@@ -146,7 +156,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             </header>
             {result.plan && <Plan e={result.plan} took={result.anew ?? answer?.took} />}
             {result.planError !== undefined && <Problem error={result.planError} />}
-            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : answer ? 'The answer came without its plan.' : 'Cancelled.'}</p>}
+            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'The answer came without its plan.'}</p>}
           </aside>}
         </div></div>
       )}
@@ -160,6 +170,7 @@ const chosen = (s: State): Fields => ({ executor: s.executor, ...(s.exact && { e
 /** Asks for the answer, for Prometheus's where they are compared, and for the plan. */
 async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result) => void, stage: (text: string) => void, received: (n: number) => void) {
   let result: Result = { asked: a };
+  const begin = performance.now();
   const put = (patch: Partial<Result>) => {
     result = { ...result, ...patch };
     if (!signal.aborted) show(result);
@@ -179,19 +190,20 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
     put({ answer, plan: answer.explanation });
     if (s.compare) {
       stage('Evaluating on Prometheus’s engine');
-      const begin = performance.now();
+      const sent = performance.now();
       try {
         const theirs = await query(a.path, { ...a.fields, executor: 'prometheus', explain: 'true' }, signal, received);
         put({ theirs: { took: theirs.took, plan: theirs.explanation, verdict: await compare(answer.body, theirs.body, signal) } });
       } catch (error) {
         if (aborted(error)) throw error;
-        put({ theirs: { took: performance.now() - begin, error } });
+        put({ theirs: { took: performance.now() - sent, error } });
       }
     }
   } catch (error) {
     if (!aborted(error)) throw error;
+    if (!replaced(signal) && !result.answer && result.error === undefined) show({ ...result, cancelled: performance.now() - begin });
   } finally {
-    if (!signal.aborted || signal.reason?.name === 'AbortError') stage('');
+    if (!replaced(signal)) stage('');
   }
 }
 

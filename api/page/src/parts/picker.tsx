@@ -22,6 +22,7 @@ export function Picker() {
   const use = (from: string, to: string) => {
     change({ from, to });
     setOpen(false);
+    document.getElementById('range')!.focus();
   };
   const move = (share: number) => change(shift(s, share));
   return (
@@ -44,6 +45,8 @@ function Dialog(props: { from: string; to: string; use: (from: string, to: strin
   const [from, setFrom] = useState(text(props.from, ends.start));
   const [to, setTo] = useState(text(props.to, ends.end));
   const problem = wrong({ from, to });
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => (box.current!.querySelector<HTMLElement>('.chosen') ?? box.current!.querySelector('input'))!.focus(), []);
   const apply = (e: Event) => {
     e.preventDefault();
     if (problem) return;
@@ -56,7 +59,7 @@ function Dialog(props: { from: string; to: string; use: (from: string, to: strin
     setTo(b);
   };
   return (
-    <div class="popover range-dialog" role="dialog" aria-label="Time range">
+    <div class="popover range-dialog" role="dialog" aria-label="Time range" ref={box}>
       <div class="presets">
         {presets.map((p) => (
           <button key={p} class={props.to === 'now' && props.from === `now-${p}` ? 'chosen' : ''} onClick={() => props.use(`now-${p}`, 'now')}>Last {p}</button>
@@ -66,7 +69,7 @@ function Dialog(props: { from: string; to: string; use: (from: string, to: strin
         <Calendar from={from} to={to} pick={pick} />
         <label>From<input value={from} onInput={(e) => setFrom(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
         <label>To<input value={to} onInput={(e) => setTo(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
-        {problem ? <p class="problem" role="alert">{problem}</p> : <p class="hint">Times of {zone.name()}. <code>now-6h</code> works too.</p>}
+        {problem ? <p class="problem" role="alert">{problem}</p> : <p class="hint">Times are in {zone.name()}. <code>now-6h</code> works too.</p>}
         <label class="switch"><input type="checkbox" checked={zone.utc} onChange={(e) => change({ utc: e.currentTarget.checked })} /><span>UTC</span></label>
         <button class="primary" disabled={!!problem}>Apply</button>
       </form>

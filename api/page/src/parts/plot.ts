@@ -46,7 +46,8 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   const areas = p.stacked ? stack(rows) : undefined;
   const upper = areas?.upper ?? rows;
   const [min, max] = extent(areas ? [...areas.lower, ...upper] : rows, p.log);
-  const [low, high] = (min > max ? [p.log ? 1 : 0, 10] : p.log ? uPlot.rangeLog(min, max, 10, true) : uPlot.rangeNum(min, max, 0.1, true)) as [number, number];
+  const [low, high] = (min > max ? [p.log ? 1 : 0, 10] : p.log ? uPlot.rangeLog(Math.max(min, 1e-300), max, 10, true) : uPlot.rangeNum(min, max, 0.1, true)) as [number, number];
+  const far = 10 ** Math.floor(Math.log10((high - low) / 4)); // uPlot itself has distances of 1e-32 to 1e32
   const wide = () => host.clientWidth;
   const unit = rem();
   const tall = () => Math.round(wide() < 520 ? 22 * unit : Math.min(72 * unit, Math.max(30 * unit, innerHeight * 0.34))); // as the legend's in parts.css
@@ -134,7 +135,7 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
     ...(zone.utc && { tzDate: (t: number) => uPlot.tzDate(new Date(t * 1e3), 'Etc/UTC') }),
     scales: { x: { time: true, range: [p.start, last] }, y: { range: [low, high], distr: p.log ? 3 : 1 } },
     axes: [{ ...axis, values: clock }, {
-      ...axis, space: 3.6 * unit, incrs: p.log ? undefined : p.distances,
+      ...axis, space: 3.6 * unit, incrs: p.log ? undefined : far > 1e30 || far < 1e-30 ? [far, 2 * far, 5 * far] : p.distances,
       values: (_u, ticks) => ticks.map((t) => (t === null ? '' : p.write(t))),
       size: (_u, texts) => unit * Math.max(4.4, 1.6 + 0.7 * Math.max(0, ...(texts ?? []).map((t) => t.length))),
     }],
