@@ -30,7 +30,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page
 
 all: build
 
@@ -198,7 +198,6 @@ else
 	rm -rf $(FIGURES)
 endif
 
-.PHONY: bench-program
 bench-program:  ## build bin/bench, one binary that measures where there is no checkout: bench/doc.go says how
 	cd bench && CGO_ENABLED=0 $(GO) build -o ../bin/bench .
 
