@@ -78,7 +78,7 @@ func TestShedding(t *testing.T) {
 }
 
 func testShedding(t *testing.T, a *API, e *slow, slots int, maxWait time.Duration) {
-	// load is how many queries of so many clients are answered in a while.
+	// load is how many queries of a number of clients are answered in a while.
 	load := func(clients int) (answered, refused int64, longest time.Duration) {
 		var ok, sent atomic.Int64
 		var took atomic.Int64

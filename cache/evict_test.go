@@ -25,7 +25,7 @@ func ticking(t testing.TB, up Upstream, limit int64) (c *Cache, clock *int64) {
 	return New(up, Options{HostBytes: limit, Tile: testTile, Now: func() time.Time { return time.UnixMilli(*clock) }}), clock
 }
 
-// note is a note of so many bytes.
+// note is a note of a size in bytes.
 type note int64
 
 func (n note) SizeBytes() int64 { return int64(n) }
@@ -123,7 +123,7 @@ func TestScansPushOutNothing(t *testing.T) {
 	}
 	require.Positive(t, c.totals().Refused)
 
-	// Days later nobody remembers.
+	// Days later its use has faded.
 	*clock += 30 * hour
 	query(t, c, 10*hour, 40*hour-1, "scan")
 	up.asked()

@@ -16,7 +16,7 @@ import (
 )
 
 // Selectors that are asked for again and again with the newest samples are kept
-// up to date while nobody asks, for some hours; others are not.
+// up to date without further queries, for some hours; others are not.
 func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newMinutely(t, 3)

@@ -145,7 +145,7 @@ func settled(revisions []uint64) (out []bool) {
 	return out
 }
 
-// What was dropped while it was fetched has a revision that nobody sees again.
+// What was dropped while it was fetched has a revision that is never seen again.
 func TestRevisionDroppedDuringAFetch(t *testing.T) {
 	g := newGate(newMinutely(t, 1))
 	c, _ := clocked(t, g.fake, Options{})
@@ -256,7 +256,7 @@ func TestWitness(t *testing.T) {
 }
 
 // written is an upstream's answer: n series with a sample a minute from mint to maxt, of the given
-// values, in chunks of so many samples.
+// values, in chunks of a number of samples.
 func written(t *testing.T, n int, mint, maxt int64, perChunk int, value func(series int, at int64) float64) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for i := range n {

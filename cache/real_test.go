@@ -37,7 +37,7 @@ type faulty struct {
 	http.Handler
 	r     *rand.Rand
 	mu    sync.Mutex
-	often int // one in so many fails; 0 means none
+	often int // one in this number fails; 0 means none
 }
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {

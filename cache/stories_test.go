@@ -45,7 +45,7 @@ import (
 //	                           where the stretches of a query would come from: kept, disk, wider, upstream,
 //	                           or flight for what is under way; ends not included
 //	samples 1 120              how many samples of that number series 1 had in the last answer
-//	upstream 2                 it has so many series from now on. Behind that: failing; failing=80:00, which is
+//	upstream 2                 it has that number of series from now on. Behind that: failing; failing=80:00, which is
 //	                           that fetches that have that time fail; warning; changed, which is that it has other
 //	                           values; late=2m, which is that samples come so late
 //	hold, release              has its answers wait from now on, or no longer

@@ -98,7 +98,7 @@ func TestGroupsSize(t *testing.T) {
 	require.Greater(t, notes.SizeBytes()-before, int64(want))
 }
 
-// TestTold: whoever looks at a query is told of every sample that a window function was evaluated over.
+// TestTold: the progress of a query counts every sample that a window function was evaluated over.
 func TestTold(t *testing.T) {
 	const samples = 600
 	b := selection.NewBuilder(0)

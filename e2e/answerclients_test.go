@@ -136,7 +136,7 @@ func linesOf(t *testing.T, ask string) (rows []string) {
 	return rows
 }
 
-// rowText is a row in one way, whoever has read it. What is null is not there.
+// rowText is a row in one way, whichever client has read it. What is null is not there.
 func rowText(ms any, row map[string]any) string {
 	for name, v := range row {
 		if v == nil {

@@ -459,7 +459,7 @@ func fillIn(r *rand.Rand, template string) string {
 	return template
 }
 
-// matrixQueries returns so many queries made of the templates as they are, in turn, beginning
+// matrixQueries returns a number of queries made of the templates as they are, in turn, beginning
 // with any of them, and as many random ones as asked for.
 func matrixQueries(r *rand.Rand, written, random int) (out []string) {
 	first := r.IntN(len(matrixTemplates))
@@ -472,7 +472,7 @@ func matrixQueries(r *rand.Rand, written, random int) (out []string) {
 	return out
 }
 
-// randomQuery is a random expression of so many levels.
+// randomQuery is a random expression of a number of levels.
 func randomQuery(r *rand.Rand, depth int) string {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	if depth == 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// scraped is so many half hours of series every 15 s. of returns the labels of a series and by how many
+// scraped is a number of half hours of series every 15 s. of returns the labels of a series and by how many
 // ms each of its samples comes late, next the value after another.
 func scraped(series, halves int, of func(s int) (labels.Labels, func() int64), next func(r *rand.Rand, v float64) float64) *selection.Selection {
 	sel, err := synthetic.Make(synthetic.Options{

@@ -194,7 +194,7 @@ type brokenKind struct {
 	// Fails says whether a fetch must fail. Where it does not, what is odd changes no
 	// answer, or is what Prometheus accepts.
 	Fails bool
-	// Late says that a fetch need not notice, but whoever decodes the samples must.
+	// Late says that a fetch need not notice, but the code that decodes the samples must.
 	Late bool
 	// Endless says that the answer does not end by itself: a limit or a deadline ends it.
 	Endless bool

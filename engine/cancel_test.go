@@ -46,8 +46,8 @@ func heavy(t testing.TB, series, samples int) *selection.Selection {
 	return s
 }
 
-// heavyQueries each keep an executor busy in another of its loops, over so many
-// series with so many samples.
+// heavyQueries each keep an executor busy in another of its loops, over a number
+// of series with a number of samples.
 var heavyQueries = []struct {
 	query           string
 	series, samples int

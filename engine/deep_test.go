@@ -50,7 +50,7 @@ var wrappers = []struct {
 
 var leaves = []string{"x", "x", "x @ 60", "rate(x[5m])", "histogram_count(x)", "time() * x", "x offset 1m"}
 
-// deepQuery is a random query of about so many levels, of one kind of level or of several.
+// deepQuery is a random query of about that number of levels, of one kind of level or of several.
 func deepQuery(r *rand.Rand, levels int) string {
 	kinds := r.Perm(len(wrappers))[:1+r.IntN(2)*r.IntN(len(wrappers))]
 	var before []string

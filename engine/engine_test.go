@@ -318,7 +318,7 @@ func TestExplain(t *testing.T) {
 	require.Error(t, err)
 }
 
-// crowdStorage has 300 series of three jobs of unequal sizes, so many samples that all workers
+// crowdStorage has 300 series of three jobs of unequal sizes, with enough samples that all workers
 // take part, with gaps, series that begin late, and values whose sum depends on their order.
 func crowdStorage(t testing.TB, r *rand.Rand) storage.Storage {
 	st := teststorage.New(t)

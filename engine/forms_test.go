@@ -22,7 +22,7 @@ import (
 )
 
 // TestIdle: a query that reads no samples leaves nothing to an executor. The
-// explanation says so, and nobody is told that anything was left.
+// explanation says so, and nothing reports that anything was left.
 func TestIdle(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)

@@ -221,7 +221,7 @@ func simpleQuery(r *rand.Rand) string {
 	return query
 }
 
-// TestReducedReads: whoever reads what is left of samples answers as whoever reads all of them.
+// TestReducedReads: a reader of what is left of samples answers as a reader of all of them.
 // PROMWARP_RANDOM sets the number of queries of each kind of reader, which are others for each.
 func TestReducedReads(t *testing.T) {
 	n := fromEnv(t, "PROMWARP_RANDOM", 800)

@@ -144,7 +144,7 @@ func counters(t *testing.T, series int) *selection.Selection {
 	return sel
 }
 
-// buckets is the form of a request for so many buckets, which lacks aggregates.
+// buckets is the form of a request for a number of buckets, which lacks aggregates.
 func buckets(n int) string {
 	start := synthetic.Start / 60_000 * 60
 	return fmt.Sprintf("metric=m&every=1m&start=%d&end=%d&aggregates=", start+60, start+60*n)
@@ -225,7 +225,7 @@ func TestRowsOfFewValues(t *testing.T) {
 	}
 }
 
-// TestRowsGivenBack: a request that fails gives back what it was lent, whoever is why.
+// TestRowsGivenBack: a request that fails gives back what it was lent, for any cause.
 func TestRowsGivenBack(t *testing.T) {
 	h := cudatest.Control(t)
 	a := on(t, little)
@@ -287,7 +287,7 @@ func on(t testing.TB, o pipeline.Options) *counting {
 	return &counting{Alone: gpuexec.Alone{Machine: m}}
 }
 
-// chunks adds n samples to a series, every so many ms from 0 on, in chunks of 100.
+// chunks adds n samples to a series, at a fixed distance from 0 on, in chunks of 100.
 func chunks(t testing.TB, b *selection.Builder, n int, every int64, value func(k int) float64) {
 	for at := 0; at < n; at += 100 {
 		size := min(100, n-at)

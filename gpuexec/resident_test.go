@@ -69,7 +69,7 @@ func settled(t testing.TB, x *Executor) {
 
 // TestStays: a job's chunks stay on the device, so that the same job copies nothing,
 // one with another grouping only tables, and one over more or fewer chunks only what
-// is new, whoever made the selection of them.
+// is new, whichever query made the selection of them.
 func TestStays(t *testing.T) {
 	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	one, two := stretchOf(t, 60, 0, 6), stretchOf(t, 60, 6, 3)
@@ -111,7 +111,7 @@ func TestStays(t *testing.T) {
 	forgotten := check(t, x, jobOver(node, overAll(0, 6), one), "forgotten")
 	require.Equal(t, first.CopiedBytes, forgotten.CopiedBytes)
 
-	// What nobody has any more does not hold memory.
+	// What is not referred to any more holds no memory.
 	held, _ := x.Store.Used()
 	one, two, both = nil, nil, nil
 	small := stretchOf(t, 1, 0, 1)

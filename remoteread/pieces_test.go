@@ -199,7 +199,7 @@ func requireIdle(t *testing.T, c *Client) {
 	require.True(t, c.lanes.free())
 }
 
-// free reports whether nobody has a place.
+// free reports whether no request has a place.
 func (l lanes) free() bool { return len(l.shared)+len(l.small) == 0 }
 
 // TestPlacesForSmall: however many large requests are under way, small ones have places, and leave

@@ -318,7 +318,7 @@ func waitIdle(t *testing.T, c *Client) {
 	require.Eventually(t, c.lanes.free, 10*time.Second, time.Millisecond)
 }
 
-// TestTogetherGivenUp: a selector that nobody waits for is told at once, though others share its
+// TestTogetherGivenUp: a selector that no query waits for is told at once, though others share its
 // request and the store is slow.
 func TestTogetherGivenUp(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})

@@ -209,7 +209,7 @@ func TestSelectorsTakeMemory(t *testing.T) {
 	}
 }
 
-// TestWholeRows: rows that have all buckets share one list of them, whoever has made them, and its
+// TestWholeRows: rows that have all buckets share one list of them, from any goroutine, and its
 // memory counts once; the rows of a series that has gaps share another.
 func TestWholeRows(t *testing.T) {
 	at := func(i string, ts ...int64) samples {

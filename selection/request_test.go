@@ -22,7 +22,7 @@ func ExampleProgress() {
 	// writing
 }
 
-// TestNobodyLooks: work that nobody looks at may tell of itself as well.
+// TestNobodyLooks: work may report its progress without a listener as well.
 func TestNobodyLooks(t *testing.T) {
 	var r *Progress
 	r.Fetch()()

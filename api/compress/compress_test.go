@@ -22,7 +22,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
-// pointsJSON is JSON like that of range queries, of so many bytes or a little more.
+// pointsJSON is JSON like that of range queries, of that number of bytes or a little more.
 func pointsJSON(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := []byte(`{"metric":{"__name__":"m"},"values":[`)

@@ -27,6 +27,14 @@ func (s *Stage) dashboards() *Stage {
 	return sums
 }
 
+// span is the time that the data of a stage cover.
+func (s *Stage) span() string {
+	if s.Hours < 48 {
+		return fmt.Sprintf("%d h", s.Hours)
+	}
+	return fmt.Sprintf("%d days", s.Hours/24)
+}
+
 // The lines of a page between which WriteFigures writes.
 const figuresBegin, figuresEnd = "<!-- figures: make readme-figures -->\n", "<!-- end of figures -->\n"
 
@@ -51,7 +59,7 @@ func (r *Result) WriteFigures(page string) error {
 			continue
 		}
 		for _, row := range s.ratios().Rows {
-			t.Add(fmt.Sprintf("%s queries over HTTP, %.1f M samples: %s", row[1], float64(s.Data.Samples)/1e6, row[0]),
+			t.Add(fmt.Sprintf("%s queries over %s, %.1f M samples: %s", row[1], s.span(), float64(s.Data.Samples)/1e6, row[0]),
 				fmt.Sprintf("%s on average, %s at least, %s at most", row[4], row[5], row[7]))
 		}
 		sums := s.dashboards()
@@ -60,7 +68,7 @@ func (r *Result) WriteFigures(page string) error {
 			for _, name := range sums.Contenders {
 				took = append(took, fmt.Sprintf("%s %s ms", name, milliseconds(row.Costs[name].Median)))
 			}
-			t.Add(fmt.Sprintf("dashboard `%s` over %d days, panel after panel", row.Name, s.Hours/24), strings.Join(took, ", "))
+			t.Add(fmt.Sprintf("dashboard `%s` over %s, panel after panel", row.Name, s.span()), strings.Join(took, ", "))
 		}
 		for _, name := range SortedKeys(s.PeakRSS) {
 			if len(sums.Rows) > 0 {
@@ -68,7 +76,7 @@ func (r *Result) WriteFigures(page string) error {
 			}
 		}
 	}
-	figures := fmt.Sprintf("%s\nMeasured at %s on %d cores, %s, %s.\nAverages are geometric means; every answer was compared with Prometheus's. Peak memory of the dashboards' servers,\nmapped files included: %s.\n",
+	figures := fmt.Sprintf("%s\nMeasured at %s on %d cores, %s, %s.\nTimes are over HTTP, averages geometric means; every answer was compared with Prometheus's. Peak memory of the\ndashboards' servers, mapped files included: %s.\n",
 		t.Markdown(), r.Setup.Commit, r.Setup.Cores, r.Setup.Processor, r.Setup.Date, strings.Join(peaks, ", "))
 	return os.WriteFile(page, []byte(before+figuresBegin+figures+figuresEnd+after), 0o644)
 }

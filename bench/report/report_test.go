@@ -224,7 +224,7 @@ func TestWriteFigures(t *testing.T) {
 	require.NotContains(t, string(text), "old")
 	require.NotContains(t, string(text), "promwarp second", "the page has figures of two stages")
 	for _, want := range []string{
-		"Prometheus over promwarp repeated | 7.37× on average, 1.00× at least, 40.0× at most", "| dashboard `node` over 30 days, panel after panel | Prometheus 40.0 ms, promwarp repeated 4.0 ms |",
+		"3 queries over 24 h, 0.0 M samples: Prometheus over promwarp repeated | 7.37× on average, 1.00× at least, 40.0× at most", "| dashboard `node` over 30 days, panel after panel | Prometheus 40.0 ms, promwarp repeated 4.0 ms |",
 		"Measured at abc on 2 cores, A", ": promwarp 7 MiB.\n",
 	} {
 		require.Contains(t, string(text), want)

@@ -103,7 +103,7 @@ func TestFailures(t *testing.T) {
 	_, _, err = get(t, selection.For(f, selection.Request{Whole: true}), t.Context())
 	require.ErrorIs(t, err, bad.err)
 
-	// With nobody left the answer is empty.
+	// Without any upstream left the answer is empty.
 	good.err = errors.New("broken, too")
 	for _, u := range f.ups {
 		u.Cache.(*cache.Cache).Clear()

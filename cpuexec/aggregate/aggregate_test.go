@@ -20,7 +20,7 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// queryOf is a query over so many steps, without limits.
+// queryOf is a query over a number of steps, without limits.
 func queryOf(workers, steps int) *operator.Query {
 	return &operator.Query{Context: context.Background(), Grid: plan.NewGrid(0, int64(steps-1)*60_000, 60_000), Workers: workers, Matrix: &plan.Matrix{}}
 }

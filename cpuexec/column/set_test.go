@@ -50,7 +50,7 @@ func retainMany(t testing.TB, h *Set, n int) []*entry {
 	return all
 }
 
-// TestFirstUse: what is used for the first time takes free memory and nobody's place, and is the
+// TestFirstUse: what is used for the first time takes free memory and no other's place, and is the
 // first to make room for what is used again.
 func TestFirstUse(t *testing.T) {
 	b := selection.NewBuilder(0)

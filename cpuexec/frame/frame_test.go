@@ -31,7 +31,7 @@ func TestEvenRuns(t *testing.T) {
 		known, tail := all[:end], all[end:]
 		even := column.Runs{}.Add(known)
 		even = cutRuns(even, int32(cut))
-		if rapid.Bool().Draw(t, "late") { // by less than 40 ms, and nobody overtakes another
+		if rapid.Bool().Draw(t, "late") { // by less than 40 ms, and none overtakes another
 			at := int32(0)
 			for _, r := range even.Even {
 				for ; at < r.To; at++ {
@@ -250,7 +250,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestMark: the steps are marked whose windows have so many samples.
+// TestMark: the steps are marked whose windows have enough samples.
 func TestMark(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 500 {

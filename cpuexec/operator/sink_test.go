@@ -16,7 +16,7 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// newQuery is a query without limits that is evaluated by so many goroutines.
+// newQuery is a query without limits that is evaluated by a number of goroutines.
 func newQuery(ctx context.Context, g plan.Grid, workers int) *Query {
 	return &Query{Context: ctx, Grid: g, Workers: workers, Matrix: &plan.Matrix{}}
 }
@@ -56,7 +56,7 @@ func (o *order) Consume(_ *Query, b *Batch) {
 	}
 }
 
-// Batches come in the order of their series, whoever fills them, and no more of them once
+// Batches come in the order of their series, whichever goroutine fills them, and no more of them once
 // a series could not be filled or the query has ended.
 func TestLoopOrder(t *testing.T) {
 	const series, steps = 5000, 200
@@ -162,7 +162,7 @@ func (s *inParts) AddSteps(i int32, in dense.Row, w0, w1 int) {
 }
 
 // Series are added to each part of their group in order, each once, however long they take to
-// fill and whoever fills them.
+// fill and which goroutine fills them.
 func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		name                   string

@@ -78,7 +78,7 @@ func TestEnds(t *testing.T) {
 	require.Greater(t, outside, 10_000)
 }
 
-// packedSamples reads so many series of the same samples, of which the first ones are
+// packedSamples reads a number of series of the same samples, of which the first ones are
 // retained in packed columns.
 func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
 	return packedColumns(t, slices.Repeat([][]int64{ts}, series), vs, known)

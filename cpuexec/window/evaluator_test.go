@@ -75,7 +75,7 @@ func TestFramesAtOnce(t *testing.T) {
 }
 
 // TestCountSamples: samples of each step are those in the windows of all series, and new those that
-// no earlier step had, whether series share their times or not. None are counted where nobody asks.
+// no earlier step had, whether series share their times or not. None are counted without being asked for.
 func TestCountSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(20, 26))
 	for range 200 {

@@ -237,7 +237,7 @@ func TestLaunchParameters(t *testing.T) {
 }
 
 // TestHostDriverWaits: the host driver does nothing before somebody waits, so
-// that tests notice where nobody does.
+// that tests notice where it was not done.
 func TestHostDriverWaits(t *testing.T) {
 	cudatest.Control(t)
 	require.NoError(t, cudatest.Device(t).Do(func(c *cuda.Context) error {
@@ -257,7 +257,7 @@ func TestHostDriverWaits(t *testing.T) {
 	}))
 }
 
-// TestDo: whoever asks has the device's context, and after that the thread has none.
+// TestDo: the work has the device's context, and after that the thread has none.
 func TestDo(t *testing.T) {
 	dev, err := cudatest.Open(t).Device(0)
 	require.NoError(t, err)
@@ -286,7 +286,7 @@ func TestDo(t *testing.T) {
 	require.ErrorIs(t, dev.Do(func(*cuda.Context) error { return nil }), cuda.ErrClosed)
 }
 
-// TestDoExit: work that ends its goroutine, as FailNow of a test does, hangs nobody.
+// TestDoExit: work that ends its goroutine, as FailNow of a test does, makes no other hang.
 func TestDoExit(t *testing.T) {
 	dev, err := cudatest.Open(t).Device(0)
 	require.NoError(t, err)

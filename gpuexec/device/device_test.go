@@ -147,7 +147,7 @@ func TestClosed(t *testing.T) {
 	require.EqualError(t, err, "it is closed")
 }
 
-// TestOpened: whoever opens a Set sees each device before leaves go to it, and can say
+// TestOpened: the code that opens a Set sees each device before leaves go to it, and can say
 // that it is of no use.
 func TestOpened(t *testing.T) {
 	h := cudatest.Control(t)

@@ -94,7 +94,7 @@ func numbered(number byte) *Program {
 	return &Program{Hash: [32]byte{number}, Kernels: []Kernel{"check"}, Translate: func(k []byte) []byte { return k }}
 }
 
-// TestPrograms: one text is loaded once, whoever asks; what is held stays; of the others those that
+// TestPrograms: one text is loaded once for all; what is held stays; of the others those that
 // were used last do.
 func TestPrograms(t *testing.T) {
 	h := cudatest.Control(t)

@@ -46,7 +46,7 @@ func TestLender(t *testing.T) {
 	require.Nil(t, l.Lend(1))
 }
 
-// TestLenderFinds: what is not given back is found once nobody refers to it, and not
+// TestLenderFinds: what is not given back is found once nothing refers to it, and not
 // before.
 func TestLenderFinds(t *testing.T) {
 	dev := cudatest.Device(t)

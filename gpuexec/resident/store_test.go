@@ -112,7 +112,7 @@ func TestStore(t *testing.T) {
 	runtime.KeepAlive(sels)
 }
 
-// TestStoreOfTheDead: what nobody on the host has any more goes.
+// TestStoreOfTheDead: what the host has no more goes.
 func TestStoreOfTheDead(t *testing.T) {
 	s := NewStore(0, 100<<10)
 	kept, dropped := oneSlab(t, 30_000), oneSlab(t, 30_000)

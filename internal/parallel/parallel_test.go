@@ -22,7 +22,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// A panic reaches whoever called, after the other calls.
+// A panic reaches the caller, after the other calls.
 func TestForPanics(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	var under atomic.Int32

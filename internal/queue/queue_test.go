@@ -50,7 +50,7 @@ func enterLater(t *testing.T, q *Queue, client string, order chan<- string) {
 	synctest.Wait()
 }
 
-// Clients take turns, whoever came first within each.
+// Clients take turns, and the first request of each comes first.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 1, MaxWaiting: 1000}, nil)

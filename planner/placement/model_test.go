@@ -163,7 +163,7 @@ type work struct {
 	serve time.Duration // of one core, for what is around the leaf
 }
 
-// dashboard is sixteen queries as 16 cores and an H200 take them, of so many times the samples.
+// dashboard is sixteen queries as 16 cores and an H200 take them, of a multiple of the samples.
 func dashboard(times float64) (all []work) {
 	for i, ms := range []float64{7, 10, 5, 3, 10, 6, 4, 6, 11, 3, 7, 2, 5, 5, 6, 1.5} {
 		ms := func(fixed, more float64) time.Duration { return time.Duration((fixed + more*ms*times) * 1e6) }
@@ -172,7 +172,7 @@ func dashboard(times float64) (all []work) {
 	return all
 }
 
-// simulation is a machine of so many cores, which goroutines share evenly, and a GPU that computes
+// simulation is a machine of a number of cores, which goroutines share evenly, and a GPU that computes
 // two leaves at once, in the order of their arrival.
 type simulation struct {
 	gpu     // what is not simulated
@@ -255,7 +255,7 @@ func (s *simulation) next(c *client) bool {
 	return false
 }
 
-// run is how many queries a second so many clients have answered, of whom 20 are served at once.
+// run is how many queries a second a number of clients have answered, of whom 20 are served at once.
 func (s *simulation) run(clients int) float64 {
 	const step, all = 20 * time.Microsecond, 6 * time.Second
 	asking := make([]*client, min(clients, 20))

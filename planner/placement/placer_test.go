@@ -62,7 +62,7 @@ func counters(t testing.TB, series int) *selection.Selection {
 	return s
 }
 
-// leafOf is a leaf over so many series, of a selector, that a GPU is to compute.
+// leafOf is a leaf over a number of series, of a selector, that a GPU is to compute.
 func leafOf(t testing.TB, ctx context.Context, series int, selector string) *cpuexec.Leaf {
 	job := sumOfRates(nil, plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	job.Node.(*plan.Aggregate).Input.(*plan.Window).Scan.Text = selector

@@ -372,10 +372,10 @@ func sameString(a, b labels.Labels) bool {
 	return x == y
 }
 
-// within is a reader whose limits are so many bytes.
+// within is a reader whose limits are a number of bytes.
 func within(limit int64) *Reader { return &Reader{MaxFrame: limit, MaxAnswer: limit, MaxBytes: limit} }
 
-// uncounted is a question that nobody counts the answer of.
+// uncounted is a question whose answer is not counted.
 func uncounted() *Part { return &Part{Count: func(int64, int64) error { return nil }} }
 
 // readOne reads an answer to the one question p, asked in ctx.

@@ -195,7 +195,7 @@ func (q failingQuerier) SelectChunks(ctx context.Context, h *storage.SelectHints
 }
 
 // If one of several queries fails, the request does, in both forms: with a status where nothing
-// has gone out, and else with an answer that nobody takes for whole.
+// has gone out, and else with an answer that no reader takes for whole.
 func TestOneQueryFails(t *testing.T) {
 	wrong := &prompb.Query{EndTimestampMs: latest, Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_EQ, "__name__", "x")}}
 	for name, sel := range map[string]*selection.Selection{

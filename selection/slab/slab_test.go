@@ -9,7 +9,7 @@ import (
 )
 
 // TestPageLock: large slabs are locked when they are made, and unlocked once
-// nobody has them, whoever still holds their bytes.
+// they are not referred to, even where their bytes still are.
 func TestPageLock(t *testing.T) {
 	var locked int
 	unlocked := make(chan int, 100)

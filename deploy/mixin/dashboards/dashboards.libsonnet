@@ -34,7 +34,7 @@ local p = import 'panels.libsonnet';
       p.lines('Evaluation of a compared query', 's', [
         p.query(quantile(0.5, 'promwarp_compare_evaluation_seconds', 'side'), '{{side}}, half'),
         p.query(quantile(0.99, 'promwarp_compare_evaluation_seconds', 'side'), '{{side}}, 99 %'),
-      ]),
+      ], 'Nothing without compare.fraction, and until a query was compared, ten minutes after it.'),
       p.lines('Samples from the cache', 'percentunit', [
         p.query('job:promwarp_cache_tile_hits:ratio_rate5m{job="$job"}', 'of tiles'),
         p.query('%s / (%s + %s)' % [bytesHit, bytesHit, bytesFetched], 'of bytes'),
@@ -105,9 +105,9 @@ local p = import 'panels.libsonnet';
     ]),
     p.row('Cores and GPUs', [
       p.lines('Cores', 'short', [p.query(rate('process_cpu_seconds_total', 'instance'), '{{instance}}')], 'Cores in use.'),
-      p.lines('Windows on GPUs', 'ops', [p.query(rate('promwarp_gpu_jobs_total', 'instance, gpu'), '{{instance}}, GPU {{gpu}}')]),
-      p.lines('Windows left to the cores', 'ops', [p.query(rate('promwarp_gpu_declined_total', 'reason'), '{{reason}}')]),
-      p.lines('Time on GPUs', 'percentunit', [p.query(rate('promwarp_gpu_seconds_total', 'stage'), '{{stage}}')], 'Seconds a second by stage; the stages of a job run beside each other.'),
+      p.lines('Windows on GPUs', 'ops', [p.query(rate('promwarp_gpu_jobs_total', 'instance, gpu'), '{{instance}}, GPU {{gpu}}')], 'Nothing without a GPU.'),
+      p.lines('Windows left to the cores', 'ops', [p.query(rate('promwarp_gpu_declined_total', 'reason'), '{{reason}}')], 'By the reason, which may be that there is no GPU.'),
+      p.lines('Time on GPUs', 'percentunit', [p.query(rate('promwarp_gpu_seconds_total', 'stage'), '{{stage}}')], 'Seconds a second by stage; the stages of a job run beside each other. Nothing without a GPU.'),
     ]),
     p.row('Remote readers', [
       p.lines('Requests', 'reqps', [p.query(rate('promwarp_read_requests_total', 'form, outcome'), '{{form}}, {{outcome}}')]),

@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestWhen: a query is compared when its newest samples are settled and nobody waits; one at a time, in
+// TestWhen: a query is compared when its newest samples are settled and no request waits; one at a time, in
 // its bounds, and not after the end.
 func TestWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -322,7 +322,7 @@ func TestTrace(t *testing.T) {
 	require.NotZero(t, to["/api/v1/labels"])
 }
 
-// TestTracesAreSent: the configuration says where to, and a reload changes that. Where nobody takes
+// TestTracesAreSent: the configuration says where to, and a reload changes that. Where no server takes
 // them no request waits, the log says so once, and the server stops in time.
 func TestTracesAreSent(t *testing.T) {
 	var taken atomic.Int64
