@@ -39,6 +39,7 @@ var (
 			return s.fr.Counts.Points, true
 		},
 		Extended: func(s *Evaluator, e *frame.Edges) { s.changes(e.Bounds(s.fr)) },
+		Reads:    Integers,
 		Sees:     Changing,
 		GPU:      abi.Policy{Kernel: abi.ByPairs, Name: "Changes"},
 	})
@@ -85,17 +86,15 @@ func differs(a, b float64) bool { return a != b && (a == a || b == b) }
 // changes fills out with how many samples of each window differ from the one before, which is in it,
 // too: the difference of how many do up to its ends. Bit i of a bitmap says that sample i+1 differs.
 func (s *Evaluator) changes(b *frame.Bounds) {
-	vs, n := s.in.Values, int32(0)
-	s.squares, s.indices = s.squares[:0], s.indices[:0]
-	for i := range (len(vs) + 63) / 64 {
-		befores := vs[64*i : min(64*i+64, len(vs)-1)]
-		those := vs[64*i+1:][:len(befores)]
-		word := uint64(1)<<len(befores) - 1
-		if numbers := dense.Equal(befores, befores); numbers != word {
-			word = numbers | dense.Equal(those, those)
-		}
-		word &^= dense.Equal(befores, those)
-		s.squares, s.indices = append(s.squares, word), append(s.indices, n)
+	if units := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())); units != nil {
+		s.squares = changing(s.squares[:0], units, unitsDiffer)
+	} else {
+		s.squares = changing(s.squares[:0], s.values(), valuesDiffer)
+	}
+	n := int32(0)
+	s.indices = s.indices[:0]
+	for _, word := range s.squares {
+		s.indices = append(s.indices, n)
 		n += int32(bits.OnesCount64(word))
 	}
 	upTo := func(i int32) int32 {
@@ -108,6 +107,31 @@ func (s *Evaluator) changes(b *frame.Bounds) {
 			cur.Set(k, float64(upTo(hi-1)-upTo(lo)))
 		}
 	}
+}
+
+// changing appends the bitmap of changes to bitmap: differ tells which of up to 64 samples differ from those
+// before them.
+func changing[T uint32 | float64](bitmap []uint64, vs []T, differ func(befores, those []T) uint64) []uint64 {
+	for i := range (len(vs) + 63) / 64 {
+		befores := vs[64*i : min(64*i+64, len(vs)-1)]
+		bitmap = append(bitmap, differ(befores, vs[64*i+1:][:len(befores)]))
+	}
+	return bitmap
+}
+
+func unitsDiffer(befores, those []uint32) (word uint64) {
+	for i, u := range those[:len(befores)] {
+		word |= -uint64(u^befores[i]) >> 63 << (i & 63) // without a branch
+	}
+	return word
+}
+
+func valuesDiffer(befores, those []float64) uint64 {
+	word := uint64(1)<<len(befores) - 1
+	if numbers := dense.Equal(befores, befores); numbers != word {
+		word = numbers | dense.Equal(those, those)
+	}
+	return word &^ dense.Equal(befores, those)
 }
 
 // countBetween fills out with how many of the given samples, which stand for a
