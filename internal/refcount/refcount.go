@@ -42,10 +42,3 @@ func (c *Count) Release() {
 		f()
 	}
 }
-
-// Users is the number of users at present.
-func (c *Count) Users() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.users
-}

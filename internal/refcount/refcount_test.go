@@ -17,7 +17,7 @@ func TestLastReleaseCloses(t *testing.T) {
 		wg.Go(c.Release)
 	}
 	wg.Wait()
-	require.Equal(t, 1, c.Users())
+	require.Equal(t, 1, c.users)
 	require.Zero(t, closed.Load())
 	c.Release()
 	require.EqualValues(t, 1, closed.Load())
