@@ -137,13 +137,14 @@ func (c *computing) finish(end int) error {
 	for i, g := range c.open[:n] {
 		for s := range g.columns {
 			col := &g.columns[s]
+			if !slices.Contains(col.states.N, 0) {
+				col.buckets = c.result.whole
+				continue
+			}
 			for k, samples := range col.states.N {
 				if samples > 0 {
 					col.buckets = append(col.buckets, int32(k))
 				}
-			}
-			if len(col.buckets) == c.Grid.N() {
-				col.buckets = c.result.whole
 			}
 		}
 		var err error

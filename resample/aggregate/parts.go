@@ -19,11 +19,15 @@ func countsOf(s *States, in *Runs) {
 	}
 }
 
-func endsOf(s *States, in *Runs) {
+func oldestOf(s *States, in *Runs) {
 	for k, run := range in.Runs {
-		first, last := run.First, run.End-1
-		s.First[k], s.FirstAt[k] = in.Values[first], float64(in.Times[first])
-		s.Last[k], s.LastAt[k] = in.Values[last], float64(in.Times[last])
+		s.First[k], s.FirstAt[k] = in.Values[run.First], float64(in.Times[run.First])
+	}
+}
+
+func newestOf(s *States, in *Runs) {
+	for k, run := range in.Runs {
+		s.Last[k], s.LastAt[k] = in.Values[run.End-1], float64(in.Times[run.End-1])
 	}
 }
 

@@ -32,8 +32,8 @@ type States struct {
 	N                []float64   // Count
 	Sum, C           []float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
 	Min, Max         []float64   // Least, Most: NaN where all values are
-	First, Last      []float64   // Ends
-	FirstAt, LastAt  []float64   // Ends: ms
+	First, Last      []float64   // Oldest, Newest
+	FirstAt, LastAt  []float64   // Oldest, Newest: ms
 	Squares          []float64   // Squares: squared distances from the mean, added up
 	Area, AreaC, Lap []float64   // Weighted: values times the ms that they held, and those ms; see areasOf
 	Values           [][]float64 // Values: of each state
@@ -58,7 +58,7 @@ type column struct {
 func (s *States) columns() [13]column {
 	return [...]column{
 		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Least, &s.Min}, {Most, &s.Max},
-		{Ends, &s.First}, {Ends, &s.Last}, {Ends, &s.FirstAt}, {Ends, &s.LastAt},
+		{Oldest, &s.First}, {Newest, &s.Last}, {Oldest, &s.FirstAt}, {Newest, &s.LastAt},
 		{Squares, &s.Squares}, {Weighted, &s.Area}, {Weighted, &s.AreaC}, {Weighted, &s.Lap},
 	}
 }
@@ -83,6 +83,9 @@ const (
 	// Of the extremes cores make only the ones asked for; kernels, which know Extremes, make both.
 	Least
 	Most
+	// The same of Ends.
+	Oldest
+	Newest
 )
 
 // partForm is one part: what it reads besides, how it is made of runs, and how n states of o, from the
@@ -105,7 +108,9 @@ var partForms = []partForm{
 	{Extremes, "extremes", 0, nil, nil},
 	{Least, "", Extremes, leastOf, mergeLeast},
 	{Most, "", Extremes, mostOf, mergeMost},
-	{Ends, "ends", 0, endsOf, mergeEnds},
+	{Ends, "ends", 0, nil, nil},
+	{Oldest, "", Ends, oldestOf, mergeOldest},
+	{Newest, "", Ends, newestOf, mergeNewest},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
 	{Values, "values", 0, valuesOf, mergeValues},
@@ -233,14 +238,18 @@ func mergeExtremes(has, to, more []float64, sign float64) {
 	}
 }
 
-func mergeEnds(s *States, k int, o *States, from, n int) {
-	for ; n > 0; k, from, n = k+1, from+1, n-1 {
-		isFirst := s.N[k] == 0
-		if at := o.FirstAt[from]; isFirst || at < s.FirstAt[k] {
-			s.First[k], s.FirstAt[k] = o.First[from], at
-		}
-		if at := o.LastAt[from]; isFirst || at > s.LastAt[k] {
-			s.Last[k], s.LastAt[k] = o.Last[from], at
+func mergeOldest(s *States, k int, o *States, from, n int) {
+	mergeEnds(s.N[k:], s.First[k:], s.FirstAt[k:], o.First[from:from+n], o.FirstAt[from:], 1)
+}
+
+func mergeNewest(s *States, k int, o *States, from, n int) {
+	mergeEnds(s.N[k:], s.Last[k:], s.LastAt[k:], o.Last[from:from+n], o.LastAt[from:], -1)
+}
+
+func mergeEnds(has, to, at, more, moreAt []float64, sign float64) {
+	for i, v := range more {
+		if t := moreAt[i]; has[i] == 0 || t*sign < at[i]*sign {
+			to[i], at[i] = v, t
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestMake(t *testing.T) {
 			in.Runs = append(in.Runs, bucket.Run{First: int32(at), End: int32(end)})
 			at = end - r.IntN(2)*r.IntN(end-at) // some overlap
 		}
-		for _, c := range []Contents{{Parts: Sum}, {Parts: Sum | Mean | Count}, {Parts: Least | Most | Ends}, {Parts: (Squares | Least | Most | Ends | Weighted).With()}} {
+		for _, c := range []Contents{{Parts: Sum}, {Parts: Sum | Mean | Count}, {Parts: Least | Most | Oldest | Newest}, {Parts: (Squares | Least | Most | Oldest | Newest | Weighted).With()}} {
 			var all, alone States
 			c.Make(&all, &in)
 			for i := range in.Runs {

@@ -3,16 +3,20 @@ package vector
 import (
 	"math"
 	"math/bits"
+	"runtime"
 )
 
 // This file has sine, cosine and tangent with the bits of Go's, whose operations they make in its
-// order, but without branches on the octant, which a core guesses wrong half the time.
+// order, but without branches on the octant, which a core guesses wrong half the time. On other machines
+// than those of amd64 Go's fuse multiplications with additions, and are called.
+
+const isRounded = runtime.GOARCH == "amd64"
 
 // mostReduced bounds what fourOverPi has digits for.
 const mostReduced = 1 << 55
 
 func sin(x float64) float64 {
-	if abs := math.Abs(x); abs < mostReduced {
+	if abs := math.Abs(x); isRounded && abs < mostReduced {
 		j, rest := octant(abs)
 		return sine(j, rest, math.Float64bits(x)>>63)
 	}
@@ -20,7 +24,7 @@ func sin(x float64) float64 {
 }
 
 func cos(x float64) float64 {
-	if abs := math.Abs(x); abs < mostReduced {
+	if abs := math.Abs(x); isRounded && abs < mostReduced {
 		j, rest := octant(abs)
 		return sine(j+2, rest, 0)
 	}
@@ -28,7 +32,7 @@ func cos(x float64) float64 {
 }
 
 func tan(x float64) float64 {
-	if abs := math.Abs(x); abs < mostReduced {
+	if abs := math.Abs(x); isRounded && abs < mostReduced {
 		j, rest := octant(abs)
 		return tangent(j, rest, math.Float64bits(x)>>63)
 	}
@@ -45,7 +49,7 @@ func octant(x float64) (j uint64, rest float64) {
 		j = uint64(x * (4 / math.Pi))
 		j += j & 1
 		y := float64(j)
-		return j, ((x - y*a) - y*b) - y*c
+		return j, ((x - float64(y*a)) - float64(y*b)) - float64(y*c)
 	}
 	// Payne and Hanek's: x = m × 2^e, of whose product with 4/pi 128 digits are made.
 	m, e := math.Float64bits(x)&(1<<52-1)|1<<52, math.Float64bits(x)>>52-1075
@@ -73,18 +77,21 @@ var series = [2][6]float64{{
 
 // sine is that of z more than an even number of octants, with its sign changed where minus is 1.
 func sine(j uint64, z float64, minus uint64) float64 {
-	which, zz := j>>1&1, z*z
-	c, first, factor := &series[which], choose(which, 1.0-0.5*zz, z), choose(which, zz, z)
-	y := first + factor*zz*((((((c[0]*zz)+c[1])*zz+c[2])*zz+c[3])*zz+c[4])*zz+c[5])
+	which, zz := j>>1&1, float64(z*z)
+	c, first, factor := &series[which], choose(which, 1.0-float64(0.5*zz), z), choose(which, zz, z)
+	p := float64(float64(float64(float64(float64(c[0]*zz)+c[1])*zz)+c[2])*zz) + c[3]
+	p = float64(float64(float64(p*zz)+c[4])*zz) + c[5]
+	y := first + float64(factor*zz*p)
 	return math.Float64frombits(math.Float64bits(y) ^ (minus^j>>2)<<63)
 }
 
 // tangent is sine of the tangent.
 func tangent(j uint64, z float64, minus uint64) float64 {
-	y, zz := z, z*z
+	y, zz := z, float64(z*z)
 	if zz > 1e-14 {
-		y = z + z*(zz*(((-1.30936939181383777646e4*zz)+1.15351664838587416140e6)*zz-1.79565251976484877988e7)/
-			((((zz+1.36812963470692954678e4)*zz-1.32089234440210967447e6)*zz+2.50083801823357915839e7)*zz-5.38695755929454629881e7))
+		p := float64((float64(-1.30936939181383777646e4*zz)+1.15351664838587416140e6)*zz) - 1.79565251976484877988e7
+		q := float64((float64((zz+1.36812963470692954678e4)*zz)-1.32089234440210967447e6)*zz) + 2.50083801823357915839e7
+		y = z + float64(z*(zz*p/(float64(q*zz)-5.38695755929454629881e7)))
 	}
 	return math.Float64frombits(math.Float64bits(choose(j>>1&1, -1/y, y)) ^ minus<<63)
 }
