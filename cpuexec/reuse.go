@@ -263,7 +263,7 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Values, error) {
 	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
-	sub.fetched = r.fetched
+	sub.fetched, sub.partial = r.fetched, to-from < g.Steps
 	var first [][]int32
 	eval := sub.aggregate(n).Eval
 	if leaf.ordered {

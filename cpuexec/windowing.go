@@ -219,7 +219,7 @@ func (s *selected) rest() (err error) {
 	defer func() { tracing.End(span, err) }()
 	q := &column.Request{
 		Set: r.x.columns, Tick: r.tick, Sel: s.src.sel,
-		KeepStale: s.w.Func.Instant, TakePacked: s.call.Func.Reads != window.Unpacked,
+		KeepStale: s.w.Func.Instant, TakePacked: s.call.Func.Reads != window.Unpacked, Partial: r.partial,
 	}
 	q.Mint, q.Maxt = s.w.Reads(r.job.Grid)
 	if q.Width, _ = s.w.Reach(); s.w.Scan.Fixed == nil {

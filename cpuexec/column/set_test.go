@@ -66,12 +66,13 @@ func TestFirstUse(t *testing.T) {
 	require.NoError(t, err)
 	sel = sel.WithMemos(math.MaxInt64)
 	h := NewSet(30_000) // two and a bit of these columns
-	load := func(i int) (decoded int64) {
+	read := func(i int, partial bool) (decoded int64) {
 		var r Reader
-		_, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64}, i)
+		_, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64, Partial: partial}, i)
 		require.NoError(t, err)
 		return r.Stats.Samples
 	}
+	load := func(i int) (decoded int64) { return read(i, false) }
 	retained := func() (all []int) {
 		for i := range sel.NumSeries() {
 			if IsDecoded(sel.Memo(i)) {
@@ -93,6 +94,11 @@ func TestFirstUse(t *testing.T) {
 	load(3)
 	load(3)
 	require.Equal(t, []int{0, 3}, retained(), "what was used once has gone")
+	h = NewSet(1 << 20)
+	read(4, true)
+	require.Equal(t, []int{0, 3}, retained(), "the first use was for some of the steps")
+	read(4, true)
+	require.Equal(t, []int{0, 3, 4}, retained())
 }
 
 // TestStaleMarkers: of a series with stale markers, the columns that a query asked for are retained,
