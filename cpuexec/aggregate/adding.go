@@ -65,12 +65,11 @@ func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			columns: 3,
-			first: func(a *cells, from, _ int, in []float64) {
+			first: func(a *cells, from, to int, in []float64) {
+				copy(a.comp[from:to], in)
 				for k, f := range in {
-					c := from + k
-					a.val[c], a.comp[c], a.n[c] = 0, f, 1
-					if math.IsNaN(f) || math.IsInf(f, 0) {
-						a.val[c] = math.NaN()
+					if a.n[from+k] = 1; math.IsNaN(f) || math.IsInf(f, 0) {
+						a.val[from+k] = math.NaN()
 					}
 				}
 			},

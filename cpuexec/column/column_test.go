@@ -59,6 +59,9 @@ func TestOddTimes(t *testing.T) {
 			require.EqualValues(t, want, got, "seed %d, case %d, moment %d", seed, n, k)
 		}
 		at, width, newest := max(at, ts[0]), 1+r.Int64N(400_000), make([]int32, len(counts))
+		for _, e := range runs.Even {
+			width = max(width, e.Every+e.Late)
+		}
 		runs.Newest(at, interval, width, newest, counts)
 		for k, hi := range counts {
 			moment := at + int64(k)*interval

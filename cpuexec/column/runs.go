@@ -211,21 +211,15 @@ func (r Runs) Apart(to []int32, out []float64) {
 	}
 }
 
-// Newest fills hi as NotAfter does, and lo with the index of the newest of these samples, or with hi's number
-// where it comes width or more before. At end there must be one.
+// Newest fills hi as NotAfter does, and lo with the index of the newest of these samples; where that
+// comes width or more before the step, with hi. The first step must have a sample, and samples of a
+// run must be at most width apart.
 func (r Runs) Newest(end, interval, width int64, lo, hi []int32) {
 	r.NotAfter(end, interval, hi)
-	if slices.ContainsFunc(r.Even, func(e EvenRun) bool { return e.Every+e.Late > width }) {
-		r.NotAfter(end-width, interval, lo)
-		for k, n := range hi {
-			lo[k] = max(lo[k], n-1)
-		}
-		return
-	}
 	for k, n := range hi[:len(lo)] {
 		lo[k] = n - 1
 	}
-	for i := range r.Even { // of which only the last sample may be that old
+	for i := range r.Even { // only the last sample of a run may be that old
 		to := r.Even[i].To
 		k := int(max(0, r.At(i, to-1)+width-end+interval-1) / interval)
 		for ; k < len(hi) && hi[k] == to; k++ {

@@ -1,6 +1,8 @@
 package frame
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -27,7 +29,9 @@ func SpanOf(w *plan.Window, g plan.Grid, done <-chan struct{}) Span {
 
 // useful returns those of the runs that windows can be found from.
 func (s *Span) useful(runs column.Runs) column.Runs {
-	if s.Scan.Fixed != nil || s.Grid.Interval <= 0 {
+	// Runs.Newest needs samples of a run to be near each other.
+	sparse := func(e column.EvenRun) bool { return s.Instant && e.Every+e.Late > s.Width }
+	if s.Scan.Fixed != nil || s.Grid.Interval <= 0 || slices.ContainsFunc(runs.Even, sparse) {
 		return column.Runs{}
 	}
 	return runs

@@ -32,7 +32,7 @@ type Series struct {
 	// Rows makes finished rows of all series, where the operator can without being driven;
 	// otherwise it is nil. It takes the place of Drive. The rows are the caller's, who no
 	// longer counts their memory when it is done with them.
-	Rows func() ([]plan.Row, error)
+	Rows func() []plan.Row
 }
 
 // Drive evaluates an operator into the sink that makeSink makes of its series.
@@ -52,7 +52,7 @@ func Rows(op Operator) ([]plan.Row, error) {
 		return nil, err
 	}
 	if s.Rows != nil {
-		return s.Rows()
+		return s.Rows(), nil
 	}
 	c := &Collector{Labels: s.Labels}
 	err = op.Drive(c)
@@ -96,7 +96,7 @@ func (f *Finished) Open() (*Series, error) {
 	}
 	return &Series{
 		N: len(f.rows), Labels: func(i int) labels.Labels { return f.rows[i].Labels },
-		Rows: func() ([]plan.Row, error) { return f.rows, nil },
+		Rows: func() []plan.Row { return f.rows },
 	}, nil
 }
 

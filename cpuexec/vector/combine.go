@@ -101,7 +101,12 @@ func (o *combined) openRestricted(n *plan.Set) (_ *operator.Series, err error) {
 	q.Held, q.Beside = opened, q.Beside-left.N*(q.Grid.Steps+1)
 	q.Matrix.Peak, q.Matrix.PeakAtMost, q.Matrix.Annotations = m.Peak, m.PeakAtMost, m.Annotations
 	in.all = err != nil || n.Op != plan.And || !q.MayHold(most+2*left.N*(q.Grid.Steps+1))
-	if err := in.drive(lhs, left); err != nil {
+	if left.Rows != nil { // which are not copied
+		in.Rows = left.Rows()
+		for i := range in.Rows {
+			in.Series = append(in.Series, int32(i))
+		}
+	} else if err := lhs.Drive(in); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -123,18 +128,6 @@ type partners struct {
 	sigs  []int32 // of all series
 	right *presence
 	all   bool // also those without a match
-}
-
-// drive collects the rows of an operator that is open. Finished ones are not copied.
-func (p *partners) drive(op operator.Operator, s *operator.Series) (err error) {
-	if s.Rows == nil {
-		return op.Drive(p)
-	}
-	p.Rows, err = s.Rows()
-	for i := range p.Rows {
-		p.Series = append(p.Series, int32(i))
-	}
-	return err
 }
 
 // Wants implements operator.Selective.
@@ -339,12 +332,12 @@ func (p *presence) drive(q *operator.Query, op operator.Operator, begin func(*op
 	if series.Rows == nil {
 		return op.Drive(p)
 	}
-	rows, err := series.Rows()
+	rows := series.Rows()
 	for i, present := range presentSteps(rows, q.Grid.Steps) {
 		p.note(i, present, len(rows[i].Values))
 	}
 	q.Charge(-operator.RowsBytes(rows))
-	return err
+	return nil
 }
 
 // note notes the steps at which a series has so many values.

@@ -376,19 +376,12 @@ func hasTypes(s *operator.Series) bool {
 func restrict(n *plan.Set, in *partners, steps int) set {
 	lhs := in.Rows
 	s := make(set, 0, len(lhs))
-	for i, at := range presentSteps(lhs, steps) {
-		seen := in.right.seen[in.sigs[in.Series[i]]]
-		if n.Op == plan.And && seen == nil {
-			continue
-		}
-		for w, bits := range seen {
-			if n.Op == plan.And {
-				at[w] &= bits
-			} else {
-				at[w] &^= bits
-			}
-		}
-		if dense.Count(at) > 0 {
+	left := andNot
+	if n.Op == plan.And {
+		left = and
+	}
+	for i, has := range presentSteps(lhs, steps) {
+		if at := left(has, in.right.seen[in.sigs[in.Series[i]]]); at != nil {
 			s = append(s, member{row: &lhs[i], at: at})
 		}
 	}

@@ -86,15 +86,20 @@ func differs(a, b float64) bool { return a != b && (a == a || b == b) }
 // changes fills out with how many samples of each window differ from the one before, which is in it,
 // too: the difference of how many do up to its ends. Bit i of a bitmap says that sample i+1 differs.
 func (s *Evaluator) changes(b *frame.Bounds) {
-	if units := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())); units != nil {
-		s.squares = changing(s.squares[:0], units, unitsDiffer)
-	} else {
-		s.squares = changing(s.squares[:0], s.values(), valuesDiffer)
+	units, n := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())), int32(0)
+	all := len(units)
+	if units == nil {
+		all = len(s.values())
 	}
-	n := int32(0)
-	s.indices = s.indices[:0]
-	for _, word := range s.squares {
-		s.indices = append(s.indices, n)
+	s.squares, s.indices = s.squares[:0], s.indices[:0]
+	for i := 0; i < all; i += 64 {
+		end, word := min(i+64, all-1), uint64(0)
+		if units != nil {
+			word = unitsDiffer(units[i:end], units[i+1:end+1])
+		} else {
+			word = valuesDiffer(s.in.Values[i:end], s.in.Values[i+1:end+1])
+		}
+		s.squares, s.indices = append(s.squares, word), append(s.indices, n)
 		n += int32(bits.OnesCount64(word))
 	}
 	upTo := func(i int32) int32 {
@@ -109,16 +114,7 @@ func (s *Evaluator) changes(b *frame.Bounds) {
 	}
 }
 
-// changing appends the bitmap of changes to bitmap: differ tells which of up to 64 samples differ from those
-// before them.
-func changing[T uint32 | float64](bitmap []uint64, vs []T, differ func(befores, those []T) uint64) []uint64 {
-	for i := range (len(vs) + 63) / 64 {
-		befores := vs[64*i : min(64*i+64, len(vs)-1)]
-		bitmap = append(bitmap, differ(befores, vs[64*i+1:][:len(befores)]))
-	}
-	return bitmap
-}
-
+// unitsDiffer and valuesDiffer tell which of up to 64 samples differ from those before them.
 func unitsDiffer(befores, those []uint32) (word uint64) {
 	for i, u := range those[:len(befores)] {
 		word |= -uint64(u^befores[i]) >> 63 << (i & 63) // without a branch
