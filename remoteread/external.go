@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage/remote"
@@ -60,18 +59,14 @@ func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q pi
 // fetchApart fetches the series of a piece of any length, apart where some have an external label of
 // their own.
 func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
-	name, known := "", false
-	if q.view != nil && len(q.view.Open) > 0 {
-		name, known = c.clashes.get(q.ms)
-	}
-	if !known || !slices.Contains(q.view.Open, name) {
+	name := q.view.Clashing(q.fetch.Expected.Series)
+	if name == "" {
 		sel, err := c.fetchSpans(ctx, q)
 		var clash *answer.ClashError
 		if !errors.As(err, &clash) {
 			return sel, err
 		}
 		name = clash.Label
-		c.clashes.add(q.ms, name)
 	}
 	lack, have := q.view.Split(name)
 	q.view, q.ms = lack, lack.Matchers
