@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -27,6 +28,7 @@ type entry struct {
 	asked    uint64               // number of the last use
 	held     []*tile.Span         // of running queries, whose memory would not be free if it were evicted
 	empty    tile.Coverage        // what fetches found empty, and when first; see doubts
+	unfit    atomic.Int64         // see selection.Expectation.NoSamples
 	drops    uint64               // how often something of it was dropped
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 	parent   *entry               // of a wider selector which content was taken from; nil for none

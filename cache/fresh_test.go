@@ -90,7 +90,10 @@ func TestExpected(t *testing.T) {
 	query(t, c, now-hour, now, "m")
 	require.Len(t, up.expected.Series, 20)
 	require.Equal(t, 2, up.expected.Samples, "of a minute, one each minute")
+	noted := up.expected.NoSamples
+	require.NotNil(t, noted)
 	query(t, c, now-hour, now+hour, "m")
+	require.Same(t, noted, up.expected.NoSamples, "it is the entry's")
 	require.Equal(t, 2, up.expected.Samples, "there is nothing after now")
 
 	require.False(t, up.expected.Signed(0), "times are not negative")
@@ -100,4 +103,5 @@ func TestExpected(t *testing.T) {
 	query(t, c, 1000, now, "h")
 	require.Len(t, up.expected.Series, 1)
 	require.Zero(t, up.expected.Samples)
+	require.NotSame(t, noted, up.expected.NoSamples, "of another selector")
 }

@@ -72,7 +72,7 @@ const fewest = 8
 // expected is what a fetch of s is likely to bring of e's series, of which something is kept. The cache's mutex
 // must be held.
 func (c *Cache) expected(e *entry, s tile.Span) (x selection.Expectation) {
-	x.Series = e.sel.Series()
+	x.Series, x.NoSamples = e.sel.Series(), &e.unfit
 	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
 		return x // samples alone would lack something
 	}

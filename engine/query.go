@@ -143,18 +143,14 @@ func (q *query) run(ctx context.Context) *promql.Result {
 	if q.request.Mode == Prometheus {
 		return q.Query.Exec(ctx)
 	}
-	var res *promql.Result
-	err := parallel.Rescue(func() (err error) {
-		res, err = q.onExecutors(ctx)
-		return err
-	})
+	res, err := q.onExecutors(ctx)
 	var d *plan.Declined
 	switch {
 	case errors.As(err, &d):
 		q.leave(d.At.Range(), d.Reason)
 		q.e.metrics.lost.Add(float64(d.Lost))
 		err = q.beginBudget(ctx)
-	case res != nil:
+	case err == nil && res != nil:
 		return res
 	}
 	if err != nil {
@@ -166,7 +162,8 @@ func (q *query) run(ctx context.Context) *promql.Result {
 // onExecutors plans the query and evaluates it, with the timers of Prometheus's engine. The result is
 // nil if the plan is to have that engine evaluate the query. A *plan.Declined says that the data
 // turned out to be something that executors cannot evaluate.
-func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
+func (q *query) onExecutors(ctx context.Context) (res *promql.Result, err error) {
+	defer parallel.Recover(&err)
 	timers := q.Stats().Timers
 	total, ctx := timers.GetSpanTimer(ctx, stats.ExecTotalTime)
 	defer total.Finish()
@@ -176,7 +173,7 @@ func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
 		return nil, err
 	}
 	preparing, _ := timers.GetSpanTimer(ctx, stats.QueryPreparationTime)
-	err := q.choose()
+	err = q.choose()
 	preparing.Finish()
 	if err != nil || q.plan.Node == nil {
 		return nil, err
@@ -197,7 +194,7 @@ func (q *query) onExecutors(ctx context.Context) (*promql.Result, error) {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
 		return nil, promql.ErrTooManySamples("query execution")
 	}
-	res := &promql.Result{Value: m, Warnings: m.Annotations}
+	res = &promql.Result{Value: m, Warnings: m.Annotations}
 	switch {
 	case q.stmt.Interval > 0: // a matrix with its rows in order
 		sorting, _ := timers.GetSpanTimer(q.ctx, stats.ResultSortTime)

@@ -308,7 +308,7 @@ const (
 // good where chunks may be. A store that made no progress within the timeout is not asked again, as
 // that would double the work of one that is overloaded.
 func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selection.Selection, error) {
-	q.samples = c.prefersSamples(q.fetch.Expected, q.ms)
+	q.samples = c.prefersSamples(q.fetch.Expected)
 	corrupt := 0
 	for n := 1; ; n++ {
 		r := &ride{ctx: ctx, q: q, of: all}
@@ -318,7 +318,9 @@ func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selectio
 		}
 		_ = r.set(0, 0)
 		if q.samples && chunksMayDo(r.err) {
-			c.onlyChunks.add(q.ms, struct{}{})
+			if until := q.fetch.Expected.NoSamples; until != nil {
+				until.Store(time.Now().Add(noSamplesFor).UnixNano())
+			}
 			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", r.err)
 			q.samples, corrupt, n = false, 0, 0
 			continue

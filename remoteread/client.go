@@ -137,14 +137,11 @@ type Client struct {
 	concurrency   int // most requests in flight
 	log           *slog.Logger
 	metrics       *metrics
-	answers       answer.Reader    // with the limits of answers
-	onlyChunks    recent[struct{}] // selectors not to be asked for as samples
-	chunksAlone   atomic.Bool      // see PreferSamples
-	external      External         // or nil
+	answers       answer.Reader // with the limits of answers
+	chunksAlone   atomic.Bool   // see PreferSamples
+	external      External      // or nil
 	keepExternal  bool
 	witness       atomic.Pointer[labels.Labels] // see answer.View; nil for none
-	clashes       recent[string]                // an external label that some series of a selector have of their own
-	divisions     recent[division]
 }
 
 // NewClient returns a client for an entry of remote_read in Prometheus's

@@ -129,7 +129,7 @@ func TestExternalLabelsAreTakenOff(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
-	clashes, rounds := 0, 150
+	clashes, rounds := 0, 150 // clashes are selectors of which some series have an external label of their own
 	if testing.Short() {
 		rounds = 30
 	}
@@ -147,6 +147,11 @@ func TestExternalLabelsAreTakenOff(t *testing.T) {
 			if r.IntN(2) == 0 {
 				sel, _, err := c.Fetch(t.Context(), mint, maxt, ms, selection.Fetch{})
 				require.NoError(t, err, "seed %d, external labels %s, matchers %s", seed, ext, ms)
+				view, err := answer.NewView(ext, false, ms)
+				require.NoError(t, err)
+				if view.Clashing(sel.Series()) != "" {
+					clashes++
+				}
 				f.Expected = selection.Expectation{Series: sel.Series(), Samples: r.IntN(12), Signed: func(int) bool { return false }}
 			}
 			sel, _, err := c.Fetch(t.Context(), mint, maxt, ms, f)
@@ -154,9 +159,33 @@ func TestExternalLabelsAreTakenOff(t *testing.T) {
 			require.Equal(t, want, samplesOf(t, sel, mint, maxt), "seed %d, external labels %s, matchers %s", seed, ext, ms)
 			require.True(t, slices.IsSortedFunc(sel.Series(), labels.Compare))
 		}
-		clashes += len(c.clashes.all)
 	}
 	require.Positive(t, clashes, "no series had an external label of its own")
+}
+
+// TestClashIsKnown: of what series are known no request is made only to find out that some have an
+// external label of their own.
+func TestClashIsKnown(t *testing.T) {
+	const at = 1_700_000_000_000
+	s := newLabelledStore(t, 1<<20, labels.FromStrings("cluster", "a"))
+	app := s.Appender(t.Context())
+	for _, l := range []labels.Labels{labels.FromStrings("__name__", "m", "i", "1"), labels.FromStrings("__name__", "m", "cluster", "b")} {
+		_, err := app.Append(0, l, at, 1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, app.Commit())
+	for _, keep := range []bool{false, true} {
+		c := newClient(t, readConfig(t, s.url), Options{External: s, KeepExternal: keep})
+		before := s.requests.Load()
+		first, _, err := c.Fetch(t.Context(), at, at, anything, selection.Fetch{})
+		require.NoError(t, err)
+		require.Equal(t, 2, first.NumSeries())
+		require.EqualValues(t, 3, s.requests.Load()-before)
+		again, _, err := c.Fetch(t.Context(), at, at, anything, selection.Fetch{Expected: selection.Expectation{Series: first.Series()}})
+		require.NoError(t, err)
+		require.Equal(t, first.Series(), again.Series())
+		require.EqualValues(t, 5, s.requests.Load()-before)
+	}
 }
 
 // Labels that are kept are as if they were stored.

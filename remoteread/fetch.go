@@ -11,9 +11,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,18 +76,14 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 // fetchApart fetches the series of a piece of any length, apart where some have an external label of
 // their own.
 func (c *Client) fetchApart(ctx context.Context, q piece) (*selection.Selection, error) {
-	name, known := "", false
-	if q.view != nil && len(q.view.Open) > 0 {
-		name, known = c.clashes.get(q.ms)
-	}
-	if !known || !slices.Contains(q.view.Open, name) {
+	name := q.view.Clashing(q.fetch.Expected.Series)
+	if name == "" {
 		sel, err := c.fetchSpans(ctx, q)
 		var clash *answer.ClashError
 		if !errors.As(err, &clash) {
 			return sel, err
 		}
 		name = clash.Label
-		c.clashes.add(q.ms, name)
 	}
 	lack, have := q.view.Split(name)
 	q.view, q.ms = lack, lack.Matchers
@@ -128,7 +122,7 @@ func (c *Client) fetchSpans(ctx context.Context, whole piece) (*selection.Select
 			pieces = append(pieces, p)
 		}
 	} else {
-		for _, ms := range c.division(whole.fetch.Expected, whole.ms).matchers(whole.ms) {
+		for _, ms := range divide(whole.fetch.Expected).matchers(whole.ms) {
 			p := whole
 			p.ms, p.fetch.Came = ms, nil
 			pieces = append(pieces, p)
@@ -323,6 +317,8 @@ const (
 	// Prometheus allows in its default configuration (5e7). It puts all of them into one
 	// message before it sends the first.
 	samplesFirstInAll = 1_000_000
+	// noSamplesFor is for how long no samples are asked for once they were of no use.
+	noSamplesFor = 10 * time.Minute
 	// sampleBytes is about how many bytes a sample takes in such an answer.
 	sampleBytes = 18
 )
@@ -337,9 +333,12 @@ type piece struct {
 	fetch    selection.Fetch        // that it is a part of
 }
 
-// prefersSamples reports whether what is expected of ms had better come as samples, if that is
-// certain to be the same.
-func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatcher) bool {
+// prefersSamples reports whether what is expected had better come as samples, if that is certain to be
+// the same.
+func (c *Client) prefersSamples(e selection.Expectation) bool {
+	if e.NoSamples != nil && time.Now().UnixNano() < e.NoSamples.Load() {
+		return false
+	}
 	if c.chunksAlone.Load() || e.Samples <= 0 || e.Samples > samplesFirst || len(e.Series) == 0 || len(e.Series) > samplesFirstInAll/e.Samples {
 		return false
 	}
@@ -347,8 +346,7 @@ func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatch
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	_, only := c.onlyChunks.get(ms)
-	return size <= c.answers.MaxAnswer/2 && !only
+	return size <= c.answers.MaxAnswer/2
 }
 
 // chunksMayDo reports whether err, of a question that preferred samples, may not be that
@@ -370,52 +368,6 @@ func chunksMayDo(err error) bool {
 		return e.StatusCode >= 400
 	}
 	return false
-}
-
-// recent holds what was found out about selectors, for a while: it depends on the
-// selector, on the samples and on the store, all of which may change.
-type recent[T any] struct {
-	mu  sync.Mutex
-	all map[string]remembered[T]
-}
-
-type remembered[T any] struct {
-	what  T
-	until time.Time
-}
-
-const (
-	rememberFor   = 10 * time.Minute
-	maxRemembered = 4096 // selectors
-)
-
-// get returns what is known of a selector, and whether anything is.
-func (m *recent[T]) get(ms []*prompb.LabelMatcher) (what T, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.all) == 0 {
-		return what, false
-	}
-	r := m.all[selectorKey(ms)]
-	return r.what, time.Now().Before(r.until)
-}
-
-func (m *recent[T]) add(ms []*prompb.LabelMatcher, what T) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.all == nil || len(m.all) >= maxRemembered {
-		m.all = map[string]remembered[T]{}
-	}
-	m.all[selectorKey(ms)] = remembered[T]{what, time.Now().Add(rememberFor)}
-}
-
-// selectorKey is the same for equal matchers alone.
-func selectorKey(ms []*prompb.LabelMatcher) string {
-	var b []byte
-	for _, m := range ms {
-		b = strconv.AppendQuote(strconv.AppendQuote(append(b, byte(m.Type)), m.Name), m.Value)
-	}
-	return string(b)
 }
 
 // tally counts what the pieces of one fetch bring, all together.
@@ -453,7 +405,7 @@ const (
 	maxDivideValues = 256
 	// divideSample is of how many series about the labels are looked at, where there are
 	// more.
-	divideSample = 2048
+	divideSample = 1024
 )
 
 // targetLabels say together what was scraped, in each Prometheus. A fetch is divided by
@@ -480,10 +432,11 @@ func (d division) matchers(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 	return append(out, answer.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
 }
 
-// divide returns how to divide a fetch that is likely to bring the given series.
-func divide(series []labels.Labels) division {
+// divide returns how to divide a fetch by what it is expected to bring.
+func divide(e selection.Expectation) division {
+	series := e.Series
 	n := min(len(series)/partSeries, maxParts)
-	if n < 2 {
+	if e.Ahead || n < 2 {
 		return division{}
 	}
 	counts := map[string]map[string]int{}
@@ -550,17 +503,4 @@ func partition(counts map[string]int, all, n int) []string {
 		return nil
 	}
 	return out
-}
-
-// division returns how to divide a fetch by ms.
-func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) division {
-	if e.Ahead || len(e.Series) < 2*partSeries {
-		return division{}
-	}
-	d, ok := c.divisions.get(ms)
-	if !ok {
-		d = divide(e.Series)
-		c.divisions.add(ms, d)
-	}
-	return d
 }

@@ -310,15 +310,17 @@ func TestDivide(t *testing.T) {
 		}), division{"job", []string{"0"}}},
 		{"values that mean something else", labelled(n, func(i int) []string { return []string{"a", []string{`x|y.\`, "z"}[i%2]} }), division{"a", []string{`x\|y\.\\`}}},
 		{"long values", labelled(n, func(i int) []string { return []string{"a", strings.Repeat("x", maxDivideBytes/2) + fmt.Sprint(i%2)} }), division{}},
-		{"three parts", labelled(3*partSeries, func(i int) []string { return []string{"a", fmt.Sprint(i % 6)} }), division{"a", []string{"0|3", "1|4"}}},
+		{"three parts", labelled(3*partSeries, func(i int) []string { return []string{"a", fmt.Sprint(i % 6)} }), division{"a", []string{"1|0", "2|4"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			require.Equal(t, test.want, divide(test.series))
+			require.Equal(t, test.want, divide(selection.Expectation{Series: test.series}))
 		})
 	}
-	most := divide(labelled(2*maxParts*partSeries, func(i int) []string { return []string{"a", fmt.Sprint(i % maxParts)} }))
+	many := labelled(2*maxParts*partSeries, func(i int) []string { return []string{"a", fmt.Sprint(i % maxParts)} })
+	most := divide(selection.Expectation{Series: many})
 	require.Equal(t, "a", most.label)
 	require.Len(t, most.values, maxParts-1)
+	require.Empty(t, divide(selection.Expectation{Series: many, Ahead: true}))
 }
 
 // Whatever series there are, each is of one part.
@@ -332,7 +334,7 @@ func TestDivisionIsComplete(t *testing.T) {
 	}
 	divided := 0
 	for range 60 {
-		d := divide(random(1 + r.IntN(len(values))))
+		d := divide(selection.Expectation{Series: random(1 + r.IntN(len(values)))})
 		if len(d.values) > 0 {
 			divided++
 		}

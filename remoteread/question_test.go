@@ -135,7 +135,7 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			o := quick()
 			o.Retries, o.MaxFrameBytes = -1, 10_000
 			c := newClient(t, readConfig(t, base), o)
-			few := selection.Fetch{Expected: selection.Expectation{Series: series(3), Samples: 4}}
+			few := selection.Fetch{Expected: selection.Expectation{Series: series(3), Samples: 4, NoSamples: new(atomic.Int64)}}
 			sel, _, err := c.Fetch(t.Context(), 0, 3000, anything, few)
 			if !test.again {
 				require.Equal(t, []bool{true}, asked())
@@ -151,10 +151,17 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			require.Equal(t, []bool{true, false, false}, asked())
 
 			// Other selectors are asked for as before.
-			other := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}
-			_, _, err = c.Fetch(t.Context(), 0, 3000, other, few)
+			other := few
+			other.Expected.NoSamples = new(atomic.Int64)
+			_, _, err = c.Fetch(t.Context(), 0, 3000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}, other)
 			require.NoError(t, err)
 			require.Equal(t, []bool{true, false, false, true, false}, asked())
+
+			// Samples may be of use again later.
+			few.Expected.NoSamples.Store(time.Now().UnixNano())
+			_, _, err = c.Fetch(t.Context(), 0, 3000, anything, few)
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, false, false, true, false, true, false}, asked())
 		})
 	}
 }
@@ -207,27 +214,6 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 	}
 	require.EqualValues(t, 3, samples.Load())
 	require.EqualValues(t, 4, requests.Load())
-}
-
-func TestMemory(t *testing.T) {
-	var m recent[int]
-	key := func(i int) []*prompb.LabelMatcher { return []*prompb.LabelMatcher{{Value: fmt.Sprint(i)}} }
-	_, ok := m.get(key(0))
-	require.False(t, ok)
-	for i := range 3 * maxRemembered {
-		m.add(key(i), i)
-		got, ok := m.get(key(i))
-		require.True(t, ok)
-		require.Equal(t, i, got)
-	}
-	require.LessOrEqual(t, len(m.all), maxRemembered)
-	m.all[selectorKey(key(0))] = remembered[int]{7, time.Now().Add(-time.Second)}
-	_, ok = m.get(key(0))
-	require.False(t, ok)
-}
-
-func TestSelectorKey(t *testing.T) {
-	require.NotEqual(t, selectorKey([]*prompb.LabelMatcher{{Name: "a", Value: `b"1"c`}}), selectorKey([]*prompb.LabelMatcher{{Name: `a"b`, Value: "c"}}))
 }
 
 // fetchTogether fetches for many selectors, and by Fetch for those that must not share requests.

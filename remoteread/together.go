@@ -89,9 +89,8 @@ func (c *Client) mayShare(one *companion, pieces int) bool {
 	if one.q, _, err = c.pieceFor(one.Ctx, one.Matchers); err != nil {
 		return false
 	}
-	one.q.fetch, one.q.samples = one.Fetch, pieces == 1 && c.prefersSamples(one.Expected, one.q.ms)
-	_, clashes := c.clashes.get(one.q.ms)
-	return !clashes
+	one.q.fetch, one.q.samples = one.Fetch, pieces == 1 && c.prefersSamples(one.Expected)
+	return one.q.view.Clashing(one.Expected.Series) == ""
 }
 
 // fetchShared makes one request for each of spans for all selectors. It goes on as long as any of

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -32,6 +33,9 @@ type Expectation struct {
 	// sources send alike among times and values; then chunks are fetched. Nil means that
 	// any series may have had.
 	Signed func(series int) bool
+	// NoSamples is until when samples are of no use, in ns since the epoch. A source that found them
+	// so notes it here, with what is kept of the series; nil where nothing is.
+	NoSamples *atomic.Int64
 	// Ahead says that no query waits for the fetch, so that its source is not to be asked
 	// for parts of it at once.
 	Ahead bool

@@ -162,6 +162,24 @@ func (v *View) Split(name string) (lack, have *View) {
 	return &l, &h
 }
 
+// Clashing returns an open label that some of series, as they are to be seen, have of their own, or ""
+// if none has one. Where labels are kept one of the added value does not show.
+func (v *View) Clashing(series []labels.Labels) string {
+	if v == nil {
+		return ""
+	}
+	for _, name := range v.Open {
+		seen := ""
+		if v.keep {
+			seen = v.all.Get(name)
+		}
+		if slices.ContainsFunc(series, func(l labels.Labels) bool { return l.Get(name) != seen }) {
+			return name
+		}
+	}
+	return ""
+}
+
 // Clash is the error for series in the answer to query i of the view's queries.
 func (v *View) Clash(i int64) error {
 	if i < 1 || i > int64(len(v.Open)) {
