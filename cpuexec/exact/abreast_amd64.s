@@ -350,32 +350,31 @@ loop:
 	VZEROUPPER 
 	RET 
 
-// func runningVector(vs, n, scale, sums, out)
-TEXT ·runningVector(SB), NOSPLIT, $0-40
+// func runningVector(vs, n, scale, unit, sums, out)
+TEXT ·runningVector(SB), NOSPLIT, $0-48
 	MOVQ vs+0(FP), R8
 	MOVQ n+8(FP), CX
-	MOVQ sums+24(FP), R9
-	MOVQ out+32(FP), DI
+	MOVQ sums+32(FP), R9
+	MOVQ out+40(FP), DI
 	VBROADCASTSD scale+16(FP), Z6
+	VBROADCASTSD unit+24(FP), Z11
 	MOVQ $7, AX
 	VPBROADCASTQ AX, Z7
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
 	VPXORQ Z2, Z2, Z2
 	VPXORQ Z5, Z5, Z5
-	VPTERNLOGQ $0xff, Z3, Z3, Z3
-	VPTERNLOGQ $0xff, Z4, Z4, Z4
 	XORQ AX, AX
 
 loop:
-	VMULPD (R8)(AX*8), Z6, Z8
-	VCVTPD2QQ Z8, Z9
+	VMOVUPD (R8)(AX*8), Z8
+	VMULPD Z8, Z6, Z9
+	VCVTPD2QQ Z9, Z9
 	VCVTQQ2PD Z9, Z10
+	VMULPD Z10, Z11, Z10
 	VPTERNLOGQ $0xf6, Z10, Z8, Z1
 	VPABSQ Z9, Z10
 	VPMAXUQ Z10, Z2, Z2
-	VPADDQ Z4, Z10, Z10
-	VPMINUQ Z10, Z3, Z3
 	VALIGNQ $7, Z5, Z9, Z10
 	VPADDQ Z10, Z9, Z9
 	VALIGNQ $6, Z5, Z9, Z10
@@ -391,12 +390,11 @@ loop:
 	JL loop
 	VMOVDQU64 Z1, 0(DI)
 	VMOVDQU64 Z2, 64(DI)
-	VMOVDQU64 Z3, 128(DI)
 	VZEROUPPER 
 	RET 
 
-// func meanRows(rows, at, samples, windows, n, out)
-TEXT ·meanRows(SB), NOSPLIT, $0-48
+// func sumRows(rows, at, samples, windows, n, out)
+TEXT ·sumRows(SB), NOSPLIT, $0-48
 	MOVQ rows+0(FP), R8
 	MOVQ at+8(FP), R9
 	MOVQ samples+16(FP), CX

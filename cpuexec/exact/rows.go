@@ -57,9 +57,10 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	}
 }
 
-// Means fills out with the mean of each window: infinite or NaN where Prometheus's may be none.
-func (r *Rows) Means(out []float64) {
-	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, float64(r.samples), &out[:r.windows][0])
+// Sums fills out with the compensated sum of each window, over n: infinite or NaN where Prometheus's may
+// be none.
+func (r *Rows) Sums(n float64, out []float64) {
+	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
 }
 
 // Variances fills out with the variance of each window, by Welford's operations: infinite or NaN where

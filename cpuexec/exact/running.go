@@ -6,20 +6,19 @@ import "math"
 // of two that divides all values. The sum of a window is the difference of two of them.
 //
 // It is Prometheus's. That adds float64s and their rounding errors, all of them multiples of the unit. No
-// sum of a window is beyond 2^62 units, so an addition loses 2^9 at most, and the sum of the errors is not
+// sum of a window reaches 2^63 units, so an addition loses 2^9 at most, and the sum of the errors is not
 // rounded itself. The sum and that of its errors are then together the exact sum, which is rounded once.
 type Running struct {
 	upTo        []int64 // before sample i at i
 	unit, scale float64 // scale is 1 / unit
-	least, most uint64  // magnitudes of values that are not 0, in units
 }
 
 const (
-	// MostRunning is how many samples windows have at most: of more few values have sums of 62 bits.
+	// MostRunning is how many samples windows have at most: of more few values have sums of 63 bits.
 	MostRunning = 1 << 9
 	// unitBits are those of the first value in units at the first attempt: that half a value has a unit.
 	unitBits = 54
-	sumBits  = 62
+	sumBits  = 63
 )
 
 // Set makes r the sums of the values from to to of vs, for windows of so many samples at most. It reports
@@ -29,17 +28,25 @@ func (r *Running) Set(vs []float64, from, to, samples int) bool {
 	if samples > MostRunning || from == to {
 		return false
 	}
-	if _, exponent := math.Frexp(vs[from]); vs[from] != 0 && r.add(vs, from, to, samples, unitBits-exponent) {
-		return true
+	_, exponent := math.Frexp(vs[from])
+	exponent = unitBits - exponent
+	exact, most := r.add(vs, from, to, exponent)
+	_, taken := math.Frexp(float64(most) * float64(samples))
+	more := sumBits - taken // bits that there are, or lack
+	if more == 0 || most >= 1<<62 || !exact && more < 0 {
+		return exact && more == 0
 	}
-	_, exponent := math.Frexp(MagnitudesOf(vs[from:to]).Most * float64(samples))
-	return r.add(vs, from, to, samples, sumBits-exponent)
+	if !exact || more < 0 {
+		exact, _ = r.add(vs, from, to, exponent+more)
+	}
+	return exact
 }
 
-// add adds up the values, times 2^exponent.
-func (r *Running) add(vs []float64, from, to, samples, exponent int) bool {
+// add adds up the values, times 2^exponent. It returns whether each is so many units, and the largest
+// magnitude in units.
+func (r *Running) add(vs []float64, from, to, exponent int) (exact bool, most uint64) {
 	if exponent < -900 || exponent > 900 {
-		return false
+		return false, 0
 	}
 	if cap(r.upTo) <= to {
 		r.upTo = make([]int64, to+to/4+1)
@@ -48,27 +55,24 @@ func (r *Running) add(vs []float64, from, to, samples, exponent int) bool {
 	r.unit, r.scale = powerOfTwo(-exponent), powerOfTwo(exponent)
 	vs, upTo := vs[from:to], r.upTo[from+1:to+1]
 	r.upTo[from] = 0
-	sum, odd, most, least, n := int64(0), uint64(0), uint64(0), uint64(math.MaxUint64), 0
-	if n = len(vs) &^ 7; n == 0 || !hasWide {
-		n = 0
-	} else {
-		var lanes [3][8]uint64
-		runningVector(&vs[0], n, r.scale, &upTo[0], &lanes)
+	sum, odd, n := int64(0), uint64(0), 0
+	if hasWide && len(vs) >= 8 {
+		n = len(vs) &^ 7
+		var lanes [2][8]uint64
+		runningVector(&vs[0], n, r.scale, r.unit, &upTo[0], &lanes)
 		sum = upTo[n-1]
 		for i := range lanes[0] {
-			odd, most, least = odd|lanes[0][i], max(most, lanes[1][i]), min(least, lanes[2][i])
+			odd, most = odd|lanes[0][i], max(most, lanes[1][i])
 		}
 	}
 	for i, v := range vs[n:] {
 		x := int64(v * r.scale)
-		odd |= math.Float64bits(float64(x)) ^ math.Float64bits(v*r.scale)
-		magnitude := uint64(max(x, -x))
-		most, least = max(most, magnitude), min(least, magnitude-1)
+		odd |= math.Float64bits(float64(x)*r.unit) ^ math.Float64bits(v)
+		most = max(most, uint64(max(x, -x)))
 		sum += x
 		upTo[n+i] = sum
 	}
-	r.most, r.least = most, least+1
-	return odd == 0 && most <= (1<<sumBits)/uint64(samples)
+	return odd == 0, most
 }
 
 // Sum is the sum of the values lo to hi.

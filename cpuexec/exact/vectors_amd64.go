@@ -19,10 +19,10 @@ func rangeVector(units *uint32, n int) (low, high uint32)
 func sumsVector(val, comp, in *float64, n int) int
 
 // runningVector is Running.add for n values, a positive multiple of 8. In out are, of each of so many
-// lanes, 0 where all values were multiples of the unit, the largest magnitude, and the least one less 1.
+// lanes, 0 where all values were multiples of the unit, and the largest magnitude.
 //
 //go:noescape
-func runningVector(vs *float64, n int, scale float64, sums *int64, out *[3][8]uint64)
+func runningVector(vs *float64, n int, scale, unit float64, sums *int64, out *[2][8]uint64)
 
 // What follows adds up n samples, at least one, of each window: see AddAbreast and those beside it.
 
@@ -43,7 +43,7 @@ func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lane
 // What follows does so of many windows; see Rows.
 
 //go:noescape
-func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
+func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
 
 //go:noescape
 func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases)

@@ -17,7 +17,7 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
-func runningVector(vs *float64, n int, scale float64, sums *int64, out *[3][8]uint64) {}
+func runningVector(vs *float64, n int, scale, unit float64, sums *int64, out *[2][8]uint64) {}
 
 func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
@@ -27,7 +27,7 @@ func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) 
 
 func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
 
-func meanRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
+func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
 func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases) {}
 

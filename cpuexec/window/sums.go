@@ -57,13 +57,13 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if s.fr.Span.Grid.Steps > 1 {
 		s.in.Prefetch(s.in.Times.Len())
 	}
-	var strides []frame.Stride
-	var rest []int32
-	if mean {
-		strides, rest = s.fr.Strides()
-	}
+	strides, rest := s.fr.Strides()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
-		s.rows.Means(out)
+		n := 1.0
+		if mean {
+			n = float64(st.Samples)
+		}
+		s.rows.Sums(n, out)
 		for i, v := range out {
 			if v-v != 0 || v == 0 { // as below
 				k := st.From + i
@@ -92,29 +92,20 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	}), true
 }
 
-// runningSums fills out with the sum of each window where exact.Running has them.
+// runningSums fills out with the sum of each window where exact.Running has them, and windows overlap.
 func (s *Evaluator) runningSums() bool {
 	b, fr := &s.bounds, s.fr
-	if b.Most == 0 || b.Most > exact.MostRunning || fr.Span.Grid.Steps == 1 {
+	if b.Most > exact.MostRunning || !b.Overlap(1) {
 		return false
 	}
 	s.in.Prefetch(s.in.Times.Len())
-	vs := s.values()
-	if !s.running.Set(vs, int(b.First()), int(b.End()), b.Most) {
+	if !s.running.Set(s.values(), int(b.First()), int(b.End()), b.Most) {
 		return false
 	}
 	copy(s.out.Present, fr.Any)
 	out, his := s.out.Values[fr.From:fr.To], b.Hi[fr.From:fr.To]
 	for k, lo := range b.Lo[fr.From:fr.To] {
-		hi := his[k]
-		if lo == hi {
-			continue
-		}
-		v := s.running.Sum(lo, hi)
-		if v == 0 { // which may be below zero
-			v = exact.Sum(vs[lo:hi])
-		}
-		out[k] = v
+		out[k] = s.running.Sum(lo, his[k])
 	}
 	return true
 }

@@ -55,7 +55,7 @@ func text() string {
 		a.raise(g.sums(1), second)
 	})
 	a.running()
-	a.rows("meanRows", []string{"n", "out"}, nil, func(g group) {
+	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value)
 	}, func(g group) {
@@ -262,10 +262,29 @@ func (a *assembly) op(name string, operands ...string) {
 	fmt.Fprintf(a, "\t%s %s\n", name, all)
 }
 
+// begin begins a function with arguments, and loads those into registers that have one.
+func (a *assembly) begin(name string, args ...string) {
+	var loads []string
+	for i, arg := range args {
+		if argument, register, ok := strings.Cut(arg, " "); ok {
+			loads = append(loads, fmt.Sprintf("\tMOVQ %s+%d(FP), %s\n", argument, 8*i, register))
+			args[i] = argument
+		}
+	}
+	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
+	a.WriteString(strings.Join(loads, ""))
+}
+
+// end returns.
+func (a *assembly) end() {
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
 // function writes a function that begins each window with a number of sums of zero, does step to each
 // of n samples, and puts the sums into out.
 func (a *assembly) function(name string, args []string, sums int, begin func(), step func(g group)) {
-	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
+	a.begin(name, args...)
 	a.op("MOVQ", "starts+0(FP)", "DX")
 	for i, start := range starts {
 		a.op("MOVQ", fmt.Sprintf("%d(DX)", 8*i), start)
@@ -289,17 +308,13 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 	for i := range 4 * sums {
 		a.op("VMOVUPD", fmt.Sprintf("Y%d", i), fmt.Sprintf("%d(DX)", 32*i))
 	}
-	a.op("VZEROUPPER")
-	a.op("RET")
+	a.end()
 }
 
 // window writes a function that does step to the n samples of one window, two vectors of them at a time,
 // and puts two sums of each lane into out. The sums begin with bases.
 func (a *assembly) window(name string, step func(g group)) {
-	fmt.Fprintf(a, "\n// func %s(vs, ts, n, origin, b, out)\nTEXT ·%s(SB), NOSPLIT, $0-48\n", name, name)
-	a.op("MOVQ", "vs+0(FP)", "R8")
-	a.op("MOVQ", "ts+8(FP)", "R9")
-	a.op("MOVQ", "n+16(FP)", "CX")
+	a.begin(name, "vs R8", "ts R9", "n CX", "origin", "b", "out")
 	a.op("VPBROADCASTQ", "origin+24(FP)", origin)
 	for g := range group(2) {
 		a.op("VXORPD", g.sums(0)[1], g.sums(0)[1], g.sums(0)[1])
@@ -328,8 +343,7 @@ func (a *assembly) window(name string, step func(g group)) {
 		a.op("VMOVUPD", sum[0], fmt.Sprintf("%d(DI)", 64*i))
 		a.op("VMOVUPD", sum[1], fmt.Sprintf("%d(DI)", 64*i+32))
 	}
-	a.op("VZEROUPPER")
-	a.op("RET")
+	a.end()
 }
 
 // since loads the next times of a window in seconds since its origin.
@@ -361,11 +375,7 @@ func (a *assembly) welford(g group, mean [2]string) {
 // Where there are too few windows for the last time, it makes some of those before anew. Vectors are
 // of AVX-512 where the processor has these.
 func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
-	args = append([]string{"rows", "at", "samples", "windows"}, args...)
-	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
-	a.op("MOVQ", "rows+0(FP)", "R8")
-	a.op("MOVQ", "at+8(FP)", "R9")
-	a.op("MOVQ", "samples+16(FP)", "CX")
+	a.begin(name, append([]string{"rows R8", "at R9", "samples CX", "windows"}, args...)...)
 	a.op("XORQ", "BX", "BX")
 	a.op("CMPB", "·hasWide(SB)", "$1")
 	a.op("JEQ", "windowsWide")
@@ -408,58 +418,7 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.op("CMOVQGT", "DX", "BX")
 	a.jump("JMP", "windows")
 	a.label("done")
-	a.op("VZEROUPPER")
-	a.op("RET")
-}
-
-// running writes a function that puts the sums of n values times scale, a multiple of 8, up to each into
-// a list, as integers. In out are, of each lane, 0 where all were integers, the largest magnitude, and
-// the least one less 1.
-func (a *assembly) running() {
-	const sum, odd, most, least, ones, none, factor, last = "Z0", "Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"
-	const v, x, t = "Z8", "Z9", "Z10"
-	args := []string{"vs", "n", "scale", "sums", "out"}
-	a.WriteString("\n// func runningVector(vs, n, scale, sums, out)\nTEXT ·runningVector(SB), NOSPLIT, $0-40\n")
-	for i, to := range []string{"R8", "CX", "", "R9", "DI"} {
-		if to != "" {
-			a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", args[i], 8*i), to)
-		}
-	}
-	a.op("VBROADCASTSD", "scale+16(FP)", factor)
-	a.op("MOVQ", "$7", "AX")
-	a.op("VPBROADCASTQ", "AX", last)
-	for _, to := range []string{sum, odd, most, none} {
-		a.op("VPXORQ", to, to, to)
-	}
-	for _, to := range []string{least, ones} {
-		a.op("VPTERNLOGQ", "$0xff", to, to, to)
-	}
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	a.op("VMULPD", "(R8)(AX*8)", factor, v)
-	a.op("VCVTPD2QQ", v, x)
-	a.op("VCVTQQ2PD", x, t)
-	a.op("VPTERNLOGQ", "$0xf6", t, v, odd)
-	a.op("VPABSQ", x, t)
-	a.op("VPMAXUQ", t, most, most)
-	a.op("VPADDQ", ones, t, t)
-	a.op("VPMINUQ", t, least, least)
-	for _, lanes := range []string{"$7", "$6", "$4"} {
-		a.op("VALIGNQ", lanes, none, x, t)
-		a.op("VPADDQ", t, x, x)
-	}
-	a.op("VPERMQ", x, last, t)
-	a.op("VPADDQ", sum, x, x)
-	a.op("VPADDQ", t, sum, sum)
-	a.op("VMOVDQU64", x, "(R9)(AX*8)")
-	a.op("ADDQ", "$8", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
-	for i, from := range []string{odd, most, least} {
-		a.op("VMOVDQU64", from, fmt.Sprintf("%d(DI)", 64*i))
-	}
-	a.op("VZEROUPPER")
-	a.op("RET")
+	a.end()
 }
 
 // label writes a label, which there may be with either kind of vectors.
@@ -500,8 +459,7 @@ func (a *assembly) extreme(name, op string) {
 	a.op("VPERMILPD", "$1", "X0", "X1")
 	a.op(op, "X1", "X0", "X0")
 	a.op("VMOVSD", "X0", "ret+16(FP)")
-	a.op("VZEROUPPER")
-	a.op("RET")
+	a.end()
 }
 
 // row loads the next sample of four windows that lie in rows.
