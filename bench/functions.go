@@ -107,6 +107,11 @@ func functionTexts() (all []functionText) {
 	}
 	return append(all,
 		functionText{"absent of none", "absent(none)"},
+		functionText{"unary -", "sum by (job) (-$g)"},
+		functionText{"> bool 1000", "sum by (job) ($g > bool 1000)"},
+		functionText{"group_left", "sum by (job) ($g * on (instance) group_left () sum by (instance) ($g))"},
+		functionText{"offset", "sum by (job) ($g offset 1h)"},
+		functionText{"subquery", "sum by (job) (max_over_time($g[$w:1m]))"},
 		functionText{"rows of min_over_time", `min_over_time($g{job="job-1"}[$w])`},
 		functionText{"rows of max", "max without (le) ($g)"},
 		functionText{"rows of sum", "sum by (instance) ($g) / 5"},

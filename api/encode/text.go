@@ -65,14 +65,29 @@ func AppendFloat(b []byte, v float64) []byte {
 		format = 'e'
 	case abs >= 1<<53 || v != v:
 	case float64(int64(v)) == v && (v != 0 || !math.Signbit(v)):
-		return strconv.AppendInt(b, int64(v), 10) // all digits of an integer are the shortest text
+		return appendWhole(appendSign(b, v), uint64(abs)) // all digits of an integer are the shortest text
 	case !powerOfTwo:
-		if v < 0 {
-			b = append(b, '-')
-		}
-		return appendFraction(b, abs)
+		return appendFraction(appendSign(b, v), abs)
 	}
 	return strconv.AppendFloat(b, v, format, -1, 64)
+}
+
+func appendSign(b []byte, v float64) []byte {
+	if v < 0 {
+		return append(b, '-')
+	}
+	return b
+}
+
+// appendWhole appends n, below 10^16.
+func appendWhole(b []byte, n uint64) []byte {
+	if n >= 1e8 {
+		return binary.LittleEndian.AppendUint64(appendWhole(b, n/1e8), eightDigits(n%1e8)|zeros)
+	}
+	digits := eightDigits(n)
+	leading := bits.TrailingZeros64(digits|1<<56) / 8 // zeros, of which the last digit is none
+	b = binary.LittleEndian.AppendUint64(b, (digits|zeros)>>(8*leading))
+	return b[:len(b)-leading]
 }
 
 // fives are the powers of five.
@@ -106,7 +121,7 @@ func appendFraction(b []byte, v float64) []byte {
 	}
 	whole := uint64(v)
 	d -= whole * five << p
-	b = append(strconv.AppendUint(b, whole, 10), '.')
+	b = append(appendWhole(b, whole), '.')
 	if p > 16 {
 		b = append(append(b, "00000"[:p-17]...), '0'+byte(d/1e16))
 		d, p = d%1e16, 16
