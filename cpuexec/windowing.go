@@ -188,9 +188,7 @@ func (s *selected) begin(out operator.Sink) error {
 	if one, ok := out.(operator.Selective); ok && s.w.Func == window.Last && !s.src.mayCollide && !r.job.CountSamples {
 		s.wants = one.Wants // of others nothing is said
 	}
-	if s.workers = r.Workers; s.src.sel.NumSamples() < operator.InlineSamples {
-		s.workers = 1
-	}
+	s.workers = r.WorkersFor(int(s.src.sel.NumSamples()))
 	return s.windowing.begin(out)
 }
 
