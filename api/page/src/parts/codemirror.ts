@@ -95,15 +95,16 @@ export function open(host: HTMLElement, latest: { readonly current: Props }): Ed
       doc: latest.current.value,
       extensions: [
         history(), drawSelection(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSelectionMatches(),
-        autocompletion({ icons: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
+        autocompletion({ icons: false, defaultKeymap: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
         EditorView.contentAttributes.of({ 'aria-label': latest.current.label, spellcheck: 'false', autocapitalize: 'off' }),
         placeholder(latest.current.placeholder ?? 'Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
         Prec.highest(keymap.of([
           { key: 'Mod-Enter', run },
           { key: 'Enter', run: () => (!written(v.state) && acceptCompletion(v)) || run() }, // a completion that has only just come is not accepted
           { key: 'Shift-Enter', run: insertNewlineAndIndent },
+          ...completionKeymap,
         ])),
-        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
+        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...lintKeymap]),
         promql.asExtension(),
       ],
     }),
