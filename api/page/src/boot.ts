@@ -1,5 +1,5 @@
-// What a browser loads before it paints: the styles, and the colours that the user chose. The page's code is fetched
-// meanwhile, and runs once the header is painted, however long a busy machine takes to compile it.
+// What a browser loads before it paints: the styles, and the colours that the user chose. The page's code is asked for
+// once the header is painted, however long a busy machine takes to send and compile it.
 import 'uplot/dist/uPlot.min.css';
 import './style/base.css';
 import './style/parts.css';
@@ -15,6 +15,6 @@ try {
 
 /** A page that is not in sight is not painted. */
 const painted = new Promise<void>((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done))));
-painted.then(() => import('./main')).catch(() => {
+painted.then(() => Promise.all([import('./main'), import('./parts/codemirror')])).catch(() => {
   document.querySelector('main')!.textContent = 'The script of this page cannot be loaded: load the page again.';
 });

@@ -174,9 +174,11 @@ export function run() {
 /** The state, for components that show it. */
 export function useStore(): State {
   const [, again] = useState(0);
+  const shown = state;
   useEffect(() => {
     const l = () => again((n) => n + 1);
     listeners.add(l);
+    if (state !== shown) l(); // it changed before it was listened to
     return () => void listeners.delete(l);
   }, []);
   return state;

@@ -3,7 +3,7 @@
 import { EditorState, Prec } from '@codemirror/state';
 import { EditorView, keymap, placeholder, drawSelection } from '@codemirror/view';
 import { defaultKeymap, history, historyKeymap, insertNewlineAndIndent } from '@codemirror/commands';
-import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus, selectedCompletion } from '@codemirror/autocomplete';
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, selectedCompletion } from '@codemirror/autocomplete';
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language';
 import { lintKeymap } from '@codemirror/lint';
 import { highlightSelectionMatches } from '@codemirror/search';
@@ -95,15 +95,16 @@ export function open(host: HTMLElement, latest: { readonly current: Props }): Ed
       doc: latest.current.value,
       extensions: [
         history(), drawSelection(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSelectionMatches(),
-        autocompletion({ icons: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
+        autocompletion({ icons: false, defaultKeymap: false }), syntaxHighlighting(colours), EditorView.lineWrapping, theme,
         EditorView.contentAttributes.of({ 'aria-label': latest.current.label, spellcheck: 'false', autocapitalize: 'off' }),
         placeholder(latest.current.placeholder ?? 'Expression, such as sum by (job) (rate(http_requests_total[5m]))'),
         Prec.highest(keymap.of([
           { key: 'Mod-Enter', run },
-          { key: 'Enter', run: () => (completionStatus(v.state) === 'active' && !written(v.state) ? false : run()) },
+          { key: 'Enter', run: () => (!written(v.state) && acceptCompletion(v)) || run() }, // a completion that has only just come is not accepted
           { key: 'Shift-Enter', run: insertNewlineAndIndent },
+          ...completionKeymap,
         ])),
-        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
+        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...lintKeymap]),
         promql.asExtension(),
       ],
     }),

@@ -96,6 +96,7 @@ function shared(d: Decision, parent: Decision | null): string {
 function Node({ d, scale, above, parent }: { d: Decision; scale: number; above: string | null; parent: Decision | null }) {
   const [own, n, with_] = [ownTime(d), d.node, shared(d, parent)];
   const r = d.remembered;
+  const ahead = (parent?.remembered?.ahead_steps ?? 0) > 0;
   return (
     <li>
       <div class="node">
@@ -104,7 +105,7 @@ function Node({ d, scale, above, parent }: { d: Decision; scale: number; above: 
         {own !== undefined && parent?.remembered?.evaluated_steps === 0 ? <p class="work"><span>not evaluated: the results above it were remembered</span></p> : own !== undefined && (
           <div class="work">
             <span class="beside"><Bar parts={[['itself', own, 'all']]} scale={scale} /><b>{milliseconds(own / 1000)}</b></span>
-            <span>itself{with_}{d.children?.length && n!.us > own ? `, ${milliseconds(n!.us / 1000)} with the parts below` : ''}</span>
+            <span>itself{with_}{ahead && ', some of it during the fetch, in several passes'}{d.children?.length && n!.us > own ? `, ${milliseconds(n!.us / 1000)} with the parts below` : ''}</span>
             {(!d.children?.length || d.kind === 'window') && n!.samples + n!.kept > 0 && <span>{many(n!.series, 'series', 'series')} · {many(n!.samples, 'sample', 'samples')} decoded{n!.kept > 0 && `, ${count(n!.kept)} decoded earlier`}</span>}
             {n!.cache && <span>{sourceOf(n!.cache)}</span>}
           </div>

@@ -50,7 +50,7 @@ export function plot(host: HTMLElement, tip: HTMLElement, p: Plotted): Plot {
   const far = 10 ** Math.floor(Math.log10((high - low) / 4)); // uPlot itself has distances of 1e-32 to 1e32
   const wide = () => host.clientWidth;
   const unit = rem();
-  const tall = () => Math.round(wide() < 520 ? 22 * unit : Math.min(72 * unit, Math.max(30 * unit, innerHeight * 0.34))); // as the legend's in parts.css
+  const tall = () => Math.round(wide() < 520 ? 22 * unit : Math.min(72 * unit, Math.max(30 * unit, innerHeight * 0.4))); // as the legend's in parts.css
   const axis: uPlot.Axis = { stroke: muted, font: `${Math.round(1.2 * unit)}px ${css.fontFamily}`, size: 5 * unit, space: 5 * unit, grid: { stroke: line, width: 1 }, ticks: { show: false } };
   const [under, above] = [0, 1].map(() => Object.assign(document.createElement('canvas'), { className: 'layer' })) as [HTMLCanvasElement, HTMLCanvasElement];
   let stop = () => {};
