@@ -1,0 +1,374 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Registers: Y0 to Y7 are sums.
+const (
+	value, second = "Y8", "Y9" // of one sample of four windows: its value, its time, or what is made of both
+	number, unit  = "Y13", "Y14"
+	delta         = "Y15"
+	magic         = "Y15" // of what turns integers into floats
+	// What ms are divided by, and 1 over that.
+	thousand, thousandth = "Y14", "Y13"
+	// Indices of constants.
+	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
+	zero, origin                                     = "Y11", "Y12"
+	// What VCMPPD asks.
+	equal, unequal = "$0", "$4"
+)
+
+var (
+	free = []string{"Y10", "Y11", "Y12"}
+	// Pointers to the first samples of the windows.
+	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
+	// 1; 1000; what, added to the bits of an integer below 2^51, makes them those of a float that
+	// is so much more than itself; what is infinite; a thousandth; NaN.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001", "$0x7ff8000000000001"}
+)
+
+// group is four of the windows.
+type group int
+
+// sums are the registers of a sum of these windows and of what it has lost.
+func (g group) sums(i int) [2]string {
+	return [2]string{fmt.Sprintf("Y%d", 4*i+int(2*g)), fmt.Sprintf("Y%d", 4*i+int(2*g)+1)}
+}
+
+type assembly struct {
+	strings.Builder
+	wide bool // vectors are of AVX-512
+}
+
+// bytes are those of a vector.
+func (a *assembly) bytes() int {
+	if a.wide {
+		return 64
+	}
+	return 32
+}
+
+func (a *assembly) op(name string, operands ...string) {
+	all := strings.Join(operands, ", ")
+	if a.wide {
+		all = strings.ReplaceAll(all, "Y", "Z")
+	}
+	fmt.Fprintf(a, "\t%s %s\n", name, all)
+}
+
+// begin begins a function with arguments, and loads those into registers that have one.
+func (a *assembly) begin(name string, args ...string) {
+	var loads []string
+	for i, arg := range args {
+		if argument, register, ok := strings.Cut(arg, " "); ok {
+			loads = append(loads, fmt.Sprintf("\tMOVQ %s+%d(FP), %s\n", argument, 8*i, register))
+			args[i] = argument
+		}
+	}
+	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, strings.Join(args, ", "), name, 8*len(args))
+	a.WriteString(strings.Join(loads, ""))
+}
+
+// end returns.
+func (a *assembly) end() {
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// function writes a function that begins each window with a number of sums of zero, does step to each
+// of n samples, and puts the sums into out.
+func (a *assembly) function(name string, args []string, sums int, begin func(), step func(g group)) {
+	a.begin(name, args...)
+	a.op("MOVQ", "starts+0(FP)", "DX")
+	for i, start := range starts {
+		a.op("MOVQ", fmt.Sprintf("%d(DX)", 8*i), start)
+	}
+	for i := range 4 * sums {
+		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
+	}
+	if begin != nil {
+		begin()
+	}
+	a.op("MOVQ", "n+8(FP)", "CX")
+	a.op("XORQ", "AX", "AX")
+	a.WriteString("\nloop:\n")
+	for g := range group(2) {
+		step(g)
+	}
+	a.op("INCQ", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.op("JL", "loop")
+	a.op("MOVQ", "out+16(FP)", "DX")
+	for i := range 4 * sums {
+		a.op("VMOVUPD", fmt.Sprintf("Y%d", i), fmt.Sprintf("%d(DX)", 32*i))
+	}
+	a.end()
+}
+
+// window writes a function that does step to the n samples of one window, two vectors of them at a time,
+// and puts two sums of each lane into out. The sums begin with bases.
+func (a *assembly) window(name string, step func(g group)) {
+	a.begin(name, "vs R8", "ts R9", "n CX", "origin", "b", "out")
+	a.op("VPBROADCASTQ", "origin+24(FP)", origin)
+	for g := range group(2) {
+		a.op("VXORPD", g.sums(0)[1], g.sums(0)[1], g.sums(0)[1])
+		a.op("VXORPD", g.sums(1)[1], g.sums(1)[1], g.sums(1)[1])
+		a.base(g, 2, 32)
+	}
+	a.constant(ms, thousand)
+	a.constant(perMs, thousandth)
+	a.constant(adder, magic)
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	for g := range group(2) {
+		step(g)
+	}
+	a.op("ADDQ", "$8", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	a.op("MOVQ", "out+40(FP)", "DI")
+	for i := range 2 {
+		sum, other := group(0).sums(i), group(1).sums(i)
+		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
+		a.op("VSUBPD", value, sum[0], sum[0])
+		a.op("VSUBPD", value, other[0], other[0])
+		a.add(sum, other[0])
+		a.op("VADDPD", other[1], sum[1], sum[1])
+		a.op("VMOVUPD", sum[0], fmt.Sprintf("%d(DI)", 64*i))
+		a.op("VMOVUPD", sum[1], fmt.Sprintf("%d(DI)", 64*i+32))
+	}
+	a.end()
+}
+
+// since loads the next times of a window in seconds since its origin.
+func (a *assembly) since(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), to)
+	a.op("VPSUBQ", origin, to, to)
+	a.op("VPADDQ", magic, to, to)
+	a.op("VSUBPD", magic, to, to)
+	a.divide(to)
+}
+
+// welford adds a value to means, and puts what is to be added to sums of squares into second: the
+// product of what the value is off the mean before it and after it.
+func (a *assembly) welford(g group, mean [2]string) {
+	if g == 0 {
+		a.op("VADDPD", unit, number, number)
+	}
+	a.op("VADDPD", mean[1], mean[0], free[0])
+	a.op("VSUBPD", free[0], value, delta)
+	a.op("VDIVPD", number, delta, second)
+	a.add(mean, second)
+	a.op("VADDPD", mean[1], mean[0], free[0])
+	a.op("VSUBPD", free[0], value, value)
+	a.op("VMULPD", value, delta, second)
+}
+
+// rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
+// exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
+// Where there are too few windows for the last time, it makes some of those before anew. Vectors are
+// of AVX-512 where the processor has these.
+func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
+	a.begin(name, append([]string{"rows R8", "at R9", "samples CX", "windows"}, args...)...)
+	a.op("XORQ", "BX", "BX")
+	a.op("CMPB", "·hasWide(SB)", "$1")
+	a.op("JEQ", "windowsWide")
+	for _, a.wide = range []bool{false, true} {
+		a.allWindows(begin, step, end)
+	}
+	a.wide = false
+}
+
+// allWindows writes the loop of rows, and returns.
+func (a *assembly) allWindows(begin, step, end func(g group)) {
+	a.label("windows")
+	a.op("LEAQ", "(R8)(BX*8)", "R10")
+	for i := range 8 {
+		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
+	}
+	for g := range group(2) {
+		if begin != nil {
+			begin(g)
+		}
+	}
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	a.op("MOVQ", "(R9)(AX*8)", "R11")
+	for g := range group(2) {
+		step(g)
+	}
+	a.op("INCQ", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	for g := range group(2) {
+		end(g)
+	}
+	a.op("MOVQ", "windows+24(FP)", "DX")
+	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/4), "BX")
+	a.op("CMPQ", "BX", "DX")
+	a.jump("JGE", "done")
+	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/4), "DX")
+	a.op("CMPQ", "BX", "DX")
+	a.op("CMOVQGT", "DX", "BX")
+	a.jump("JMP", "windows")
+	a.label("done")
+	a.end()
+}
+
+// label writes a label, which there may be with either kind of vectors.
+func (a *assembly) label(name string) { fmt.Fprintf(a, "\n%s:\n", a.labelled(name)) }
+
+// jump writes a jump to it.
+func (a *assembly) jump(op, label string) { fmt.Fprintf(a, "\t%s %s\n", op, a.labelled(label)) }
+
+func (a *assembly) labelled(name string) string {
+	if a.wide {
+		return name + "Wide"
+	}
+	return name
+}
+
+// extreme writes a function that returns the first of n samples, a positive multiple of 16, or what is
+// left of it and of all others by an operation that takes what is on the right where that is NaN.
+func (a *assembly) extreme(name, op string) {
+	fmt.Fprintf(a, "\n// func %s(vs *float64, n int) float64\nTEXT ·%s(SB), NOSPLIT, $0-24\n", name, name)
+	a.op("MOVQ", "vs+0(FP)", "SI")
+	a.op("MOVQ", "n+8(FP)", "CX")
+	for i := range 4 {
+		a.op("VBROADCASTSD", "(SI)", fmt.Sprintf("Y%d", i))
+	}
+	a.WriteString("\nloop:\n")
+	for i := range 4 {
+		a.op("VMOVUPD", fmt.Sprintf("%d(SI)", 32*i), value)
+		a.op(op, fmt.Sprintf("Y%[1]d, %[2]s, Y%[1]d", i, value))
+	}
+	a.op("ADDQ", "$128", "SI")
+	a.op("SUBQ", "$16", "CX")
+	a.op("JNZ", "loop")
+	a.op(op, "Y1", "Y0", "Y0")
+	a.op(op, "Y3", "Y2", "Y2")
+	a.op(op, "Y2", "Y0", "Y0")
+	a.op("VEXTRACTF128", "$1", "Y0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VPERMILPD", "$1", "X0", "X1")
+	a.op(op, "X1", "X0", "X0")
+	a.op("VMOVSD", "X0", "ret+16(FP)")
+	a.end()
+}
+
+// row loads the next sample of four windows that lie in rows.
+func (a *assembly) row(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), to)
+}
+
+// store stores what four windows come to into a list that an argument points to.
+func (a *assembly) store(g group, from, list string) {
+	a.op("MOVQ", list, "DX")
+	a.op("VMOVUPD", from, fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)))
+}
+
+// load loads the next sample of four windows.
+func (a *assembly) load(g group, to string) {
+	x, y := strings.Replace(to, "Y", "X", 1), strings.Replace(free[0], "Y", "X", 1)
+	at := func(i int) string { return fmt.Sprintf("(%s)(AX*8)", starts[4*int(g)+i]) }
+	a.op("VMOVSD", at(0), x)
+	a.op("VMOVHPD", at(1), x, x)
+	a.op("VMOVSD", at(2), y)
+	a.op("VMOVHPD", at(3), y, y)
+	a.op("VINSERTF128", "$1", y, to, to)
+}
+
+// add adds values to sums and their rounding errors to what these have lost: see twoSum.
+func (a *assembly) add(sum [2]string, v string) {
+	t, b, d := free[0], free[1], free[2]
+	a.op("VADDPD", v, sum[0], t)
+	a.op("VSUBPD", sum[0], t, b)
+	a.op("VSUBPD", b, t, d)
+	a.op("VSUBPD", d, sum[0], d)
+	a.op("VSUBPD", b, v, b)
+	a.op("VADDPD", b, d, d)
+	a.op("VADDPD", d, sum[1], sum[1])
+	a.op("VMOVAPD", t, sum[0])
+}
+
+// raise adds values to sums that began with a base, which is far larger, and so know what they lose:
+// Dekker, A floating-point technique for extending the available precision, 1971.
+func (a *assembly) raise(sum [2]string, v string) {
+	t, e := free[0], free[1]
+	a.op("VADDPD", v, sum[0], t)
+	a.op("VSUBPD", sum[0], t, e)
+	a.op("VSUBPD", e, v, e)
+	a.op("VADDPD", e, sum[1], sum[1])
+	a.op("VMOVAPD", t, sum[0])
+}
+
+// base has the sums begin with the bases that the argument there points to; see exact.bases.
+func (a *assembly) base(g group, sums, argument int) {
+	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
+	for i := range sums {
+		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
+	}
+}
+
+// round makes a sum that began with base i, and what it has lost, one float, and puts 0 where that is
+// certain into the latter's place.
+func (a *assembly) round(sum [2]string, i int) {
+	a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
+	a.op("VSUBPD", value, sum[0], sum[0])
+	a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 16+8*i), value)
+	a.op("VSUBPD", value, sum[1], second)
+	a.op("VADDPD", value, sum[1], sum[1])
+	a.op("VADDPD", second, sum[0], second)
+	a.op("VADDPD", sum[1], sum[0], sum[0])
+	a.op("VSUBPD", second, sum[0], sum[1])
+}
+
+// never makes those values NaN for which two others compare so.
+func (a *assembly) never(compare, x, y, v string) {
+	if y == zero {
+		a.op("VXORPD", zero, zero, zero)
+	}
+	if a.wide {
+		a.op("VCMPPD", compare, x, y, "K1")
+		a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), "K1", v)
+		return
+	}
+	a.op("VCMPPD", compare, x, y, free[0])
+	a.op("VORPD", free[0], v, v)
+}
+
+func (a *assembly) constant(i int, to string) {
+	a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*i), to)
+}
+
+// rowTimes prepares for rowSeconds: R12 points to the first times, R13 to the origins.
+func (a *assembly) rowTimes(g group) {
+	if g == 1 {
+		return
+	}
+	a.op("MOVQ", "t+32(FP)", "DI")
+	for i, list := range []string{"R12", "R13"} {
+		a.op("MOVQ", fmt.Sprintf("%d(DI)", 24*i), list)
+		a.op("LEAQ", fmt.Sprintf("(%[1]s)(BX*8), %[1]s", list))
+	}
+	a.constant(ms, thousand)
+	a.constant(perMs, thousandth)
+}
+
+// rowSeconds loads the next times of four windows that lie in rows in seconds since their origins.
+func (a *assembly) rowSeconds(g group, to string) {
+	a.op("VMOVUPD", fmt.Sprintf("%d(R12)(R11*1)", a.bytes()*int(g)), to)
+	a.op("VSUBPD", fmt.Sprintf("%d(R13)", a.bytes()*int(g)), to, to)
+	a.divide(to)
+}
+
+// divide divides integers by 1000. The product with 1/1000 is less than a unit of its last place off,
+// and so what it lacks is a float, and with a thousandth of that it is the rounded quotient: Markstein,
+// Computation of elementary functions on the IBM RISC System/6000 processor, 1990.
+func (a *assembly) divide(v string) {
+	a.op("VMULPD", thousandth, v, free[0])
+	a.op("VFNMADD231PD", thousand, free[0], v)
+	a.op("VFMADD213PD", free[0], thousandth, v)
+}
