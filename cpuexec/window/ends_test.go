@@ -221,7 +221,7 @@ func eachDraw(seed uint64, f func(r *rand.Rand, n int, w *windows)) {
 // at each.
 func TestIncreases(t *testing.T) {
 	for _, least := range []float64{frame.Tiny, math.Inf(-1)} {
-		packed, floats := exacttest.Abreast{Vectors: hasVectors}, exacttest.Abreast{Vectors: hasVectors}
+		packed, floats := exacttest.Abreast{Vectors: hasVectors()}, exacttest.Abreast{Vectors: hasVectors()}
 		eachDraw(1, func(_ *rand.Rand, n int, w *windows) {
 			for _, c := range []struct {
 				at   func(int32) float64
@@ -247,7 +247,7 @@ func TestIncreases(t *testing.T) {
 
 // TestPackedLast: the same of the newest samples.
 func TestPackedLast(t *testing.T) {
-	d := exacttest.Abreast{Vectors: hasVectors}
+	d := exacttest.Abreast{Vectors: hasVectors()}
 	eachDraw(2, func(_ *rand.Rand, n int, w *windows) {
 		made := packedLast(w.out[:n], &w.packed, w.hi)
 		d.Require(t, made, w.out, func(k int) bool { return w.hi[k] <= 0 }, func(k int) float64 { return w.packed.Value(w.hi[k] - 1) })
@@ -257,7 +257,7 @@ func TestPackedLast(t *testing.T) {
 
 // TestPackedPairs: the same of the newest two samples.
 func TestPackedPairs(t *testing.T) {
-	d := exacttest.Abreast{Vectors: hasVectors}
+	d := exacttest.Abreast{Vectors: hasVectors()}
 	eachDraw(3, func(_ *rand.Rand, n int, w *windows) {
 		for k := range n {
 			w.hi[k] = max(w.hi[k], 2)

@@ -6,8 +6,9 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 )
 
-// hasVectors says whether what works on several steps an instruction can be called.
-var hasVectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+// hasVectors says whether what works on several steps an instruction can be called. It is a function so
+// that functions, which kernels number, are defined in the order of their files.
+func hasVectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
 // These do so for n steps, a positive multiple of 4.
 
@@ -28,7 +29,7 @@ func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64,
 // first is beyond near[k] times the increase, and least more. It returns how many it has filled in.
 func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64, least float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.Units[:hi[n-1]]
@@ -38,7 +39,7 @@ func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, n
 // floatIncreases is packedIncreases for samples that are not packed.
 func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, least float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
@@ -49,7 +50,7 @@ func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, 
 // are such. It returns how many it has filled in.
 func packedLast(out []float64, p *column.Packed, hi []int32) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _ = hi[n-1], p.Units[:hi[n-1]]
@@ -60,7 +61,7 @@ func packedLast(out []float64, p *column.Packed, hi []int32) int {
 // four at a time. Each hi[k] must be 2 or more. It returns how many it has filled in.
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _ = hi[n-1], seconds[n-1], p.Units[hi[0]-2:hi[n-1]]

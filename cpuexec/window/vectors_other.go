@@ -5,7 +5,7 @@ package window
 import "github.com/promwarp/promwarp/cpuexec/column"
 
 // hasVectors says whether what works on several values an instruction can be called.
-const hasVectors = false
+func hasVectors() bool { return false }
 
 // These fill in as many steps as they can at once: none.
 
