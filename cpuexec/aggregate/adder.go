@@ -30,7 +30,7 @@ type Adder struct {
 	members
 	query    *operator.Query
 	op       *adding
-	firsts   []int32 // the first series with a value at each step, steps a group; nil if nobody asks
+	firsts   []int32 // the first series with a value at each step, steps a group; nil if not asked for
 	offloads bool    // an accelerator computes its results
 
 	words int // of 64 steps
@@ -96,7 +96,7 @@ func (a *Adder) Consume(q *operator.Query, b *operator.Batch) {
 // GroupOf implements operator.GroupSink.
 func (a *Adder) GroupOf() []int32 { return a.groups.Of }
 
-// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
+// AddSteps adds the steps of words [w0, w1) of series i, which no other goroutine adds to its group
 // meanwhile. Who adds the first steps notes the group's first series.
 func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 	g := int(a.groups.Of[i])
@@ -120,7 +120,7 @@ func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 		seen[w] |= p
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
-			n, k, add := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b, cells.op.more // so many that are not the first
+			n, k, add := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b, cells.op.more // values in a row that are not the first
 			if n == 0 {
 				n, add = bits.TrailingZeros64(^((p &^ old) >> b)), cells.op.first
 			}

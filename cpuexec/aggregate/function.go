@@ -48,7 +48,7 @@ const (
 // adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
 // of the columns of cells.
 type adding struct {
-	columns int                                        // that it has: of val, comp and n so many
+	columns int                                        // how many it has of val, comp and n
 	first   func(a *cells, from, to int, in []float64) // adds the first value to each of the cells in a row
 	more    func(a *cells, from, to int, in []float64) // adds any other
 	results func(a *cells, c int, out []float64)       // the aggregates of cells from c on; without a value they mean nothing

@@ -21,9 +21,9 @@ const (
 	sumBits  = 63
 )
 
-// Set makes r the sums of the values from to to of vs, for windows of so many samples at most. It reports
-// false where that cannot be: where one of the values is not finite, or the zero below zero, or they
-// need too many bits.
+// Set makes r the sums of the values from to to of vs, for windows of that many samples at most. It
+// reports false where that cannot be: where one of the values is not finite, or the zero below zero,
+// or they need too many bits.
 func (r *Running) Set(vs []float64, from, to, samples int) bool {
 	if samples > MostRunning || from == to {
 		return false
@@ -42,8 +42,8 @@ func (r *Running) Set(vs []float64, from, to, samples int) bool {
 	return exact
 }
 
-// add adds up the values, times 2^exponent. It returns whether each is so many units, and the largest
-// magnitude in units.
+// add adds up the values, times 2^exponent. It returns whether each is a multiple of the unit, and the
+// largest magnitude in units.
 func (r *Running) add(vs []float64, from, to, exponent int) (exact bool, most uint64) {
 	if exponent < -900 || exponent > 900 {
 		return false, 0

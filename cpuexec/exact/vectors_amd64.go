@@ -18,8 +18,8 @@ func rangeVector(units *uint32, n int) (low, high uint32)
 //go:noescape
 func sumsVector(val, comp, in *float64, n int) int
 
-// runningVector is Running.add for n values, a positive multiple of 8. In out are, of each of so many
-// lanes, 0 where all values were multiples of the unit, and the largest magnitude.
+// runningVector is Running.add for n values, a positive multiple of 8. In out are, of each
+// lane, 0 where all values were multiples of the unit, and the largest magnitude.
 //
 //go:noescape
 func runningVector(vs *float64, n int, scale, unit float64, sums *int64, out *[2][8]uint64)

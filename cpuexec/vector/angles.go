@@ -6,9 +6,9 @@ import (
 	"runtime"
 )
 
-// This file has sine, cosine and tangent with the bits of Go's, whose operations they make in its
-// order, but without branches on the octant, which a core guesses wrong half the time. On other machines
-// than those of amd64 Go's fuse multiplications with additions, and are called.
+// This file has sine, cosine and tangent with the bits of Go's. They make the same operations in the
+// same order, but without branches on the octant, which a core guesses wrong half the time. Elsewhere
+// than on amd64 Go's fuse multiplications with additions, and are called.
 
 const isRounded = runtime.GOARCH == "amd64"
 
@@ -42,7 +42,8 @@ func tan(x float64) float64 {
 // fourOverPi are binary digits of 4/pi: the integer part, then 64 digits each.
 var fourOverPi = [4]uint64{1, 0x45f306dc9c882a53, 0xf84eafa3ea69bb81, 0xb6c52b3278872083}
 
-// octant divides x, from 0 to below mostReduced, by pi/4: an even number, of which the last three bits count, and the rest of x.
+// octant divides x, from 0 to below mostReduced, by pi/4: an even number, of which the last three bits
+// count, and the rest of x.
 func octant(x float64) (j uint64, rest float64) {
 	if x < 1<<29 {
 		const a, b, c = 7.85398125648498535156e-1, 3.77489470793079817668e-8, 2.69515142907905952645e-15 // pi/4

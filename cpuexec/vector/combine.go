@@ -340,7 +340,7 @@ func (p *presence) drive(q *operator.Query, op operator.Operator, begin func(*op
 	return nil
 }
 
-// note notes the steps at which a series has so many values.
+// note notes the steps at which a series has its values, which are points in number.
 func (p *presence) note(i int, present []uint64, points int) {
 	if points == 0 {
 		return

@@ -5,8 +5,8 @@ import "fmt"
 // This file writes what adds up integers with AVX-512: multiples of a unit that floats are.
 
 // running writes a function that puts the sums of n values, a multiple of 8, up to each into a list, in
-// units, each 1 over scale. In out are, of each lane, 0 where all values are so many units, and the
-// largest magnitude.
+// units, each 1 over scale. In out are, of each lane, 0 where all values are multiples of the
+// unit, and the largest magnitude.
 func (a *assembly) running() {
 	const sum, odd, most, none, factor, last = "Z0", "Z1", "Z2", "Z5", "Z6", "Z7"
 	const v, x, t = "Z8", "Z9", "Z10"

@@ -83,7 +83,7 @@ func runtimeMemory() (objects int64, rest map[string]int64) {
 	return at(0), rest
 }
 
-// How long nobody asks for anything before memory is given back to the system: a short time where
+// How long no request comes before memory is given back to the system: a short time where
 // more memory is free than is in use, as after a request that took very much. Otherwise the buffers
 // that a dashboard uses again at each refresh are worth more than the memory.
 const (
