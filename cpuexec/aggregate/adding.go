@@ -165,9 +165,7 @@ var (
 var mean = &adding{
 	columns: 3,
 	first: func(a *cells, from, to int, in []float64) {
-		for k := range a.n[from:to] {
-			a.n[from+k] = 1
-		}
+		dense.Fill(a.n[from:to], 1)
 		copy(a.val[from:to], in)
 	},
 	more: (*cells).means,

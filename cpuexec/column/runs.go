@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // Runs are a list of times as runs at even distances, and how far samples are off them. Windows
@@ -247,18 +249,7 @@ func (r Runs) NotAfter(end, interval int64, out []int32) {
 		k += n
 		end += int64(n) * interval
 	}
-	Fill(out[k:], int32(r.Len()))
-}
-
-// Fill sets all of out to v: by copies of what is set already, which move many bytes at once.
-func Fill[T int32 | float64](out []T, v T) {
-	if len(out) == 0 {
-		return
-	}
-	out[0] = v
-	for set := 1; set < len(out); set *= 2 {
-		copy(out[set:], out[:set])
-	}
+	dense.Fill(out[k:], int32(r.Len()))
 }
 
 // notAfter is Runs.NotAfter for times within the run; since is how long the

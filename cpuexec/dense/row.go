@@ -229,3 +229,14 @@ func (s *Stretches) Walk(rows []*plan.Row, f func(first, length int32, values []
 	}
 	return nil
 }
+
+// Fill sets all of out to v: by copies of what is set already, which move many bytes at once.
+func Fill[T int32 | float64](out []T, v T) {
+	if len(out) == 0 {
+		return
+	}
+	out[0] = v
+	for set := 1; set < len(out); set *= 2 {
+		copy(out[set:], out[:set])
+	}
+}

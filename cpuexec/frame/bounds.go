@@ -36,8 +36,8 @@ func (b *Bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	b.search(t, runs, &s)
 	clear(b.Lo[:b.From])
 	clear(b.Hi[:b.From])
-	column.Fill(b.Lo[b.To:], int32(t.n))
-	column.Fill(b.Hi[b.To:], int32(t.n))
+	dense.Fill(b.Lo[b.To:], int32(t.n))
+	dense.Fill(b.Hi[b.To:], int32(t.n))
 	return b.Count(any)
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -130,8 +130,8 @@ func (e *Extrapolation) make(f *Frame, seconds float64) {
 			continue
 		}
 		sh := e.shapeAt(k)
-		column.Fill(e.Factor[k:k+same], sh.extrapolate(sh.toStart))
-		column.Fill(e.Near[k:k+same], sh.near())
+		dense.Fill(e.Factor[k:k+same], sh.extrapolate(sh.toStart))
+		dense.Fill(e.Near[k:k+same], sh.near())
 	}
 }
 
