@@ -111,7 +111,9 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 	if statistics != "" {
 		said.Stats = stats.NewQueryStats(q.Stats())
 	}
-	said.Warnings, said.Infos = result.Warnings.AsStrings(p.Query, mostAnnotations, mostAnnotations)
+	if len(result.Warnings) > 0 {
+		said.Warnings, said.Infos = result.Warnings.AsStrings(p.Query, mostAnnotations, mostAnnotations)
+	}
 	_, span := tracing.Start(ctx, "encode")
 	answer, err := encode.New(said)
 	if err != nil {

@@ -125,9 +125,12 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	overlapping := map[string]uint64{} // steps by name
+	var overlapping map[string]uint64 // steps by name
 	for _, s := range scratch {
 		for name, n := range s.overlapping {
+			if overlapping == nil {
+				overlapping = map[string]uint64{}
+			}
 			overlapping[name] += n
 		}
 		s.InvalidQuantiles(&e.call, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, e.call.ParamPos)) })
@@ -188,7 +191,8 @@ func (s *selected) begin(out operator.Sink) error {
 	if one, ok := out.(operator.Selective); ok && s.w.Func == window.Last && !s.src.mayCollide && !r.job.CountSamples {
 		s.wants = one.Wants // of others nothing is said
 	}
-	s.workers = r.WorkersFor(int(s.src.sel.NumSamples()))
+	mint, maxt := s.w.Reads(r.job.Grid)
+	s.workers = r.WorkersFor(max(int(s.src.sel.SamplesAbout(mint, maxt)), len(s.series)*r.job.Grid.Steps))
 	return s.windowing.begin(out)
 }
 

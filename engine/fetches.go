@@ -67,7 +67,7 @@ func (q *query) openFetches(mint, maxt int64) error {
 	if err != nil {
 		return err
 	}
-	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt, arrived: make(chan arrival, mostArrivals)}
+	f := &fetches{querier: inner, queryable: q.request.Storage, mint: mint, maxt: maxt}
 	f.ctx, f.cancel = context.WithCancel(q.ctx)
 	q.fetches = f
 	return nil
@@ -89,9 +89,13 @@ func (q *query) closeFetches() {
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// start fetches what a plan on a grid reads, for all selectors at the same time.
+// start fetches what a plan on a grid reads, for all selectors at the same time. A single selector
+// of which nothing is evaluated before all has come has come when start returns.
 func (f *fetches) start(all []reading, g plan.Grid) {
 	q, ok := f.querier.(selection.Querier)
+	if f.ahead != nil {
+		f.arrived = make(chan arrival, mostArrivals)
+	}
 	f.of = make(map[posrange.PositionRange]*fetched, len(all))
 	asks, wanted := make([]selection.Ask, 0, len(all)), make([]*fetched, 0, len(all))
 	for _, r := range all {
@@ -127,21 +131,28 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 	var gets []selection.Get
 	begun := parallel.Rescue(func() error { gets = selection.Begin(q, asks); return nil })
 	var next atomic.Int64
+	read := func() {
+		for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
+			got := wanted[i]
+			got.err = parallel.Rescue(func() (err error) {
+				if begun != nil {
+					return begun
+				}
+				got.sel, got.ws, err = gets[i](asks[i].Ctx)
+				return err
+			})
+			tracing.End(spans[i], got.err)
+			close(got.ready)
+		}
+	}
+	if len(asks) == 1 && f.ahead == nil {
+		began := time.Now()
+		read()
+		f.waited += time.Since(began)
+		return
+	}
 	for range min(len(asks), mostReaders) {
-		f.running.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
-				got := wanted[i]
-				got.err = parallel.Rescue(func() (err error) {
-					if begun != nil {
-						return begun
-					}
-					got.sel, got.ws, err = gets[i](asks[i].Ctx)
-					return err
-				})
-				tracing.End(spans[i], got.err)
-				close(got.ready)
-			}
-		})
+		f.running.Go(read)
 	}
 }
 

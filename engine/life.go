@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,13 +20,13 @@ type life struct {
 	tracker       promql.QueryTracker // nil for none
 	running       prometheus.Gauge
 	samples, read prometheus.Counter
-	durations     []prometheus.ObserverVec
+	durations     []duration
 }
 
-// timed are the timers of a query whose durations are metrics.
-var timed = map[string]stats.QueryTiming{
-	"queue_time": stats.ExecQueueTime, "prepare_time": stats.QueryPreparationTime,
-	"inner_eval": stats.InnerEvalTime, "result_sort": stats.ResultSortTime,
+// duration is a timer of a query, and the metrics of it, which there are from the first on that took time.
+type duration struct {
+	timing  stats.QueryTiming
+	metrics func() [2]prometheus.Observer
 }
 
 func newLife(reg prometheus.Registerer, tracker promql.QueryTracker) *life {
@@ -37,21 +38,28 @@ func newLife(reg prometheus.Registerer, tracker promql.QueryTracker) *life {
 	f.Gauge("prometheus_engine_query_log_enabled", "State of the query log.")
 	f.Counter("prometheus_engine_query_log_failures_total", "The number of query log failures.")
 	slice := []string{"slice"}
+	summary := f.NewSummaryVec(prometheus.SummaryOpts{
+		Name: "prometheus_engine_query_duration_seconds", Help: "Query timings",
+		Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
+	}, slice)
+	histogram := f.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "prometheus_engine_query_duration_histogram_seconds", Help: "The duration of various parts of PromQL query execution.",
+		Buckets: []float64{.01, .1, 1, 10}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, slice)
+	timed := func(name string, timing stats.QueryTiming) duration {
+		return duration{timing, sync.OnceValue(func() [2]prometheus.Observer {
+			return [2]prometheus.Observer{summary.WithLabelValues(name), histogram.WithLabelValues(name)}
+		})}
+	}
 	return &life{
 		tracker: tracker,
 		running: f.Gauge("prometheus_engine_queries", "The current number of queries being executed or waiting."),
 		samples: f.Counter("prometheus_engine_query_samples_total", "The total number of samples loaded by all queries (full window per step for range-vector)."),
 		read:    f.Counter("prometheus_engine_query_samples_read_total", "The total number of samples read by all queries (only new points per step for range-vector)."),
-		durations: []prometheus.ObserverVec{
-			f.NewSummaryVec(prometheus.SummaryOpts{
-				Name: "prometheus_engine_query_duration_seconds", Help: "Query timings",
-				Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
-			}, slice),
-			f.NewHistogramVec(prometheus.HistogramOpts{
-				Name: "prometheus_engine_query_duration_histogram_seconds", Help: "The duration of various parts of PromQL query execution.",
-				Buckets: []float64{.01, .1, 1, 10}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
-				NativeHistogramMinResetDuration: time.Hour,
-			}, slice),
+		durations: []duration{
+			timed("queue_time", stats.ExecQueueTime), timed("prepare_time", stats.QueryPreparationTime),
+			timed("inner_eval", stats.InnerEvalTime), timed("result_sort", stats.ResultSortTime),
 		},
 	}
 }
@@ -64,11 +72,10 @@ func (l *life) of(ctx context.Context, q promql.Query, run func(context.Context)
 	defer func() {
 		l.samples.Add(float64(s.Samples.TotalSamples))
 		l.read.Add(float64(s.Samples.SamplesRead))
-		for slice, timing := range timed {
-			took := s.Timers.GetTimer(timing).Duration()
-			for _, d := range l.durations {
-				if took > 0 {
-					d.WithLabelValues(slice).Observe(took)
+		for _, d := range l.durations {
+			if took := s.Timers.GetTimer(d.timing).Duration(); took > 0 {
+				for _, m := range d.metrics() {
+					m.Observe(took)
 				}
 			}
 		}

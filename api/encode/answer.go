@@ -68,7 +68,7 @@ const (
 // New returns the encoding of a result. An error is one of JSON.
 func New(r Result) (*Answer, error) {
 	a := &Answer{cores: runtime.GOMAXPROCS(0), explain: r.Explanation}
-	a.head = append(a.head, `{"status":"success","data":{"resultType":"`...)
+	a.head = append(make([]byte, 0, 128), `{"status":"success","data":{"resultType":"`...)
 	a.head = append(append(a.head, r.Value.Type()...), `","result":`...)
 	var err error
 	add := func(to *[]byte, name string, value any) {

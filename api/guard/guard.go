@@ -128,7 +128,9 @@ func (d *door) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		d.inFlight.Dec()
 		took := time.Since(start)
 		g.Metrics.seconds.WithLabelValues(d.name, strconv.Itoa(w.status())).Observe(took.Seconds())
-		g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr, "trace", tracing.ID(r.Context()))
+		if g.Logger.Enabled(r.Context(), slog.LevelDebug) {
+			g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr, "trace", tracing.ID(r.Context()))
+		}
 		if span.IsRecording() {
 			span.SetAttributes(attribute.Int("http.response.status_code", w.status()), attribute.Int64("http.response.body.size", w.bytes))
 		}

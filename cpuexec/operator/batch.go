@@ -35,15 +35,16 @@ var spare = make(chan *Batch, 4)
 func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err error) {
 	steps := q.Grid.Steps
 	n := min(max(batchBytes*max(workers/2, 1)/(8*steps), 4*workers), 1024, max(series, 1)) // rows
-	b, release = &Batch{Values: make([][]float64, 1)}, func() { q.Charge(int64(-8 * n * steps)) }
 	if 8*n*steps > max(workers, 2)*batchBytes {
 		if err := q.Budget.Charge(int64(8 * n * steps)); err != nil {
 			return nil, nil, err
 		}
+		b, release = &Batch{Values: make([][]float64, 1)}, func() { q.Charge(int64(-8 * n * steps)) }
 	} else {
 		select {
 		case b = <-spare:
 		default:
+			b = &Batch{Values: make([][]float64, 1)}
 		}
 		release = func() {
 			select {

@@ -48,8 +48,10 @@ type GroupSink interface {
 func (l *Loop) Begin() error {
 	workers := max(l.Workers, l.Query.Workers)
 	l.errs, l.left = make([]error, workers), make([][]int, workers)
+	n := len(l.Maps) + 1
+	counts := make([]int, workers*n)
 	for k := range l.left {
-		l.left[k] = make([]int, len(l.Maps)+1)
+		l.left[k] = counts[k*n : (k+1)*n]
 	}
 	return l.Query.Reserve(l.Out)
 }

@@ -29,6 +29,14 @@ func For(n int, f func(i int)) {
 // calls have. A panic in f is raised again in the caller's goroutine, once the calls under
 // way have returned. Between calls it lets other work have the cores.
 func While(workers, n int, f func(worker, i int) bool) {
+	if workers = min(workers, n); workers <= 1 {
+		var watch Watch
+		defer watch.Leave()
+		for i := 0; i < n && f(0, i); i++ {
+			watch.Pass()
+		}
+		return
+	}
 	var next atomic.Int64
 	var panicked atomic.Pointer[error] // the first that did
 	work := func(worker int) {
@@ -41,10 +49,6 @@ func While(workers, n int, f func(worker, i int) bool) {
 			}
 			watch.Pass()
 		}
-	}
-	if workers = min(workers, n); workers <= 1 {
-		work(0)
-		return
 	}
 	var wg sync.WaitGroup
 	for worker := range workers {

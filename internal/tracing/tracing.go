@@ -29,9 +29,10 @@ var propagator propagation.TraceContext
 func Receive(w http.ResponseWriter, r *http.Request, door string) (*http.Request, trace.Span) {
 	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := otel.Tracer(name).Start(ctx, r.Method+" "+door, trace.WithSpanKind(trace.SpanKindServer))
-	if id := ID(ctx); id != "" {
-		w.Header().Set(IDHeader, id)
+	if !span.SpanContext().IsValid() {
+		return r, span // the client's trace is not known either
 	}
+	w.Header().Set(IDHeader, ID(ctx))
 	return r.WithContext(ctx), span
 }
 

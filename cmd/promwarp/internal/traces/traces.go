@@ -102,7 +102,7 @@ func (s *Sender) replace(next *trace.TracerProvider, stop func() error) {
 	s.provider, s.stop = next, stop
 	if next != nil {
 		otel.SetTracerProvider(next)
-	} else if before != nil {
+	} else {
 		otel.SetTracerProvider(noop.NewTracerProvider())
 	}
 	if before == nil {
