@@ -18,6 +18,7 @@ type evaluation struct {
 	job      Job
 	fetched  fetched // what was fetched last
 	overlaps bool    // start timestamps do, in some window
+	varies   bool    // bits of some value may depend on which steps are evaluated
 	partial  bool    // of a leaf's steps, of which the others are known
 	tick     int64   // of the decoded columns, that of the whole query
 }

@@ -66,10 +66,7 @@ func reusableOf(n *plan.Aggregate, ordered bool) *reusable {
 	}
 	bottom, above := vector.Under(n.Input, false)
 	w, ok := bottom.(*plan.Window)
-	// The last bits of functions that are not exact depend on how much else is
-	// evaluated. So what is known of a function's name has Prometheus's bits, whether a query
-	// asks for these or not.
-	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || n.ParamNode != nil || len(w.Params) > 0 {
+	if !ok || w.Scan.Fixed != nil || n.ParamNode != nil || len(w.Params) > 0 {
 		return nil
 	}
 	// Of parameters that are not ordinary Prometheus's engine says something.
@@ -88,10 +85,19 @@ func reusableOf(n *plan.Aggregate, ordered bool) *reusable {
 		fmt.Fprintf(&maps, "%q %v %t %t,", m.Func.Name, m.Args, m.Swap, m.Bool)
 	}
 	leaf := &reusable{node: n, window: w, maps: above, ordered: ordered}
-	leaf.form = fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
-		w.Func.Name, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
+	leaf.form = fmt.Sprintf("%t %q %t %q %v (%s) %q %d %d %d %v %v %v", ordered, n.Func.Name, n.Without, n.Grouping, n.Param, &maps,
+		w.Func.Name, w.Func.Exactness, w.Width, w.Scan.Offset, w.Extension, w.Param, w.Trend)
 	leaf.reach.Width, leaf.reach.Offset = w.Reach()
 	return leaf
+}
+
+// exact reports whether the leaf's values at steps of g always have Prometheus's bits, and if not, whether
+// they may have: an evaluation says whether its values have. Other values depend on which steps are
+// evaluated, and are not used again.
+func (l *reusable) exact(g plan.Grid) (always, maybe bool) {
+	f := window.Of(l.window.Func)
+	always = f.Exactness == plan.BitIdentical || l.reach.Width <= f.Slides*g.Interval
+	return always, always || f.Whole
 }
 
 // fits reports whether the sample limit holds for the leaf whatever its
@@ -124,8 +130,13 @@ const fewestSteps = 4
 // are not known.
 func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 	n, g := leaf.node, r.job.Grid
-	x := r.job.Accelerator // it does not tell the order
-	if g.Steps < fewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.ordered && x != nil && x.Suits(LeafOf(n)) == "" {
+	inexact, x := leaf.window.Func.Exactness != plan.BitIdentical, r.job.Accelerator
+	// An accelerator does not tell the order, and has bits of its own where a function is not exact.
+	offloads := x != nil && (x.Suits(LeafOf(n)) == "" || inexact && x.Suits(LeafOf(leaf.window)) == "")
+	if g.Steps < fewestSteps || !r.MayHold(r.Held+g.Steps) || offloads && (leaf.ordered || inexact) {
+		return r.aggregate(n).Eval()
+	}
+	if _, maybe := leaf.exact(g); !maybe {
 		return r.aggregate(n).Eval()
 	}
 	sel, err := r.fetch(leaf.window)
@@ -149,7 +160,7 @@ func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 // known ahead, and what is evaluated, and remembers what is settled.
 func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.Row, error) {
 	g, p, memory, series := r.job.Grid, sel.Provenance, r.job.Results, r.Matrix.Work.Series
-	r.overlaps = false
+	r.overlaps, r.varies = false, false
 	steps := known{steps: g.Steps}
 	var key results.Key
 	if memory != nil {
@@ -166,12 +177,17 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 		steps.add(a.first, a.values.Grid.Steps, a.at+a.first, a.values)
 	}
 	v, err := r.evaluateOthers(leaf, &steps)
+	if err == nil && r.varies && steps.count > 0 {
+		r.Charge(-operator.RowsBytes(v.Rows))
+		steps, reused = known{steps: g.Steps}, 0
+		v, err = r.evaluateSteps(leaf, 0, g.Steps)
+	}
 	r.Matrix.Work.Series = series + sel.NumSeries()
 	if err != nil {
 		return nil, err
 	}
 	if memory != nil {
-		if !r.overlaps { // of which Prometheus's engine says at how many steps they do
+		if !r.varies && !r.overlaps { // of which Prometheus's engine says at how many steps they do
 			memory.Store(key, leaf.reach, v, p)
 		}
 		memory.Count(reused, g.Steps-reused)
@@ -273,7 +289,8 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 		}
 	}
 	rows, err := sub.rows(r, eval)
-	r.overlaps = r.overlaps || sub.overlaps
+	always, _ := leaf.exact(g)
+	r.overlaps, r.varies = r.overlaps || sub.overlaps, r.varies || sub.varies && !always
 	if err == nil {
 		err = r.Done() // rows may be only some of those there are
 	}
@@ -314,7 +331,8 @@ type Ahead struct {
 // aheadLeaf is an aggregation, and what it came to over parts, which is charged to the job's budget.
 type aheadLeaf struct {
 	*reusable
-	found []partial
+	found  []partial
+	varies bool // what it comes to is not used
 }
 
 // partial is what a leaf came to over a part of what it reads.
@@ -332,7 +350,7 @@ type partial struct {
 func (x *Executor) Ahead(job Job) *Ahead {
 	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
 	for _, leaf := range reusables(job.Node) {
-		if !job.StartTimestamps || !leaf.window.ReadsStarts() {
+		if _, maybe := leaf.exact(job.Grid); maybe && (!job.StartTimestamps || !leaf.window.ReadsStarts()) {
 			a.leaves[leaf.window] = &aheadLeaf{reusable: leaf}
 		}
 	}
@@ -359,7 +377,7 @@ func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) 
 	leaf, used, kept := a.leaves[w], a.job.Budget.Used(), int64(0)
 	all := []selection.Settled{{From: p.MinT, To: p.MaxT + 1}}
 	from, to := leaf.reach.Settled(a.job.Grid, all, all)
-	if to-from <= leastAhead || leaf.reach.Width > (p.MaxT-p.MinT)/leastParts {
+	if to-from <= leastAhead || leaf.varies || leaf.reach.Width > (p.MaxT-p.MinT)/leastParts {
 		return 0
 	}
 	defer func() { _ = a.job.Budget.Charge(used + kept - a.job.Budget.Used()) }() // that it fails will show
@@ -371,7 +389,8 @@ func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) 
 		return 0
 	}
 	v, err := r.evaluateSteps(leaf.reusable, from, to)
-	if err != nil || r.overlaps || len(r.Matrix.Annotations) > 0 {
+	leaf.varies = r.varies
+	if err != nil || r.varies || r.overlaps || len(r.Matrix.Annotations) > 0 {
 		return 0
 	}
 	r.Matrix.Work.Series = 0 // they are counted once
@@ -394,7 +413,7 @@ func (a *Ahead) of(r *evaluation, w *plan.Window, sel *selection.Selection) (fou
 	}
 	leaf := a.leaves[w]
 	for _, one := range leaf.found {
-		if sel.SharesChunks(one.part, one.mint, one.maxt) {
+		if !leaf.varies && sel.SharesChunks(one.part, one.mint, one.maxt) {
 			found = append(found, one)
 			r.absorb(one.took)
 		}

@@ -138,6 +138,7 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
+		r.varies = r.varies || s.Varies
 		if s.Counts == nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -85,7 +86,7 @@ func (p *piecemeal) ahead() (steps int) {
 func aheadQuery(r *rand.Rand) string {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	leaf := func() string {
-		window := pick("rate", "increase", "max_over_time", "min_over_time", "last_over_time", "count_over_time", "changes", "resets", "delta", "irate")
+		window := pick("rate", "increase", "max_over_time", "min_over_time", "last_over_time", "count_over_time", "changes", "resets", "delta", "irate", "avg_over_time")
 		return fmt.Sprintf("%s(%s(%s[%s]%s))",
 			pick("sum by (job) ", "sum", "max by (instance) ", "avg by (job) ", "count", "topk by (job) (2, ", "quantile by (job) (0.5, "), window,
 			pick("reqs_total", "errs_total", "temp", "odd", `{job="j1"}`, `reqs_total{job=~"j[12]"}`), pick("30s", "45s", "1m"), pick("", "", "", " offset 2m"))
@@ -195,30 +196,39 @@ func TestAheadOfOthers(t *testing.T) {
 		}
 		return settledLines(t, 600, 1, all...)
 	}
-	whole := lines(1, "a", "b")
+	whole, sevenths := lines(1, "a", "b"), lines(1.0/7, "a", "b")
+	broken := settledLines(t, 600, 1, stretch{labels.FromStrings("__name__", "m_total"), 0, 600, func(ts int64) float64 {
+		return float64(ts) + float64(max(0, ts-300*minute))/7
+	}})
 	early := func(sel *selection.Selection) selection.Part {
 		return selection.Part{Sel: sel.Slice(0, 180*minute-1), MaxT: 180*minute - 1}
 	}
 	for name, test := range map[string]struct {
 		query string
 		part  selection.Part
+		of    *selection.Selection // nil for whole
 		stats bool
 		ahead int
 	}{
-		"the very chunks": {query: "sum(rate(m_total[5m]))", part: early(whole), ahead: 180 - 5 - 1}, // but the first
-		"other chunks":    {query: "sum(rate(m_total[5m]))", part: early(lines(2, "a", "b"))},
-		"fewer series":    {query: "sum(rate(m_total[5m]))", part: early(whole.Filter(func(l labels.Labels) bool { return l.Get("job") == "b" }))},
-		"more series":     {query: "sum(rate(m_total[5m]))", part: early(lines(1, "a", "b", "c"))},
-		"no series":       {query: "sum(rate(m_total[5m]))", part: early(selection.Empty())},
-		"statistics":      {query: "sum(rate(m_total[5m]))", part: early(whole), stats: true},
-		"a wide window":   {query: "sum(rate(m_total[1h]))", part: early(whole)},
-		"no aggregation":  {query: "rate(m_total[5m])", part: early(whole)},
-		"in a subquery":   {query: "max_over_time(sum(rate(m_total[5m]))[10m:1m])", part: early(whole)},
+		"the very chunks":                    {query: "sum(rate(m_total[5m]))", part: early(whole), ahead: 180 - 5 - 1}, // but the first
+		"means":                              {query: "sum(avg_over_time(m_total[12m]))", part: early(sevenths), of: sevenths, ahead: 180 - 12 - 1},
+		"means of integers":                  {query: "sum(avg_over_time(m_total[13m]))", part: early(whole), ahead: 180 - 13 - 1},
+		"means of fractions":                 {query: "sum(avg_over_time(m_total[13m]))", part: early(sevenths), of: sevenths},
+		"means of fractions that come later": {query: "sum(avg_over_time(m_total[13m]))", part: early(broken), of: broken},
+		"other chunks":                       {query: "sum(rate(m_total[5m]))", part: early(lines(2, "a", "b"))},
+		"fewer series":                       {query: "sum(rate(m_total[5m]))", part: early(whole.Filter(func(l labels.Labels) bool { return l.Get("job") == "b" }))},
+		"more series":                        {query: "sum(rate(m_total[5m]))", part: early(lines(1, "a", "b", "c"))},
+		"no series":                          {query: "sum(rate(m_total[5m]))", part: early(selection.Empty())},
+		"statistics":                         {query: "sum(rate(m_total[5m]))", part: early(whole), stats: true},
+		"a wide window":                      {query: "sum(rate(m_total[1h]))", part: early(whole)},
+		"no aggregation":                     {query: "rate(m_total[5m])", part: early(whole)},
+		"in a subquery":                      {query: "max_over_time(sum(rate(m_total[5m]))[10m:1m])", part: early(whole)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := New(Options{Prometheus: plainOpts(), Workers: 2})
 			var q *query
-			st := inParts{querierOf{queryable{func() (*selection.Selection, error) { return whole, nil }}}, test.part, func() {
+			of := cmp.Or(test.of, whole)
+			st := inParts{querierOf{queryable{func() (*selection.Selection, error) { return of, nil }}}, test.part, func() {
 				f := q.fetches
 				require.Eventually(t, func() bool { return len(f.arrived) == 0 }, 10*time.Second, time.Millisecond)
 			}}

@@ -66,7 +66,9 @@ type Evaluator struct {
 	Counts *frame.StepCounts
 	// Overlaps counts the steps with start timestamps that overlap; the caller resets it.
 	Overlaps uint64
-	noted    []uint64 // bitmap of the steps with a quantile that may be none
+	// Varies says that a mean since Reset may have other bits where other steps are evaluated.
+	Varies bool
+	noted  []uint64 // bitmap of the steps with a quantile that may be none
 }
 
 // series is one series while it is evaluated.
@@ -80,7 +82,7 @@ type series struct {
 
 // Reset begins an evaluation.
 func (s *Evaluator) Reset() {
-	s.noted, s.Overlaps, s.Counts, s.waiting.group.N = nil, 0, nil, 0
+	s.noted, s.Overlaps, s.Counts, s.waiting.group.N, s.Varies = nil, 0, nil, 0, false
 	s.waiting.copies = s.waiting.copies[:0]
 }
 

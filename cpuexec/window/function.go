@@ -24,6 +24,10 @@ type Function struct {
 	Abreast func(s *Evaluator) (points int, ok bool)
 	// Started is Fast for samples of which some have start timestamps, if the function reads them.
 	Started func(s *Evaluator) (points int)
+	// Slides is how many windows a sample may be in for a Compensated function to have Prometheus's bits.
+	Slides int64
+	// Whole says that it has them beyond that, too, where an Evaluator's Varies is not set.
+	Whole bool
 	// Extended computes the function of windows that are anchored or smoothed.
 	Extended func(s *Evaluator, e *frame.Edges)
 	Reads    Reads

@@ -18,6 +18,7 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(false) },
 		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(false), true },
 		Reads:      Integers,
+		Slides:     regressionCost,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope"},
 	})
 	_ = define(&Function{
@@ -26,6 +27,7 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(true) },
 		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(true), true },
 		Reads:      Integers,
+		Slides:     regressionCost,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction"},
 	})
 )

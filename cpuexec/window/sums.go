@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/frame"
@@ -27,6 +26,8 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true) },
 		Abreast:    func(s *Evaluator) (int, bool) { return s.sumsAbreast(true) },
 		Reads:      Integers,
+		Slides:     sumCost,
+		Whole:      true,
 		Sees:       Average,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg", Pane: abi.TotalBytes},
 	})
@@ -34,9 +35,10 @@ var (
 
 // sums slides over the sums of the windows, or their means, where that is worth it.
 func (s *Evaluator) sums(mean bool) (points int, ok bool) {
-	if s.integerSums(s.fr, &s.in, mean, s.out) {
+	if s.integerSums(mean) {
 		return s.fr.Counts.Points, true
 	}
+	s.Varies = s.Varies || mean
 	if !mean && s.runningSums() {
 		return s.fr.Counts.Points, true
 	}
@@ -167,31 +169,38 @@ func slidingSums(vs []float64, b *frame.Bounds, mean bool, f *exact.Fixed, out d
 	}
 }
 
-// integerSums fills out with the sum of each window of fr, or with its mean, from the
-// packed values of in and the values that follow. It reports false, with nothing filled
-// in, where these are not packed alike or the largest sum may be none that a float64 holds.
+// integerSums fills out with the sum of each window, or with its mean, from packed values
+// and the values that follow, and the means of overlapping windows also from integers that are not
+// packed. It reports false, with nothing filled in, where there are no such integers or the largest
+// sum may be none that a float64 holds.
 //
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
 // it is added up, and its compensation is 0. So a window's is the difference of two
 // sums of all samples up to its ends.
-func (s *Evaluator) integerSums(fr *frame.Frame, in *column.Samples, mean bool, out dense.Row) bool {
-	first, end := int(fr.First()), int(fr.End())
-	units := s.unitsOf(in.Packed, in.Values, end)
-	if units == nil || first == end {
-		return false
-	}
-	low, high := exact.Range(units[first:end])
-	base, unit := int64(in.Base), int64(in.Unit)
-	if most := max(base+int64(high)*unit, -base-int64(low)*unit); float64(most)*float64(fr.Counts.MaxWindow) > exact.MaxInteger {
+func (s *Evaluator) integerSums(mean bool) bool {
+	fr, out := s.fr, s.out
+	first, end, most := int(fr.First()), int(fr.End()), exact.MaxInteger/int64(max(fr.Counts.MaxWindow, 1))
+	units := s.unitsOf(s.in.Packed, s.in.Values, end)
+	if first == end || units == nil && !(mean && s.bounds.Overlap(1)) {
 		return false
 	}
 	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
-	upTo, sum := s.upTo[first:], int64(0)
-	for i, u := range units[first:end] {
-		upTo[i] = sum
-		sum += int64(u)
+	upTo, sum, base, unit := s.upTo[first:], int64(0), int64(0), int64(1)
+	if units == nil && !exact.AddIntegers(s.values()[first:end], most, upTo) {
+		return false
 	}
-	upTo[end-first] = sum
+	if units != nil {
+		low, high := exact.Range(units[first:end])
+		base, unit = int64(s.in.Base), int64(s.in.Unit)
+		if max(base+int64(high)*unit, -base-int64(low)*unit) > most {
+			return false
+		}
+		for i, u := range units[first:end] {
+			upTo[i] = sum
+			sum += int64(u)
+		}
+		upTo[end-first] = sum
+	}
 	copy(out.Present, fr.Any)
 	upTo, vals, his := s.upTo, out.Values[fr.From:fr.To], fr.Hi[fr.From:fr.To]
 	for k, lo := range fr.Lo[fr.From:fr.To] {

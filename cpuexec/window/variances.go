@@ -18,6 +18,7 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.variances(true) },
 		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(true) },
 		Reads:      Integers,
+		Slides:     varianceCost,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
 	})
 	_ = define(&Function{
@@ -26,6 +27,7 @@ var (
 		Fast:       func(s *Evaluator) (int, bool) { return s.variances(false) },
 		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(false) },
 		Reads:      Integers,
+		Slides:     varianceCost,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
 	})
 )
