@@ -181,14 +181,14 @@ func TestAbreast(t *testing.T) {
 // all kinds, of any distance and length; most are found without these.
 func TestFastLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 12))
-	certain := 0
+	certain, integers := 0, 0
 	for range 5000 {
 		n, at := 2+r.IntN([]int{30, 500, 6000}[r.IntN(3)]), r.Int64N(1<<40)
 		ts, vs := make([]int64, n), make([]float64, n)
 		apart, scale := []int64{1, 30_000, 1 << 39}[r.IntN(3)], math.Pow(10, float64(r.IntN(600)-300))
-		middle := []float64{0, 3, 1e6, -1e9}[r.IntN(4)]
+		middle, late := []float64{0, 3, 1e6, -1e9}[r.IntN(4)], r.Int64N(apart+1)
 		for k := range ts {
-			at += 1 + r.Int64N(apart)
+			at += 1 + apart - late + r.Int64N(late+1)
 			ts[k], vs[k] = at, (middle+r.NormFloat64())*scale
 			if r.IntN(20_000) == 0 {
 				vs[k] = exacttest.Odd(r)
@@ -196,18 +196,25 @@ func TestFastLine(t *testing.T) {
 		}
 		origin := []int64{ts[0], ts[n-1] + r.Int64N(20_000), ts[n/2]}[r.IntN(3)]
 		wantSlope, want := Line(ts, vs, origin)
-		seconds, of := FastSeconds(ts, origin), MagnitudesOf(vs)
-		require.Equal(t, secondsOf(ts, origin), seconds)
-		for _, known := range []*Seconds{nil, &seconds} {
-			slope, got := FastLine(ts, vs, origin, of, known)
-			exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, got}, fmt.Sprint(n))
+		gap, of := int64(math.MaxInt64), MagnitudesOf(vs)
+		for k, at := range ts[1:] {
+			gap = min(gap, at-ts[k])
 		}
-		b := basesOf(n, of, of.times(distances(ts, origin)))
-		if _, _, ok := b.add(ts, vs, origin); ok {
+		var d Distances
+		d.Set(ts, origin, float64(gap)/1e3, make([]float64, n))
+		require.Equal(t, secondsOf(ts, origin), d.Seconds)
+		slope, got := d.Line(vs, of)
+		exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, got}, fmt.Sprint(n))
+		b := basesOf(n, of, of.times(d.far))
+		if _, _, ok := b.add(vs, d.xs); ok {
 			certain++
+		}
+		if _, ok := d.units(of); ok {
+			integers++
 		}
 	}
 	require.Greater(t, certain, 4000)
+	require.True(t, !hasWide || integers > 500, "%d", integers)
 }
 
 // TestRows: what windows come to whose samples lie in rows has the bits of what each comes to. Few
@@ -218,25 +225,34 @@ func TestRows(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(8, 11))
 	var rows Rows
-	all, uncertain := 0, 0
+	all, uncertain, integers := 0, 0, 0
 	for range 1000 {
 		n, windows := 2+r.IntN(40), LeastRows+r.IntN(40)
 		every := 1 + r.IntN(n)
 		vs, scale := make([]float64, (windows-1)*every+n+r.IntN(9)), math.Pow(10, float64(r.IntN(20)))
+		middle := []float64{0, 5, 100}[r.IntN(3)]
 		for k := range vs {
-			vs[k] = r.NormFloat64() * scale
+			vs[k] = (middle + r.NormFloat64()) * scale
 		}
 		ts, at, apart := make([]int64, len(vs)), r.Int64N(1<<40), []int64{30_000, 1 << 39}[r.IntN(2)]
+		late := []int64{0, r.Int64N(apart)}[r.IntN(2)]
 		for k := range ts {
-			at += 1 + r.Int64N(apart)
-			ts[k] = at
+			at += apart
+			ts[k] = at + r.Int64N(late+1)
 		}
-		origins := make([]int64, windows)
+		origins, since, alike := make([]int64, windows), r.Int64N(1<<20), r.IntN(2) == 0
 		for k := range origins {
-			origins[k] = ts[k*every] + r.Int64N(1<<20)
+			origins[k] = ts[k*every] + since
+			if !alike {
+				origins[k] += r.Int64N(1 << 10)
+			}
 		}
 		var times Times
-		times.Set(ts, origins, every, n)
+		w := &TimedWindows{Times: ts, Origins: origins, Every: every, Samples: n, Gap: float64(apart-late) / 1e3, Alike: alike && late == 0}
+		if r.IntN(4) == 0 {
+			w.Gap = 0 // not known
+		}
+		times.Set(w)
 		q := []float64{0, r.Float64(), 1}[r.IntN(3)]
 		var got [9][]float64
 		for i := range got {
@@ -245,6 +261,9 @@ func TestRows(t *testing.T) {
 		rows.Set(vs, every, n, windows)
 		of := MagnitudesOf(vs)
 		rows.Lines(&times, of, got[0], got[1])
+		if _, ok := times.units(of); ok {
+			integers++
+		}
 		rows.Increases(got[2])
 		rows.Extremes(false, got[3])
 		rows.Extremes(true, got[4])
@@ -272,6 +291,35 @@ func TestRows(t *testing.T) {
 		}
 	}
 	require.Less(t, uncertain, all/100)
+	require.True(t, !hasWide || integers > 100, "%d", integers)
+}
+
+// TestMagnitudes: they are those of all values that are finite and not 0.
+func TestMagnitudes(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 14))
+	for range 5000 {
+		vs, odd := make([]float64, 1+r.IntN(40)), r.IntN(3) == 0
+		want := Magnitudes{math.MaxFloat64, 0, true}
+		for k := range vs {
+			if vs[k] = r.NormFloat64(); odd {
+				vs[k] = exacttest.Odd(r)
+			}
+			switch v := math.Abs(vs[k]); {
+			case !(v <= math.MaxFloat64):
+				want.finite = false
+			case v > 0:
+				want.Least, want.Most = min(want.Least, v), max(want.Most, v)
+			}
+		}
+		got := MagnitudesOf(vs)
+		if want.Most == 0 {
+			want.Least = got.Least // which means nothing
+		}
+		if !hasWide {
+			got.finite = want.finite
+		}
+		require.Equal(t, want, got, "%v", vs)
+	}
 }
 
 // TestRunning: sums of windows that are differences of running ones have the bits of Prometheus's, for

@@ -55,124 +55,58 @@ func (s *Seconds) line(y, xy, n float64) (slope, intercept float64) {
 	return slope, y/n - float64(slope*s.X)/n
 }
 
-// FastSeconds is secondsOf by vectors.
-func FastSeconds(ts []int64, origin int64) Seconds {
-	far := distances(ts, origin)
-	b := basesOf(len(ts), far, far.times(far))
-	if x, x2, ok := b.add(ts, nil, origin); ok {
-		return Seconds{x, x2}
-	}
-	return secondsOf(ts, origin)
+// Distances are those of the samples of a window from an origin, in seconds, and what lines through the
+// samples depend on besides values.
+type Distances struct {
+	Seconds
+	reach
+	xs     []float64
+	ts     []int64
+	origin int64
 }
 
-// FastLine is Line by vectors, of values of those magnitudes. known are the seconds, if these are known.
-func FastLine(ts []int64, vs []float64, origin int64, of Magnitudes, known *Seconds) (slope, intercept float64) {
+// Set makes d the distances of the samples at ts, two at least, from an origin, ms. Any two samples are
+// gap seconds from each other, or more. There must be room for the distances in memory.
+func (d *Distances) Set(ts []int64, origin int64, gap float64, memory []float64) {
+	d.ts, d.origin, d.xs = ts, origin, memory[:len(ts)]
+	first, last := ts[0]-origin, ts[len(ts)-1]-origin
+	n := len(ts) &^ 7
+	if !hasVectors || max(-first, last) >= 1<<50 {
+		n = 0
+	}
+	if n > 0 {
+		secondsVector(&ts[0], n, origin, &d.xs[0])
+	}
+	for k := n; k < len(ts); k++ {
+		d.xs[k] = float64(ts[k]-origin) / 1e3
+	}
+	d.reach = reach{samples: len(ts), gap: gap}
+	d.add(first, last)
+	b := basesOf(len(ts), d.far, d.far.times(d.far))
+	x, x2, ok := b.add(d.xs, d.xs)
+	if d.Seconds = (Seconds{x, x2}); !ok {
+		d.Seconds = secondsOf(ts, origin)
+	}
+	d.finish(math.Abs(d.X))
+}
+
+// Line is the line through the samples, by vectors, of values of those magnitudes.
+func (d *Distances) Line(vs []float64, of Magnitudes) (slope, intercept float64) {
 	if slope, intercept, ok := flatLine(vs); ok {
 		return slope, intercept
 	}
-	b := basesOf(len(vs), of, of.times(distances(ts, origin)))
-	y, xy, ok := b.add(ts, vs, origin)
-	switch {
-	case !ok:
-		return Line(ts, vs, origin)
-	case known == nil:
-		seconds := FastSeconds(ts, origin)
-		known = &seconds
-	}
-	return known.line(y, xy, float64(len(vs)))
-}
-
-// distances are those, in seconds, of times in ms from an origin.
-func distances(ts []int64, origin int64) Magnitudes {
-	return Magnitudes{1e-3, max(float64(origin-ts[0]), float64(ts[len(ts)-1]-origin)) / 1e3}
-}
-
-// Magnitudes are the least and the largest of values that are finite and not 0.
-type Magnitudes struct{ Least, Most float64 }
-
-// MagnitudesOf are those of some values.
-func MagnitudesOf(vs []float64) Magnitudes {
-	m := Magnitudes{Extreme(vs, true), Extreme(vs, false)}
-	if m.Most < 0 {
-		m = Magnitudes{-m.Most, -m.Least}
-	}
-	if m.Least > 0 && m.Most <= math.MaxFloat64 {
-		return m
-	}
-	m = Magnitudes{math.MaxFloat64, 0}
-	for _, v := range vs {
-		if v = math.Abs(v); v > 0 && v <= math.MaxFloat64 {
-			m = Magnitudes{min(m.Least, v), max(m.Most, v)}
+	n := float64(len(vs))
+	if u, ok := d.units(of); ok {
+		var sums [2]int64
+		integersOf(&vs[0], &d.xs[0], len(vs), &u, &sums)
+		if xy := float64(sums[1] - u.off); xy == float64(sums[1]+u.off) {
+			return d.line(float64(sums[0])*u.value, xy*u.product, n)
 		}
 	}
-	return m
-}
-
-// times are those of products of values and of others.
-func (m Magnitudes) times(o Magnitudes) Magnitudes {
-	return Magnitudes{m.Least * o.Least, m.Most * o.Most}
-}
-
-// lanes are two sums of the samples of a window in four parts, each with what it has lost.
-type lanes [4][4]float64
-
-// bases are for compensated sums that are not added up as Prometheus adds them up. Such a sum begins
-// with a base of 1.5·2^k, 2^k being four times what it can come to, or more: what rounding loses at one
-// of n values is then a float of at most u·2^k, where u = 2^-53, which three operations tell. If n times
-// that is less than the least value, all that is lost is a multiple of a unit, and as few as a float
-// holds: nothing is lost for good, neither in this sum nor in Prometheus's, and so they round to one
-// float. Else either is off the true sum by n²·u²·2^k, at most, before it becomes a float, and is certain
-// where what is twice as far below and above rounds to one float.
-type bases struct{ base, off [2]float64 }
-
-// basesOf are those of two sums of n values each.
-func basesOf(n int, first, second Magnitudes) (b bases) {
-	for i, m := range [2]Magnitudes{first, second} {
-		b.off[i] = math.Inf(1)
-		if most := float64(n) * m.Most; most > 0x1p-700 && most < 0x1p1000 { // no error is too small for a float
-			_, exponent := math.Frexp(most)
-			unit := powerOfTwo(exponent + 2)
-			lost := float64(float64(n) * Rounding * unit)
-			if b.base[i], b.off[i] = 1.5*unit, 0; 2*lost > m.Least {
-				b.off[i] = 2 * float64(n) * Rounding * lost
-			}
-		}
+	b := basesOf(len(vs), of, of.times(d.far))
+	y, xy, ok := b.add(vs, d.xs)
+	if !ok {
+		return Line(d.ts, vs, d.origin)
 	}
-	return b
-}
-
-// add returns the sums of values, or, if these are nil, of seconds, and of their products with seconds. It
-// reports false where Prometheus's bits are uncertain.
-func (b *bases) add(ts []int64, vs []float64, origin int64) (first, second float64, ok bool) {
-	var l lanes
-	n := len(ts) &^ 7
-	switch {
-	case !hasVectors || n == 0 || max(origin-ts[0], ts[len(ts)-1]-origin) >= 1<<50:
-		n = 0
-	case vs == nil:
-		timesOf(nil, &ts[0], n, origin, b, &l)
-	default:
-		productsOf(&vs[0], &ts[0], n, origin, b, &l)
-	}
-	var sums, lost [2]float64
-	for i := range sums {
-		for k, part := range l[2*i] {
-			sums[i], lost[i] = twoSum(sums[i], part, lost[i]+l[2*i+1][k])
-		}
-	}
-	for k := n; k < len(ts); k++ {
-		x := float64(ts[k]-origin) / 1e3
-		v := x
-		if vs != nil {
-			v = vs[k]
-		}
-		sums[0], lost[0] = twoSum(sums[0], v, lost[0])
-		sums[1], lost[1] = twoSum(sums[1], float64(x*v), lost[1])
-	}
-	ok = true
-	for i, sum := range sums {
-		sums[i] = sum + (lost[i] - b.off[i])
-		ok = ok && sums[i] == sum+(lost[i]+b.off[i])
-	}
-	return sums[0], sums[1], ok
+	return d.line(y, xy, n)
 }

@@ -32,24 +32,10 @@ func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums)
 //go:noescape
 func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 
-// What follows does so of one window, of n samples, a positive multiple of 8; see lanes.
-
-//go:noescape
-func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
-
-//go:noescape
-func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes)
-
 // What follows does so of many windows; see Rows.
 
 //go:noescape
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
-
-//go:noescape
-func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases)
-
-//go:noescape
-func lineRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases, slopes, intercepts *float64)
 
 //go:noescape
 func varianceRows(rows *float64, at *int64, samples, windows int, out *float64)

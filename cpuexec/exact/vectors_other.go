@@ -23,16 +23,7 @@ func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
-func timesOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
-
-func productsOf(vs *float64, ts *int64, n int, origin int64, b *bases, out *lanes) {}
-
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
-
-func timeRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases) {}
-
-func lineRows(rows *float64, at *int64, samples, windows int, t *Times, b *bases, slopes, intercepts *float64) {
-}
 
 func varianceRows(rows *float64, at *int64, samples, windows int, out *float64) {}
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Frame is the windows of all steps over one list of sample times: what a window
@@ -37,7 +36,6 @@ type Frame struct {
 
 	extra     Extrapolation // made when first needed, or
 	ends      Edges         // of extended windows, or
-	seconds   []exact.Seconds
 	extraMade sync.Once
 	line      []Trend // made when first needed
 	lineMade  sync.Once

@@ -11,16 +11,12 @@ import (
 type Stride struct {
 	From, To       int // steps
 	Every, Samples int
-	Times          *exact.Times // of Lines
 }
 
 // strides are all of a frame.
 type strides struct {
 	runs []Stride
 	rest []int32 // the other steps with samples
-
-	times   []exact.Times // of the runs
-	origins []int64       // of one
 }
 
 // Strides returns f's strides, and the other steps with samples: nil for all.
@@ -62,36 +58,4 @@ func (s *strides) find(b *Bounds) {
 			}
 		}
 	}
-}
-
-// Lines returns f's strides with their times, for least-squares lines, and the other steps with
-// samples; see Seconds.
-func (f *Frame) Lines(predict bool) ([]Stride, []int32) {
-	f.stridesMade.Do(func() {
-		s, ts := &f.strides, f.List()
-		if s.runs = s.runs[:0]; uint64(ts[len(ts)-1]-ts[0]) >= 1<<50 {
-			return
-		}
-		s.find(&f.Bounds)
-		s.times = slices.Grow(s.times[:0], len(s.runs))[:len(s.runs)]
-		for i := range s.runs {
-			r := &s.runs[i]
-			s.origins = s.origins[:0]
-			for k := r.From; k < r.To; k++ {
-				s.origins = append(s.origins, f.Span.Origin(ts[f.Lo[k]], k, predict))
-			}
-			r.Times = &s.times[i]
-			r.Times.Set(ts[f.Lo[r.From]:f.Hi[r.To-1]], s.origins, r.Every, r.Samples)
-		}
-	})
-	return f.strides.list()
-}
-
-// Origin is the time that lines through the samples of step k's window, the first of which is at the
-// given time, count from.
-func (s *Span) Origin(first int64, k int, predict bool) int64 {
-	if predict {
-		return s.Grid.At(k)
-	}
-	return first
 }

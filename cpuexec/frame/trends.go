@@ -39,23 +39,6 @@ func (f *Frame) Trends(predict bool) []Trend {
 	return f.line
 }
 
-// Seconds returns what least-squares lines through the windows' samples depend on besides values as
-// Prometheus adds it up, by step, but for those of strides; see Trends, and Lines. A frame is only ever
-// used for one function.
-func (f *Frame) Seconds(predict bool) []exact.Seconds {
-	f.extraMade.Do(func() {
-		f.seconds = slices.Grow(f.seconds[:0], len(f.Lo))[:len(f.Lo)]
-		_, others := f.Lines(predict)
-		ts := f.List()
-		f.Chosen(others, func(k int, lo, hi int32) {
-			if hi-lo >= 2 {
-				f.seconds[k] = exact.FastSeconds(ts[lo:hi], f.Span.Origin(ts[lo], k, predict))
-			}
-		})
-	})
-	return f.seconds
-}
-
 // MakeTrends makes the trend of each window of b with two samples or more at ts.
 // Their origins are steps, or, where these are nil, first samples.
 func MakeTrends(out []Trend, ts []int64, b *Bounds, steps *plan.Grid) {

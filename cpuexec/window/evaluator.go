@@ -50,17 +50,18 @@ type Evaluator struct {
 	order   exact.Ranks
 	keys    exact.Largest[int64]
 	units   exact.Largest[uint32]
-	side    exact.Sums // of windows side by side
-	rows    exact.Rows // of windows with many samples in common
-	waiting waiting    // windows of series before this one
-	joined  []float64  // packed values, unpacked
-	indices []int32    // of samples
-	began   []int32    // samples that start timestamps say something of
-	merged  []int32    // indices of two kinds, or steps
-	upTo    []int64    // sums of the values before each
-	squares []uint64   // and of their squares, or products with times
-	offsets []uint32   // of values
-	seconds []float64  // times of samples, or values at origins
+	side    exact.Sums  // of windows side by side
+	rows    exact.Rows  // of windows with many samples in common
+	lines   frame.Lines // of the frame that had lines last
+	waiting waiting     // windows of series before this one
+	joined  []float64   // packed values, unpacked
+	indices []int32     // of samples
+	began   []int32     // samples that start timestamps say something of
+	merged  []int32     // indices of two kinds, or steps
+	upTo    []int64     // sums of the values before each
+	squares []uint64    // and of their squares, or products with times
+	offsets []uint32    // of values
+	seconds []float64   // times of samples, or values at origins
 
 	// Counts are the samples of each step, nil where they are not asked for.
 	Counts *frame.StepCounts
@@ -84,6 +85,7 @@ type series struct {
 func (s *Evaluator) Reset() {
 	s.noted, s.Overlaps, s.Counts, s.waiting.group.N, s.Varies = nil, 0, nil, 0, false
 	s.waiting.copies = s.waiting.copies[:0]
+	s.lines.Reset()
 }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,

@@ -58,26 +58,31 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 
 // allLines computes the lines of all windows by Prometheus's operations.
 func (s *Evaluator) allLines(predict bool) (points int) {
-	known, l, ts := s.fr.Seconds(predict), s.line(predict), s.fr.List()
-	strides, rest := s.fr.Lines(predict)
-	of := s.magnitudes()
-	points = s.strided(strides, func(st *frame.Stride, out []float64) {
-		s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
-		s.rows.Lines(st.Times, of, out, s.seconds)
-		for i, slope := range out {
-			if slope-slope == 0 && !predict {
-				continue
+	l, ts, of := s.line(predict), s.fr.List(), s.magnitudes()
+	if s.fr == &s.single { // which has other times now
+		s.lines.Reset()
+	}
+	s.lines.Set(s.fr, predict)
+	strides, times := s.lines.Strides, s.lines.Times
+	for i := range strides {
+		points += s.strided(strides[i:i+1], func(st *frame.Stride, out []float64) {
+			s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
+			s.rows.Lines(&times[i], of, out, s.seconds)
+			for i, slope := range out {
+				if slope-slope == 0 && !predict {
+					continue
+				}
+				k, intercept := st.From+i, s.seconds[i]
+				if slope-slope != 0 || intercept-intercept != 0 {
+					lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
+					slope, intercept = exact.Line(ts[lo:hi], s.in.Values[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
+				}
+				l.at(k)
+				out[i] = l.value(slope, intercept)
 			}
-			k, intercept := st.From+i, s.seconds[i]
-			if slope-slope != 0 || intercept-intercept != 0 {
-				lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
-				slope, intercept = exact.Line(ts[lo:hi], s.in.Values[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
-			}
-			l.at(k)
-			out[i] = l.value(slope, intercept)
-		}
-	})
-	return points + s.lines(ts, l, known, of, rest)
+		})
+	}
+	return points + s.alone(l, ts, of, s.lines.Rest)
 }
 
 // magnitudes are those of the values of all windows.
@@ -93,22 +98,16 @@ func (s *Evaluator) line(predict bool) line {
 	return line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.Span.Grid}
 }
 
-// lines fills out with what is asked of the least-squares lines through the samples of windows, of the
-// given steps or of all. It returns how many have one. known are what depends on times alone, by step, or
-// nil, and of what values are of.
-func (s *Evaluator) lines(ts []int64, l line, known []exact.Seconds, of exact.Magnitudes, steps []int32) (points int) {
+// alone fills out with what is asked of the lines through the samples of windows one by one, of the given
+// steps or of all. It returns how many have one. Values are of those magnitudes.
+func (s *Evaluator) alone(l line, ts []int64, of exact.Magnitudes, steps []int32) (points int) {
 	vs, cur := s.values(), dense.Cursor{Row: s.out}
 	s.bounds.Chosen(steps, func(k int, lo, hi int32) {
 		if hi-lo < 2 {
 			return
 		}
-		var times *exact.Seconds
-		if known != nil {
-			times = &known[k]
-		}
-		slope, intercept := exact.FastLine(ts[lo:hi], vs[lo:hi], s.fr.Span.Origin(ts[lo], k, l.predict), of, times)
 		l.at(k)
-		cur.Set(k, l.value(slope, intercept))
+		cur.Set(k, l.value(s.lines.Window(k, ts[lo:hi]).Line(vs[lo:hi], of)))
 		points++
 	})
 	cur.Flush()
@@ -204,7 +203,8 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 	}
 	cur.Flush()
 	if len(s.merged) > 0 {
-		s.lines(ts, l, nil, s.magnitudes(), s.merged)
+		s.lines.Few(s.fr, l.predict)
+		s.alone(l, ts, s.magnitudes(), s.merged)
 	}
 	return points
 }

@@ -1,0 +1,110 @@
+package frame
+
+import (
+	"math"
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
+// Lines are how far the samples of a frame's windows are from what least-squares lines through them count
+// from. That takes more memory than a frame, so it is not part of one: each goroutine has Lines, of the
+// frame that it had last. The next series has the same, mostly.
+type Lines struct {
+	Strides []Stride
+	Times   []exact.Times // of Strides
+	Rest    []int32       // the other steps, nil for all
+
+	of      *Frame
+	predict bool
+	gap     float64           // seconds between two samples, at least
+	windows []exact.Distances // of the rest, by step, where there are few samples in them
+	single  exact.Distances   // of one, where they are not retained
+	memory  []float64
+	origins []int64 // of a stride
+}
+
+// mostDistances is how many samples windows have whose distances are retained.
+const mostDistances = 1 << 16
+
+// Reset has l forget its frame.
+func (l *Lines) Reset() { l.of = nil }
+
+// Few makes l those of f of which few windows are wanted, by Window. The origin of a window is its step,
+// if predict is set, or its first sample.
+func (l *Lines) Few(f *Frame, predict bool) {
+	*l = Lines{of: f, predict: predict, windows: l.windows[:0], memory: l.memory, Times: l.Times, origins: l.origins}
+}
+
+// Set makes l those of f, as Few does.
+func (l *Lines) Set(f *Frame, predict bool) {
+	if l.of == f && l.gap > 0 {
+		return
+	}
+	ts := f.List()
+	l.Few(f, predict)
+	l.gap, l.memory = gapOf(ts), l.memory[:0]
+	if uint64(ts[len(ts)-1]-ts[0]) < 1<<50 {
+		l.Strides, l.Rest = f.Strides()
+	}
+	l.Times = slices.Grow(l.Times[:cap(l.Times)], max(0, len(l.Strides)-cap(l.Times)))[:len(l.Strides)]
+	for i := range l.Strides {
+		s := &l.Strides[i]
+		l.origins = l.origins[:0]
+		for k := s.From; k < s.To; k++ {
+			l.origins = append(l.origins, f.Span.Origin(ts[f.Lo[k]], k, predict))
+		}
+		even := f.Span.useful(f.runs).Even
+		l.Times[i].Set(&exact.TimedWindows{
+			Times: ts[f.Lo[s.From]:f.Hi[s.To-1]], Origins: l.origins, Every: s.Every, Samples: s.Samples, Gap: l.gap,
+			Alike: f.runs.Late == nil && f.alike(s.From, &even, f.Span.Grid.Interval) >= s.To-s.From,
+		})
+	}
+	if f.total > mostDistances {
+		return
+	}
+	l.windows = slices.Grow(l.windows, len(f.Lo))[:len(f.Lo)]
+	f.Chosen(l.Rest, func(k int, lo, hi int32) {
+		if hi-lo >= 2 {
+			l.set(&l.windows[k], k, ts[lo:hi])
+		}
+	})
+}
+
+// gapOf is how many seconds two samples are from each other, at least.
+func gapOf(ts []int64) float64 {
+	gap := int64(math.MaxInt64)
+	for i := 1; i < len(ts); i++ {
+		gap = min(gap, ts[i]-ts[i-1])
+	}
+	return float64(gap) / 1e3
+}
+
+// set makes d the distances of step k's samples.
+func (l *Lines) set(d *exact.Distances, k int, ts []int64) {
+	begin := len(l.memory)
+	if begin+len(ts) > cap(l.memory) {
+		begin, l.memory = 0, make([]float64, 0, max(len(ts), 2*cap(l.memory)))
+	}
+	l.memory = l.memory[:begin+len(ts)]
+	d.Set(ts, l.of.Span.Origin(ts[0], k, l.predict), l.gap, l.memory[begin:])
+}
+
+// Window returns the distances of the samples of step k, at ts: two at least, and of no stride.
+func (l *Lines) Window(k int, ts []int64) *exact.Distances {
+	if len(l.windows) > 0 {
+		return &l.windows[k]
+	}
+	l.memory = l.memory[:0]
+	l.set(&l.single, k, ts)
+	return &l.single
+}
+
+// Origin is the time that lines through the samples of step k's window, the first of which is at the
+// given time, count from.
+func (s *Span) Origin(first int64, k int, predict bool) int64 {
+	if predict {
+		return s.Grid.At(k)
+	}
+	return first
+}
