@@ -180,7 +180,7 @@ func runFields(parts aggregate.Parts) (n int) {
 
 // kernelParts are parts as kernels know them, of which extremes are one.
 func kernelParts(parts aggregate.Parts) uint32 {
-	return uint32(parts &^ (aggregate.Least | aggregate.Most | aggregate.Oldest | aggregate.Newest))
+	return uint32(parts &^ (aggregate.Least | aggregate.Most | aggregate.Oldest | aggregate.Newest | aggregate.Merging))
 }
 
 // made is what is made of a batch's runs of a source.

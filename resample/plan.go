@@ -79,15 +79,17 @@ func NewPlan(r *Request) (*Plan, error) {
 			p.from -= max(lookback, int64(r.Layout.Every.Millis()))
 		}
 	}
-	for _, source := range p.Sources {
-		if p.Reaggregate == nil {
+	if p.Reaggregate == nil {
+		for _, source := range p.Sources {
 			p.Slots = append(p.Slots, source.Slot)
 		}
+		return p, nil
+	}
+	for i := range p.Sources {
+		p.Sources[i].Contents.Parts &^= aggregate.Merging
 	}
 	for i := range p.Aggregates {
-		if p.Reaggregate != nil {
-			p.Slots = append(p.Slots, Slot{contentsOf(p.Reaggregate), []int{i}})
-		}
+		p.Slots = append(p.Slots, Slot{contentsOf(p.Reaggregate), []int{i}})
 	}
 	return p, nil
 }

@@ -88,8 +88,7 @@ func (w *worker) do(c *computing, it *item) error {
 	if err := w.read(c, it); err != nil {
 		return err
 	}
-	decoded := time.Now()
-	w.work.decode += decoded.Sub(w.since)
+	w.work.decode += w.lap(c)
 	var err error
 	if c.alone(it.group) {
 		w.work.runs += int64(w.columns(c, &w.alone))
@@ -97,10 +96,19 @@ func (w *worker) do(c *computing, it *item) error {
 	} else {
 		w.work.runs += int64(w.columns(c, it))
 	}
-	w.since = time.Now()
-	w.work.aggregate += w.since.Sub(decoded)
+	w.work.aggregate += w.lap(c)
 	w.work.series++
 	return err
+}
+
+// lap is the time since the call before, of a request whose answer says what it took; else it is 0.
+func (w *worker) lap(c *computing) time.Duration {
+	if !c.Explained {
+		return 0
+	}
+	before := w.since
+	w.since = time.Now()
+	return w.since.Sub(before)
 }
 
 // read has the samples of an item's series within the plan's time aggregated next.

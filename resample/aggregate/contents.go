@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -59,16 +60,21 @@ func (c *Contents) Bytes() int64 {
 
 // Begin has s be n states, in the memory that it has. States of new memory have no samples.
 func (c *Contents) Begin(s *States, n int) {
-	size := n * int(c.Bytes()/8)
-	s.numbers = slices.Grow(s.numbers[:0], size)[:size]
+	columns, all := s.columns(), c.ownSize()
+	for i := range columns {
+		if *columns[i].is = nil; c.Parts&columns[i].of != 0 {
+			all++
+		}
+	}
+	s.numbers = slices.Grow(s.numbers[:0], n*all)[:n*all]
 	rest := s.numbers
 	column := func() (cut []float64) {
 		cut, rest = rest[:n:n], rest[n:]
 		return cut
 	}
-	for _, of := range s.columns() {
-		if *of.is = nil; c.Parts&of.of != 0 {
-			*of.is = column()
+	for i := range columns {
+		if c.Parts&columns[i].of != 0 {
+			*columns[i].is = column()
 		}
 	}
 	s.Own = s.Own[:0]
@@ -103,9 +109,7 @@ func (c *Contents) Make(s *States, in *Runs) {
 func (c *Contents) MakeSingle(s *States, values []float64) {
 	n := len(values)
 	c.Begin(s, n)
-	for k := range s.N {
-		s.N[k] = 1
-	}
+	dense.Fill(s.N, 1)
 	if c.Parts&Sum != 0 {
 		s.Sum = values
 		clear(s.C)
@@ -166,8 +170,9 @@ func (c *Contents) merge(s *States, k int, o *States, from, n int) {
 			f.merge(s, k, o, from, n)
 		}
 	}
-	for i, more := range o.N[from : from+n] {
-		s.N[k+i] += more
+	counts := s.N[k:][:n]
+	for i, more := range o.N[from:][:n] {
+		counts[i] += more
 	}
 }
 

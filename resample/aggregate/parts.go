@@ -19,15 +19,23 @@ func countsOf(s *States, in *Runs) {
 	}
 }
 
+// Each of these two has a loop for values and one for times: a core waits for more values at once then.
+
 func oldestOf(s *States, in *Runs) {
 	for k, run := range in.Runs {
-		s.First[k], s.FirstAt[k] = in.Values[run.First], float64(in.Times[run.First])
+		s.First[k] = in.Values[run.First]
+	}
+	for k := range s.FirstAt {
+		s.FirstAt[k] = float64(in.Times[in.Runs[k].First])
 	}
 }
 
 func newestOf(s *States, in *Runs) {
 	for k, run := range in.Runs {
-		s.Last[k], s.LastAt[k] = in.Values[run.End-1], float64(in.Times[run.End-1])
+		s.Last[k] = in.Values[run.End-1]
+	}
+	for k := range s.LastAt {
+		s.LastAt[k] = float64(in.Times[in.Runs[k].End-1])
 	}
 }
 
@@ -126,7 +134,13 @@ func mostOf(s *States, in *Runs) { extremesOf(s.Max, in, false) }
 // extremesOf fills out with the smallest value of each run, or the largest one: of equal ones the first,
 // and NaN only where all are.
 func extremesOf(out []float64, in *Runs, smallest bool) {
-	for k := range in.Runs {
+	for k, run := range in.Runs {
+		out[k] = exact.Extreme(in.Values[run.First:run.End], smallest)
+	}
+	for k, v := range out {
+		if v == v && v != 0 {
+			continue
+		}
 		vs := in.values(k)
 		for len(vs) > 1 && vs[0] != vs[0] {
 			vs = vs[1:]

@@ -33,7 +33,7 @@ type States struct {
 	Sum, C           []float64   // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
 	Min, Max         []float64   // Least, Most: NaN where all values are
 	First, Last      []float64   // Oldest, Newest
-	FirstAt, LastAt  []float64   // Oldest, Newest: ms
+	FirstAt, LastAt  []float64   // OldestTime, NewestTime: ms
 	Squares          []float64   // Squares: squared distances from the mean, added up
 	Area, AreaC, Lap []float64   // Weighted: values times the ms that they held, and those ms; see areasOf
 	Values           [][]float64 // Values: of each state
@@ -58,7 +58,7 @@ type column struct {
 func (s *States) columns() [13]column {
 	return [...]column{
 		{Count, &s.N}, {Sum, &s.Sum}, {Sum, &s.C}, {Least, &s.Min}, {Most, &s.Max},
-		{Oldest, &s.First}, {Newest, &s.Last}, {Oldest, &s.FirstAt}, {Newest, &s.LastAt},
+		{Oldest, &s.First}, {Newest, &s.Last}, {OldestTime, &s.FirstAt}, {NewestTime, &s.LastAt},
 		{Squares, &s.Squares}, {Weighted, &s.Area}, {Weighted, &s.AreaC}, {Weighted, &s.Lap},
 	}
 }
@@ -83,9 +83,14 @@ const (
 	// Of the extremes cores make only the ones asked for; kernels, which know Extremes, make both.
 	Least
 	Most
-	// The same of Ends.
+	// The same of Ends, and the times by which states are merged.
 	Oldest
 	Newest
+	OldestTime
+	NewestTime
+
+	// Merging are the parts that nothing but merging reads.
+	Merging = OldestTime | NewestTime
 )
 
 // partForm is one part: what it reads besides, how it is made of runs, and how n states of o, from the
@@ -109,8 +114,8 @@ var partForms = []partForm{
 	{Least, "", Extremes, leastOf, mergeLeast},
 	{Most, "", Extremes, mostOf, mergeMost},
 	{Ends, "ends", 0, nil, nil},
-	{Oldest, "", Ends, oldestOf, mergeOldest},
-	{Newest, "", Ends, newestOf, mergeNewest},
+	{Oldest, "", Ends | OldestTime, oldestOf, mergeOldest},
+	{Newest, "", Ends | NewestTime, newestOf, mergeNewest},
 	{Weighted, "weighted", 0, areasOf, mergeAreas},
 	{Times, "times", Values, timesOf, mergeTimes},
 	{Values, "values", 0, valuesOf, mergeValues},
@@ -141,8 +146,9 @@ func PartNames(p Parts) (names []string) {
 func mergeSums(s *States, k int, o *States, from, n int) {
 	sums, lost := o.Sum[from:from+n], o.C[from:from+n]
 	added := exact.AddFinite(s.Sum[k:], s.C[k:], sums)
+	comp := s.C[k:][:added]
 	for i, c := range lost[:added] {
-		s.C[k+i] += c
+		comp[i] += c
 	}
 	for i := added; i < n; i++ {
 		if sum, c := addSums(sums[i], lost[i], s.Sum[k+i], s.C[k+i]); finite(sum) {
