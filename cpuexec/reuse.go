@@ -9,6 +9,8 @@ import (
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -278,7 +280,7 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Values, error) {
 	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
-	sub.fetched, sub.partial = r.fetched, to-from < g.Steps
+	sub.fetched, sub.partial = r.fetched, to-from < g.Steps || !r.varies && r.remembers(leaf)
 	var first [][]int32
 	eval := sub.aggregate(n).Eval
 	if leaf.ordered {
@@ -303,6 +305,35 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 		v.First, v.Series = first, r.fetched.sel.Series()
 	}
 	return v, nil
+}
+
+// fewSamples are retained in any case: that costs little, and other queries may read them.
+const fewSamples = 1 << 20
+
+// remembers reports whether what a leaf over many samples comes to will be known next time, at most
+// of its steps, as far as can be foreseen.
+func (r *evaluation) remembers(leaf *reusable) bool {
+	g, sel := r.job.Grid, r.fetched.sel
+	if sel.NumSamples() < fewSamples || !r.job.Results.Holds(int64(sel.NumSeries())*int64(g.Steps)) {
+		return false
+	}
+	from, to := leaf.reach.Settled(g, sel.Provenance.Settled, sel.Provenance.Settled)
+	always, _ := leaf.exact(g)
+	return to-from > g.Steps-g.Steps/4 && (always || beginsWithIntegers(sel))
+}
+
+// beginsWithIntegers reports whether the first values of some of the series are integers.
+func beginsWithIntegers(sel *selection.Selection) bool {
+	var b decode.Buffer
+	for i := 0; i < sel.NumSeries(); i += max(1, sel.NumSeries()/8) {
+		b.Reset()
+		cs := sel.Chunks(i)
+		err := b.Read(sel, i, cs[:min(1, len(cs))], true, &decode.Stats{})
+		if err != nil || slices.ContainsFunc(b.Values, func(v float64) bool { return !exact.IsInteger(v) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayWarn reports whether Prometheus's engine may say something of the series of a
