@@ -176,7 +176,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 	}
 	reused := steps.count
 	for _, a := range r.job.Ahead.of(r, leaf.window, sel) {
-		steps.add(a.first, a.values.Grid.Steps, a.at+a.first, a.values)
+		steps.add(0, a.values.Grid.Steps, a.at, a.values)
 	}
 	v, err := r.evaluateOthers(leaf, &steps)
 	if err == nil && r.varies && steps.count > 0 {
@@ -214,7 +214,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 //
 //	steps      0         10        20        30
 //	ranges     |---------)    |----)   |------
-//	evaluated           |-----)   |----)          each from the step before on
+//	evaluated           |-----)   |----)          each from the step before on, where samples are counted
 type known struct {
 	steps  int     // of the query
 	ranges []place // in order, none overlapping another
@@ -246,13 +246,17 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 		return r.evaluateSteps(leaf, 0, k.steps)
 	}
 	var ranges []results.StepRange
+	always, _ := leaf.exact(r.job.Grid)
 	at, evaluated := 0, int64(0) // bytes
 	between := func(to int) error {
 		if at == to {
 			return nil
 		}
-		// From one step earlier on, to know which samples are new at the first.
-		from := max(at-1, 0)
+		from := at
+		if r.job.CountSamples || !always {
+			// Of one step more it is known which samples are new at the next, and whether means vary.
+			from = max(at-1, 0)
+		}
 		v, err := r.evaluateSteps(leaf, from, to)
 		if err != nil {
 			return err
@@ -300,7 +304,9 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 		return nil, err
 	}
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
-	v.Fresh[0] = -1
+	if r.job.CountSamples {
+		v.Fresh[0] = -1
+	}
 	if leaf.ordered {
 		v.First, v.Series = first, r.fetched.sel.Series()
 	}
@@ -371,13 +377,12 @@ type partial struct {
 	values     *results.Values
 	took       *plan.Matrix // what that took
 	at         int          // step of the query of the first of the values
-	first      int          // the first of them to be used
 	part       *selection.Selection
 	mint, maxt int64 // what is read of it, ms, both included
 }
 
 // Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
-// neither Select nor Results.
+// neither Select nor Results, and counts no samples.
 func (x *Executor) Ahead(job Job) *Ahead {
 	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
 	for _, leaf := range reusables(job.Node) {
@@ -428,9 +433,6 @@ func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) 
 	found := partial{
 		values: results.Join(results.StepRange{Values: v, To: v.Grid.Steps}), // in memory of its own
 		took:   &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}, at: from, part: p.Sel,
-	}
-	if from > 0 {
-		found.first = 1 // which samples are new at the first is not known
 	}
 	found.mint, found.maxt = w.Reads(v.Grid)
 	leaf.found, kept = append(leaf.found, found), operator.RowsBytes(found.values.Rows)
