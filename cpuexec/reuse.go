@@ -9,6 +9,8 @@ import (
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -174,7 +176,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 	}
 	reused := steps.count
 	for _, a := range r.job.Ahead.of(r, leaf.window, sel) {
-		steps.add(a.first, a.values.Grid.Steps, a.at+a.first, a.values)
+		steps.add(0, a.values.Grid.Steps, a.at, a.values)
 	}
 	v, err := r.evaluateOthers(leaf, &steps)
 	if err == nil && r.varies && steps.count > 0 {
@@ -212,7 +214,7 @@ func (r *evaluation) complete(leaf *reusable, sel *selection.Selection) ([]plan.
 //
 //	steps      0         10        20        30
 //	ranges     |---------)    |----)   |------
-//	evaluated           |-----)   |----)          each from the step before on
+//	evaluated           |-----)   |----)          each from the step before on, where samples are counted
 type known struct {
 	steps  int     // of the query
 	ranges []place // in order, none overlapping another
@@ -244,13 +246,17 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 		return r.evaluateSteps(leaf, 0, k.steps)
 	}
 	var ranges []results.StepRange
+	always, _ := leaf.exact(r.job.Grid)
 	at, evaluated := 0, int64(0) // bytes
 	between := func(to int) error {
 		if at == to {
 			return nil
 		}
-		// From one step earlier on, to know which samples are new at the first.
-		from := max(at-1, 0)
+		from := at
+		if r.job.CountSamples || !always {
+			// Of one step more it is known which samples are new at the next, and whether means vary.
+			from = max(at-1, 0)
+		}
 		v, err := r.evaluateSteps(leaf, from, to)
 		if err != nil {
 			return err
@@ -278,7 +284,7 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Values, error) {
 	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
-	sub.fetched, sub.partial = r.fetched, to-from < g.Steps
+	sub.fetched, sub.partial = r.fetched, to-from < g.Steps || !r.varies && r.remembers(leaf)
 	var first [][]int32
 	eval := sub.aggregate(n).Eval
 	if leaf.ordered {
@@ -298,11 +304,42 @@ func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Value
 		return nil, err
 	}
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
-	v.Fresh[0] = -1
+	if r.job.CountSamples {
+		v.Fresh[0] = -1
+	}
 	if leaf.ordered {
 		v.First, v.Series = first, r.fetched.sel.Series()
 	}
 	return v, nil
+}
+
+// fewSamples are retained in any case: that costs little, and other queries may read them.
+const fewSamples = 1 << 20
+
+// remembers reports whether what a leaf over many samples comes to will be known next time, at most
+// of its steps, as far as can be foreseen.
+func (r *evaluation) remembers(leaf *reusable) bool {
+	g, sel := r.job.Grid, r.fetched.sel
+	if sel.NumSamples() < fewSamples || !r.job.Results.Holds(int64(sel.NumSeries())*int64(g.Steps)) {
+		return false
+	}
+	from, to := leaf.reach.Settled(g, sel.Provenance.Settled, sel.Provenance.Settled)
+	always, _ := leaf.exact(g)
+	return to-from > g.Steps-g.Steps/4 && (always || beginsWithIntegers(sel))
+}
+
+// beginsWithIntegers reports whether the first values of some of the series are integers.
+func beginsWithIntegers(sel *selection.Selection) bool {
+	var b decode.Buffer
+	for i := 0; i < sel.NumSeries(); i += max(1, sel.NumSeries()/8) {
+		b.Reset()
+		cs := sel.Chunks(i)
+		err := b.Read(sel, i, cs[:min(1, len(cs))], true, &decode.Stats{})
+		if err != nil || slices.ContainsFunc(b.Values, func(v float64) bool { return !exact.IsInteger(v) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayWarn reports whether Prometheus's engine may say something of the series of a
@@ -340,13 +377,12 @@ type partial struct {
 	values     *results.Values
 	took       *plan.Matrix // what that took
 	at         int          // step of the query of the first of the values
-	first      int          // the first of them to be used
 	part       *selection.Selection
 	mint, maxt int64 // what is read of it, ms, both included
 }
 
 // Ahead returns what evaluates aggregations of the job ahead, or nil if there are none. The job has
-// neither Select nor Results.
+// neither Select nor Results, and counts no samples.
 func (x *Executor) Ahead(job Job) *Ahead {
 	a := &Ahead{x: x, job: job, leaves: map[*plan.Window]*aheadLeaf{}}
 	for _, leaf := range reusables(job.Node) {
@@ -397,9 +433,6 @@ func (a *Ahead) Evaluate(ctx context.Context, w *plan.Window, p selection.Part) 
 	found := partial{
 		values: results.Join(results.StepRange{Values: v, To: v.Grid.Steps}), // in memory of its own
 		took:   &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}, at: from, part: p.Sel,
-	}
-	if from > 0 {
-		found.first = 1 // which samples are new at the first is not known
 	}
 	found.mint, found.maxt = w.Reads(v.Grid)
 	leaf.found, kept = append(leaf.found, found), operator.RowsBytes(found.values.Rows)

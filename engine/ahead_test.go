@@ -210,9 +210,9 @@ func TestAheadOfOthers(t *testing.T) {
 		stats bool
 		ahead int
 	}{
-		"the very chunks":                    {query: "sum(rate(m_total[5m]))", part: early(whole), ahead: 180 - 5 - 1}, // but the first
-		"means":                              {query: "sum(avg_over_time(m_total[12m]))", part: early(sevenths), of: sevenths, ahead: 180 - 12 - 1},
-		"means of integers":                  {query: "sum(avg_over_time(m_total[13m]))", part: early(whole), ahead: 180 - 13 - 1},
+		"the very chunks":                    {query: "sum(rate(m_total[5m]))", part: early(whole), ahead: 180 - 5},
+		"means":                              {query: "sum(avg_over_time(m_total[12m]))", part: early(sevenths), of: sevenths, ahead: 180 - 12},
+		"means of integers":                  {query: "sum(avg_over_time(m_total[13m]))", part: early(whole), ahead: 180 - 13},
 		"means of fractions":                 {query: "sum(avg_over_time(m_total[13m]))", part: early(sevenths), of: sevenths},
 		"means of fractions that come later": {query: "sum(avg_over_time(m_total[13m]))", part: early(broken), of: broken},
 		"other chunks":                       {query: "sum(rate(m_total[5m]))", part: early(lines(2, "a", "b"))},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -199,7 +200,7 @@ func TestRememberedStarts(t *testing.T) {
 			from, to int64
 			kept     int // of the rate
 			overlaps int
-		}{{10, 190, 0, 14}, {11, 191, 0, 14}, {120, 190, 0, 0}, {121, 191, 70, 0}, {112, 192, 71, 3}, {112, 192, 71, 3}} {
+		}{{10, 190, 0, 14}, {11, 191, 0, 14}, {120, 190, 0, 0}, {121, 191, 70, 0}, {112, 192, 72, 3}, {112, 192, 72, 3}} {
 			answer, kept := a.ask(t, sel, qs, ask.from, ask.to)
 			note := fmt.Sprintf(`overlaps with previous sample timestamp for metric "m_total" (%d occurrences)`, ask.overlaps)
 			if strings.Contains(qs, "sum(rate(m_total[5m]))") {
@@ -228,7 +229,7 @@ func TestRememberedRevisions(t *testing.T) {
 	ask(1, 11, 191, 180, one)
 	ask(1, 20, 230, 172, one) // up to 191
 	ask(1, 20, 230, 180, one) // up to 199
-	ask(1, 5, 230, 189, one)  // from 11 on: which samples are new at 10 was not known
+	ask(1, 5, 230, 190, one)  // from 10 on
 	ask(1, 5, 230, 195, one)
 	changed := one
 	changed.value = func(ts int64) float64 { return float64(ts) / 3 }
@@ -366,6 +367,46 @@ func TestRememberedWhole(t *testing.T) {
 			require.Zero(t, x.Root.Work.Samples)
 			require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
 		}
+	}
+}
+
+// TestManySamples: of many samples, whose windows are too long to be evaluated ahead, no columns are
+// retained where the results are remembered, and only there.
+func TestManySamples(t *testing.T) {
+	sevenths, integers := lineOf(0, 1<<18+1<<10, "__name__", "m"), lineOf(0, 1<<18+1<<10, "__name__", "m")
+	integers.value = func(ts int64) float64 { return float64(ts % 1_000_000) }
+	for name, c := range map[string]struct {
+		line           stretch
+		query          string
+		memory         int64
+		retained, kept bool
+		settled        int64 // minutes; 0 for all
+	}{
+		"extremes":                {line: sevenths, query: "sum(max_over_time(m[1d]))", memory: 1 << 20, kept: true},
+		"means of integers":       {line: integers, query: "avg(avg_over_time(m[1d]))", memory: 1 << 20, kept: true},
+		"means of fractions":      {line: sevenths, query: "avg(avg_over_time(m[1d]))", memory: 1 << 20, retained: true},
+		"means of short windows":  {line: sevenths, query: "avg(avg_over_time(m[12h]))", memory: 1 << 20, kept: true},
+		"nothing is remembered":   {line: sevenths, query: "sum(max_over_time(m[1d]))", retained: true},
+		"there is no room for it": {line: sevenths, query: "sum(max_over_time(m[1d]))", memory: 1 << 10, retained: true},
+		"half of it is new":       {line: sevenths, query: "sum(max_over_time(m[1d]))", memory: 1 << 20, settled: 1 << 17, retained: true, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sel := settledLines(t, cmp.Or(c.settled, 1<<30), 1, c.line).WithMemos(math.MaxInt64)
+			e := New(Options{Prometheus: plainOpts(), ResultsBytes: c.memory, DecodedBytes: 1 << 30})
+			var answers []string
+			for look := range 2 {
+				data := queryable{func() (*selection.Selection, error) { return sel, nil }}
+				q, err := as{e, Request{}}.NewRangeQuery(t.Context(), data, nil, c.query, time.UnixMilli(100*hour), time.UnixMilli(4300*hour), time.Hour)
+				require.NoError(t, err)
+				answers = append(answers, summary(q.Exec(t.Context()), c.query))
+				work := q.(*query).plan.Root.Work
+				require.Equal(t, look == 0, work.Samples > 0, "decoded")
+				require.Equal(t, c.retained, e.cpu.Columns().SizeBytes() > 0)
+				require.Equal(t, look == 1 && c.kept, q.(*query).plan.Root.Remembered != nil && q.(*query).plan.Root.Remembered.Kept > 0)
+				q.Close()
+			}
+			requireSameText(t, answers[0], answers[1], question{query: c.query})
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ type Request struct {
 	// KeepStale leaves the stale markers among the samples.
 	KeepStale bool
 	// Partial says that a query reads these samples for some of its steps alone, because the values at
-	// the others are known.
+	// the others are known, or that its values will be known next time.
 	Partial bool
 	// TakePacked leaves packed values as they are.
 	TakePacked bool
@@ -63,8 +63,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	cols, known := columns.Load(), 0
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
 	// that are neither packed nor shared, so that nothing is decoded twice. To retain few chunks for
-	// one window takes longer than to decode them again. Of a partial read the rest of the series was
-	// not retained, and the results are remembered.
+	// one window takes longer than to decode them again. Of a partial read the results are remembered.
 	few := q.Mint >= q.Maxt-q.Width && stays <= fewChunks
 	if before == never && cols == nil && (q.Partial || q.Every > q.Width || few || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)

@@ -135,22 +135,30 @@ func findResets[T uint32 | float64](vs []T, from int, resets []int32) []int32 {
 	return resets
 }
 
-// Stale appends the samples that are stale markers, as indices, to out.
-func (in *Samples) Stale(out []int32) []int32 {
+// Stale appends the samples that are stale markers, as indices, to out: all that are the last of the
+// samples up to one of the indices hi, which are not included and never fall, and maybe others.
+func (in *Samples) Stale(hi, out []int32) []int32 {
 	if !in.hasStale {
 		return out
 	}
 	known := in.Times.Known
 	if in.column != nil {
-		out = in.column.stale.between(in.Times.At, in.Times.At+known, out, func() []int32 { return findStale(in.column.vs, 0, nil) })
+		out = in.column.stale.between(in.Times.At, in.Times.At+known, out, func() []int32 { return findStale(in.column.vs) })
 	}
-	return findStale(in.Values, known, out)
+	last := int32(known) - 1
+	for _, end := range hi {
+		if end-1 > last && value.IsStaleNaN(in.Values[end-1]) {
+			out = append(out, end-1)
+		}
+		last = max(last, end-1)
+	}
+	return out
 }
 
-// findStale appends the indices, at least from, of the stale markers to stale.
-func findStale(vs []float64, from int, stale []int32) []int32 {
-	for i := from; i < len(vs); i++ {
-		if value.IsStaleNaN(vs[i]) {
+// findStale returns the indices of the stale markers.
+func findStale(vs []float64) (stale []int32) {
+	for i, v := range vs {
+		if value.IsStaleNaN(v) {
 			stale = append(stale, int32(i))
 		}
 	}

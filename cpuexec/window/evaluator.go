@@ -152,13 +152,6 @@ func (s *Evaluator) resets() []int32 {
 	return s.indices
 }
 
-// stale returns the samples that are stale markers, as indices. The memory is the
-// evaluator's.
-func (s *Evaluator) stale() []int32 {
-	s.indices = s.in.Stale(s.indices[:0])
-	return s.indices
-}
-
 // splitPacked is for functions that look at samples at the ends of each window alone and, where a
 // counter was reset, at those around that: of a packed column, which may have many more samples than
 // there are steps, only these are unpacked. It returns the first step with samples behind the packed

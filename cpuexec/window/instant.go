@@ -94,7 +94,8 @@ func (s *Evaluator) present() (points int) {
 	copy(out.Present, fr.Any)
 	points = fr.Counts.Points
 	k := fr.From
-	for _, i := range s.stale() {
+	s.indices = s.in.Stale(fr.Hi[k:fr.To], s.indices[:0])
+	for _, i := range s.indices {
 		// The first step whose newest sample comes no earlier.
 		k += sort.Search(fr.To-k, func(n int) bool { return fr.Hi[k+n] > i })
 		for ; k < fr.To && fr.Hi[k] == i+1; k++ {
