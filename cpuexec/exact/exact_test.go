@@ -201,15 +201,17 @@ func TestFastLine(t *testing.T) {
 			gap = min(gap, at-ts[k])
 		}
 		var d Distances
-		d.Set(ts, origin, float64(gap)/1e3, make([]float64, n))
+		reach := Reach{Samples: n, Gap: float64(gap) / 1e3}
+		d.Set(ts, origin, make([]float64, n), &reach)
 		require.Equal(t, secondsOf(ts, origin), d.Seconds)
-		slope, got := d.Line(vs, of)
+		units := reach.Units(of)
+		slope, got := d.Line(ts, vs, of, &units)
 		exacttest.RequireSame(t, []float64{wantSlope, want}, []float64{slope, got}, fmt.Sprint(n))
-		b := basesOf(n, of, of.times(d.far))
+		b := basesOf(n, of, of.times(Magnitudes{1e-3, d.far, true}))
 		if _, _, ok := b.add(vs, d.xs); ok {
 			certain++
 		}
-		if _, ok := d.units(of); ok {
+		if units.ok {
 			integers++
 		}
 	}
@@ -248,7 +250,10 @@ func TestRows(t *testing.T) {
 			}
 		}
 		var times Times
-		w := &TimedWindows{Times: ts, Origins: origins, Every: every, Samples: n, Gap: float64(apart-late) / 1e3, Alike: alike && late == 0}
+		w := &TimedWindows{Times: ts, Origins: origins, Every: every, Samples: n, Number: windows, Gap: float64(apart-late) / 1e3}
+		if alike && late == 0 {
+			w.Origins = origins[:LeastRows]
+		}
 		if r.IntN(4) == 0 {
 			w.Gap = 0 // not known
 		}
@@ -261,7 +266,7 @@ func TestRows(t *testing.T) {
 		rows.Set(vs, every, n, windows)
 		of := MagnitudesOf(vs)
 		rows.Lines(&times, of, got[0], got[1])
-		if _, ok := times.units(of); ok {
+		if times.reach.Units(of).ok {
 			integers++
 		}
 		rows.Increases(got[2])

@@ -59,16 +59,15 @@ func (s *Seconds) line(y, xy, n float64) (slope, intercept float64) {
 // samples depend on besides values.
 type Distances struct {
 	Seconds
-	reach
 	xs     []float64
-	ts     []int64
 	origin int64
+	far    float64
 }
 
-// Set makes d the distances of the samples at ts, two at least, from an origin, ms. Any two samples are
-// gap seconds from each other, or more. There must be room for the distances in memory.
-func (d *Distances) Set(ts []int64, origin int64, gap float64, memory []float64) {
-	d.ts, d.origin, d.xs = ts, origin, memory[:len(ts)]
+// Set makes d the distances of the samples at ts, two at least, from an origin, ms. There must be room for
+// them in memory. A reach knows of the window then.
+func (d *Distances) Set(ts []int64, origin int64, memory []float64, r *Reach) {
+	d.xs, d.origin = memory[:len(ts)], origin
 	first, last := ts[0]-origin, ts[len(ts)-1]-origin
 	n := len(ts) &^ 7
 	if !hasVectors || max(-first, last) >= 1<<50 {
@@ -80,33 +79,33 @@ func (d *Distances) Set(ts []int64, origin int64, gap float64, memory []float64)
 	for k := n; k < len(ts); k++ {
 		d.xs[k] = float64(ts[k]-origin) / 1e3
 	}
-	d.reach = reach{samples: len(ts), gap: gap}
-	d.add(first, last)
-	b := basesOf(len(ts), d.far, d.far.times(d.far))
+	r.add(first, last)
+	d.far = max(float64(-first), float64(last)) / 1e3
+	far := Magnitudes{1e-3, d.far, true}
+	b := basesOf(len(ts), far, far.times(far))
 	x, x2, ok := b.add(d.xs, d.xs)
 	if d.Seconds = (Seconds{x, x2}); !ok {
 		d.Seconds = secondsOf(ts, origin)
 	}
-	d.finish(math.Abs(d.X))
+	r.total = max(r.total, math.Abs(d.X))
 }
 
 // Line is the line through the samples, by vectors, of values of those magnitudes.
-func (d *Distances) Line(vs []float64, of Magnitudes) (slope, intercept float64) {
+func (d *Distances) Line(ts []int64, vs []float64, of Magnitudes, u *Units) (slope, intercept float64) {
 	if slope, intercept, ok := flatLine(vs); ok {
 		return slope, intercept
 	}
-	n := float64(len(vs))
-	if u, ok := d.units(of); ok {
+	if u.ok {
 		var sums [2]int64
-		integersOf(&vs[0], &d.xs[0], len(vs), &u, &sums)
+		integersOf(&vs[0], &d.xs[0], len(vs), u, &sums)
 		if xy := float64(sums[1] - u.off); xy == float64(sums[1]+u.off) {
-			return d.line(float64(sums[0])*u.value, xy*u.product, n)
+			return d.line(float64(sums[0])*u.value, xy*u.product, float64(len(vs)))
 		}
 	}
-	b := basesOf(len(vs), of, of.times(d.far))
+	b := basesOf(len(vs), of, of.times(Magnitudes{1e-3, d.far, true}))
 	y, xy, ok := b.add(vs, d.xs)
 	if !ok {
-		return Line(d.ts, vs, d.origin)
+		return Line(ts, vs, d.origin)
 	}
-	return d.line(y, xy, n)
+	return d.line(y, xy, float64(len(vs)))
 }

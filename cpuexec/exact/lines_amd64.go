@@ -19,7 +19,7 @@ func productsOf(vs, xs *float64, n int, b *bases, out *lanes)
 // integersOf adds up n values, at least one, and their products with xs, in units.
 //
 //go:noescape
-func integersOf(vs, xs *float64, n int, u *units, out *[2]int64)
+func integersOf(vs, xs *float64, n int, u *Units, out *[2]int64)
 
 // What follows does so of many windows; see Rows and Times.
 
@@ -30,4 +30,4 @@ func timeRows(rows *float64, at *int64, samples, windows int, xs, origins *float
 func lineRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, b *bases, slopes, intercepts *float64)
 
 //go:noescape
-func integerRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, u *units, slopes, intercepts *float64)
+func integerRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, u *Units, slopes, intercepts *float64)

@@ -8,7 +8,7 @@ func secondsVector(ts *int64, n int, origin int64, xs *float64) {}
 
 func productsOf(vs, xs *float64, n int, b *bases, out *lanes) {}
 
-func integersOf(vs, xs *float64, n int, u *units, out *[2]int64) {}
+func integersOf(vs, xs *float64, n int, u *Units, out *[2]int64) {}
 
 func timeRows(rows *float64, at *int64, samples, windows int, xs, origins *float64, t *Times, b *bases) {
 }
@@ -16,5 +16,5 @@ func timeRows(rows *float64, at *int64, samples, windows int, xs, origins *float
 func lineRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, b *bases, slopes, intercepts *float64) {
 }
 
-func integerRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, u *units, slopes, intercepts *float64) {
+func integerRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, u *Units, slopes, intercepts *float64) {
 }

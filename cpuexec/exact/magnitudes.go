@@ -50,31 +50,24 @@ func (m Magnitudes) times(o Magnitudes) Magnitudes {
 	return Magnitudes{m.Least * o.Least, m.Most * o.Most, m.finite && o.finite}
 }
 
-// reach is how far samples of windows are from the origins of these, in seconds.
-type reach struct {
-	far     Magnitudes // of distances
-	sides   float64    // of an origin that samples of a window are on
-	samples int        // of a window
-	gap     float64    // between two samples, at least
-	total   float64    // of the distances of a window, at most
+// Reach is how far samples of windows are from the origins of these.
+type Reach struct {
+	Samples int     // of a window, at most
+	Gap     float64 // seconds between two samples, at least
+	// How far the furthest samples before and after origins are, and what the distances of a window add up
+	// to, in seconds, at most.
+	before, after, total float64
 }
 
-// add adds a window with samples from first to last, in ms since its origin.
-func (r *reach) add(first, last int64) {
-	r.far = Magnitudes{1e-3, max(r.far.Most, float64(-first)/1e3, float64(last)/1e3), true}
-	if r.sides = max(r.sides, 1); first < 0 && last > 0 {
-		r.sides = 2
-	}
+// add adds a window of samples from first to last, in ms since its origin.
+func (r *Reach) add(first, last int64) {
+	r.before, r.after = max(r.before, float64(-first)), max(r.after, float64(last))
 }
 
-// finish is called when all windows have been added, with the largest of the sums of their distances.
-func (r *reach) finish(sum float64) {
-	if r.total = sum; r.sides > 1 {
-		r.total = r.far.Most * float64(r.samples)
-	}
-}
+// most is the largest distance.
+func (r *Reach) most() float64 { return max(r.before, r.after) / 1e3 }
 
-// units are for sums of values, and of their products with distances, as integers, which are quick: four
+// Units are for sums of values, and of their products with distances, as integers, which are quick: four
 // operations for a value and its product. All are multiples of a unit, a power of two, and no sum reaches
 // 2^63 units. A value of wholeUnits or more, a float of 53 bits, is a multiple of the unit. So are the
 // products, as Prometheus rounds them, but for those with samples near the origin, which are rounded to a
@@ -84,10 +77,11 @@ func (r *reach) finish(sum float64) {
 // Prometheus adds up floats and what each addition loses, 2^9 units at most, a multiple of the least
 // product's last bit. With mostGap the sum of that has fewer bits than a float, and is not rounded itself:
 // what Prometheus comes to is the sum of the products, rounded once.
-type units struct {
+type Units struct {
 	scale, more    float64 // makes values multiples of the products' unit, and these of the values' unit
 	off            int64   // units that the sum of products may be off
 	product, value float64 // the units
+	ok             bool    // so few sums are uncertain that they are worth it
 }
 
 const (
@@ -97,29 +91,31 @@ const (
 	mostOff = 48
 )
 
-// units returns those for values of the magnitudes. It reports false where too many sums would be
-// uncertain.
-func (r *reach) units(of Magnitudes) (u units, ok bool) {
-	if !hasWide || !of.finite || r.samples > MostRunning || !(r.gap > 0 && r.gap < mostGap) {
-		return u, false
+// Units returns those for values of the magnitudes.
+func (r *Reach) Units(of Magnitudes) (u Units) {
+	if !hasWide || !of.finite || r.Samples > MostRunning || !(r.Gap > 0 && r.Gap < mostGap) {
+		return u
 	}
-	products, values := of.Most*r.total*(1+0x1p-40), of.Most*float64(r.samples)*(1+0x1p-40)
+	sides, most := 1.0, r.total
+	if min(r.before, r.after) > 0 { // distances have two signs, and their sum says nothing
+		sides, most = 2, r.most()*float64(r.Samples)
+	}
+	products, values := of.Most*most*(1+0x1p-40), of.Most*float64(r.Samples)*(1+0x1p-40)
 	if !(min(products, values) > 0x1p-700 && max(products, values) < 0x1p900) {
-		return u, false
+		return u
 	}
 	_, productBits := math.Frexp(products)
 	_, valueBits := math.Frexp(values)
-	u = units{
+	u = Units{
 		scale: powerOfTwo(63 - productBits), more: powerOfTwo(productBits - valueBits),
 		product: powerOfTwo(productBits - 63), value: powerOfTwo(valueBits - 63),
 	}
 	least := of.Least * u.scale
-	near := r.sides * math.Ceil(wholeUnits/(least*r.gap)) // samples at whose distance products have fractions
-	if least*u.more < wholeUnits || near > 2*mostOff {
-		return u, false
+	near := sides * math.Ceil(wholeUnits/(least*r.Gap)) // samples at whose distance products have fractions
+	if least*u.more >= wholeUnits && near <= 2*mostOff {
+		u.off, u.ok = (int64(near)+1)/2, true
 	}
-	u.off = (int64(near) + 1) / 2
-	return u, true
+	return u
 }
 
 // lanes are two sums of the samples of a window in four parts, each with what it has lost.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -17,8 +18,8 @@ type Lines struct {
 
 	of      *Frame
 	predict bool
-	gap     float64           // seconds between two samples, at least
 	windows []exact.Distances // of the rest, by step, where there are few samples in them
+	reach   exact.Reach       // of the rest
 	single  exact.Distances   // of one, where they are not retained
 	memory  []float64
 	origins []int64 // of a stride
@@ -33,31 +34,34 @@ func (l *Lines) Reset() { l.of = nil }
 // Few makes l those of f of which few windows are wanted, by Window. The origin of a window is its step,
 // if predict is set, or its first sample.
 func (l *Lines) Few(f *Frame, predict bool) {
-	*l = Lines{of: f, predict: predict, windows: l.windows[:0], memory: l.memory, Times: l.Times, origins: l.origins}
+	l.of, l.predict, l.reach, l.windows, l.memory = f, predict, exact.Reach{}, l.windows[:0], l.memory[:0]
 }
 
-// Set makes l those of f, as Few does.
+// Set makes l those of f, as Few does, unless it has them.
 func (l *Lines) Set(f *Frame, predict bool) {
-	if l.of == f && l.gap > 0 {
+	if l.of == f && l.reach.Samples > 0 {
 		return
 	}
 	ts := f.List()
 	l.Few(f, predict)
-	l.gap, l.memory = gapOf(ts), l.memory[:0]
+	l.reach = exact.Reach{Samples: f.Most, Gap: f.gap()}
+	l.Strides, l.Rest = nil, nil
 	if uint64(ts[len(ts)-1]-ts[0]) < 1<<50 {
 		l.Strides, l.Rest = f.Strides()
 	}
 	l.Times = slices.Grow(l.Times[:cap(l.Times)], max(0, len(l.Strides)-cap(l.Times)))[:len(l.Strides)]
 	for i := range l.Strides {
 		s := &l.Strides[i]
+		windows, first := s.To-s.From, s.From
+		if f.alikeIn(s, predict) {
+			windows = exact.LeastRows
+		}
 		l.origins = l.origins[:0]
-		for k := s.From; k < s.To; k++ {
+		for k := first; k < first+windows; k++ {
 			l.origins = append(l.origins, f.Span.Origin(ts[f.Lo[k]], k, predict))
 		}
-		even := f.Span.useful(f.runs).Even
 		l.Times[i].Set(&exact.TimedWindows{
-			Times: ts[f.Lo[s.From]:f.Hi[s.To-1]], Origins: l.origins, Every: s.Every, Samples: s.Samples, Gap: l.gap,
-			Alike: f.runs.Late == nil && f.alike(s.From, &even, f.Span.Grid.Interval) >= s.To-s.From,
+			Times: ts[f.Lo[first]:], Origins: l.origins, Every: s.Every, Samples: s.Samples, Gap: l.reach.Gap, Number: s.To - s.From,
 		})
 	}
 	if f.total > mostDistances {
@@ -71,11 +75,21 @@ func (l *Lines) Set(f *Frame, predict bool) {
 	})
 }
 
-// gapOf is how many seconds two samples are from each other, at least.
-func gapOf(ts []int64) float64 {
+// alikeIn reports whether the samples of all windows of a stride are as far from their origins.
+func (f *Frame) alikeIn(s *Stride, predict bool) bool {
+	lo, hi := f.Lo[s.From], f.Hi[s.To-1]
+	return f.runs.Late == nil && slices.ContainsFunc(f.runs.Even, func(r column.EvenRun) bool {
+		return r.From <= lo && hi <= r.To && (!predict || int64(s.Every)*r.Every == f.Span.Grid.Interval)
+	})
+}
+
+// gap is how many seconds two samples are from each other, at least, where that is known.
+func (t *times) gap() float64 {
 	gap := int64(math.MaxInt64)
-	for i := 1; i < len(ts); i++ {
-		gap = min(gap, ts[i]-ts[i-1])
+	for _, r := range t.runs.Even {
+		if gap = min(gap, r.Every-r.Late); r.From > 0 {
+			gap = min(gap, t.At(int(r.From))-t.At(int(r.From)-1))
+		}
 	}
 	return float64(gap) / 1e3
 }
@@ -87,15 +101,18 @@ func (l *Lines) set(d *exact.Distances, k int, ts []int64) {
 		begin, l.memory = 0, make([]float64, 0, max(len(ts), 2*cap(l.memory)))
 	}
 	l.memory = l.memory[:begin+len(ts)]
-	d.Set(ts, l.of.Span.Origin(ts[0], k, l.predict), l.gap, l.memory[begin:])
+	d.Set(ts, l.of.Span.Origin(ts[0], k, l.predict), l.memory[begin:], &l.reach)
 }
+
+// Units are for the lines of Rest through values of the magnitudes.
+func (l *Lines) Units(of exact.Magnitudes) exact.Units { return l.reach.Units(of) }
 
 // Window returns the distances of the samples of step k, at ts: two at least, and of no stride.
 func (l *Lines) Window(k int, ts []int64) *exact.Distances {
 	if len(l.windows) > 0 {
 		return &l.windows[k]
 	}
-	l.memory = l.memory[:0]
+	l.memory, l.reach.Gap = l.memory[:0], 0
 	l.set(&l.single, k, ts)
 	return &l.single
 }

@@ -101,13 +101,13 @@ func (s *Evaluator) line(predict bool) line {
 // alone fills out with what is asked of the lines through the samples of windows one by one, of the given
 // steps or of all. It returns how many have one. Values are of those magnitudes.
 func (s *Evaluator) alone(l line, ts []int64, of exact.Magnitudes, steps []int32) (points int) {
-	vs, cur := s.values(), dense.Cursor{Row: s.out}
+	vs, cur, units := s.values(), dense.Cursor{Row: s.out}, s.lines.Units(of)
 	s.bounds.Chosen(steps, func(k int, lo, hi int32) {
 		if hi-lo < 2 {
 			return
 		}
 		l.at(k)
-		cur.Set(k, l.value(s.lines.Window(k, ts[lo:hi]).Line(vs[lo:hi], of)))
+		cur.Set(k, l.value(s.lines.Window(k, ts[lo:hi]).Line(ts[lo:hi], vs[lo:hi], of, &units)))
 		points++
 	})
 	cur.Flush()

@@ -17,7 +17,7 @@ const (
 	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
 	zero, origin                                     = "Y11", "Y12"
 	// What VCMPPD asks.
-	equal, unequal = "$0", "$4"
+	notAbove, unequal = "$2", "$4"
 )
 
 var (

@@ -55,7 +55,7 @@ func lines() string {
 		a.never(unequal, xy[1], zero, xy[0])
 		a.solve(g, y[0], xy[0])
 	})
-	// The same by sums of integers; see exact.units.
+	// The same by sums of integers; see exact.Units.
 	a.begin("integerRows", "rows R8", "at R9", "samples CX", "windows", "xs R12", "back R13", "t DI", "u", "slopes", "intercepts")
 	a.op("XORQ", "BX", "BX")
 	a.wideWindows(func(g group) {
@@ -101,17 +101,19 @@ func (a *assembly) nextDistances(g group) {
 
 // solve makes lines of the sum y of values, and that of their products with distances: the slope is
 // (xy - x·y/n) / deviations, and the value at the origin is y/n - slope·x/n. The slope is NaN, too,
-// where the first value is the last one.
+// where what is divided may be 0 but for rounding, as where all values are equal.
 func (a *assembly) solve(g group, y, xy string) {
-	a.op("VMOVUPD", fmt.Sprintf("%d(R10)", a.bytes()*int(g)), second)
-	a.row(g, value)
-	a.never(equal, second, value, xy)
 	a.op("VBROADCASTSD", "48(DI)", number)
 	a.op("MOVQ", "0(DI)", "DX")
 	a.op("VMOVUPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), value)
 	a.op("VMULPD", y, value, second)
 	a.op("VDIVPD", number, second, second)
 	a.op("VSUBPD", second, xy, xy)
+	a.op("VBROADCASTSD", "56(DI)", second)
+	a.op("VMULPD", y, second, second)
+	a.op("VMULPD", second, second, second)
+	a.op("VMULPD", xy, xy, free[0])
+	a.never(notAbove, second, free[0], xy)
 	a.op("MOVQ", "24(DI)", "DX")
 	a.op("VDIVPD", fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)), xy, xy)
 	a.store(g, xy, "slopes+64(FP)")
