@@ -13,6 +13,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/leaf"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
@@ -134,6 +135,7 @@ type generation struct {
 	reads    *backend.Backend
 	eval     *backend.Evaluator
 	handler  http.Handler
+	leaf     http.Handler // for Thanos's Queriers
 	reg      *prometheus.Registry
 }
 
@@ -245,9 +247,16 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}
-	if g.handler, err = api.New(o); err != nil {
+	doors, err := api.New(o)
+	if err != nil {
 		g.Release()
 		return nil, err
+	}
+	g.handler, g.leaf = doors, doors.Leaf(g.reads.Sources)
+	if set.GRPC.ListenAddress != "" {
+		for _, wrong := range leaf.Unlike(g.reads.Sources()) {
+			s.logger.Warn(wrong)
+		}
 	}
 	return g, nil
 }
