@@ -1,9 +1,9 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/prometheus/prometheus/promql"
 
@@ -18,8 +18,11 @@ var leafDoors = []string{
 }
 
 // Leaf returns what answers a Querier of Thanos over gRPC, from the given sources, as the other doors do.
-func (a *API) Leaf(sources func() []leaf.Source) http.Handler {
-	calls := leaf.New(leaf.Options{Doors: a, Prefix: prefix, Evaluate: a.evaluateForLeaf, Sources: sources, Logger: a.logger})
+// Each of its calls is one of users. It is to be stopped once no more requests come.
+func (a *API) Leaf(sources func() []leaf.Source, users leaf.Users) (answer http.Handler, stop func()) {
+	calls := leaf.New(leaf.Options{
+		Doors: a, Prefix: prefix, Evaluate: a.evaluateForLeaf, Sources: sources, Users: users, NotePanic: a.guard.NotePanic, Memory: a.o.Memory,
+	})
 	doors := map[string]http.Handler{}
 	for _, path := range append(slices.Clone(leafDoors), "unknown") {
 		doors[path] = a.guard.Door(path, calls.ServeHTTP)
@@ -33,23 +36,24 @@ func (a *API) Leaf(sources func() []leaf.Source) http.Handler {
 			door = doors["unknown"]
 		}
 		door.ServeHTTP(w, r)
-	})
+	}), calls.Stop
 }
 
-// evaluateForLeaf evaluates a query whose result send sends: a range query where it has a step.
-func (a *API) evaluateForLeaf(w http.ResponseWriter, r *http.Request, door string, send func(promql.Query, *promql.Result) error) {
+// evaluateForLeaf evaluates a query whose result send sends.
+func (a *API) evaluateForLeaf(w http.ResponseWriter, r *http.Request, door string, p promapi.Evaluation, send func(promql.Query, *promql.Result) error) {
 	a.evaluation(door, false, func(w http.ResponseWriter, r *http.Request, t *turn) {
-		p, err := promapi.Parse(r, time.Now())
-		if err != nil {
-			promapi.Error(w, http.StatusBadRequest, promapi.BadData, err.Error())
-			return
+		ctx := r.Context()
+		if p.Timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, p.Timeout)
+			defer cancel()
 		}
-		q, ok := a.newQuery(r.Context(), w, t, p, false)
+		q, ok := a.newQuery(ctx, w, t, p, false)
 		if !ok {
 			return
 		}
 		defer q.Close()
-		result := a.evaluate(r.Context(), t, q, 0)
+		result := a.evaluate(ctx, t, q, 0)
 		if result.Err != nil {
 			a.failed(w, result.Err)
 			return

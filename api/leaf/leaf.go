@@ -10,8 +10,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -32,6 +32,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // Options are what a leaf is made from. All are required.
@@ -39,12 +42,24 @@ type Options struct {
 	// Doors answers requests for labels and remote reads, by Prometheus's paths below Prefix.
 	Doors  http.Handler
 	Prefix string
-	// Evaluate answers a query as the door of its name does, ranged as the form says, and has send send
-	// the result. What it writes is an error.
-	Evaluate func(w http.ResponseWriter, r *http.Request, door string, send func(q promql.Query, result *promql.Result) error)
+	// Evaluate answers a query as the door of its name does, and has send send the result. What it writes
+	// is an error.
+	Evaluate func(w http.ResponseWriter, r *http.Request, door string, p promapi.Evaluation, send func(q promql.Query, result *promql.Result) error)
 	// Sources are the stores that samples come from.
 	Sources func() []Source
-	Logger  *slog.Logger
+	// Users counts who uses all that. A call goes on for a moment after its client has gone, and so after
+	// its HTTP request.
+	Users Users
+	// NotePanic counts and logs the panic that an error comes from, if it does.
+	NotePanic func(error)
+	// Memory is what lists take leases of; nil is without limit.
+	Memory *memory.Pool
+}
+
+// Users is the part of a *refcount.Count that calls need.
+type Users interface {
+	Hold() bool
+	Release()
 }
 
 // Leaf answers a Querier. It is safe for concurrent use.
@@ -53,14 +68,39 @@ type Leaf struct{ o Options }
 // mostRequestBytes is the most bytes of a message of a client.
 const mostRequestBytes = 16 << 20
 
-// New returns what answers requests over gRPC, which are HTTP/2.
-func New(o Options) http.Handler {
+// New returns what answers requests over gRPC, which are HTTP/2. It is to be stopped once no more come.
+func New(o Options) *grpc.Server {
 	l := &Leaf{o: o}
-	s := grpc.NewServer(grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(mostRequestBytes))
+	s := grpc.NewServer(grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(mostRequestBytes),
+		grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+			err = l.call(func() (err error) {
+				answer, err = handle(ctx, r)
+				return err
+			})
+			return answer, err
+		}),
+		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return l.call(func() error { return handle(server, stream) })
+		}))
 	leafpb.RegisterInfoServer(s, l)
 	leafpb.RegisterQueryServer(s, l)
 	leafpb.RegisterStoreServer(s, l)
 	return s
+}
+
+// call answers a call by f, whose panic is an error: it would end the program.
+func (l *Leaf) call(f func() error) error {
+	if !l.o.Users.Hold() {
+		return status.Error(codes.Unavailable, "promwarp is shutting down")
+	}
+	defer l.o.Users.Release()
+	err := parallel.Rescue(f)
+	var panicked *parallel.Panic
+	if errors.As(err, &panicked) {
+		l.o.NotePanic(err)
+		return status.Error(codes.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", panicked.Value))
+	}
+	return err
 }
 
 // codec encodes messages by their own methods, which gogo/protobuf generates.
@@ -114,7 +154,13 @@ type answer struct {
 	body   bytes.Buffer
 	// stream takes what is written where the status is 200; nil has it be the body.
 	stream func([]byte) error
+	lease  *memory.Lease // of the body, and of what is made of it
+	ctx    context.Context
+	failed error // why there is no more of the body
 }
+
+// bodyCost is how many bytes a byte of a body costs: itself, as an answer's text, and as labels.
+const bodyCost = 3
 
 // Header implements http.ResponseWriter.
 func (a *answer) Header() http.Header {
@@ -140,6 +186,12 @@ func (a *answer) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
+	if a.failed == nil && a.lease != nil {
+		a.failed = a.lease.Grow(a.ctx, bodyCost*int64(len(b)))
+	}
+	if a.failed != nil {
+		return 0, a.failed
+	}
 	return a.body.Write(b)
 }
 
@@ -148,6 +200,9 @@ func (a *answer) Flush() {}
 
 // err is the error that the answer says, nil if it says none.
 func (a *answer) err() error {
+	if a.failed != nil {
+		return status.Error(codes.Unavailable, a.failed.Error())
+	}
 	if a.code == http.StatusOK || a.code == 0 && a.body.Len() == 0 {
 		return nil
 	}
@@ -205,14 +260,6 @@ const (
 // seconds is a moment in ms as forms have it.
 func seconds(ms int64) string {
 	return strconv.FormatFloat(float64(min(max(ms, earliest), latest))/1000, 'f', 3, 64)
-}
-
-// refuseShards refuses what only a part of all series is asked for by.
-func refuseShards(s *leafpb.ShardInfo) error {
-	if s != nil && s.TotalShards > 1 {
-		return status.Error(codes.Unimplemented, "promwarp answers for all series, not for a shard of them")
-	}
-	return nil
 }
 
 // replicas checks that none of the labels is on series, as those of replicas that are to be left out.

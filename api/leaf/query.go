@@ -2,6 +2,7 @@ package leaf
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -24,25 +26,22 @@ const (
 	mostPoints = 1 << 16
 )
 
+// mostSteps is the most steps of a query. A Querier asks for more than the 11,000 of Prometheus's API
+// where it has a subquery's steps evaluated here.
+const mostSteps = 1 << 20
+
 // Query implements leafpb.QueryServer.
 func (l *Leaf) Query(r *leafpb.QueryRequest, s leafpb.Query_QueryServer) error {
-	form := url.Values{"query": {r.Query}}
-	if r.TimeSeconds != 0 {
-		form.Set("time", strconv.FormatInt(r.TimeSeconds, 10))
-	}
-	if len(r.StoreMatchers) > 0 {
-		return errStoreMatchers
-	}
-	if err := refuseShards(r.ShardInfo); err != nil {
+	p, err := l.evaluation(r.Query, r.TimeoutSeconds, r.LookbackDeltaSeconds, common{r.StoreMatchers, r.ShardInfo, r.EnableDedup, r.ReplicaLabels})
+	if err != nil {
 		return err
 	}
-	if r.EnableDedup {
-		if err := l.replicas(r.ReplicaLabels); err != nil {
-			return err
-		}
+	p.Start = time.Now()
+	if r.TimeSeconds != 0 {
+		p.Start = time.Unix(r.TimeSeconds, 0)
 	}
-	durations(form, r.TimeoutSeconds, r.LookbackDeltaSeconds)
-	err := l.query(s.Context(), "/thanos.Query/Query", form, &sender{send: s.Send, batch: r.ResponseBatchSize})
+	p.End = p.Start
+	err = l.query(s.Context(), "/thanos.Query/Query", p, &sender{send: s.Send, batch: r.ResponseBatchSize})
 	if err != nil && r.EnablePartialResponse && status.Code(err) == codes.Aborted {
 		return s.Send(&leafpb.QueryResponse{Result: &leafpb.QueryResponse_Warnings{Warnings: status.Convert(err).Message()}})
 	}
@@ -51,47 +50,72 @@ func (l *Leaf) Query(r *leafpb.QueryRequest, s leafpb.Query_QueryServer) error {
 
 // QueryRange implements leafpb.QueryServer.
 func (l *Leaf) QueryRange(r *leafpb.QueryRangeRequest, s leafpb.Query_QueryRangeServer) error {
-	whole := func(n int64) []string { return []string{strconv.FormatInt(n, 10)} }
-	form := url.Values{"query": {r.Query}, "start": whole(r.StartTimeSeconds), "end": whole(r.EndTimeSeconds), "step": whole(r.IntervalSeconds)}
-	if len(r.StoreMatchers) > 0 {
-		return errStoreMatchers
-	}
-	if err := refuseShards(r.ShardInfo); err != nil {
+	p, err := l.evaluation(r.Query, r.TimeoutSeconds, r.LookbackDeltaSeconds, common{r.StoreMatchers, r.ShardInfo, r.EnableDedup, r.ReplicaLabels})
+	if err != nil {
 		return err
 	}
-	if r.EnableDedup {
-		if err := l.replicas(r.ReplicaLabels); err != nil {
-			return err
-		}
+	p.Start, p.End = time.Unix(r.StartTimeSeconds, 0), time.Unix(r.EndTimeSeconds, 0)
+	switch steps := r.EndTimeSeconds - r.StartTimeSeconds; {
+	case !isTime(r.StartTimeSeconds) || !isTime(r.EndTimeSeconds):
+	case steps < 0:
+		return status.Error(codes.InvalidArgument, "the end is before the start")
+	case r.IntervalSeconds <= 0:
+		return status.Error(codes.InvalidArgument, "the step is not at least a second")
+	case steps/r.IntervalSeconds >= mostSteps:
+		return status.Error(codes.InvalidArgument, fmt.Sprintf("the query has more than %d steps", mostSteps))
 	}
-	durations(form, r.TimeoutSeconds, r.LookbackDeltaSeconds)
-	return l.query(s.Context(), "/thanos.Query/QueryRange", form, &sender{send: s.Send, batch: r.ResponseBatchSize})
+	p.Step = seconds64(r.IntervalSeconds)
+	return l.query(s.Context(), "/thanos.Query/QueryRange", p, &sender{send: s.Send, batch: r.ResponseBatchSize})
 }
 
-var errStoreMatchers = status.Error(codes.Unimplemented, "promwarp is one store: it does not choose among stores by matchers")
-
-// durations adds what a call has beside its query and times, in s.
-func durations(form url.Values, timeout, lookback int64) {
-	for name, s := range map[string]int64{"timeout": timeout, "lookback_delta": lookback} {
-		if s > 0 {
-			form.Set(name, strconv.FormatInt(s, 10))
-		}
-	}
+// common is what calls of both kinds ask for besides a query and its times.
+type common struct {
+	stores   []leafpb.StoreMatchers
+	shard    *leafpb.ShardInfo
+	dedup    bool
+	replicas []string
 }
 
-// query answers a call by what a form asks for.
-func (l *Leaf) query(ctx context.Context, door string, form url.Values, to *sender) error {
-	if form.Has("timeout") {
-		if s, err := strconv.Atoi(form.Get("timeout")); err == nil && s < int(time.Hour/time.Second) {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(s)*time.Second)
-			defer cancel()
-		}
+// evaluation is what a call asks for but for its times, or why it is not answered.
+func (l *Leaf) evaluation(query string, timeout, lookback int64, c common) (p promapi.Evaluation, err error) {
+	switch {
+	case len(c.stores) > 0:
+		return p, status.Error(codes.Unimplemented, "promwarp is one store: it does not choose among stores by matchers")
+	case c.shard != nil && c.shard.TotalShards > 1:
+		return p, status.Error(codes.Unimplemented, "promwarp answers for all series, not for a shard of them")
+	case timeout < 0 || lookback < 0:
+		return p, status.Error(codes.InvalidArgument, "the timeout or the lookback delta is negative")
+	}
+	if c.dedup {
+		err = l.replicas(c.replicas)
+	}
+	return promapi.Evaluation{Query: query, Timeout: seconds64(timeout), Lookback: seconds64(lookback)}, err
+}
+
+// isTime reports whether a moment in s is one that evaluations can be at.
+func isTime(s int64) bool { return s >= earliest/1000 && s <= latest/1000 }
+
+// seconds64 is a number of seconds, a century at most.
+func seconds64(n int64) time.Duration { return time.Duration(min(n, 100*365*24*3600)) * time.Second }
+
+// query answers a call by an evaluation.
+func (l *Leaf) query(ctx context.Context, door string, p promapi.Evaluation, to *sender) error {
+	if !isTime(p.Start.Unix()) || !isTime(p.End.Unix()) {
+		return status.Error(codes.InvalidArgument, "a time is before the year 1 or after 9999")
+	}
+	// Without stats: counting samples has nothing reused of what was evaluated before.
+	form := url.Values{"query": {p.Query}}
+	if p.Step == 0 {
+		form.Set("time", seconds(p.Start.UnixMilli()))
+	} else {
+		form.Set("start", seconds(p.Start.UnixMilli()))
+		form.Set("end", seconds(p.End.UnixMilli()))
+		form.Set("step", strconv.FormatFloat(p.Step.Seconds(), 'f', -1, 64))
 	}
 	a := &answer{}
 	var failed error // while it was sent
 	err := answered(ctx, a, func() {
-		l.o.Evaluate(a, request(ctx, door, form, nil), door, func(q promql.Query, result *promql.Result) error {
+		l.o.Evaluate(a, request(ctx, door, form, nil), door, p, func(q promql.Query, result *promql.Result) error {
 			failed = to.result(q, result)
 			return failed
 		})
@@ -129,9 +153,8 @@ func (s *sender) result(q promql.Query, result *promql.Result) error {
 	if err != nil {
 		return err
 	}
-	read := q.Stats().Samples
 	said := &leafpb.QueryStats{}
-	if read != nil {
+	if read := q.Stats().Samples; read != nil {
 		said.SamplesTotal, said.PeakSamples = read.TotalSamples, int64(read.PeakSamples)
 	}
 	return s.send(&leafpb.QueryResponse{Result: &leafpb.QueryResponse_Stats{Stats: said}})

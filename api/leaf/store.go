@@ -6,41 +6,52 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // Series implements leafpb.StoreServer. The chunks are those of remote read, in the encodings that all
-// Queriers know. Where a client wants labels alone there are no chunks.
+// Queriers know. A Querier takes its shard of all series itself.
 func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) error {
-	if err := refuseShards(r.ShardInfo); err != nil {
-		return err
-	}
 	if err := l.replicas(r.WithoutReplicaLabels); err != nil {
 		return err
 	}
-	q := &prompb.Query{StartTimestampMs: max(r.MinTime, earliest), EndTimestampMs: min(r.MaxTime, latest)}
-	for i := range r.Matchers {
-		q.Matchers = append(q.Matchers, &r.Matchers[i])
+	if len(r.Matchers) == 0 {
+		return status.Error(codes.InvalidArgument, "no matchers are given")
+	}
+	if _, err := selector(r.Matchers); err != nil {
+		return err
 	}
 	if r.SkipChunks {
-		q.Hints = &prompb.ReadHints{Func: "series", StartMs: q.StartTimestampMs, EndMs: q.EndTimestampMs}
+		return l.onlyLabels(r, s)
+	}
+	q := &prompb.Query{StartTimestampMs: max(r.MinTime, earliest), EndTimestampMs: min(r.MaxTime, latest)}
+	if r.MinTime > r.MaxTime || q.StartTimestampMs > q.EndTimestampMs {
+		return status.Error(codes.InvalidArgument, "the times are no range between the years 1 and 9999")
+	}
+	for i := range r.Matchers {
+		q.Matchers = append(q.Matchers, &r.Matchers[i])
 	}
 	asked, err := proto.Marshal(&prompb.ReadRequest{Queries: []*prompb.Query{q}, AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}})
 	if err != nil {
 		return err
 	}
 	ctx := s.Context()
-	to := &series{send: s.Send, limit: r.Limit, skip: r.SkipChunks}
+	to := &series{send: s.Send, limit: r.Limit}
 	a := &answer{stream: to.frames}
 	request := request(ctx, l.o.Prefix+"/read", nil, snappy.Encode(nil, asked))
 	request.URL.RawQuery = "chunks=xor"
@@ -53,7 +64,30 @@ func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) erro
 	case err != nil:
 		return err
 	case len(to.rest) > 0:
-		return status.Error(codes.Aborted, string(to.rest)) // frames end with the text of what broke them off
+		return status.Error(codes.Aborted, strings.TrimSpace(string(to.rest))) // what broke the frames off
+	}
+	return nil
+}
+
+// onlyLabels sends series without chunks.
+func (l *Leaf) onlyLabels(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) error {
+	lease := l.o.Memory.Lease(memory.Answers)
+	defer lease.Release()
+	var all []labels.Labels
+	warnings, err := l.list(s.Context(), lease, "/series", query{r.MinTime, r.MaxTime, r.Limit, r.Matchers}, &all)
+	if err != nil {
+		return err
+	}
+	for _, text := range warnings {
+		if err := s.Send(&leafpb.SeriesResponse{Result: &leafpb.SeriesResponse_Warning{Warning: text}}); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(all, labels.Compare)
+	for _, one := range all {
+		if err := s.Send(&leafpb.SeriesResponse{Result: &leafpb.SeriesResponse_Series{Series: &leafpb.Series{Labels: prompb.FromLabels(one, nil)}}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -62,14 +96,16 @@ func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) erro
 type series struct {
 	send   func(*leafpb.SeriesResponse) error
 	limit  int64 // of series; 0 for none
-	skip   bool  // labels alone
 	sent   int64
 	full   bool
 	failed error
 
-	rest []byte // of a frame that has not come as a whole
-	last []prompb.Label
+	rest   []byte // of a frame that has not come as a whole, or the text of an error
+	broken bool   // what comes is such a text
+	last   []prompb.Label
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // frames takes what is written of a stream of frames.
 func (s *series) frames(b []byte) error {
@@ -78,12 +114,16 @@ func (s *series) frames(b []byte) error {
 	}
 	for {
 		n, size := binary.Uvarint(b)
-		begin := size + 4 // behind a checksum, of what does not leave the process
-		if size <= 0 || n > uint64(len(b)) || uint64(len(b)) < uint64(begin)+n {
+		begin := size + crc32.Size
+		if s.broken || size <= 0 || n > uint64(len(b)) || uint64(len(b)) < uint64(begin)+n {
 			s.rest = slices.Clone(b)
 			return nil
 		}
-		if err := s.frame(b[begin : begin+int(n)]); err != nil {
+		message := b[begin : begin+int(n)]
+		if s.broken = crc32.Checksum(message, castagnoli) != binary.BigEndian.Uint32(b[size:]); s.broken {
+			continue
+		}
+		if err := s.frame(message); err != nil {
 			if !s.full {
 				s.failed = err
 			}
@@ -103,9 +143,7 @@ func (s *series) frame(message []byte) error {
 		return err
 	}
 	for _, one := range frame.ChunkedSeries {
-		if again := slices.EqualFunc(one.Labels, s.last, sameLabel); again && s.skip {
-			continue
-		} else if !again {
+		if !slices.EqualFunc(one.Labels, s.last, sameLabel) {
 			if s.limit > 0 && s.sent >= s.limit {
 				s.full = true
 				return errFull
@@ -115,9 +153,6 @@ func (s *series) frame(message []byte) error {
 		}
 		to := &leafpb.Series{Labels: one.Labels}
 		for _, c := range one.Chunks {
-			if s.skip {
-				break
-			}
 			encoding, ok := encodings[c.Type]
 			if !ok {
 				return status.Error(codes.Internal, fmt.Sprintf("a chunk of series %s in encoding %s, which no Querier knows", fmt.Sprint(one.Labels), c.Type))
@@ -140,7 +175,10 @@ var encodings = map[prompb.Chunk_Encoding]leafpb.Chunk_Encoding{
 
 // LabelNames implements leafpb.StoreServer.
 func (l *Leaf) LabelNames(ctx context.Context, r *leafpb.LabelNamesRequest) (*leafpb.LabelNamesResponse, error) {
-	names, warnings, err := l.list(ctx, "/labels", r.Start, r.End, r.Limit, r.Matchers)
+	lease := l.o.Memory.Lease(memory.Answers)
+	defer lease.Release()
+	var names []string
+	warnings, err := l.list(ctx, lease, "/labels", query{r.Start, r.End, r.Limit, r.Matchers}, &names)
 	if err != nil {
 		return nil, err
 	}
@@ -153,35 +191,44 @@ func (l *Leaf) LabelValues(ctx context.Context, r *leafpb.LabelValuesRequest) (*
 	if slices.Contains(r.WithoutReplicaLabels, r.Label) {
 		return &leafpb.LabelValuesResponse{}, nil
 	}
-	values, warnings, err := l.list(ctx, "/label/"+url.PathEscape(r.Label)+"/values", r.Start, r.End, r.Limit, r.Matchers)
+	lease := l.o.Memory.Lease(memory.Answers)
+	defer lease.Release()
+	var values []string
+	warnings, err := l.list(ctx, lease, "/label/"+url.PathEscape(r.Label)+"/values", query{r.Start, r.End, r.Limit, r.Matchers}, &values)
 	return &leafpb.LabelValuesResponse{Values: values, Warnings: warnings}, err
 }
 
-// list answers a call by a list of Prometheus's API. Times are in ms.
-func (l *Leaf) list(ctx context.Context, path string, start, end, limit int64, matchers []prompb.LabelMatcher) (list, warnings []string, err error) {
-	form := url.Values{"start": {seconds(start)}, "end": {seconds(end)}}
-	if limit > 0 {
-		form.Set("limit", strconv.FormatInt(limit, 10))
+// query is what lists are asked by. Times are in ms.
+type query struct {
+	start, end, limit int64
+	matchers          []prompb.LabelMatcher
+}
+
+// list answers a call by a list of Prometheus's API.
+func (l *Leaf) list(ctx context.Context, lease *memory.Lease, path string, q query, data any) (warnings []string, err error) {
+	form := url.Values{"start": {seconds(q.start)}, "end": {seconds(q.end)}}
+	if q.limit > 0 {
+		form.Set("limit", strconv.FormatInt(q.limit, 10))
 	}
-	if len(matchers) > 0 {
-		text, err := selector(matchers)
+	if len(q.matchers) > 0 {
+		text, err := selector(q.matchers)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		form.Set("match[]", text)
 	}
-	a := &answer{}
+	a := &answer{lease: lease, ctx: ctx}
 	r := request(ctx, l.o.Prefix+path, nil, nil)
-	r.Method, r.URL.RawQuery = "GET", form.Encode()
+	r.Method, r.URL.RawQuery = http.MethodGet, form.Encode()
 	if err := answered(ctx, a, func() { l.o.Doors.ServeHTTP(a, r) }); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var said struct {
-		Data            []string
+	said := struct {
+		Data            any
 		Warnings, Infos []string
-	}
+	}{Data: data}
 	if err := json.Unmarshal(a.body.Bytes(), &said); err != nil {
-		return nil, nil, status.Error(codes.Internal, fmt.Sprintf("the list of %s: %v", path, err))
+		return nil, status.Error(codes.Internal, fmt.Sprintf("the list of %s: %v", path, err))
 	}
-	return said.Data, append(said.Warnings, said.Infos...), nil
+	return append(said.Warnings, said.Infos...), nil
 }

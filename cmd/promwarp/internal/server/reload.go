@@ -143,10 +143,11 @@ type generation struct {
 // which may be nil, what did not change: the caches above all.
 func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
-	g.Count = refcount.New(func() {
+	closeAll := func() {
 		g.eval.Release()
 		g.reads.Release()
-	})
+	}
+	g.Count = refcount.New(closeAll)
 	var stores []*backend.Store
 	if prev != nil {
 		stores = prev.reads.Stores
@@ -252,8 +253,14 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.Release()
 		return nil, err
 	}
-	g.handler, g.leaf = doors, doors.Leaf(g.reads.Sources)
+	g.handler = doors
 	if set.GRPC.ListenAddress != "" {
+		var stop func()
+		g.leaf, stop = doors.Leaf(g.reads.Sources, g)
+		g.OnClose(func() {
+			stop()
+			closeAll()
+		})
 		for _, wrong := range leaf.Unlike(g.reads.Sources()) {
 			s.logger.Warn(wrong)
 		}
