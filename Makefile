@@ -175,8 +175,8 @@ vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB n
 licences:       ## the licences of all modules that are linked into promwarp
 	cd e2e && $(GO) test -count=1 ./licences
 
-clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp
-	cd e2e && $(GO) test -count=1 -tags clients -run 'TestThanos|TestVmctl' .
+clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, and Thanos has it evaluate
+	cd e2e && $(GO) test -count=1 -tags clients -timeout 30m -run 'TestThanos|TestVmctl|TestLeaf' .
 
 ANSWERS := $(BUILD)/answers
 test-answers:   ## DuckDB, Arrow for JavaScript and pandas read answers; needs node, npm and python3 with pandas

@@ -74,6 +74,8 @@ func TestKeptLabels(t *testing.T) {
 			require.Equal(t, list(shown, "/api/v1/"+path, form), list(kept, "/api/v1/"+path, form), "%s %s", path, form)
 		}
 	}
+	_, got := getJSON(t, kept, "/api/v1/label/cluster/values")
+	require.Empty(t, got.Warnings, "that a list was cut, which promwarp asked for")
 	for selector, why := range map[string]string{"x{": "parse error", `{cluster=""}`: "non-empty matcher"} {
 		code, got := getJSON(t, kept, "/api/v1/series?match[]="+url.QueryEscape(selector))
 		require.Equal(t, 400, code)

@@ -71,16 +71,8 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 		defer cancel()
 	}
 	statistics := r.FormValue("stats")
-	q, err := a.o.Engine.NewQuery(ctx, t.of(p, statistics == "all"))
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		a.failed(w, promql.ErrQueryTimeout("the queue"))
-		return
-	case errors.Is(err, context.Canceled):
-		a.failed(w, promql.ErrQueryCanceled("the queue"))
-		return
-	case err != nil:
-		promapi.Invalid(w, "query", err)
+	q, ok := a.newQuery(ctx, w, t, p, statistics == "all")
+	if !ok {
 		return
 	}
 	defer q.Close()
@@ -131,6 +123,20 @@ func (a *API) answerQuery(w http.ResponseWriter, r *http.Request, t *turn, p pro
 	_, span = tracing.Start(ctx, "stream")
 	err = answer.WriteRest(w)
 	tracing.End(span, err)
+}
+
+// newQuery makes a turn's query, or answers why there is none.
+func (a *API) newQuery(ctx context.Context, w http.ResponseWriter, t *turn, p promapi.Evaluation, perStep bool) (promql.Query, bool) {
+	q, err := a.o.Engine.NewQuery(ctx, t.of(p, perStep))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		a.failed(w, promql.ErrQueryTimeout("the queue"))
+	case errors.Is(err, context.Canceled):
+		a.failed(w, promql.ErrQueryCanceled("the queue"))
+	case err != nil:
+		promapi.Invalid(w, "query", err)
+	}
+	return q, err == nil
 }
 
 // mostAnnotations is how many warnings, and how many infos, an answer has; what is left out is counted.

@@ -124,16 +124,35 @@ func whole(form url.Values) url.Values {
 // returns once it knows the sidecar.
 func thanos(t *testing.T, bin, url string) string {
 	t.Helper()
+	return querier(t, bin, []string{sidecar(t, bin, url)}, "--query.promql-engine=prometheus").URL
+}
+
+// sidecar starts a Thanos sidecar at the server at url, and returns its address for gRPC.
+func sidecar(t *testing.T, bin, url string) string {
+	t.Helper()
 	grpc, addr := mustFreeAddr(t), mustFreeAddr(t)
 	runServer(t, "Thanos sidecar", addr, bin, "sidecar", "--prometheus.url="+url, "--prometheus.get_config_interval=1s",
 		"--http-address="+addr, "--grpc-address="+grpc, "--tsdb.path="+t.TempDir())
-	addr = mustFreeAddr(t)
-	query := runServer(t, "Thanos Query", addr, bin, "query", "--endpoint="+grpc, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t),
-		"--query.promql-engine=prometheus")
+	return grpc
+}
+
+// querier starts a Thanos Query over endpoints, and waits until it knows all of them.
+func querier(t *testing.T, bin string, endpoints []string, flags ...string) *process {
+	t.Helper()
+	addr := mustFreeAddr(t)
+	args := append([]string{"query", "--http-address=" + addr}, flags...)
+	if !slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--grpc-address=") }) {
+		args = append(args, "--grpc-address="+mustFreeAddr(t))
+	}
+	for _, endpoint := range endpoints {
+		args = append(args, "--endpoint="+endpoint)
+	}
+	query := runServer(t, "Thanos Query", addr, bin, args...)
 	require.Eventually(t, func() bool {
-		return strings.Contains(fetch(t, query.URL+"/api/v1/stores"), fmt.Sprintf(`"name":%q`, grpc))
+		known := fetch(t, query.URL+"/api/v1/stores")
+		return !slices.ContainsFunc(endpoints, func(endpoint string) bool { return !strings.Contains(known, fmt.Sprintf(`"name":%q`, endpoint)) })
 	}, time.Minute, 100*time.Millisecond, query.Log.Tail())
-	return query.URL
+	return query
 }
 
 // fetch returns what is at url.

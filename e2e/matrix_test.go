@@ -348,8 +348,15 @@ func matrixSeriesList(histograms bool) (all []matrixSeries) {
 	return all
 }
 
-// writeMatrixData writes the data that ends at end into a new data directory.
-func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) {
+// matrixTarget is a database that the data is written into, and the labels that all series have there
+// besides.
+type matrixTarget struct {
+	db    *tsdb.DB
+	extra labels.Labels
+}
+
+// openMatrix opens a database for the data in a new directory.
+func openMatrix(t *testing.T, s matrixStorage) (db *tsdb.DB, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	o := tsdb.DefaultOptions()
@@ -359,10 +366,24 @@ func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) 
 	}
 	db, err := tsdb.Open(dir, nil, nil, o, nil)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
+	return db, dir
+}
 
+// writeMatrixData writes the data that ends at end into a new data directory.
+func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) {
+	t.Helper()
+	db, dir := openMatrix(t, s)
+	defer func() { require.NoError(t, db.Close()) }()
+	writeMatrix(t, s, end, []matrixTarget{{db: db}})
+	return dir
+}
+
+// writeMatrix writes the data that ends at end, other data for each list of targets.
+func writeMatrix(t *testing.T, s matrixStorage, end time.Time, lists ...[]matrixTarget) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(7, 9))
-	series := matrixSeriesList(s.histograms)
+	of := matrixSeriesList(s.histograms)
+	series := slices.Repeat(of, len(lists))
 	last := make([]float64, len(series))
 	since := make([]int64, len(series)) // start timestamps
 	gap := make([]int, len(series))
@@ -372,7 +393,7 @@ func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) 
 		last[i] = float64(r.IntN(1000))
 	}
 	for at := first; !at.After(end); at = at.Add(matrixScrape) {
-		app := db.AppenderV2(context.Background())
+		apps := map[*tsdb.DB]storage.AppenderV2{}
 		for i := range series {
 			m, ms := &series[i], at.UnixMilli()+int64(i%7) // of one target not at one time
 			v, stale := 0.0, false
@@ -398,12 +419,22 @@ func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) 
 				last[i]++
 				h = tsdbutil.GenerateTestHistogram(int64(last[i]))
 			}
-			_, err := app.Append(0, m.labels, st, ms, v, h, nil, storage.AppendV2Options{})
-			require.NoError(t, err)
+			for _, to := range lists[i/len(of)] {
+				app := apps[to.db]
+				if app == nil {
+					app = to.db.AppenderV2(context.Background())
+					apps[to.db] = app
+				}
+				all := labels.NewBuilder(m.labels)
+				to.extra.Range(func(l labels.Label) { all.Set(l.Name, l.Value) })
+				_, err := app.Append(0, all.Labels(), st, ms, v, h, nil, storage.AppendV2Options{})
+				require.NoError(t, err)
+			}
 		}
-		require.NoError(t, app.Commit())
+		for _, app := range apps {
+			require.NoError(t, app.Commit())
+		}
 	}
-	return dir
 }
 
 // The queries of the matrix of settings: those written here, and random ones.

@@ -97,6 +97,8 @@ type Options struct {
 	// with KeepExternal matched as if they were stored. nil leaves series as they come.
 	External     External
 	KeepExternal bool
+	// ReplicaLabels are external labels that are taken off nevertheless.
+	ReplicaLabels []string
 	// Logger gets a warning for each retry. Default none.
 	Logger *slog.Logger
 	// Registerer gets the client's metrics. Clients of different names may share one; their
@@ -142,6 +144,7 @@ type Client struct {
 	chunksAlone   atomic.Bool   // see PreferSamples
 	external      External      // or nil
 	keepExternal  bool
+	replicaLabels []string
 	witness       atomic.Pointer[labels.Labels] // see answer.View; nil for none
 }
 
@@ -194,6 +197,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		concurrency:   o.Concurrency,
 		external:      o.External,
 		keepExternal:  o.KeepExternal,
+		replicaLabels: o.ReplicaLabels,
 		log:           o.Logger,
 	}
 	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}

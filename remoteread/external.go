@@ -36,7 +36,7 @@ func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q pi
 		q.matchers = matchers
 		q.ms, err = remote.ToLabelMatchers(matchers)
 	} else if ext, err = c.external.Labels(ctx); err == nil {
-		q.view, err = answer.NewView(ext, c.keepExternal, matchers)
+		q.view, err = answer.NewView(ext, c.Kept(ext), matchers)
 	} else if ctx.Err() != nil {
 		return q, ext, c.canceled(ctx)
 	} else {
@@ -52,6 +52,14 @@ func (c *Client) pieceFor(ctx context.Context, matchers []*labels.Matcher) (q pi
 		}
 	}
 	return q, ext, nil
+}
+
+// Kept are those of the store's external labels that series keep.
+func (c *Client) Kept(ext labels.Labels) labels.Labels {
+	if !c.keepExternal {
+		return labels.EmptyLabels()
+	}
+	return labels.NewBuilder(ext).Del(c.replicaLabels...).Labels()
 }
 
 // unconfirmedError is for an answer of which it cannot be found out with which external

@@ -147,7 +147,7 @@ func TestExternalLabelsAreTakenOff(t *testing.T) {
 			if r.IntN(2) == 0 {
 				sel, _, err := c.Fetch(t.Context(), mint, maxt, ms, selection.Fetch{})
 				require.NoError(t, err, "seed %d, external labels %s, matchers %s", seed, ext, ms)
-				view, err := answer.NewView(ext, false, ms)
+				view, err := answer.NewView(ext, labels.EmptyLabels(), ms)
 				require.NoError(t, err)
 				if view.Clashing(sel.Series()) != "" {
 					clashes++

@@ -256,7 +256,7 @@ func (c *Client) Probe(ctx context.Context) error {
 		}
 	}
 	up := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
-	v, err := answer.NewView(ext, false, up)
+	v, err := answer.NewView(ext, labels.EmptyLabels(), up)
 	if err != nil {
 		return err
 	}

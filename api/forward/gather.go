@@ -131,10 +131,13 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 	}
 	if list, ok := all.([]any); ok && limit > 0 && len(list) > limit {
 		all = list[:limit]
-		warnings = append(warnings, "results truncated due to limit")
+		warnings = append(warnings, truncated)
 	}
 	promapi.Warned(w, all, distinct(warnings), distinct(infos))
 }
+
+// truncated is what Prometheus warns of where a list had more than its limit.
+const truncated = "results truncated due to limit"
 
 func distinct(s []string) []string {
 	slices.Sort(s)

@@ -127,7 +127,8 @@ func (l *keptList) answer(r *http.Request, kind, name string, form url.Values) (
 		if lacking.Status != "success" {
 			return lacking, nil, nil
 		}
-		a.Warnings = append(a.Warnings, lacking.Warnings...)
+		// One series is enough: that there are more is no warning of this answer.
+		a.Warnings = append(a.Warnings, slices.DeleteFunc(lacking.Warnings, func(text string) bool { return text == truncated })...)
 		if len(lacking.Data) > len("[]") {
 			all = append(all, l.ext.Get(name))
 		}

@@ -50,7 +50,7 @@ func (e *ClashError) Error() string {
 // View is how the series of one fetch are asked for and what becomes of their labels.
 type View struct {
 	all      labels.Labels          // the external labels when the fetch began
-	keep     bool                   // whether series keep them
+	kept     labels.Labels          // those of them that series keep
 	Asked    []*labels.Matcher      // what all series must match as they are shown
 	Matchers []*prompb.LabelMatcher // what all series must match by the labels that are stored
 	absent   []string               // external labels that the series are known to lack
@@ -61,10 +61,10 @@ type View struct {
 	Witness *labels.Labels
 }
 
-// NewView is the view on what ms match in a store with external labels ext. Where they
-// are kept ms match series with them, otherwise without.
-func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) {
-	v := &View{all: ext, keep: keep, Asked: ms}
+// NewView is the view on what ms match in a store with external labels ext: series with those of them
+// that are kept, and without the others.
+func NewView(ext, kept labels.Labels, ms []*labels.Matcher) (*View, error) {
+	v := &View{all: ext, kept: kept, Asked: ms}
 	wire, err := remote.ToLabelMatchers(ms)
 	if err != nil {
 		return nil, err
@@ -77,23 +77,20 @@ func NewView(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) 
 	}
 	only := map[string]bool{} // labels that series must have of their own
 	for _, m := range ms {
-		seen := "" // the value that a series without the label shows
-		if keep {
-			seen = ext.Get(m.Name)
-		}
-		if ext.Has(m.Name) && !m.Matches(seen) {
+		// A series without the label shows the value that is kept.
+		if ext.Has(m.Name) && !m.Matches(kept.Get(m.Name)) {
 			only[m.Name] = true
 		}
 	}
 	ext.Range(func(l labels.Label) {
 		if !only[l.Name] {
 			v.Open = append(v.Open, l.Name)
-		} else if keep {
+		} else if kept.Has(l.Name) {
 			wire = With(wire, prompb.LabelMatcher_NEQ, l.Name, "")
 		}
 	})
 	for _, m := range wire {
-		if keep && slices.Contains(v.Open, m.Name) {
+		if kept.Has(m.Name) && slices.Contains(v.Open, m.Name) {
 			if v.own == nil {
 				v.own = map[string][]*prompb.LabelMatcher{}
 			}
@@ -169,10 +166,7 @@ func (v *View) Clashing(series []labels.Labels) string {
 		return ""
 	}
 	for _, name := range v.Open {
-		seen := ""
-		if v.keep {
-			seen = v.all.Get(name)
-		}
+		seen := v.kept.Get(name)
 		if slices.ContainsFunc(series, func(l labels.Labels) bool { return l.Get(name) != seen }) {
 			return name
 		}
@@ -208,7 +202,7 @@ func (v *View) Strip(ls []label) ([]label, error) {
 			return nil, ErrRelabelled
 		}
 		found++
-		if v.keep {
+		if v.kept.Has(stringOf(l.Name)) {
 			out = append(out, l)
 		}
 	}

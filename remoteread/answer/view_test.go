@@ -43,7 +43,11 @@ func TestViewQueries(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := NewView(ext, c.keep, c.ms)
+			kept := labels.EmptyLabels()
+			if c.keep {
+				kept = ext
+			}
+			v, err := NewView(ext, kept, c.ms)
 			require.NoError(t, err)
 			var got []string
 			for _, q := range v.Queries(v.Matchers) {

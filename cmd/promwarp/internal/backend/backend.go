@@ -89,6 +89,7 @@ func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, optional 
 		}
 		override(&k.fetch.Retention, extra.Retention)
 		override(&k.fetch.ExternalLabels, extra.ExternalLabels)
+		override(&k.fetch.ReplicaLabels, extra.ReplicaLabels)
 		override(&k.cache.Fresh, extra.Fresh)
 		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/leaf"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
@@ -87,7 +89,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		}
 		st.remote = &forward.Remote{Name: st.name, Base: k.From.Base, Transport: c.HTTPClient().Transport}
 		if k.fetch.ExternalLabels.Keep {
-			st.remote.Kept = func() labels.Labels { return st.Follower.Facts().ExternalLabels }
+			st.remote.Kept = func() labels.Labels { return st.Follower.kept() }
 		}
 	}
 	fresh := time.Duration(k.cache.Fresh)
@@ -148,6 +150,7 @@ func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upst
 	c, err := remoteread.NewClient(k.From.Remote, remoteread.Options{
 		Concurrency:   k.fetch.Concurrency,
 		KeepExternal:  k.fetch.ExternalLabels.Keep,
+		ReplicaLabels: strings.FieldsFunc(k.fetch.ReplicaLabels, func(r rune) bool { return r == ',' || r == ' ' }),
 		MaxFrameBytes: int64(k.fetch.MaxFrameBytes),
 		MaxBytes:      int64(k.fetch.MaxBytes),
 		Memory:        o.Memory,
@@ -263,6 +266,9 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 	return f
 }
 
+// kept are the external labels that series keep.
+func (f *follower) kept() labels.Labels { return f.client.Kept(f.Facts().ExternalLabels) }
+
 var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
 
 // identity is what samples cached on disk depend on besides their source, and whether
@@ -273,7 +279,7 @@ func (f *follower) identity() (string, bool) {
 		return "", true
 	case f.labels.Keep:
 		facts := f.Facts()
-		return " with external labels " + facts.ExternalLabels.String(), facts.LabelsKnown
+		return " with external labels " + f.kept().String(), facts.LabelsKnown
 	case f.labels.Labels() != nil:
 		return " without external labels " + f.labels.Given, true
 	}
@@ -301,6 +307,20 @@ func (b *Backend) Facts() upstream.Facts {
 		}
 	}
 	return upstream.Facts{}
+}
+
+// Sources are the stores, as Thanos's Queriers are told of them.
+func (b *Backend) Sources() []leaf.Source {
+	all := make([]leaf.Source, len(b.Stores))
+	for i, st := range b.Stores {
+		all[i].Retention = time.Duration(st.Key.fetch.Retention)
+		if f := st.Follower; f != nil {
+			if all[i].Labels, all[i].Shown = f.Facts().ExternalLabels, f.labels.Keep; f.labels.Keep {
+				all[i].Labels = f.kept()
+			}
+		}
+	}
+	return all
 }
 
 // ExternalLabels are those that all upstreams add to what they send, as remote read gives

@@ -203,6 +203,7 @@ type RemoteReadExtras struct {
 	OutOfOrderWindow *model.Duration `yaml:"out_of_order_window"`
 	MaxAge           *model.Duration `yaml:"max_age"`
 	ExternalLabels   *ExternalLabels `yaml:"external_labels"`
+	ReplicaLabels    *string         `yaml:"replica_labels"`
 }
 
 // onFailure is what becomes of a query when an upstream fails.

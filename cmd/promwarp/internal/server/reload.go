@@ -13,6 +13,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/leaf"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
@@ -134,6 +135,7 @@ type generation struct {
 	reads    *backend.Backend
 	eval     *backend.Evaluator
 	handler  http.Handler
+	leaf     http.Handler // for Thanos's Queriers
 	reg      *prometheus.Registry
 }
 
@@ -141,10 +143,11 @@ type generation struct {
 // which may be nil, what did not change: the caches above all.
 func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
-	g.Count = refcount.New(func() {
+	closeAll := func() {
 		g.eval.Release()
 		g.reads.Release()
-	})
+	}
+	g.Count = refcount.New(closeAll)
 	var stores []*backend.Store
 	if prev != nil {
 		stores = prev.reads.Stores
@@ -245,9 +248,22 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}
-	if g.handler, err = api.New(o); err != nil {
+	doors, err := api.New(o)
+	if err != nil {
 		g.Release()
 		return nil, err
+	}
+	g.handler = doors
+	if set.GRPC.ListenAddress != "" {
+		var stop func()
+		g.leaf, stop = doors.Leaf(g.reads.Sources, g)
+		g.OnClose(func() {
+			stop()
+			closeAll()
+		})
+		for _, wrong := range leaf.Unlike(g.reads.Sources()) {
+			s.logger.Warn(wrong)
+		}
 	}
 	return g, nil
 }

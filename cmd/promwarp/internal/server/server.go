@@ -65,6 +65,7 @@ type Server struct {
 	logger    *slog.Logger
 	start     time.Time
 	listeners []net.Listener
+	leaf      bool // the last of them is for Thanos's Queriers
 	scheme    string
 
 	base        *prometheus.Registry
@@ -190,7 +191,7 @@ func (s *Server) listen() error {
 	if s.cfg.Embedded {
 		return nil
 	}
-	if err := checkAddresses(s.cfg.Settings.Web.ListenAddress); err != nil {
+	if err := checkAddresses(addresses(s.cfg.Settings)); err != nil {
 		return config.Usage(err)
 	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
@@ -202,6 +203,13 @@ func (s *Server) listen() error {
 			return config.Usagef("cannot listen on %s: %w; choose another address with --web.listen-address", a, err)
 		}
 		s.listeners = append(s.listeners, l)
+	}
+	if a := s.cfg.Settings.GRPC.ListenAddress; a != "" {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			return config.Usagef("cannot listen on %s: %w; choose another address with --grpc.listen-address", a, err)
+		}
+		s.listeners, s.leaf = append(s.listeners, l), true
 	}
 	return nil
 }
@@ -215,6 +223,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.Release()
 	g.handler.ServeHTTP(w, r)
+}
+
+// answerLeaf answers a Querier of Thanos with the present generation.
+func (s *Server) answerLeaf(w http.ResponseWriter, r *http.Request) {
+	g := s.acquire()
+	if g == nil {
+		http.Error(w, "promwarp is shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	defer g.Release()
+	g.leaf.ServeHTTP(w, r)
 }
 
 func (s *Server) notReady(why string) { s.state.Store(&why) }
@@ -260,7 +279,16 @@ func (s *Server) URL() string {
 // Check names all that New would refuse, but for addresses that others use and upstreams without
 // remote read. It changes nothing.
 func Check(set config.Settings) error {
-	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(set.Web.ListenAddress), traces.Check(set.Tracing), backend.Check(set))
+	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(addresses(set)), traces.Check(set.Tracing), backend.Check(set))
+}
+
+// addresses are all that are listened on.
+func addresses(set config.Settings) []string {
+	all := slices.Clone(set.Web.ListenAddress)
+	if a := set.GRPC.ListenAddress; a != "" {
+		all = append(all, a)
+	}
+	return all
 }
 
 // checkAddresses checks that all addresses can be listened on at once. One that stands for all of the
@@ -374,6 +402,12 @@ func (s *Server) servers() []*http.Server {
 			// The doors see to clients that read nothing of a stream.
 			HTTP2: &http.HTTP2Config{WriteByteTimeout: time.Duration(web.WriteTimeout)},
 		}
+	}
+	if s.leaf {
+		of := servers[len(servers)-1]
+		of.Handler, of.Protocols = http.HandlerFunc(s.answerLeaf), new(http.Protocols)
+		of.Protocols.SetHTTP2(true)
+		of.Protocols.SetUnencryptedHTTP2(true)
 	}
 	return servers
 }
