@@ -52,10 +52,6 @@ var goMath = map[string]func(float64) float64{
 // TestMathOfRows: rows of values that functions of one value have made, four at a time or not, have the
 // bits of Go's: of any bits, of any magnitude, of powers of two, and around bounds of Go's functions.
 func TestMathOfRows(t *testing.T) {
-	random := 10_000_000
-	if testing.Short() {
-		random = 100_000
-	}
 	bounds := []float64{
 		0, math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64, 0x1p-1022, 0x1p-28, 0x1p-54, 0.5, 0.625, 0.7, math.Sqrt2 / 2, 1, math.Sqrt2, 2, 21, 44,
 		0x1p28, 0x1p29, 0x1p55, 708, 709, 709.78271289338397, 710.4758600739439, 745.13321910194122, 0x1p511, 0x1p512, math.MaxFloat64,
@@ -68,6 +64,13 @@ func TestMathOfRows(t *testing.T) {
 	}
 	for name, function := range goMath {
 		t.Run(name, func(t *testing.T) {
+			random := 500_000
+			switch {
+			case testing.Short():
+				random = 100_000
+			case Of(Named(name)).vector != nil:
+				random = 10_000_000
+			}
 			r := rand.New(rand.NewPCG(7, 9))
 			m, near, in, of := newMapper(&plan.Map{Func: Named(name)}), 82*len(bounds), dense.New(1000), make([]float64, 1000)
 			in.Mark(0, len(of))
