@@ -63,6 +63,17 @@ func largestVector(vs *float64, n int) float64
 //go:noescape
 func smallestVector(vs *float64, n int) float64
 
+// What follows are functions of package math; see Vector.
+
+func Log(vs *float64, n int) (left uint64)
+func Log2(vs *float64, n int) (left uint64)
+func Log10(vs *float64, n int) (left uint64)
+func Acosh(vs *float64, n int) (left uint64)
+func Asinh(vs *float64, n int) (left uint64)
+func Exp(vs *float64, n int) (left uint64)
+func Sinh(vs *float64, n int) (left uint64)
+func Cosh(vs *float64, n int) (left uint64)
+
 // extremeOfSome is Extreme of the first n values, n a multiple of 16.
 func extremeOfSome(vs []float64, smallest bool) (v float64, n int) {
 	if n = len(vs) &^ 15; n == 0 || !hasVectors {

@@ -17,6 +17,8 @@ func AddFinite(val, comp, in []float64) int { return 0 }
 // CanAbreast reports whether windows can be added up side by side: they are added up one by one.
 func CanAbreast() bool { return false }
 
+var Log, Log2, Log10, Acosh, Asinh, Exp, Sinh, Cosh Vector
+
 func runningVector(vs *float64, n int, scale, unit float64, sums *int64, out *[2][8]uint64) {}
 
 func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}

@@ -3,6 +3,7 @@ package vector
 import (
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -15,7 +16,9 @@ type Function struct {
 	plan.MapFunc
 
 	// value returns the function of one value with constants, if it is a function.
-	value func(args []float64) func(v float64) float64
+	// vector is the same of four values, where there is one.
+	value  func(args []float64) func(v float64) float64
+	vector exact.Vector
 	// arithmetic is the operator of two values, if it yields one, and loop the same of many
 	// pairs, where that is faster.
 	arithmetic func(a, b float64) float64

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -189,21 +190,21 @@ var (
 	_ = defineUnary("ceil", math.Ceil, abi.Policy{Kernel: abi.ByMap, Name: "Ceil"}, "")
 	_ = defineUnary("floor", math.Floor, abi.Policy{Kernel: abi.ByMap, Name: "Floor"}, "")
 	_ = defineUnary("sqrt", math.Sqrt, abi.Policy{Kernel: abi.ByMap, Name: "Root"}, "")
-	_ = defineUnary("exp", math.Exp, abi.Policy{}, noGPUMath)
-	_ = defineUnary("ln", math.Log, abi.Policy{}, noGPUMath)
-	_ = defineUnary("log2", math.Log2, abi.Policy{}, noGPUMath)
-	_ = defineUnary("log10", math.Log10, abi.Policy{}, noGPUMath)
+	_ = defineVector("exp", math.Exp, exact.Exp)
+	_ = defineVector("ln", math.Log, exact.Log)
+	_ = defineVector("log2", math.Log2, exact.Log2)
+	_ = defineVector("log10", math.Log10, exact.Log10)
 	_ = defineUnary("sin", sin, abi.Policy{}, noGPUMath)
 	_ = defineUnary("cos", cos, abi.Policy{}, noGPUMath)
 	_ = defineUnary("tan", tan, abi.Policy{}, noGPUMath)
 	_ = defineUnary("asin", math.Asin, abi.Policy{}, noGPUMath)
 	_ = defineUnary("acos", math.Acos, abi.Policy{}, noGPUMath)
 	_ = defineUnary("atan", math.Atan, abi.Policy{}, noGPUMath)
-	_ = defineUnary("sinh", math.Sinh, abi.Policy{}, noGPUMath)
-	_ = defineUnary("cosh", math.Cosh, abi.Policy{}, noGPUMath)
+	_ = defineVector("sinh", math.Sinh, exact.Sinh)
+	_ = defineVector("cosh", math.Cosh, exact.Cosh)
 	_ = defineUnary("tanh", math.Tanh, abi.Policy{}, noGPUMath)
-	_ = defineUnary("asinh", math.Asinh, abi.Policy{}, noGPUMath)
-	_ = defineUnary("acosh", math.Acosh, abi.Policy{}, noGPUMath)
+	_ = defineVector("asinh", math.Asinh, exact.Asinh)
+	_ = defineVector("acosh", math.Acosh, exact.Acosh)
 	_ = defineUnary("atanh", math.Atanh, abi.Policy{}, noGPUMath)
 	_ = define(&Function{
 		MapFunc: plan.MapFunc{Name: "sgn"},
@@ -272,6 +273,11 @@ func defineClamp(name string, args int, bounds func(args []float64) (low, high f
 
 func defineUnary(name string, f func(float64) float64, gpu abi.Policy, noGPU string) *plan.MapFunc {
 	return define(&Function{MapFunc: plan.MapFunc{Name: name}, value: unary(f), GPU: gpu, NoGPU: noGPU})
+}
+
+// defineVector defines a function of Go's that there is of four values, too.
+func defineVector(name string, f func(float64) float64, vector exact.Vector) *plan.MapFunc {
+	return define(&Function{MapFunc: plan.MapFunc{Name: name}, value: unary(f), vector: vector, NoGPU: noGPUMath})
 }
 
 // unary is a function without constants as the value of a Function.

@@ -14,7 +14,8 @@ import (
 )
 
 // mapper applies a map to rows: a function to each value, or an operator with a constant to up to
-// 64 values, all of which it changes in place, or of which a bitmap says which it keeps.
+// 64 values, all of which it changes in place, or of which a bitmap says which it keeps. What has both
+// value and all changes all where most values are there.
 type mapper struct {
 	value func(float64) float64
 	all   func(vals []float64)
@@ -24,7 +25,8 @@ type mapper struct {
 func newMapper(m *plan.Map) mapper {
 	f := Of(m.Func)
 	if f.value != nil {
-		return mapper{value: f.value(m.Args)}
+		value := f.value(m.Args)
+		return mapper{value: value, all: f.vector.All(value)}
 	}
 	c := slices.Repeat(m.Args[:1], 64)
 	sides := func(vals []float64) (lhs, rhs []float64) {
@@ -65,7 +67,7 @@ func (m mapper) Map(r dense.Row) (points int) {
 		}
 		vals := r.Values[w<<6 : min(w<<6+64, len(r.Values))]
 		switch {
-		case m.all != nil:
+		case m.all != nil && (m.value == nil || 2*bits.OnesCount64(p) > len(vals)):
 			m.all(vals) // what is where there is no value does not matter
 		case m.holds != nil:
 			p &= m.holds(vals)

@@ -3,9 +3,11 @@ package vector
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +39,63 @@ func TestMathOfOurOwn(t *testing.T) {
 		for _, x := range []float64{a, math.Float64frombits(r.Uint64()), math.Ldexp(r.Float64()-0.5, r.IntN(70)-10), math.Pi / 4 * float64(r.IntN(100)-50)} {
 			exacttest.RequireSame(t, []float64{math.Sin(x), math.Cos(x), math.Tan(x), math.Atan2(x, b)}, []float64{sin(x), cos(x), tan(x), atan2(x, b)}, fmt.Sprint(x, b))
 		}
+	}
+}
+
+// goMath are the functions of one value that Prometheus calls.
+var goMath = map[string]func(float64) float64{
+	"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor, "sqrt": math.Sqrt, "exp": math.Exp, "ln": math.Log, "log2": math.Log2,
+	"log10": math.Log10, "sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "asin": math.Asin, "acos": math.Acos, "atan": math.Atan,
+	"sinh": math.Sinh, "cosh": math.Cosh, "tanh": math.Tanh, "asinh": math.Asinh, "acosh": math.Acosh, "atanh": math.Atanh,
+}
+
+// TestMathOfRows: rows of values that functions of one value have made, four at a time or not, have the
+// bits of Go's: of any bits, of any magnitude, of powers of two, and around bounds of Go's functions.
+func TestMathOfRows(t *testing.T) {
+	bounds := []float64{
+		0, math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64, 0x1p-1022, 0x1p-28, 0x1p-54, 0.5, 0.625, 0.7, math.Sqrt2 / 2, 1, math.Sqrt2, 2, 21, 44,
+		0x1p28, 0x1p29, 0x1p55, 708, 709, 709.78271289338397, 710.4758600739439, 745.13321910194122, 0x1p511, 0x1p512, math.MaxFloat64,
+	}
+	for exponent := -1074; exponent < 1024; exponent++ {
+		bounds = append(bounds, math.Ldexp(1, exponent))
+	}
+	around := func(k int) float64 {
+		return math.Float64frombits(math.Float64bits(bounds[k/82]) + uint64(k%41) - 20 | uint64(k%82/41)<<63)
+	}
+	for name, function := range goMath {
+		t.Run(name, func(t *testing.T) {
+			random := 500_000
+			switch {
+			case testing.Short():
+				random = 100_000
+			case Of(Named(name)).vector != nil:
+				random = 10_000_000
+			}
+			r := rand.New(rand.NewPCG(7, 9))
+			m, near, in, of := newMapper(&plan.Map{Func: Named(name)}), 82*len(bounds), dense.New(1000), make([]float64, 1000)
+			in.Mark(0, len(of))
+			for first := 0; first < random+near; first += len(of) {
+				for k := range of {
+					switch at := first + k; {
+					case at < near:
+						of[k] = around(at)
+					case at%2 == 0 || at%64 < 16:
+						of[k] = math.Float64frombits(r.Uint64())
+					case at%128 < 64:
+						of[k] = r.NormFloat64() * 400
+					default:
+						of[k] = math.Ldexp(r.Float64(), r.IntN(50)-10)
+					}
+				}
+				copy(in.Values, of)
+				require.Equal(t, len(of), m.Map(in))
+				for k, v := range of {
+					if got, want := math.Float64bits(in.Values[k]), math.Float64bits(function(v)); got != want && (v == v || !math.IsNaN(in.Values[k])) {
+						t.Fatalf("%s of %v, %#x: %#x, not %#x", name, v, math.Float64bits(v), got, want)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -158,6 +217,27 @@ func BenchmarkMaps(b *testing.B) {
 				f.Map(in)
 			}
 		})
+	}
+}
+
+// BenchmarkMath measures functions of 1440 values, as maps have them and as Go has them.
+func BenchmarkMath(b *testing.B) {
+	values, in := make([]float64, 1440), dense.New(1440)
+	for k := range values {
+		values[k] = 100 + float64(k*7919%1440)/10
+	}
+	in.Mark(0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(goMath)) {
+		m := newMapper(&plan.Map{Func: Named(name)})
+		for of, m := range map[string]mapper{"map": m, "go": {value: goMath[name]}} {
+			b.Run(name+"/"+of, func(b *testing.B) {
+				b.SetBytes(8 * int64(len(values)))
+				for b.Loop() {
+					copy(in.Values, values)
+					m.Map(in)
+				}
+			})
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
-// Build writes abreast_amd64.s and lines_amd64.s: loops over the samples of windows side by side, each window in a lane
-// of a vector, from a description of what is done to one sample of each. So one addition waits for the
-// one before it in the same window, and the processor does those of the others meanwhile. There are
-// loops over eight windows anywhere, whose samples are loaded one by one, over many windows whose samples
-// lie in rows, and over one window whose neighbouring samples are in the lanes, for sums whose order does
-// not matter.
+// Build writes abreast_amd64.s and lines_amd64.s: loops over the samples of windows side by side, each
+// window in a lane of a vector, from a description of what is done to one sample of each. So one addition
+// waits for the one before it in the same window, and the processor does those of the others meanwhile.
+// There are loops over eight windows anywhere, whose samples are loaded one by one, over many windows whose
+// samples lie in rows, and over one window whose neighbouring samples are in the lanes, for sums whose order
+// does not matter. And it writes maths_amd64.s: see maths.go.
 //
 //	go generate ./cpuexec/exact
 package main
@@ -24,7 +24,7 @@ func main() {
 
 // files are what is written, by name.
 func files() map[string]string {
-	return map[string]string{"abreast_amd64.s": abreast(), "lines_amd64.s": lines()}
+	return map[string]string{"abreast_amd64.s": abreast(), "lines_amd64.s": lines(), "maths_amd64.s": maths()}
 }
 
 // abreast is the file of sums, means, variances, quantiles and extremes.
