@@ -34,7 +34,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/leaf"
-	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"

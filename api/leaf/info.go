@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/internal/leafpb"
 )
 
 // Info implements leafpb.InfoServer. A Querier prunes and aggregates by external labels, so it is not told

@@ -31,8 +31,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/promwarp/promwarp/api/leaf/leafpb"
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 )

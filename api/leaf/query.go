@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/promwarp/promwarp/api/leaf/leafpb"
 	"github.com/promwarp/promwarp/api/promapi"
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/plan"
 )
 

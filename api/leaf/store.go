@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/promwarp/promwarp/api/leaf/leafpb"
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
