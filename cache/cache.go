@@ -33,6 +33,14 @@ type Upstream interface {
 	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error)
 }
 
+// Belated is what an Upstream may also be: one that gets samples long after their time, as a store of
+// blocks that are uploaded does.
+type Belated interface {
+	// Complete returns the time, in ms, before which nothing is missing that is still to come. What
+	// is fetched of later times is not kept.
+	Complete() int64
+}
+
 // Together is what an Upstream may also be: one that fetches for many selectors in fewer requests
 // than one each.
 type Together interface {

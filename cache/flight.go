@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -178,6 +179,10 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 		f.fetch.Own.TilesFetched.Add(tiles)
 		stats.Fetches.Add(1)
 	}
+	until := int64(math.MaxInt64)
+	if up, ok := c.up.(Belated); ok {
+		until = up.Complete()
+	}
 	start := time.Now()
 	if f.sel = came; came == nil {
 		f.sel, f.ws, err = c.up.Fetch(f.ctx, f.From, f.To-1, f.asked.matchers, f.fetch)
@@ -197,6 +202,8 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
+	} else if until < f.To {
+		f.has = f.has.Within(tile.Span{From: tile.MinTime, To: tile.Floor(until, c.tile)})
 	} else if f.To > f.asked.at.Settled.To {
 		c.keepYoung(f)
 	}

@@ -48,6 +48,9 @@ func outcomeOf(err error) outcome {
 // send sends a request for all rides, which get what came of each, and reads its answer to the end.
 // An error is that of the rides that have got nothing.
 func (c *Client) send(parent context.Context, rides []*ride) (err error) {
+	if c.store != nil {
+		return c.sendStore(parent, rides[0]) // which is alone: see mayShare
+	}
 	parent, span := tracing.Start(parent, "remote read", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("upstream", c.name))

@@ -26,6 +26,7 @@ import (
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/answer"
+	"github.com/promwarp/promwarp/remoteread/stores"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -122,8 +123,9 @@ func (o Options) withDefaults() Options {
 // Client fetches from one store. It is safe for concurrent use.
 type Client struct {
 	name     string
-	url      string // with credentials, for requests
-	upstream string // without, for messages
+	url      string        // with credentials, for requests
+	store    *stores.Store // that is asked in place of url; or nil
+	upstream string        // without, for messages
 	http     *http.Client
 	reach    reach
 	secrets  *secrets

@@ -17,7 +17,7 @@ import (
 
 // Error says why a fetch from a store failed and what can be done about it.
 type Error struct {
-	Upstream   string // the store's URL, without credentials
+	Upstream   string // the store's URL, without credentials, or its gRPC address
 	StatusCode int    // HTTP status of the answer, 0 when there was none
 	Retryable  bool   // whether such a request is worth sending again soon
 	Err        error  // what happened
@@ -26,13 +26,16 @@ type Error struct {
 	outcome    outcome       // for metrics and retries
 	retryAfter time.Duration // how long the store asked to wait, 0 when it did not
 	attempts   int           // requests made, when more than one
+	grpc       bool          // whether it is of a store of Thanos
 }
 
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
 	var first *UnreachableError
-	if errors.As(e.Err, &first) {
+	if e.grpc {
+		fmt.Fprintf(&b, "the store %s: %v", e.Upstream, e.Err)
+	} else if errors.As(e.Err, &first) {
 		fmt.Fprintf(&b, "%v; remote read from %s failed", first, e.Upstream)
 	} else {
 		fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
@@ -76,7 +79,7 @@ const (
 )
 
 func (c *Client) fail(o outcome, retryable bool, err error, advice string) *Error {
-	return &Error{Upstream: c.upstream, Retryable: retryable, Err: err, advice: advice, outcome: o}
+	return &Error{Upstream: c.upstream, Retryable: retryable, Err: err, advice: advice, outcome: o, grpc: c.store != nil}
 }
 
 // canceled is for a fetch whose context, ctx, has ended.

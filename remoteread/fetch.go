@@ -30,7 +30,7 @@ import (
 // Fetch returns what matchers select from mint to maxt (ms since the epoch,
 // both included), as the external labels of the store are to be seen. Chunks are whole, so samples
 // outside the range may come along. On an error there is no selection; it is an *Error wherever the
-// store is involved. The protocol carries no warnings, so annotations are empty.
+// store is involved. Remote read carries no warnings; those of a store of Thanos are annotations.
 func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher, f selection.Fetch) (*selection.Selection, annotations.Annotations, error) {
 	if mint > maxt || len(matchers) == 0 || !c.Answers(matchers) { // without matchers of others those of ours would send all
 		return selection.Empty(), nil, nil
@@ -44,12 +44,12 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 		if err != nil {
 			return nil, nil, err
 		}
-		q.span, q.fetch = span{mint, maxt}, f
+		q.span, q.fetch, q.warnings = span{mint, maxt}, f, &warnings{}
 		sel, err := c.fetchApart(ctx, q)
 		var unasked *answer.UnaskedError
 		foreign := errors.As(err, &unasked) && unasked.External
 		if c.external == nil || !foreign && !errors.Is(err, answer.ErrRelabelled) {
-			return sel, nil, err
+			return sel, q.warnings.all, err
 		}
 		now, confirmErr := c.external.Confirm(ctx)
 		if confirmErr != nil {
@@ -331,6 +331,7 @@ type piece struct {
 	matchers []*labels.Matcher      // that the series match which are to come out of it
 	view     *answer.View           // or nil
 	fetch    selection.Fetch        // that it is a part of
+	warnings *warnings              // of the whole fetch; nil where none can come
 }
 
 // prefersSamples reports whether what is expected had better come as samples, if that is certain to be

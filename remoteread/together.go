@@ -82,7 +82,7 @@ func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func
 
 // mayShare makes one's piece, and reports whether a request for it may be for others, too.
 func (c *Client) mayShare(one *companion, pieces int) bool {
-	if len(one.Matchers) == 0 || len(one.Expected.Series) > partSeries || !c.Answers(one.Matchers) {
+	if c.store != nil || len(one.Matchers) == 0 || len(one.Expected.Series) > partSeries || !c.Answers(one.Matchers) {
 		return false
 	}
 	var err error

@@ -85,6 +85,7 @@ type streamBuilder struct {
 	labelBytes int64
 	series     int64
 	testified  bool // whether the witness came as it should
+	ofStore    bool // whether chunks are thanos.AggrChunks
 }
 
 // parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number
@@ -130,7 +131,7 @@ func (d *streamBuilder) frame(series [][]byte, query int64) error {
 	return d.view.Clash(query)
 }
 
-// addSeries adds a prompb.ChunkedSeries. A series whose chunks did not fit into one frame goes on in
+// addSeries adds a prompb.ChunkedSeries, or a thanos.Series. A series whose chunks did not fit into one frame goes on in
 // the next one, which repeats the labels.
 func (d *streamBuilder) addSeries(b []byte) error {
 	l, _, rest, err := d.find(b)
@@ -147,7 +148,11 @@ func (d *streamBuilder) addSeries(b []byte) error {
 		if err == nil && f.Num == 1 {
 			err = errLate
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case d.ofStore:
+			err = d.storeChunk(f.Bytes)
+		default:
 			err = d.chunk(f.Bytes)
 		}
 		if err != nil {

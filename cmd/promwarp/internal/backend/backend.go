@@ -83,10 +83,7 @@ func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, optional 
 				k.cache.Path = filepath.Join(k.cache.Path, fmt.Sprintf("upstream-%x", sum[:8]))
 			}
 		}
-		extra := config.RemoteReadExtras{}
-		if len(s.RemoteRead) > 0 {
-			extra = s.RemoteRead[i].RemoteReadExtras
-		}
+		extra := s.Extras(i)
 		override(&k.fetch.Retention, extra.Retention)
 		override(&k.fetch.ExternalLabels, extra.ExternalLabels)
 		override(&k.fetch.ReplicaLabels, extra.ReplicaLabels)

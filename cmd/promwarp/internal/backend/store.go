@@ -22,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/stores"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
@@ -32,8 +33,9 @@ type Store struct {
 	Key      StoreKey
 	name     string
 	Cache    *cache.Cache
-	remote   *forward.Remote // nil when labels are listed here
-	Follower *follower       // of such a server's settings, or nil
+	remote   *forward.Remote   // nil when labels are listed here
+	Follower *follower         // of such a server's settings, or nil
+	thanos   *remoteread.Store // nil when it is no store of Thanos
 	Reg      *prometheus.Registry
 	close    func() // of the source
 }
@@ -92,11 +94,23 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 			st.remote.Kept = func() labels.Labels { return st.Follower.kept() }
 		}
 	}
+	if st.thanos, _ = up.(*remoteread.Store); st.thanos != nil && o.Upstream == nil {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
+		err := st.thanos.Start(ctx)
+		cancel()
+		switch {
+		case remoteread.NoStore(err):
+			st.Release()
+			return nil, config.Usage(fmt.Errorf("%s: %w", k.From.Setting, err))
+		case err != nil:
+			logger.Warn("the store does not answer; queries fail until it does", "upstream", st.name, "err", err)
+		}
+	}
 	fresh := time.Duration(k.cache.Fresh)
 	if fresh == 0 {
 		fresh = -1 // none, where the cache takes 0 for its default
 	}
-	files, err := openFiles(k, st.Follower, o, logger.With("component", "cache"))
+	files, err := openFiles(k, st, o, logger.With("component", "cache"))
 	if err != nil {
 		st.Release()
 		return nil, err
@@ -124,6 +138,14 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		f.clear, f.last = st.Cache.Clear, f.Facts()
 		f.mu.Unlock()
 	}
+	if st.thanos != nil {
+		st.thanos.OnChange(func(was, is stores.Facts) {
+			// What is cached has the labels that a sidecar or ruler had. Of many sets some come and go.
+			if len(was.Labels) == 1 && len(is.Labels) == 1 {
+				st.Cache.Clear()
+			}
+		})
+	}
 	unwatch := o.Memory.Watch("labels", st.Cache.LabelBytes.Load)
 	endReclaim := o.Memory.OnShortage(reclaimTiles, st.Cache.Reclaim)
 	st.OnClose(func() {
@@ -140,6 +162,16 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 // openSource opens what a store reads from. Nothing is asked of a server yet. Errors begin with the
 // setting that is wrong.
 func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upstream, closed func(), err error) {
+	if k.From.Store != nil {
+		s, err := remoteread.NewStore(*k.From.Store, remoteread.Options{
+			Concurrency: k.fetch.Concurrency, MaxFrameBytes: int64(k.fetch.MaxFrameBytes), MaxBytes: int64(k.fetch.MaxBytes),
+			Memory: o.Memory, Logger: o.Logger.With("component", "store"), Registerer: reg,
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", k.From.Setting, err)
+		}
+		return s, s.Close, nil
+	}
 	if k.From.Remote == nil {
 		d, err := tsdbdir.Open(k.From.Dir, o.Logger.With("component", "data directory"))
 		if err != nil {
@@ -166,7 +198,7 @@ func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upst
 // openFiles opens cache.path, if there is one. If one of prev has the same, that
 // writes what it still has to write, and goes on in memory alone for the requests
 // that it has to answer.
-func openFiles(k StoreKey, f *follower, o Options, logger *slog.Logger) (*disk.Store, error) {
+func openFiles(k StoreKey, st *Store, o Options, logger *slog.Logger) (*disk.Store, error) {
 	if k.cache.Path == "" {
 		return nil, nil
 	}
@@ -174,7 +206,7 @@ func openFiles(k StoreKey, f *follower, o Options, logger *slog.Logger) (*disk.S
 	if err != nil {
 		return nil, err
 	}
-	labelled, certain := f.identity()
+	labelled, certain := st.identity()
 	if !certain {
 		logger.Warn("the upstream does not say yet which external labels it adds, so what is cached stays in memory until the next start")
 		return nil, nil
@@ -286,8 +318,40 @@ func (f *follower) identity() (string, bool) {
 	return " without external labels", true
 }
 
+// identity is what samples cached on disk depend on besides their source, and whether that is certain.
+func (st *Store) identity() (string, bool) {
+	if st.thanos == nil {
+		return st.Follower.identity()
+	}
+	facts, known := st.thanos.Facts()
+	if len(facts.Labels) != 1 {
+		return " of several", known
+	}
+	return " with external labels " + facts.Labels[0].String(), known
+}
+
+// watched is what asks an upstream now and then; nil where there is nothing to ask.
+func (st *Store) watched() interface {
+	Reach() (read bool, since time.Time, why error)
+	Nudge()
+} {
+	switch {
+	case st.thanos != nil:
+		return st.thanos
+	case st.Follower != nil:
+		return reached{st.Follower.client, st.Follower}
+	}
+	return nil
+}
+
+// reached is a server's client and what follows it.
+type reached struct {
+	*remoteread.Client
+	*follower
+}
+
 // instead says what to point promwarp at instead of a server without remote read.
-const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar under remote_read, " +
+const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list sidecars, store gateways or a Querier under stores, " +
 	"or have a Thanos sidecar read from promwarp, which then is a leaf of the Querier; VictoriaMetrics has none, so promwarp cannot stand in front of it"
 
 // StartTimestamps says whether queries use start timestamps, which only chunks have.
@@ -311,13 +375,25 @@ func (b *Backend) Facts() upstream.Facts {
 
 // Sources are the stores, as Thanos's Queriers are told of them.
 func (b *Backend) Sources() []leaf.Source {
-	all := make([]leaf.Source, len(b.Stores))
-	for i, st := range b.Stores {
-		all[i].Retention = time.Duration(st.Key.fetch.Retention)
+	var all []leaf.Source
+	for _, st := range b.Stores {
+		one := leaf.Source{Retention: time.Duration(st.Key.fetch.Retention)}
 		if f := st.Follower; f != nil {
-			if all[i].Labels, all[i].Shown = f.Facts().ExternalLabels, f.labels.Keep; f.labels.Keep {
-				all[i].Labels = f.kept()
+			if one.Labels, one.Shown = f.Facts().ExternalLabels, f.labels.Keep; f.labels.Keep {
+				one.Labels = f.kept()
 			}
+		}
+		var sets []labels.Labels
+		if st.thanos != nil {
+			facts, _ := st.thanos.Facts()
+			sets, one.Shown = facts.Labels, true
+		}
+		for _, l := range sets {
+			one.Labels = l
+			all = append(all, one)
+		}
+		if len(sets) == 0 {
+			all = append(all, one)
 		}
 	}
 	return all
@@ -346,14 +422,15 @@ func (b *Backend) ExternalLabels() labels.Labels {
 func (b *Backend) Ready(present bool) (notes []string, err error) {
 	lacking := 0
 	for i, st := range b.Stores {
-		if st.Follower == nil {
+		up := st.watched()
+		if up == nil {
 			continue
 		}
-		read, since, why := st.Follower.client.Reach()
+		read, since, why := up.Reach()
 		if read && since.IsZero() {
 			continue
 		}
-		st.Follower.Nudge() // to notice soon that it is back
+		up.Nudge() // to notice soon that it is back
 		note := fmt.Sprintf("%s is away since %s: %v", st.name, since.UTC().Format(time.RFC3339), why)
 		if !read {
 			note = fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer))
@@ -377,6 +454,13 @@ func (b *Backend) Ready(present bool) (notes []string, err error) {
 func (b *Backend) Known() (lines []string) {
 	first := b.Facts()
 	for i, st := range b.Stores {
+		if st.thanos != nil {
+			if facts, known := st.thanos.Facts(); known {
+				lines = append(lines, st.name+": "+facts.String())
+			} else {
+				lines = append(lines, st.name+": not known: which external labels it has")
+			}
+		}
 		if st.Follower == nil {
 			continue
 		}

@@ -32,10 +32,10 @@ func (f *Flags) Load() (Settings, error) {
 		s.Log.Level = quietLevel // the file's is the server's
 	}
 	if flags := f.alone(); flags.Upstream.URL != "" || flags.TSDB.Path != "" {
-		if s.Upstream.URL != "" || s.TSDB.Path != "" || len(s.RemoteRead) > 0 {
-			s.Replaced = "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of " + f.File
+		if s.Upstream.URL != "" || s.TSDB.Path != "" || len(s.RemoteRead)+len(s.Stores) > 0 {
+			s.Replaced = "what the command line says to read from counts, and not upstream.url, tsdb.path, remote_read and stores of " + f.File
 		}
-		s.Upstream.URL, s.TSDB.Path, s.RemoteRead = "", "", nil
+		s.Upstream.URL, s.TSDB.Path, s.RemoteRead, s.Stores = "", "", nil, nil
 	}
 	for _, apply := range f.given {
 		apply(&s)
@@ -65,6 +65,14 @@ func readSettings(file string) (Settings, error) {
 			return Settings{}, Usagef("%s: remote_read entry %d is empty", file, i+1)
 		}
 		r.SetDirectory(dir)
+	}
+	for i, one := range s.Stores {
+		if one == nil {
+			return Settings{}, Usagef("%s: stores entry %d is empty", file, i+1)
+		}
+		if one.TLSConfig != nil {
+			one.TLSConfig.SetDirectory(dir)
+		}
 	}
 	s.Tracing.SetDirectory(dir)
 	for _, row := range table {

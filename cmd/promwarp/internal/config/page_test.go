@@ -38,7 +38,7 @@ var (
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
 
 // mostDocumented is the number of flags that help and pages describe at most.
-const mostDocumented = 45
+const mostDocumented = 46
 
 // TestDocumented bounds what one has to read before one can choose.
 func TestDocumented(t *testing.T) {
@@ -70,6 +70,7 @@ func TestConfigurationPage(t *testing.T) {
 // fileKeys are the keys of the file that have no flag.
 var fileKeys = map[string]string{
 	"remote_read": "what is read from instead of `upstream.url`: a list, with keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `tls_config` …; [several](upstreams.md#several-upstreams)",
+	"stores":      "stores of Thanos that are read from instead: a list with `address` (host:port), `name`, `remote_timeout`, `tls_config` (without it no TLS), `headers`, and, as below, `on_failure`, `retention`, `fresh`, `recheck`, `out_of_order_window`, `max_age`; see [Thanos](thanos-mimir.md#thanos)",
 	"aggregates":  "a list of [custom aggregates](query.md#custom-aggregates)",
 	"tracing":     "where traces go, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#tracing_config)",
 }
@@ -80,6 +81,7 @@ var entryKeys = map[string]string{
 	"api_url":             "base of its HTTP API, for labels and metadata, where its `url` does not end in `/api/v1/read`",
 	"retention":           "instead of `upstream.retention`",
 	"external_labels":     "instead of `upstream.external_labels`",
+	"replica_labels":      "instead of `upstream.replica_labels`",
 	"fresh":               "instead of `cache.fresh`",
 	"recheck":             "instead of `cache.recheck`",
 	"out_of_order_window": "instead of `cache.out_of_order_window`",

@@ -50,6 +50,7 @@ type Settings struct {
 
 	// These the file alone has.
 	RemoteRead []*remoteReadSettings    `yaml:"remote_read"`
+	Stores     []*storeSettings         `yaml:"stores"`     // of Thanos
 	Aggregates []custom.Source          `yaml:"aggregates"` // of resample requests
 	Tracing    promconfig.TracingConfig `yaml:"tracing"`    // where traces go: Prometheus's block
 

@@ -168,7 +168,7 @@ func TestFile(t *testing.T) {
 	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, Source{Dir: "d", Setting: "tsdb.path"}, src)
-	require.Equal(t, "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of "+file, s.Replaced)
+	require.Equal(t, "what the command line says to read from counts, and not upstream.url, tsdb.path, remote_read and stores of "+file, s.Replaced)
 	s = load(t, "--config.file="+file, "--upstream.url=http://other")
 	src, err = onlySource(&s)
 	require.NoError(t, err)

@@ -16,15 +16,18 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 	"golang.org/x/crypto/scrypt"
 
+	"github.com/promwarp/promwarp/remoteread/stores"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // ReadPath is where a Prometheus serves remote read, below its base URL.
 const ReadPath = "/api/v1/read"
 
-// Source is where samples come from: a remote-read server or a directory.
+// Source is where samples come from: a remote-read server, a store of Thanos, or a directory.
 type Source struct {
-	// Remote is the remote-read server, nil when dir is set.
+	// Store is the store of Thanos, or nil.
+	Store *stores.Config
+	// Remote is the remote-read server, or nil.
 	Remote *promconfig.RemoteReadConfig
 	// Base is the server's HTTP API without /api/v1, for labels and metadata;
 	// nil when it is not known.
@@ -40,10 +43,12 @@ type Source struct {
 func (s *Settings) Sources() ([]Source, error) {
 	remote := s.Upstream.URL != "" || len(s.RemoteRead) > 0
 	switch {
+	case len(s.Stores) > 0:
+		return s.storeSources()
 	case remote && s.TSDB.Path != "":
 		return nil, errors.New("both an upstream and tsdb.path are given: promwarp reads from one of them; keep either upstream.url (or remote_read) or tsdb.path")
 	case !remote && s.TSDB.Path == "":
-		return nil, errors.New("nothing to read from: give --upstream.url=http://prometheus:9090, --tsdb.path=DIRECTORY, or a --config.file with remote_read")
+		return nil, errors.New("nothing to read from: give --upstream.url=http://prometheus:9090, --tsdb.path=DIRECTORY, or a --config.file with remote_read or stores")
 	case len(s.RemoteRead) > 1 && s.Upstream.URL != "":
 		return nil, fmt.Errorf("remote_read has %d entries, of which upstream.url cannot be the HTTP API: give each entry whose url does not end in %s an api_url instead", len(s.RemoteRead), ReadPath)
 	case s.TSDB.Path != "":
@@ -118,7 +123,10 @@ func baseOf(read *url.URL) *url.URL {
 
 // String names the source in messages, without credentials.
 func (s Source) String() string {
-	if s.Remote != nil {
+	switch {
+	case s.Store != nil:
+		return s.Store.Address
+	case s.Remote != nil:
 		return urltext.Of(s.Remote.URL.URL)
 	}
 	return s.Dir
@@ -126,7 +134,10 @@ func (s Source) String() string {
 
 // Name names the source among others: by its configured name, if it has one.
 func (s Source) Name() string {
-	if s.Remote != nil && s.Remote.Name != "" {
+	switch {
+	case s.Store != nil:
+		return s.Store.String()
+	case s.Remote != nil && s.Remote.Name != "":
 		return s.Remote.Name
 	}
 	return s.String()
@@ -137,7 +148,10 @@ func (s Source) Name() string {
 // may be all that tells one tenant from another, so they are part of it; it can
 // not be guessed back.
 func (s Source) Identity() (string, error) {
-	if s.Remote == nil {
+	switch {
+	case s.Store != nil:
+		return identity([]any{"thanos.Store", s.Store.Address, s.Store.Headers})
+	case s.Remote == nil:
 		return filepath.Abs(s.Dir)
 	}
 	c := &s.Remote.HTTPClientConfig
@@ -161,6 +175,11 @@ func (s Source) Identity() (string, error) {
 			parts = append(parts, header)
 		}
 	}
+	return identity(parts)
+}
+
+// identity is a text that parts cannot be guessed from.
+func identity(parts []any) (string, error) {
 	text, err := json.Marshal(parts)
 	if err != nil {
 		return "", err

@@ -279,7 +279,7 @@ func TestNoRemoteRead(t *testing.T) {
 			set.Upstream.URL = srv.URL
 			_, err := New(Config{Settings: set})
 			require.ErrorAs(t, err, new(config.UsageError))
-			require.ErrorContains(t, err, "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar")
+			require.ErrorContains(t, err, "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list sidecars, store gateways or a Querier under stores")
 		})
 	}
 }

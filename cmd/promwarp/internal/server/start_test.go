@@ -28,7 +28,7 @@ func TestWhichSourceCounts(t *testing.T) {
 	s, err := New(Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	s.Close()
-	require.Contains(t, log.String(), "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of ")
+	require.Contains(t, log.String(), "what the command line says to read from counts, and not upstream.url, tsdb.path, remote_read and stores of ")
 	require.Contains(t, log.String(), "upstream=http://127.0.0.1:1/")
 }
 

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
+	"github.com/promwarp/promwarp/remoteread/stores"
+)
+
+// storeSettings is an entry of stores: a store of Thanos, over gRPC. Keys of the same names as in an entry
+// of remote_read mean the same.
+type storeSettings struct {
+	Address          string                  `yaml:"address"`
+	Name             string                  `yaml:"name"`
+	RemoteTimeout    model.Duration          `yaml:"remote_timeout"`
+	TLSConfig        *commonconfig.TLSConfig `yaml:"tls_config"`
+	Headers          map[string]string       `yaml:"headers"`
+	OnFailure        onFailure               `yaml:"on_failure"`
+	Retention        *model.Duration         `yaml:"retention"`
+	Fresh            *model.Duration         `yaml:"fresh"`
+	Recheck          *model.Duration         `yaml:"recheck"`
+	OutOfOrderWindow *model.Duration         `yaml:"out_of_order_window"`
+	MaxAge           *model.Duration         `yaml:"max_age"`
+}
+
+// storeSources are the stores, in the order of their entries.
+func (s *Settings) storeSources() (all []Source, err error) {
+	if s.Upstream.URL != "" || len(s.RemoteRead) > 0 || s.TSDB.Path != "" {
+		return nil, errors.New("stores are given beside another source: promwarp reads from stores of Thanos or from servers with remote read, not from both; list the sidecar of each Prometheus under stores, or remove stores")
+	}
+	names := map[string]bool{}
+	for i, one := range s.Stores {
+		src := Source{Setting: fmt.Sprintf("stores: entry %d", i+1), Store: &stores.Config{
+			Name: one.Name, Address: one.Address, TLS: one.TLSConfig, Headers: one.Headers,
+			Timeout: time.Duration(one.RemoteTimeout), Partial: one.OnFailure == WarnQuery,
+		}}
+		if err := src.Store.Validate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", src.Setting, err)
+		}
+		if names[src.Name()] {
+			return nil, fmt.Errorf("stores: two entries are called %s: give each a name of its own", src.Name())
+		}
+		names[src.Name()] = true
+		all = append(all, src)
+	}
+	return all, nil
+}
+
+// Extras are what the entry of source i has besides the source itself.
+func (s *Settings) Extras(i int) RemoteReadExtras {
+	switch {
+	case len(s.Stores) > 0:
+		e := s.Stores[i]
+		return RemoteReadExtras{
+			OnFailure: e.OnFailure, Retention: e.Retention, Fresh: e.Fresh, Recheck: e.Recheck, OutOfOrderWindow: e.OutOfOrderWindow, MaxAge: e.MaxAge,
+		}
+	case len(s.RemoteRead) > 0:
+		return s.RemoteRead[i].RemoteReadExtras
+	}
+	return RemoteReadExtras{}
+}

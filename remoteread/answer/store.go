@@ -1,0 +1,138 @@
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Store reads what a store of Thanos sends of one question, message by message. A series with its chunks
+// lies as in remote read, and chunks lie otherwise:
+//
+//	prompb.Chunk      min_time=1 max_time=2 type=3 data=4
+//	thanos.AggrChunk  min_time=1 max_time=2 raw=3{type=1 data=2 hash=3} and, of lower resolution, 4 to 8
+//
+// Series have the store's external labels, by which it matches them. They may come in any order and in
+// parts; so may chunks, which the selection puts in order without overlaps.
+type Store struct {
+	d        *streamBuilder
+	part     *Part
+	beside   int64    // bytes that were not of series
+	Warnings []string // that came, each once
+}
+
+// NewStore returns a reader of the answer to p.
+func (a *Reader) NewStore(p *Part) *Store {
+	d := &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(p.Ctx), finder: newFinder(p, false)}
+	d.asked = newSelector(p.Asked, false)
+	d.ofStore = true
+	return &Store{d: d, part: p}
+}
+
+// ErrDownsampled is for chunks of a lower resolution, which were not asked for.
+var ErrDownsampled = errors.New("a chunk without raw samples, of a lower resolution, which was not asked for")
+
+// mostWarnings is how many warnings of an answer are passed on.
+const mostWarnings = 64
+
+// emptyMessage is how many bytes are counted for a message, so that empty ones end, too.
+const emptyMessage = 64
+
+// Message reads a thanos.SeriesResponse.
+func (s *Store) Message(b []byte) error {
+	const bytes = protowire.BytesType
+	s.beside += emptyMessage
+	for f, err := range typed(b, "a message", bytes, bytes, bytes, bytes) {
+		if err == nil {
+			switch f.Num {
+			case 1:
+				err = s.d.addSeries(f.Bytes)
+			case 2:
+				s.warn(string(f.Bytes))
+			case 4:
+				err = s.batch(f.Bytes)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.part.Count(s.d.b.Bytes()+s.d.labelBytes+s.beside, s.d.series)
+}
+
+// batch reads a thanos.SeriesBatch.
+func (s *Store) batch(b []byte) error {
+	for f, err := range typed(b, "a batch", protowire.BytesType) {
+		if err == nil {
+			err = s.d.addSeries(f.Bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn notes a warning.
+func (s *Store) warn(text string) {
+	s.beside += int64(len(text))
+	for _, w := range s.Warnings {
+		if w == text {
+			return
+		}
+	}
+	if len(s.Warnings) < mostWarnings {
+		s.Warnings = append(s.Warnings, text)
+	}
+}
+
+// Finish sets the part's selection, once all messages were read.
+func (s *Store) Finish() (err error) {
+	s.part.Sel, err = s.d.b.Finish()
+	return err
+}
+
+// storeChunk adds a thanos.AggrChunk to the current series.
+func (d *streamBuilder) storeChunk(b []byte) error {
+	const number, bytes = protowire.VarintType, protowire.BytesType
+	var minT, maxT int64
+	var raw []byte
+	has := false
+	for f, err := range typed(b, "a chunk", number, number, bytes) {
+		switch {
+		case err != nil:
+			return err
+		case f.Num == 1:
+			minT = int64(f.Value)
+		case f.Num == 2:
+			maxT = int64(f.Value)
+		default:
+			raw, has = f.Bytes, true
+		}
+	}
+	if !has {
+		return fmt.Errorf("series %s: %w", d.labels, ErrDownsampled)
+	}
+	var kind uint64
+	var data []byte
+	for f, err := range typed(raw, "a chunk", number, bytes) {
+		switch {
+		case err != nil:
+			return err
+		case f.Num == 1:
+			kind = f.Value
+		default:
+			data = f.Bytes
+		}
+	}
+	// XOR, HISTOGRAM and FLOAT_HISTOGRAM are one less than in Prometheus, where 0 is no encoding.
+	if kind > uint64(chunkenc.EncFloatHistogram-1) {
+		return fmt.Errorf("series %s: unknown chunk encoding %d of a store; there are XOR 0, HISTOGRAM 1 and FLOAT_HISTOGRAM 2", d.labels, min(kind, math.MaxInt32))
+	}
+	return d.add(chunkenc.Encoding(kind+1), minT, maxT, data)
+}

@@ -1,0 +1,203 @@
+// Package stores asks a store of Thanos over gRPC: a sidecar, a store gateway, a receiver, a ruler or a
+// Querier.
+//
+// In go matchers and times. Out come the messages of thanos.Store/Series one by one, as they lie on the
+// wire, lists of labels, and what the store tells by thanos.Info. Messages of series are not decoded here:
+// remoteread/answer puts them into a selection. Of blocks with samples of a lower resolution a store is
+// never asked for any. Errors are gRPC's; package remoteread says what to do about them.
+//
+// Start with New. request.go writes requests, info.go reads what a store is.
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/version"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/promwarp/promwarp/internal/leafpb"
+)
+
+// Config says which store is asked, and how.
+type Config struct {
+	Name    string // in messages and metrics; the address where it is empty
+	Address string // host:port of its gRPC server
+	// TLS is how it is talked to; nil is without TLS.
+	TLS     *commonconfig.TLSConfig
+	Headers map[string]string // metadata of each call, such as thanos-tenant
+	Timeout time.Duration     // longest wait for a message
+	// Partial takes what a store answers that lacks a part, with its warnings. Without it such an
+	// answer is an error.
+	Partial bool
+}
+
+// String is what the store is called.
+func (c *Config) String() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Address
+}
+
+// Validate says what is wrong.
+func (c *Config) Validate() error {
+	if c.Address == "" {
+		return errors.New("it has no address; write the gRPC address of a sidecar, store gateway, receiver, ruler or Querier, such as sidecar:10901")
+	}
+	host, port, err := net.SplitHostPort(c.Address)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(c.Address, "/ ") {
+		return fmt.Errorf("address %q: write host and port of a gRPC server, such as sidecar:10901", c.Address)
+	}
+	for name := range c.Headers {
+		if strings.HasPrefix(strings.ToLower(name), "grpc-") || strings.HasPrefix(name, ":") {
+			return fmt.Errorf("headers: %q is gRPC's own", name)
+		}
+	}
+	return nil
+}
+
+// Store is one store. It is safe for concurrent use.
+type Store struct {
+	Config
+	conn  *grpc.ClientConn
+	facts atomic.Pointer[Facts] // as they were told last; nil before
+}
+
+// A connection that is lost is tried again at most that far apart, and one that answers nothing, not even
+// pings, is lost.
+const (
+	leastBackoff = 100 * time.Millisecond
+	mostBackoff  = 5 * time.Second
+	pingAfter    = 10 * time.Second // which Thanos's servers allow
+	pingTimeout  = 10 * time.Second
+)
+
+// New returns a store whose messages have at most that many bytes. No connection is made yet.
+func New(c Config, mostBytes int64) (*Store, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	creds := insecure.NewCredentials()
+	if c.TLS != nil {
+		t, err := commonconfig.NewTLSConfig(c.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("tls_config: %w; correct it, or let promwarp's user read the file", err)
+		}
+		creds = credentials.NewTLS(t)
+	}
+	conn, err := grpc.NewClient("dns:///"+c.Address,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithUserAgent(version.ComponentUserAgent("promwarp")),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(int(mostBytes))),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: leastBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: mostBackoff},
+			MinConnectTimeout: mostBackoff,
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", c.Address, err)
+	}
+	return &Store{Config: c, conn: conn}, nil
+}
+
+// Close closes the connection.
+func (s *Store) Close() error { return s.conn.Close() }
+
+// outgoing is ctx with the headers of the configuration.
+func (s *Store) outgoing(ctx context.Context) context.Context {
+	for name, value := range s.Headers {
+		ctx = metadata.AppendToOutgoingContext(ctx, name, value)
+	}
+	return ctx
+}
+
+// Series calls each with every message that the store answers q with, a thanos.SeriesResponse, which is
+// there until each returns. It ends at the first error.
+func (s *Store) Series(ctx context.Context, q Question, each func(message []byte) error) error {
+	ctx, cancel := context.WithCancel(s.outgoing(ctx))
+	defer cancel()
+	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/thanos.Store/Series")
+	if err != nil {
+		return err
+	}
+	// Where a request cannot be sent the answer says why.
+	if err := stream.SendMsg(q.series()); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	var m message
+	for {
+		err := stream.RecvMsg(&m)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = each(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// LabelNames lists the names of the labels of what q asks for, and the store's warnings.
+func (s *Store) LabelNames(ctx context.Context, q Question, limit int) (names, warnings []string, err error) {
+	var told leafpb.LabelNamesResponse
+	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelNames", q.labelNames(limit), &told)
+	return told.Names, told.Warnings, err
+}
+
+// LabelValues lists the values of a label of what q asks for, and the store's warnings.
+func (s *Store) LabelValues(ctx context.Context, label string, q Question, limit int) (values, warnings []string, err error) {
+	var told leafpb.LabelValuesResponse
+	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelValues", q.labelValues(label, limit), &told)
+	return told.Values, told.Warnings, err
+}
+
+// message is one as it lies on the wire.
+type message []byte
+
+// codec leaves a message as it is, and decodes others by the methods that gogo/protobuf generates.
+type codec struct{}
+
+// Name implements encoding.CodecV2.
+func (codec) Name() string { return "proto" }
+
+// Marshal implements encoding.CodecV2.
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.(message))}, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*message)
+	if !ok {
+		return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+	}
+	if n := data.Len(); n > cap(*m) {
+		*m = make(message, n)
+	} else {
+		*m = (*m)[:n]
+	}
+	data.CopyTo(*m)
+	return nil
+}
