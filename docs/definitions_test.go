@@ -32,6 +32,7 @@ var namedElsewhere = []struct{ place, words, meaning string }{
 	{"planner/placement/measure.go", "rate sum", "the query that is measured"},
 	{"gpuexec/windows.go", "rate", "the end of the names of two kernels"},
 	{"kernels/build/kernel.go", "group", "a folder"},
+	{"selection/replicas/penalty.go", "increase rate irate resets", "what a Querier of Thanos takes for readers of counters"},
 	{"remoteread/upstream/read.go", "mad_over_time", "whether a Prometheus lists it says how that is set"},
 }
 

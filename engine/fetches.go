@@ -89,9 +89,37 @@ func (q *query) closeFetches() {
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// start fetches what a plan on a grid reads, for all selectors at the same time. A single selector
-// of which nothing is evaluated before all has come has come when start returns.
-func (f *fetches) start(all []reading, g plan.Grid) {
+// functions says by what each selector of a query is read, by where it stands, as Prometheus's engine
+// says it in storage.SelectHints.Func.
+func functions(tree parser.Expr) map[posrange.PositionRange]string {
+	found := map[posrange.PositionRange]string{}
+	parser.Inspect(tree, func(n parser.Node, path []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+	above:
+		for _, n := range slices.Backward(path) {
+			switch n := n.(type) {
+			case *parser.AggregateExpr:
+				found[v.PosRange] = n.Op.String()
+				break above
+			case *parser.Call:
+				found[v.PosRange] = n.Func.Name
+				break above
+			case *parser.BinaryExpr:
+				break above
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// start fetches what a plan on a grid reads, for all selectors of a tree at the same time. A single
+// selector of which nothing is evaluated before all has come has come when start returns.
+func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
+	readBy := functions(tree)
 	q, ok := f.querier.(selection.Querier)
 	if f.ahead != nil {
 		f.arrived = make(chan arrival, mostArrivals)
@@ -106,7 +134,7 @@ func (f *fetches) start(all []reading, g plan.Grid) {
 			close(got.ready)
 			continue
 		}
-		ask := selection.Ask{Matchers: w.Scan.Matchers, Fetch: selection.Fetch{Own: &got.tiles}}
+		ask := selection.Ask{Matchers: w.Scan.Matchers, Function: readBy[w.Scan.Pos], Fetch: selection.Fetch{Own: &got.tiles}}
 		ask.MinT, ask.MaxT = w.Reads(r.grid)
 		if r.grid == g && f.ahead.Reads(w) {
 			// The fetching goroutine must not wait here: other queries may wait for the same fetch,

@@ -118,8 +118,13 @@ func (s *Stats) Of(names []string) []*Stats {
 }
 
 // Upstreams returns the statistics of all upstreams in the order they are listed in; none if there
-// are not several.
-func (s *Stats) Upstreams() []*Stats { return s.Of(nil) }
+// are not several. Where one is several replicas, it is followed by these.
+func (s *Stats) Upstreams() (all []*Stats) {
+	for _, u := range s.Of(nil) {
+		all = append(append(all, u), u.Upstreams()...)
+	}
+	return all
+}
 
 // Name is the name of the upstream that s is of.
 func (s *Stats) Name() string { return s.name }

@@ -1,7 +1,8 @@
 // Package fanout answers selectors from several caches, each in front of an
-// upstream of its own, as if they were one.
+// upstream of its own, as if they were one: a Fanout where each has a part, Replicas where each has
+// all.
 //
-// It merges what they have as Prometheus's fanout storage merges its remote
+// A Fanout merges what they have as Prometheus's fanout storage merges its remote
 // storages: the union of their series, and of the samples of a series that several
 // of them have. Where these have samples at one time, that of the upstream listed
 // first is kept; Prometheus keeps one at random.
@@ -55,31 +56,39 @@ type Upstream struct {
 // storage.SampleAndChunkQueryable, and its queriers implement selection.Querier.
 // It is safe for concurrent use.
 type Fanout struct {
-	ups     []Upstream
-	names   []string // of ups
-	without []error  // for each upstream that is left out, why; else nil
+	upstreams
+	without []error // for each upstream that is left out, why; else nil
 	partial *prometheus.CounterVec
+}
+
+// upstreams are several upstreams that are listed in some order.
+type upstreams []Upstream
+
+func (ups upstreams) names() (all []string) {
+	for _, u := range ups {
+		all = append(all, u.Name)
+	}
+	return all
 }
 
 // New returns the union of upstreams. Of samples of a series at one time that of
 // the upstream named first is kept. r receives its metrics; nil means none.
 func New(r prometheus.Registerer, ups ...Upstream) *Fanout {
 	f := &Fanout{
-		ups: ups, without: make([]error, len(ups)),
+		upstreams: ups, without: make([]error, len(ups)),
 		partial: instrument.With(r).Counters("promwarp_partial_selections_total", "Selectors that were answered without an upstream, because it failed.", "upstream"),
 	}
 	for _, u := range ups {
-		f.names = append(f.names, u.Name)
 		f.partial.WithLabelValues(u.Name)
 	}
 	return f
 }
 
 // Drop has all caches forget samples; see cache.Cache.Drop.
-func (f *Fanout) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error) {
+func (ups upstreams) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error) {
 	var all cache.Dropped
 	var errs []error
-	for _, u := range f.ups {
+	for _, u := range ups {
 		d, err := u.Cache.Drop(mint, maxt, selectors...)
 		all.Selectors += d.Selectors
 		all.Tiles += d.Tiles
@@ -112,27 +121,37 @@ var (
 type reader struct {
 	f       *Fanout
 	request selection.Request
-	in      []selection.Reader // one for each upstream
-	stats   []*selection.Stats // of each upstream
-
-	mint, maxt int64 // ms, both included
+	readers
 
 	mu      sync.Mutex
 	without []error // why an upstream is left out; else nil
 	used    []bool  // whether something of an upstream was handed out
 }
 
-// Open implements selection.Source.
-func (f *Fanout) Open(r selection.Request, mint, maxt int64) selection.Reader {
+// readers are what upstreams are read with for one request.
+type readers struct {
+	in    []selection.Reader // one for each upstream
+	stats []*selection.Stats // of each upstream
+
+	mint, maxt int64 // ms, both included
+}
+
+// open opens a reader of each upstream.
+func (ups upstreams) open(r selection.Request, mint, maxt int64) readers {
 	if r.Stats == nil {
 		r.Stats = &selection.Stats{}
 	}
-	out := &reader{f: f, request: r, stats: r.Stats.Of(f.names), mint: mint, maxt: maxt, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
-	for i, u := range f.ups {
+	out := readers{stats: r.Stats.Of(ups.names()), mint: mint, maxt: maxt}
+	for i, u := range ups {
 		r.Stats = out.stats[i]
 		out.in = append(out.in, u.Cache.Open(r, mint, maxt))
 	}
 	return out
+}
+
+// Open implements selection.Source.
+func (f *Fanout) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	return &reader{f: f, request: r, readers: f.open(r, mint, maxt), without: slices.Clone(f.without), used: make([]bool, len(f.upstreams))}
 }
 
 // answer is what one upstream answered.
@@ -170,7 +189,7 @@ func (r *reader) wait(ctx context.Context, begun [][]selection.Get, i int) ([]an
 }
 
 // optional reports whether there may be an answer without upstream i.
-func (r *reader) optional(i int) bool { return r.f.ups[i].Optional && !r.request.Whole }
+func (r *reader) optional(i int) bool { return r.f.upstreams[i].Optional && !r.request.Whole }
 
 // accept returns the selections that count, and warnings, among them those for the
 // upstreams that are left out.
@@ -182,14 +201,14 @@ func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.A
 	changed := error(nil)
 	for i, a := range answers {
 		if r.without[i] == nil && a.err != nil {
-			r.without[i] = &PartialWarning{r.f.ups[i].Name, a.err}
+			r.without[i] = &PartialWarning{r.f.upstreams[i].Name, a.err}
 			if r.used[i] {
 				changed = r.without[i]
 			}
 		}
 		if why := r.without[i]; why != nil {
 			ws.Add(why)
-			r.f.partial.WithLabelValues(r.f.ups[i].Name).Inc()
+			r.f.partial.WithLabelValues(r.f.upstreams[i].Name).Inc()
 			r.stats[i].Fail(why)
 			continue
 		}
@@ -216,7 +235,7 @@ func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 }
 
 // Kept implements selection.Keeper.
-func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
+func (r *readers) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
 	for _, q := range r.in {
 		kept = append(kept, q.Kept(matchers...)...)
 	}
@@ -264,22 +283,28 @@ func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selec
 	if err != nil {
 		return nil, ws, err
 	}
+	sel, err := discarding(ctx, parts, func() (*selection.Selection, error) { return selection.Merge(ctx, parts...) })
+	return sel, ws, err
+}
+
+// discarding returns what merge makes of parts. If it fails or is discarded, so are they.
+func discarding(ctx context.Context, parts []*selection.Selection, merge func() (*selection.Selection, error)) (*selection.Selection, error) {
 	discard := func() {
 		for _, p := range parts {
 			p.Discard()
 		}
 	}
-	sel, err := selection.Merge(ctx, parts...)
+	sel, err := merge()
 	if err != nil {
 		if ctx.Err() == nil {
 			discard()
 		}
-		return nil, ws, err
+		return nil, err
 	}
 	if !slices.Contains(parts, sel) {
 		sel.OnDiscard = discard
 	}
-	return sel, ws, nil
+	return sel, nil
 }
 
 // LabelValues implements storage.LabelQuerier. Servers with remote read are asked for lists over HTTP.
@@ -309,7 +334,7 @@ func (r *reader) list(ctx context.Context, ask func(context.Context, storage.Lab
 				return err
 			})
 			if err != nil && r.optional(u) && ctx.Err() == nil {
-				lists[u], said[u], err = nil, annotations.New().Add(&PartialWarning{r.f.ups[u].Name, err}), nil
+				lists[u], said[u], err = nil, annotations.New().Add(&PartialWarning{r.f.upstreams[u].Name, err}), nil
 			}
 			return err
 		})
@@ -326,7 +351,7 @@ func (r *reader) list(ctx context.Context, ask func(context.Context, storage.Lab
 }
 
 // Close implements storage.LabelQuerier.
-func (r *reader) Close() error {
+func (r *readers) Close() error {
 	var errs []error
 	for _, q := range r.in {
 		errs = append(errs, q.Close())

@@ -105,7 +105,7 @@ func TestFailures(t *testing.T) {
 
 	// Without any upstream left the answer is empty.
 	good.err = errors.New("broken, too")
-	for _, u := range f.ups {
+	for _, u := range f.upstreams {
 		u.Cache.(*cache.Cache).Clear()
 	}
 	values, ws, err = get(t, f, t.Context())

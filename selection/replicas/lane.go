@@ -1,0 +1,168 @@
+package replicas
+
+import (
+	"math"
+	"sort"
+)
+
+// kind is what the present sample of a source is.
+type kind int
+
+const (
+	none kind = iota // the source has ended
+	float
+	histograms
+)
+
+// source is samples in time order: a lane, or what is chosen of two sources.
+type source interface {
+	next() kind
+	seek(t int64) kind // goes on to the first sample at t or later, if the present one is earlier
+	time() int64       // of the present sample, in ms
+	value() float64    // of a float
+	lane() *lane       // that the present sample is of
+	raise(least float64)
+}
+
+// lane is the samples of chunks that do not overlap.
+type lane struct {
+	pieces   []piece
+	ends     []int // samples of chunk k end before ends[k]
+	times    []int64
+	values   []float64
+	counting bool
+
+	position int     // of the present sample
+	current  int     // chunk that it is in
+	raised   float64 // what is added to values
+}
+
+func (l *lane) next() kind {
+	l.position++
+	return l.kind()
+}
+
+// kind is that of the present sample.
+func (l *lane) kind() kind {
+	if l.position >= len(l.times) {
+		return none
+	}
+	for l.position >= l.ends[l.current] {
+		l.current++
+	}
+	if l.pieces[l.current].floats() {
+		return float
+	}
+	return histograms
+}
+
+func (l *lane) seek(t int64) kind {
+	rest := l.times[l.position:]
+	if len(rest) > 1 && rest[0] < t && rest[1] >= t { // as nearly always
+		l.position++
+	} else {
+		l.position += sort.Search(len(rest), func(i int) bool { return rest[i] >= t })
+	}
+	return l.kind()
+}
+
+func (l *lane) time() int64 { return l.times[l.position] }
+func (l *lane) lane() *lane { return l }
+
+func (l *lane) value() float64 {
+	if l.raised == 0 {
+		return l.values[l.position] // to which adding anything would change a stale marker
+	}
+	return l.values[l.position] + l.raised
+}
+
+// raise adds to a counter what its present value is behind least.
+func (l *lane) raise(least float64) {
+	if v := l.value(); l.counting && least > v {
+		l.raised += least - v
+	}
+}
+
+// firstPenalty is the penalty in ms of what is not read where there is no last distance yet.
+const firstPenalty = 5000
+
+// pair is what is chosen of two sources.
+type pair struct {
+	in      [2]source
+	kinds   [2]kind
+	penalty [2]int64 // ms that the next sample must be later by
+	chosen  int      // the source that the present sample is of
+	valued  int      // the source whose value is the present one
+	last    int64    // time of the present sample, in ms; math.MinInt64 before the first
+}
+
+func newPair(a, b source) *pair {
+	return &pair{in: [2]source{a, b}, kinds: [2]kind{a.next(), b.next()}, last: math.MinInt64}
+}
+
+func (p *pair) next() kind {
+	before, wasFloat, value := p.chosen, p.kinds[p.chosen] == float, 0.0
+	if wasFloat {
+		value = p.in[p.valued].value()
+	}
+	k := p.advance()
+	if p.chosen != before && wasFloat {
+		p.raise(value)
+	}
+	return k
+}
+
+// advance chooses the next sample.
+func (p *pair) advance() kind {
+	for i, in := range p.in {
+		if p.kinds[i] != none {
+			p.kinds[i] = in.seek(p.last + 1 + p.penalty[i])
+		}
+	}
+	for i := range p.in {
+		if other := 1 - i; p.kinds[i] == none {
+			p.chosen = other
+			if p.kinds[other] != none {
+				p.read(other)
+			}
+			return p.kinds[other]
+		}
+	}
+	p.chosen = 0
+	if p.in[1].time() < p.in[0].time() {
+		p.chosen = 1
+	}
+	penalty := int64(firstPenalty)
+	if p.last != math.MinInt64 {
+		penalty = 2 * (p.in[p.chosen].time() - p.last)
+	}
+	p.penalty[1-p.chosen] = penalty
+	p.read(p.chosen)
+	return p.kinds[p.chosen]
+}
+
+// read makes the present sample of source i that of the pair.
+func (p *pair) read(i int) {
+	p.penalty[i], p.last, p.valued = 0, p.in[i].time(), i
+}
+
+func (p *pair) seek(t int64) kind {
+	for p.last < t {
+		if p.next() == none {
+			return none
+		}
+	}
+	return p.kinds[p.chosen]
+}
+
+func (p *pair) time() int64    { return p.last }
+func (p *pair) value() float64 { return p.in[p.valued].value() }
+func (p *pair) lane() *lane    { return p.in[p.valued].lane() }
+
+func (p *pair) raise(least float64) {
+	for i, in := range p.in {
+		if p.kinds[i] == float {
+			in.raise(least)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package replicas
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/samples"
+)
+
+// Counting reports whether a Querier of Thanos takes what a function reads for counters. The name is
+// the hint that Prometheus's engine gives with a selector.
+func Counting(function string) bool {
+	switch function {
+	case "increase", "rate", "irate", "resets":
+		return true
+	}
+	return false
+}
+
+// Penalty merges parts, what each replica has of one selector, as a Querier of Thanos does:
+//
+//   - The chunks of a series are dealt out to as few lanes as there may be without an overlap in one.
+//   - Of two lanes the one that has the earliest next sample is read. The other has to have a sample
+//     more than twice the last distance later to be read: that is its penalty.
+//   - The outcome is the first lane of two for the next one.
+//
+// With counting, the resets of each lane are taken out before and a lane that is behind the other
+// when it is read again is raised to it. Chunks of which nothing is left out are kept as they are.
+// Start timestamps of others are lost. A histogram behind one of another lane is not known to follow
+// no reset, which a Querier takes it for.
+func Penalty(ctx context.Context, counting bool, parts ...*selection.Selection) (*selection.Selection, error) {
+	all := bySeries(parts)
+	const batch = 256
+	merged := make([]*selection.Selection, (len(all)+batch-1)/batch)
+	errs := make([]error, len(merged))
+	parallel.For(len(merged), func(k int) {
+		m := merger{Builder: selection.NewBuilder(0).Within(ctx), counting: counting}
+		if errs[k] = m.Watch.Now(); errs[k] != nil {
+			return
+		}
+		for _, s := range all[k*batch : min((k+1)*batch, len(all))] {
+			if errs[k] = cmp.Or(m.Watch.Err(), m.add(s)); errs[k] != nil {
+				m.Watch.Leave()
+				return
+			}
+		}
+		merged[k], errs[k] = m.Finish()
+	})
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return selection.Join(ctx, merged...)
+}
+
+// piece is a chunk of a series of a replica.
+type piece struct {
+	selection.Chunk
+	of      *selection.Selection
+	series  int
+	changed bool // whether its values are not those that count
+}
+
+func (p *piece) bytes() []byte { return p.of.Bytes(p.Chunk) }
+
+func (p *piece) floats() bool { return p.Enc == chunkenc.EncXOR || p.Enc == chunkenc.EncXOR2 }
+
+// series is a series with the chunks of all replicas.
+type series struct {
+	labels labels.Labels
+	pieces []piece
+}
+
+// bySeries returns the series of all parts in label order.
+func bySeries(parts []*selection.Selection) (all []series) {
+	next := make([]int, len(parts))
+	for {
+		var least labels.Labels
+		found := false
+		for p, part := range parts {
+			if next[p] < part.NumSeries() && (!found || labels.Compare(part.Labels(next[p]), least) < 0) {
+				least, found = part.Labels(next[p]), true
+			}
+		}
+		if !found {
+			return all
+		}
+		one := series{labels: least}
+		for p, part := range parts {
+			if i := next[p]; i < part.NumSeries() && labels.Equal(part.Labels(i), least) {
+				for _, c := range part.Chunks(i) {
+					one.pieces = append(one.pieces, piece{Chunk: c, of: part, series: i})
+				}
+				next[p]++
+			}
+		}
+		all = append(all, one)
+	}
+}
+
+// lanes deals the chunks of all replicas out, each to the first lane whose last chunk ends before it.
+// Equal chunks are dealt out once. The order is Thanos's: by start, end, encoding, and bytes downward.
+func lanes(pieces []piece) (all [][]piece) {
+	slices.SortFunc(pieces, func(a, b piece) int {
+		if c := cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT), cmp.Compare(a.Enc, b.Enc)); c != 0 {
+			return c
+		}
+		return bytes.Compare(b.bytes(), a.bytes())
+	})
+	for i, p := range pieces {
+		if i > 0 && p.MinT == pieces[i-1].MinT && p.Enc == pieces[i-1].Enc && bytes.Equal(p.bytes(), pieces[i-1].bytes()) {
+			continue
+		}
+		k := slices.IndexFunc(all, func(lane []piece) bool { return lane[len(lane)-1].MaxT < p.MinT })
+		if k < 0 {
+			k, all = len(all), append(all, nil)
+		}
+		all[k] = append(all[k], p)
+	}
+	return all
+}
+
+// merger writes merged series.
+type merger struct {
+	*selection.Builder
+	counting bool
+	decoder  chunkenc.Iterator
+
+	times  []int64 // chosen samples that are not written yet
+	values []float64
+	run    run // of the last of them
+}
+
+// run are chosen samples of one chunk that follow each other.
+type run struct {
+	piece    *piece
+	start    int  // its first sample in merger.times
+	adjusted bool // whether values of the chunk are raised
+}
+
+// add merges the chunks of one series.
+func (m *merger) add(s series) error {
+	m.Series(s.labels)
+	dealt := lanes(s.pieces)
+	if len(dealt) == 1 && !m.counting {
+		for _, p := range dealt[0] {
+			if err := m.Chunk(p.Enc, p.MinT, p.MaxT, p.bytes()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var chosen source
+	for _, pieces := range dealt {
+		l, err := m.decode(pieces)
+		if err != nil {
+			return err
+		}
+		if chosen == nil {
+			chosen = l
+		} else {
+			chosen = newPair(chosen, l)
+		}
+	}
+	for k := chosen.next(); k != none; k = chosen.next() {
+		if err := m.choose(chosen.lane()); err != nil {
+			return err
+		}
+	}
+	if err := m.endRun(); err != nil {
+		return err
+	}
+	return m.writeFloats(len(m.times))
+}
+
+// decode reads the samples of a lane.
+func (m *merger) decode(pieces []piece) (*lane, error) {
+	l := &lane{pieces: pieces, counting: m.counting, position: -1}
+	var total, last float64 // of counters
+	began := false
+	for k := range pieces {
+		p := &pieces[k]
+		m.decoder = p.of.Decode(p.series, []selection.Chunk{p.Chunk}, math.MinInt64, math.MaxInt64, m.decoder)
+		for m.decoder.Next() != chunkenc.ValNone {
+			value := 0.0
+			if p.floats() {
+				_, value = m.decoder.At()
+				if m.counting {
+					if math.IsNaN(value) {
+						continue
+					}
+					switch {
+					case !began:
+						total = value
+					case value >= last:
+						total += value - last
+					default:
+						total += value
+					}
+					p.changed = p.changed || total != value
+					began, last, value = true, value, total
+				}
+			}
+			l.times, l.values = append(l.times, m.decoder.AtT()), append(l.values, value)
+		}
+		if err := m.decoder.Err(); err != nil {
+			return nil, err
+		}
+		l.ends = append(l.ends, len(l.times))
+	}
+	return l, nil
+}
+
+// choose takes the present sample of a lane.
+func (m *merger) choose(l *lane) error {
+	p := &l.pieces[l.current]
+	if m.run.piece != p {
+		if err := m.endRun(); err != nil {
+			return err
+		}
+		m.run = run{piece: p, start: len(m.times)}
+	}
+	m.times, m.values = append(m.times, l.time()), append(m.values, l.value())
+	m.run.adjusted = m.run.adjusted || l.raised != 0
+	return nil
+}
+
+// endRun writes the last run where that is no plain floats: a chunk that is chosen as a whole, or
+// histograms.
+func (m *merger) endRun() error {
+	p, start, adjusted := m.run.piece, m.run.start, m.run.adjusted
+	m.run = run{}
+	if p == nil {
+		return nil
+	}
+	chosen := m.times[start:]
+	whole := len(chosen) == int(p.Samples) && !p.changed && !adjusted
+	if !whole && p.floats() {
+		return nil
+	}
+	if err := m.writeFloats(start); err != nil {
+		return err
+	}
+	m.times, m.values = m.times[:0], m.values[:0]
+	if whole {
+		return m.Chunk(p.Enc, p.MinT, p.MaxT, p.bytes())
+	}
+	m.decoder = p.of.Decode(p.series, []selection.Chunk{p.Chunk}, math.MinInt64, math.MaxInt64, m.decoder)
+	data, first, last, err := samples.Encode(p.Enc, &some{m.decoder, chosen})
+	if err != nil {
+		return err
+	}
+	return m.Chunk(p.Enc, first, last, data)
+}
+
+// writeFloats writes the first n of the samples that are chosen, which are floats.
+func (m *merger) writeFloats(n int) error {
+	err := m.Floats(m.times[:n], m.values[:n])
+	if n == len(m.times) {
+		m.times, m.values = m.times[:0], m.values[:0]
+	}
+	return err
+}
+
+// some are the samples of a chunk of histograms at some of its times.
+type some struct {
+	chunkenc.Iterator
+	times []int64
+}
+
+func (s *some) Next() chunkenc.ValueType {
+	for {
+		v := s.Iterator.Next()
+		switch {
+		case v == chunkenc.ValNone || len(s.times) == 0:
+			return chunkenc.ValNone
+		case s.AtT() == s.times[0]:
+			s.times = s.times[1:]
+			return v
+		}
+	}
+}
