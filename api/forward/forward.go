@@ -48,6 +48,8 @@ type Remote struct {
 	// Optional says that where there are several servers, lists are answered
 	// without this one, with a warning, when it fails.
 	Optional bool
+	// Replicas is what servers that have the same have in common: a list needs one of them. Empty is none.
+	Replicas string
 }
 
 // errMissing says that an upstream does not have what is asked for.

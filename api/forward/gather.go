@@ -107,6 +107,9 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 			warnings, infos = append(warnings, l.Warnings...), append(infos, l.Infos...)
 			continue
 		}
+		if f.replaced(remote, answers) {
+			continue
+		}
 		warnings = append(warnings, fmt.Sprintf("partial answer, without anything of the upstream %s: %s", remote.Name, l.Error))
 		if failed < 0 || !remote.Optional {
 			failed = i
@@ -138,6 +141,16 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 
 // truncated is what Prometheus warns of where a list had more than its limit.
 const truncated = "results truncated due to limit"
+
+// replaced reports whether a replica of a server has answered.
+func (f *Forwarder) replaced(remote *Remote, answers []*listAnswer) bool {
+	for i, l := range answers {
+		if remote.Replicas != "" && f.Remotes[i].Replicas == remote.Replicas && l.Status == "success" {
+			return true
+		}
+	}
+	return false
+}
 
 func distinct(s []string) []string {
 	slices.Sort(s)

@@ -176,11 +176,11 @@ func (a *attempt) fail(u int, err error) {
 
 // err is what all replicas said, none of which was read.
 func (a *attempt) err() error {
-	all := make([]error, len(a.without))
-	for i, e := range a.without {
-		all[i] = e
+	err := error(a.without[0])
+	for _, e := range a.without[1:] {
+		err = fmt.Errorf("%w; %w", err, e)
 	}
-	return errors.Join(all...)
+	return err
 }
 
 // use notes that samples of a replica are used.

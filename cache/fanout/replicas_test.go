@@ -126,7 +126,7 @@ func TestAllReplicasFail(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
 		pair := pairOf(reg, penalty, &scraper{err: errors.New("out of disk")}, &scraper{err: errors.New("starting")})
 		_, _, _, err := minute(t, pair, "")
-		require.EqualError(t, err, "replica a: out of disk\nreplica b: starting")
+		require.EqualError(t, err, "replica a: out of disk; replica b: starting")
 		require.Equal(t, 2.0, testutil.ToFloat64(pair.failed.WithLabelValues("a"))+testutil.ToFloat64(pair.failed.WithLabelValues("b")))
 	}
 }

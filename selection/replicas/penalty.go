@@ -1,11 +1,9 @@
 package replicas
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -62,18 +60,6 @@ func Penalty(ctx context.Context, counting bool, parts ...*selection.Selection) 
 	return selection.Join(ctx, merged...)
 }
 
-// piece is a chunk of a series of a replica.
-type piece struct {
-	selection.Chunk
-	of      *selection.Selection
-	series  int
-	changed bool // whether its values are not those that count
-}
-
-func (p *piece) bytes() []byte { return p.of.Bytes(p.Chunk) }
-
-func (p *piece) floats() bool { return p.Enc == chunkenc.EncXOR || p.Enc == chunkenc.EncXOR2 }
-
 // series is a series with the chunks of all replicas.
 type series struct {
 	labels labels.Labels
@@ -105,28 +91,6 @@ func bySeries(parts []*selection.Selection) (all []series) {
 		}
 		all = append(all, one)
 	}
-}
-
-// lanes deals the chunks of all replicas out, each to the first lane whose last chunk ends before it.
-// Equal chunks are dealt out once. The order is Thanos's: by start, end, encoding, and bytes downward.
-func lanes(pieces []piece) (all [][]piece) {
-	slices.SortFunc(pieces, func(a, b piece) int {
-		if c := cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT), cmp.Compare(a.Enc, b.Enc)); c != 0 {
-			return c
-		}
-		return bytes.Compare(b.bytes(), a.bytes())
-	})
-	for i, p := range pieces {
-		if i > 0 && p.MinT == pieces[i-1].MinT && p.Enc == pieces[i-1].Enc && bytes.Equal(p.bytes(), pieces[i-1].bytes()) {
-			continue
-		}
-		k := slices.IndexFunc(all, func(lane []piece) bool { return lane[len(lane)-1].MaxT < p.MinT })
-		if k < 0 {
-			k, all = len(all), append(all, nil)
-		}
-		all[k] = append(all[k], p)
-	}
-	return all
 }
 
 // merger writes merged series.

@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -43,30 +44,40 @@ import (
 
 // Backend is all that is read from.
 type Backend struct {
-	Stores   []*Store
-	optional []bool // of each store
+	Stores    []*Store
+	upstreams []upstreamOf
 	// All is the cache of one store, or what joins those of several.
-	All interface {
-		storage.SampleAndChunkQueryable
-		selection.Source
-		api.Dropper
-	}
+	All source
 }
 
-// storeKeys are the keys of the stores that s asks for, and which of them are
-// optional. Several share the cache's limits equally, and its directory. A given
+// source is a cache, or several as one.
+type source interface {
+	storage.SampleAndChunkQueryable
+	selection.Source
+	api.Dropper
+}
+
+// upstreamOf is a store, or several that are replicas.
+type upstreamOf struct {
+	name     string
+	stores   []*Store
+	optional bool
+	replicas *config.Replicas // nil for one store
+}
+
+// storeKeys are the keys of the stores that s asks for. Several share the cache's limits equally, and its directory. A given
 // upstream takes the place of the sources.
-func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, optional []bool, err error) {
+func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, err error) {
 	common := StoreKey{fetch: s.Upstream, cache: s.Cache}
 	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store
 	if up != nil {
-		return []StoreKey{common}, []bool{false}, nil
+		return []StoreKey{common}, nil
 	}
 	sources, err := s.Sources()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for i, from := range sources {
+	for _, from := range sources {
 		k := common
 		k.From = from
 		if n := config.ByteSize(len(sources)); n > 1 {
@@ -77,24 +88,26 @@ func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, optional 
 			if k.cache.Path != "" {
 				id, err := from.Identity()
 				if err != nil {
-					return nil, nil, err
+					return nil, err
 				}
 				sum := sha256.Sum256([]byte(id))
 				k.cache.Path = filepath.Join(k.cache.Path, fmt.Sprintf("upstream-%x", sum[:8]))
 			}
 		}
-		extra := s.Extras(i)
+		extra := s.Extras(from.Entry)
 		override(&k.fetch.Retention, extra.Retention)
 		override(&k.fetch.ExternalLabels, extra.ExternalLabels)
 		override(&k.fetch.ReplicaLabels, extra.ReplicaLabels)
+		if extra.Replicas != nil {
+			k.fetch.ReplicaLabels += "," + extra.Replicas.Label
+		}
 		override(&k.cache.Fresh, extra.Fresh)
 		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)
 		override(&k.cache.MaxAge, extra.MaxAge)
 		keys = append(keys, k)
-		optional = append(optional, extra.OnFailure == config.WarnQuery)
 	}
-	return keys, optional, nil
+	return keys, nil
 }
 
 func override[T any](setting, by *T) {
@@ -106,15 +119,15 @@ func override[T any](setting, by *T) {
 // Open opens what s asks for, or o.upstream. It takes over from o.prev the stores
 // that did not change.
 func Open(s config.Settings, o Options) (*Backend, error) {
-	keys, optional, err := storeKeys(s, o.Upstream)
+	keys, err := storeKeys(s, o.Upstream)
 	if err != nil {
 		return nil, config.Usage(err)
 	}
-	b := &Backend{optional: optional}
+	b := &Backend{}
 	for _, k := range keys {
 		i := slices.IndexFunc(o.Prev, func(p *Store) bool {
 			was := p.Key
-			was.From.Setting = k.From.Setting // wherever their sources are listed
+			was.From.Setting, was.From.Entry = k.From.Setting, k.From.Entry // wherever their sources are listed
 			return reflect.DeepEqual(was, k)
 		})
 		if i >= 0 && o.Prev[i].Hold() {
@@ -131,16 +144,49 @@ func Open(s config.Settings, o Options) (*Backend, error) {
 	if s.Cache.Path != "" {
 		dropUnused(s.Cache.Path, keys, o.Logger)
 	}
-	if len(b.Stores) == 1 && !optional[0] {
-		b.All = b.Stores[0].Cache
-		return b, nil
-	}
-	ups := make([]fanout.Upstream, len(b.Stores))
-	for i, st := range b.Stores {
-		ups[i] = fanout.Upstream{Name: st.name, Cache: st.Cache, Optional: optional[i]}
-	}
-	b.All = fanout.New(o.Reg, ups...)
+	b.join(s, keys, o.Reg)
 	return b, nil
+}
+
+// join finds which stores are replicas, and makes one source of all. Keys are those of s, of which a
+// store may have been opened for another place.
+func (b *Backend) join(s config.Settings, keys []StoreKey, reg prometheus.Registerer) {
+	for i, st := range b.Stores {
+		entry := keys[i].From.Entry
+		extra := s.Extras(entry)
+		if i > 0 && extra.Replicas != nil && entry == keys[i-1].From.Entry {
+			u := &b.upstreams[len(b.upstreams)-1]
+			u.stores = append(u.stores, st)
+			continue
+		}
+		u := upstreamOf{name: st.name, stores: []*Store{st}, optional: extra.OnFailure == config.WarnQuery, replicas: extra.Replicas}
+		if u.replicas != nil {
+			u.name = cmp.Or(s.RemoteRead[entry].Name, u.name)
+		}
+		b.upstreams = append(b.upstreams, u)
+	}
+	all, optional := make([]fanout.Upstream, len(b.upstreams)), false
+	for i, u := range b.upstreams {
+		b.All = u.source(reg)
+		optional = optional || u.optional
+		all[i] = fanout.Upstream{Name: u.name, Cache: b.All, Optional: u.optional}
+	}
+	if len(all) > 1 || optional {
+		b.All = fanout.New(reg, all...)
+	}
+}
+
+// source is the upstream as one source.
+func (u *upstreamOf) source(reg prometheus.Registerer) source {
+	if u.replicas == nil {
+		return u.stores[0].Cache
+	}
+	all := make([]fanout.Replica, len(u.stores))
+	for i, st := range u.stores {
+		all[i] = fanout.Replica{Upstream: fanout.Upstream{Name: st.name, Cache: st.Cache}, Away: st.Follower.away}
+	}
+	reg = prometheus.WrapRegistererWith(prometheus.Labels{"upstream": u.name}, reg)
+	return fanout.NewReplicas(reg, u.replicas.Merge == config.Penalty, all...)
 }
 
 // Release lets go of the stores.
@@ -161,11 +207,15 @@ func (b *Backend) String() string {
 
 // Remotes are the servers among what is read from.
 func (b *Backend) Remotes() (out []*forward.Remote) {
-	for i, st := range b.Stores {
-		if st.remote != nil {
-			r := *st.remote
-			r.Optional = b.optional[i]
-			out = append(out, &r)
+	for _, u := range b.upstreams {
+		for _, st := range u.stores {
+			if st.remote != nil {
+				r := *st.remote
+				if r.Optional = u.optional; u.replicas != nil {
+					r.Replicas = u.name
+				}
+				out = append(out, &r)
+			}
 		}
 	}
 	return out
@@ -388,7 +438,7 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 
 // Check names all that Open would not open, and changes nothing.
 func Check(s config.Settings) error {
-	keys, _, _ := storeKeys(s, nil) // config.Settings.Validate says what is wrong with them
+	keys, _ := storeKeys(s, nil) // config.Settings.Validate says what is wrong with them
 	var all []error
 	for _, k := range keys {
 		_, closed, err := openSource(k, Options{Logger: slog.New(slog.DiscardHandler)}, nil)

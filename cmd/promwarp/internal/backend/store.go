@@ -298,6 +298,18 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 	return f
 }
 
+// away says why the upstream cannot be asked; nil if it can.
+func (f *follower) away() error {
+	_, since, why := f.client.Reach()
+	if since.IsZero() {
+		return nil
+	}
+	if time.Since(since) < startTimeout {
+		f.Nudge() // from then on it is probed often
+	}
+	return cmp.Or(why, errNoAnswer)
+}
+
 // kept are the external labels that series keep.
 func (f *follower) kept() labels.Labels { return f.client.Kept(f.Facts().ExternalLabels) }
 
@@ -363,28 +375,52 @@ func (b *Backend) StartTimestamps(used bool) {
 	}
 }
 
+// known is the first store of an upstream of which it is known how it is set; nil if none is followed.
+func (u *upstreamOf) known() *Store {
+	var first *Store
+	for _, st := range u.stores {
+		if st.Follower == nil {
+			continue
+		}
+		if st.Follower.Facts().LabelsKnown {
+			return st
+		}
+		first = cmp.Or(first, st)
+	}
+	return first
+}
+
+// external are the external labels of an upstream, without that by which replicas differ.
+func (u *upstreamOf) external() labels.Labels {
+	l := u.known().Follower.Facts().ExternalLabels
+	if u.replicas != nil {
+		l = labels.NewBuilder(l).Del(u.replicas.Label).Labels()
+	}
+	return l
+}
+
 // Facts are what is known of all upstreams together: of several those of the first.
 func (b *Backend) Facts() upstream.Facts {
-	for _, st := range b.Stores {
-		if st.Follower != nil {
+	for _, u := range b.upstreams {
+		if st := u.known(); st != nil {
 			return st.Follower.Facts()
 		}
 	}
 	return upstream.Facts{}
 }
 
-// Sources are the stores, as Thanos's Queriers are told of them.
+// Sources are the upstreams, as Thanos's Queriers are told of them.
 func (b *Backend) Sources() []leaf.Source {
 	var all []leaf.Source
-	for _, st := range b.Stores {
-		one := leaf.Source{Retention: time.Duration(st.Key.fetch.Retention)}
-		if f := st.Follower; f != nil {
-			if one.Labels, one.Shown = f.Facts().ExternalLabels, f.labels.Keep; f.labels.Keep {
-				one.Labels = f.kept()
+	for _, u := range b.upstreams {
+		one := leaf.Source{Retention: time.Duration(u.stores[0].Key.fetch.Retention)}
+		if st := u.known(); st != nil {
+			if one.Labels, one.Shown = u.external(), st.Follower.labels.Keep; st.Follower.labels.Keep {
+				one.Labels = st.Follower.kept()
 			}
 		}
 		var sets []labels.Labels
-		if st.thanos != nil {
+		if st := u.stores[0]; st.thanos != nil {
 			facts, _ := st.thanos.Facts()
 			sets, one.Shown = facts.Labels, true
 		}
@@ -403,11 +439,12 @@ func (b *Backend) Sources() []leaf.Source {
 // them on: none where they differ, or where they are not taken off.
 func (b *Backend) ExternalLabels() labels.Labels {
 	var all labels.Labels
-	for i, st := range b.Stores {
-		if st.Follower == nil || st.Follower.labels.Keep {
+	for i, u := range b.upstreams {
+		st := u.known()
+		if st == nil || st.Follower.labels.Keep {
 			return labels.EmptyLabels()
 		}
-		l := st.Follower.Facts().ExternalLabels
+		l := u.external()
 		if i > 0 && !labels.Equal(l, all) {
 			return labels.EmptyLabels()
 		}
@@ -417,37 +454,52 @@ func (b *Backend) ExternalLabels() labels.Labels {
 }
 
 // Ready is an error as long as an upstream that queries need was not read yet, or with present, is away:
-// each of those without on_failure: warn, and one at least where all have that. notes say since when
-// upstreams are away, a line each.
+// each of those without on_failure: warn, and one at least where all have that. Of replicas one is
+// enough. notes say since when upstreams are away, a line each.
 func (b *Backend) Ready(present bool) (notes []string, err error) {
 	lacking := 0
-	for i, st := range b.Stores {
-		up := st.watched()
-		if up == nil {
-			continue
+	for _, u := range b.upstreams {
+		var away []string
+		for _, st := range u.stores {
+			note, lacks := st.ready(present)
+			switch {
+			case lacks:
+				away = append(away, note)
+			case note != "":
+				notes = append(notes, note)
+			}
 		}
-		read, since, why := up.Reach()
-		if read && since.IsZero() {
-			continue
-		}
-		up.Nudge() // to notice soon that it is back
-		note := fmt.Sprintf("%s is away since %s: %v", st.name, since.UTC().Format(time.RFC3339), why)
-		if !read {
-			note = fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer))
-		}
-		if !read || present {
+		if len(away) == len(u.stores) {
 			lacking++
-			if !b.optional[i] {
-				err = errors.Join(err, errors.New(note))
+			if !u.optional {
+				err = errors.Join(err, errors.New(strings.Join(away, "\n")))
 				continue
 			}
 		}
-		notes = append(notes, note)
+		notes = append(notes, away...)
 	}
-	if err == nil && lacking > 0 && lacking == len(b.Stores) {
+	if err == nil && lacking > 0 && lacking == len(b.upstreams) {
 		err = errors.New("none of the upstreams can be read")
 	}
 	return notes, err
+}
+
+// ready says since when the store's upstream is away, and whether queries lack it: it was not read yet, or
+// with present, is away.
+func (st *Store) ready(present bool) (note string, lacks bool) {
+	up := st.watched()
+	if up == nil {
+		return "", false
+	}
+	read, since, why := up.Reach()
+	if read && since.IsZero() {
+		return "", false
+	}
+	up.Nudge() // to notice soon that it is back
+	if !read {
+		return fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer)), true
+	}
+	return fmt.Sprintf("%s is away since %s: %v", st.name, since.UTC().Format(time.RFC3339), why), present
 }
 
 // Known says how the upstreams are set, a line each, and what is not known of them.

@@ -39,9 +39,8 @@ cache: {host_bytes: 3GiB, decoded_bytes: 1GiB, disk_bytes: 8GiB, path: kept, fre
 	s, err := flags.Load()
 	require.NoError(t, err)
 	require.NoError(t, s.Validate())
-	keys, optional, err := storeKeys(s, nil)
+	keys, err := storeKeys(s, nil)
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, false}, optional)
 	p, q := keys[0], keys[1]
 	require.Equal(t, "http://p/api/v1/read", p.name)
 	require.Equal(t, "long", q.name)
@@ -67,12 +66,45 @@ cache: {host_bytes: 3GiB, decoded_bytes: 1GiB, disk_bytes: 8GiB, path: kept, fre
 
 	// One has all of it, and the directory itself.
 	s.RemoteRead = s.RemoteRead[:1]
-	keys, _, err = storeKeys(s, nil)
+	keys, err = storeKeys(s, nil)
 	require.NoError(t, err)
 	require.Empty(t, keys[0].name)
 	require.Zero(t, keys[0].cache.ResultsBytes, "stores are the same with any memory for results")
 	s.Cache.ResultsBytes = 0
 	require.Equal(t, s.Cache, func() config.CacheSettings { c := keys[0].cache; c.OutOfOrderWindow = 0; return c }())
+}
+
+// TestReplicaKeys: replicas are stores of their own with the settings of their entry.
+func TestReplicaKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "promwarp.yml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+remote_read:
+- url: http://p/api/v1/read
+- name: pair
+  replicas: {urls: [http://a/api/v1/read, http://b/api/v1/read], label: replica}
+  external_labels: keep
+  fresh: 7m
+`), 0o666))
+	flags := config.Flags{File: file}
+	s, err := flags.Load()
+	require.NoError(t, err)
+	require.NoError(t, s.Validate())
+	keys, err := storeKeys(s, nil)
+	require.NoError(t, err)
+	require.Len(t, keys, 3)
+	for i, name := range []string{"http://a/api/v1/read", "http://b/api/v1/read"} {
+		k := keys[i+1]
+		require.Equal(t, name, k.name)
+		require.Equal(t, name, k.From.Remote.URL.String())
+		require.Equal(t, 1, k.From.Entry)
+		require.Equal(t, model.Duration(7*time.Minute), k.cache.Fresh)
+		require.Equal(t, ",replica", k.fetch.ReplicaLabels)
+	}
+	b := &Backend{Stores: []*Store{{Key: keys[0], name: keys[0].name}, {Key: keys[1], name: keys[1].name}, {Key: keys[2], name: keys[2].name}}}
+	b.join(s, nil)
+	require.Len(t, b.upstreams, 2)
+	require.Equal(t, "pair", b.upstreams[1].name)
+	require.Equal(t, b.Stores[1:], b.upstreams[1].stores)
 }
 
 // TestActiveFile: a process that is killed leaves its queries to be named by the next, and one that

@@ -36,10 +36,12 @@ type Source struct {
 	Dir string
 	// Setting names it in errors: tsdb.path, upstream.url, or remote_read: entry 1.
 	Setting string
+	// Entry is the index of its entry in remote_read, which those of replicas have in common.
+	Entry int
 }
 
-// Sources works out where samples come from: one source, or several servers. The
-// entries of remote_read and what they make are in the same order.
+// Sources works out where samples come from: one source, or several servers in the order of the
+// entries of remote_read.
 func (s *Settings) Sources() ([]Source, error) {
 	remote := s.Upstream.URL != "" || len(s.RemoteRead) > 0
 	switch {
@@ -73,23 +75,43 @@ func (s *Settings) Sources() ([]Source, error) {
 		if r == nil || r.URL == nil || r.URL.URL == nil {
 			return nil, fmt.Errorf("remote_read: entry %d has no url", i+1)
 		}
-		src := Source{Remote: &r.RemoteReadConfig, Base: base, Setting: fmt.Sprintf("remote_read: entry %d", i+1)}
-		switch {
-		case r.APIURL != "":
-			var err error
-			if src.Base, err = parseBase("api_url", r.APIURL); err != nil {
-				return nil, fmt.Errorf("remote_read: entry %d: %w", i+1, err)
+		sources, err := r.sources(base)
+		if err != nil {
+			return nil, fmt.Errorf("remote_read: entry %d: %w", i+1, err)
+		}
+		for _, src := range sources {
+			src.Setting, src.Entry = fmt.Sprintf("remote_read: entry %d", i+1), i
+			if names[src.Name()] {
+				return nil, fmt.Errorf("remote_read: two entries are called %s: give each a name of its own", src.Name())
 			}
-		case base == nil:
-			src.Base = baseOf(r.URL.URL)
+			names[src.Name()] = true
+			all = append(all, src)
 		}
-		if names[src.Name()] {
-			return nil, fmt.Errorf("remote_read: two entries are called %s: give each a name of its own", src.Name())
-		}
-		names[src.Name()] = true
-		all = append(all, src)
 	}
 	return all, nil
+}
+
+// sources are the server of an entry, or its replicas. The base is that of upstream.url, or nil.
+func (r *remoteReadSettings) sources(base *url.URL) (all []Source, err error) {
+	if r.Replicas != nil {
+		if base != nil || r.APIURL != "" {
+			return nil, errors.New("replicas have no api_url or upstream.url: their urls end in " + ReadPath)
+		}
+		for _, u := range r.Replicas.URLs {
+			one := r.RemoteReadConfig
+			one.URL, one.Name = u, "" // the name is that of all together
+			all = append(all, Source{Remote: &one, Base: baseOf(u.URL)})
+		}
+		return all, nil
+	}
+	src := Source{Remote: &r.RemoteReadConfig, Base: base}
+	switch {
+	case r.APIURL != "":
+		src.Base, err = parseBase("api_url", r.APIURL)
+	case base == nil:
+		src.Base = baseOf(r.URL.URL)
+	}
+	return []Source{src}, err
 }
 
 // parseBase reads the base URL of a server that the setting of that name has.
@@ -223,6 +245,48 @@ type RemoteReadExtras struct {
 	MaxAge           *model.Duration `yaml:"max_age"`
 	ExternalLabels   *ExternalLabels `yaml:"external_labels"`
 	ReplicaLabels    *string         `yaml:"replica_labels"`
+	Replicas         *Replicas       `yaml:"replicas"`
+}
+
+// Replicas are servers that scrape the same, of which an entry makes one upstream.
+type Replicas struct {
+	URLs []*commonconfig.URL `yaml:"urls"`
+	// Label is the external label by which they differ.
+	Label string `yaml:"label"`
+	Merge merge  `yaml:"merge"`
+}
+
+// check says what is wrong with the replicas of an entry with a url, which may be nil.
+func (r *Replicas) check(u *commonconfig.URL) error {
+	switch {
+	case u != nil:
+		return errors.New("an entry has both url and replicas: move its url into replicas.urls")
+	case len(r.URLs) < 2:
+		return errors.New("replicas.urls has fewer than two URLs: of one server give its url instead")
+	case slices.ContainsFunc(r.URLs, func(u *commonconfig.URL) bool { return u == nil || u.URL == nil || u.Host == "" }):
+		return errors.New("replicas.urls has an empty URL")
+	}
+	return nil
+}
+
+// merge is how one answer is made of several replicas'.
+type merge string
+
+const (
+	failover merge = "failover"
+	Penalty  merge = "penalty" // Thanos's algorithm
+)
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (m *merge) UnmarshalYAML(unmarshal func(any) error) error {
+	var text string
+	if err := unmarshal(&text); err != nil {
+		return err
+	}
+	if *m = merge(text); *m != failover && *m != Penalty {
+		return fmt.Errorf("%q is neither %s, which is the default, nor %s, which merges replicas as Thanos does", text, failover, Penalty)
+	}
+	return nil
 }
 
 // onFailure is what becomes of a query when an upstream fails.
@@ -255,6 +319,12 @@ func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	all := entry{remoteRead: remoteRead(DefaultRemoteRead())}
 	if err := unmarshal(&all); err != nil {
 		return urltext.Err(err) // it may quote a URL with its password
+	}
+	if all.Replicas != nil {
+		if err := all.Replicas.check(all.URL); err != nil {
+			return err
+		}
+		all.URL = all.Replicas.URLs[0]
 	}
 	r.RemoteReadExtras = all.RemoteReadExtras
 	// Prometheus checks what it reads while it reads it.

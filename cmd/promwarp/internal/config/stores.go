@@ -34,7 +34,7 @@ func (s *Settings) storeSources() (all []Source, err error) {
 	}
 	names := map[string]bool{}
 	for i, one := range s.Stores {
-		src := Source{Setting: fmt.Sprintf("stores: entry %d", i+1), Store: &stores.Config{
+		src := Source{Setting: fmt.Sprintf("stores: entry %d", i+1), Entry: i, Store: &stores.Config{
 			Name: one.Name, Address: one.Address, TLS: one.TLSConfig, Headers: one.Headers,
 			Timeout: time.Duration(one.RemoteTimeout), Partial: one.OnFailure == WarnQuery,
 		}}
@@ -50,7 +50,7 @@ func (s *Settings) storeSources() (all []Source, err error) {
 	return all, nil
 }
 
-// Extras are what the entry of source i has besides the source itself.
+// Extras are what entry i has besides its sources.
 func (s *Settings) Extras(i int) RemoteReadExtras {
 	switch {
 	case len(s.Stores) > 0:

@@ -414,3 +414,45 @@ func TestSeveralUpstreams(t *testing.T) {
 	require.Zero(t, left())
 	answers(t, s, query, `[600,"0.05"]`)
 }
+
+// TestReplicas has one promwarp read from a pair: queries and lists are answered while one of them is down,
+// in both ways to merge them, and by what each said while both are.
+func TestReplicas(t *testing.T) {
+	for _, merge := range []string{"failover", "penalty"} {
+		t.Run(merge, func(t *testing.T) {
+			var proxies []*flakyProxy
+			for range 2 {
+				set := quickSettings()
+				set.TSDB.Path = testfiles.DataDirectory(t)
+				s, _ := runServer(t, Config{Settings: set})
+				proxies = append(proxies, newFlakyProxy(s))
+				defer proxies[len(proxies)-1].Close()
+			}
+			f := givenFlags(t, "--config.file="+testfiles.Config(t, fmt.Sprintf(
+				"web: {listen_address: '127.0.0.1:0'}\nremote_read:\n- {name: pair, replicas: {urls: ['%s%s', '%s%s'], merge: %s}}\n",
+				proxies[0].URL, config.ReadPath, proxies[1].URL, config.ReadPath, merge)))
+			set, err := f.Load()
+			require.NoError(t, err)
+			s, _ := runServer(t, Config{Settings: set, Reload: f.Load})
+			const query = "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600"
+			lists := func() {
+				body := answers(t, s, "/api/v1/label/i/values", `"data":["0","1"]`)
+				require.NotContains(t, body, "warnings")
+			}
+			require.NotContains(t, answers(t, s, query, `[600,"0.05"]`), "warnings")
+			lists()
+			proxies[0].down.Store(true)
+			answers(t, s, strings.Replace(query, "sum(rate(m[5m]))", "count(m)", 1), `[600,"2"]`)
+			lists()
+			answers(t, s, "/-/ready", "promwarp is ready")
+			answers(t, s, "/explain?analyze=true&format=text&query=sum(m)&time=600", "upstream  "+proxies[0].URL, "upstream  "+proxies[1].URL)
+			answers(t, s, "/metrics", `promwarp_replica_selections_total{replica="`+proxies[1].URL+config.ReadPath+`",upstream="pair"} `)
+			proxies[1].down.Store(true)
+			code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=absent(new)&time=1100")
+			require.Equal(t, 422, code, body)
+			for _, p := range proxies {
+				require.Contains(t, body, "replica "+p.URL+config.ReadPath+": remote read from "+p.URL)
+			}
+		})
+	}
+}
