@@ -102,6 +102,7 @@ func (r *replicaReader) BeginChunks(asks []selection.Ask) []selection.Get {
 		own := make([]selection.Ask, len(asks))
 		for i, ask := range asks {
 			ask.Came = nil // a part of one replica's is none of what all have
+			ask.MinT = replicas.Begin(ask.MinT)
 			own[i] = ask
 		}
 		begun[u] = r.in[u].BeginChunks(own)
@@ -276,14 +277,7 @@ func (a *attempt) merged(ctx context.Context, get func(u int) selection.Get) (*s
 		ws.Add(fmt.Errorf("partial answer, of the other replicas alone: %w", e))
 	}
 	sel, err := discarding(ctx, parts, func() (*selection.Selection, error) {
-		exact := make([]*selection.Selection, len(parts))
-		for i, p := range parts {
-			var err error
-			if exact[i], err = p.Cut(ctx, a.ask.MinT, a.ask.MaxT); err != nil {
-				return nil, err
-			}
-		}
-		return replicas.Penalty(ctx, replicas.Counting(a.ask.Function), exact...)
+		return replicas.Penalty(ctx, a.ask.MinT, a.ask.MaxT, replicas.Counting(a.ask.Function), parts...)
 	})
 	return sel, ws, err
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// piece is a chunk of a series of a replica.
+// piece is a chunk of a series of a replica, or what was fetched of it at once.
 type piece struct {
 	selection.Chunk
 	of      *selection.Selection
 	series  int
+	times   []int64 // of its samples that are merged
+	values  []float64
 	changed bool // whether its values are not those that count
 }
 
@@ -24,26 +26,66 @@ func (p *piece) bytes() []byte { return p.of.Bytes(p.Chunk) }
 
 func (p *piece) floats() bool { return p.Enc == chunkenc.EncXOR || p.Enc == chunkenc.EncXOR2 }
 
-// lanes deals the chunks of all replicas out, each to the first lane whose last chunk ends before it.
+func (p *piece) end() int64 { return p.times[len(p.times)-1] }
+
+// deal deals the chunks of all replicas out to lanes, each to the first whose last chunk ends before it.
 // Equal chunks are dealt out once. The order is Thanos's: by start, end, encoding, and bytes downward.
-func lanes(pieces []piece) (all [][]piece) {
-	slices.SortFunc(pieces, func(a, b piece) int {
-		if c := cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT), cmp.Compare(a.Enc, b.Enc)); c != 0 {
-			return c
-		}
-		return bytes.Compare(b.bytes(), a.bytes())
-	})
-	for i, p := range pieces {
-		if i > 0 && p.MinT == pieces[i-1].MinT && p.Enc == pieces[i-1].Enc && bytes.Equal(p.bytes(), pieces[i-1].bytes()) {
-			continue
-		}
-		k := slices.IndexFunc(all, func(lane []piece) bool { return lane[len(lane)-1].MaxT < p.MinT })
-		if k < 0 {
-			k, all = len(all), append(all, nil)
-		}
-		all[k] = append(all[k], p)
+func deal(chunks [][]*piece) (lanes [][]*piece) {
+	compare := func(a, b []*piece) int {
+		return cmp.Or(
+			cmp.Compare(a[0].times[0], b[0].times[0]), cmp.Compare(a[len(a)-1].end(), b[len(b)-1].end()), cmp.Compare(a[0].Enc, b[0].Enc),
+			slices.CompareFunc(b, a, func(x, y *piece) int { return bytes.Compare(x.bytes(), y.bytes()) }),
+		)
 	}
-	return all
+	slices.SortFunc(chunks, compare)
+	for _, c := range slices.CompactFunc(chunks, func(a, b []*piece) bool { return compare(a, b) == 0 }) {
+		k := slices.IndexFunc(lanes, func(lane []*piece) bool { return lane[len(lane)-1].end() < c[0].times[0] })
+		if k < 0 {
+			k, lanes = len(lanes), append(lanes, nil)
+		}
+		lanes[k] = append(lanes[k], c...)
+	}
+	return lanes
+}
+
+const (
+	// fetchEdge is where fetches may begin and end, which chunks are cut at: the multiples of these ms.
+	fetchEdge = 30 * 60_000
+	// chunkRange is where chunks of a Prometheus end at the latest, in ms.
+	chunkRange = 4 * fetchEdge
+	// predicted is how many samples a chunk has when its Prometheus predicts where it ends: a quarter.
+	predicted = 30
+)
+
+// Begin is from when on samples must be known to tell where the chunks at mint (ms) begin.
+func Begin(mint int64) int64 { return mint - (mint%chunkRange+chunkRange)%chunkRange }
+
+// cutter tells whether a chunk was cut by its Prometheus or by a fetch, by where that cuts chunks.
+type cutter struct {
+	samples     int // of the present chunk
+	start, last int64
+	end         int64 // from when on another chunk begins
+	floats      bool
+}
+
+// begins reports whether what follows is another chunk of the Prometheus.
+func (c *cutter) begins(t int64, floats bool) bool {
+	fetched := c.samples > 0 && c.floats == floats && c.last/fetchEdge < t/fetchEdge && t < c.end
+	if !fetched {
+		*c = cutter{start: t, end: Begin(t) + chunkRange, floats: floats}
+	}
+	return !fetched
+}
+
+// add adds a sample to the present chunk.
+func (c *cutter) add(t int64) {
+	c.last = t
+	if c.samples++; c.samples != predicted || !c.floats {
+		return
+	}
+	if n := float64(c.end-c.start) / float64(4*(t-c.start+1)); n > 1 {
+		c.end = int64(float64(c.start) + float64(c.end-c.start)/math.Floor(n))
+	}
 }
 
 // kind is what the present sample of a source is.
@@ -67,7 +109,7 @@ type source interface {
 
 // lane is the samples of chunks that do not overlap.
 type lane struct {
-	pieces   []piece
+	pieces   []*piece
 	ends     []int // samples of chunk k end before ends[k]
 	times    []int64
 	values   []float64
@@ -76,6 +118,34 @@ type lane struct {
 	position int     // of the present sample
 	current  int     // chunk that it is in
 	raised   float64 // what is added to values
+}
+
+// newLane returns a lane of pieces. Of counters the resets are taken out.
+func newLane(pieces []*piece, counting bool) *lane {
+	l := &lane{pieces: pieces, counting: counting, position: -1}
+	var total, last float64
+	began := false
+	for _, p := range pieces {
+		for k, value := range p.values {
+			if counting && p.floats() {
+				switch {
+				case math.IsNaN(value):
+					continue
+				case !began:
+					total = value
+				case value >= last:
+					total += value - last
+				default:
+					total += value
+				}
+				p.changed = p.changed || total != value
+				began, last, value = true, value, total
+			}
+			l.times, l.values = append(l.times, p.times[k]), append(l.values, value)
+		}
+		l.ends = append(l.ends, len(l.times))
+	}
+	return l
 }
 
 func (l *lane) next() kind {

@@ -23,7 +23,8 @@ func Counting(function string) bool {
 	return false
 }
 
-// Penalty merges parts, what each replica has of one selector, as a Querier of Thanos does:
+// Penalty merges parts, what each replica has of one selector from mint to maxt (ms, both included), as a
+// Querier of Thanos does:
 //
 //   - The chunks of a series are dealt out to as few lanes as there may be without an overlap in one.
 //   - Of two lanes the one that has the earliest next sample is read. The other has to have a sample
@@ -33,14 +34,14 @@ func Counting(function string) bool {
 // With counting, the resets of each lane are taken out before and a lane that is behind the other
 // when it is read again is raised to it. Chunks of which nothing is left out are kept as they are.
 // Start timestamps of others are lost. A histogram behind one of another lane is not known to follow
-// no reset, which a Querier takes it for.
-func Penalty(ctx context.Context, counting bool, parts ...*selection.Selection) (*selection.Selection, error) {
+// no reset, which a Querier takes it for. The parts begin at Begin(mint), to tell where chunks do.
+func Penalty(ctx context.Context, mint, maxt int64, counting bool, parts ...*selection.Selection) (*selection.Selection, error) {
 	all := bySeries(parts)
 	const batch = 256
 	merged := make([]*selection.Selection, (len(all)+batch-1)/batch)
 	errs := make([]error, len(merged))
 	parallel.For(len(merged), func(k int) {
-		m := merger{Builder: selection.NewBuilder(0).Within(ctx), counting: counting}
+		m := merger{Builder: selection.NewBuilder(0).Within(ctx), mint: mint, maxt: maxt, counting: counting}
 		if errs[k] = m.Watch.Now(); errs[k] != nil {
 			return
 		}
@@ -60,10 +61,11 @@ func Penalty(ctx context.Context, counting bool, parts ...*selection.Selection) 
 	return selection.Join(ctx, merged...)
 }
 
-// series is a series with the chunks of all replicas.
+// series is a series, and where it is in the selections that have it.
 type series struct {
 	labels labels.Labels
-	pieces []piece
+	parts  []*selection.Selection
+	index  []int // in each of parts
 }
 
 // bySeries returns the series of all parts in label order.
@@ -83,9 +85,7 @@ func bySeries(parts []*selection.Selection) (all []series) {
 		one := series{labels: least}
 		for p, part := range parts {
 			if i := next[p]; i < part.NumSeries() && labels.Equal(part.Labels(i), least) {
-				for _, c := range part.Chunks(i) {
-					one.pieces = append(one.pieces, piece{Chunk: c, of: part, series: i})
-				}
+				one.parts, one.index = append(one.parts, part), append(one.index, i)
 				next[p]++
 			}
 		}
@@ -96,8 +96,9 @@ func bySeries(parts []*selection.Selection) (all []series) {
 // merger writes merged series.
 type merger struct {
 	*selection.Builder
-	counting bool
-	decoder  chunkenc.Iterator
+	mint, maxt int64 // ms, both included
+	counting   bool
+	decoder    chunkenc.Iterator
 
 	times  []int64 // chosen samples that are not written yet
 	values []float64
@@ -114,26 +115,21 @@ type run struct {
 // add merges the chunks of one series.
 func (m *merger) add(s series) error {
 	m.Series(s.labels)
-	dealt := lanes(s.pieces)
-	if len(dealt) == 1 && !m.counting {
-		for _, p := range dealt[0] {
-			if err := m.Chunk(p.Enc, p.MinT, p.MaxT, p.bytes()); err != nil {
+	if len(s.parts) == 1 && !m.counting {
+		for _, c := range s.parts[0].Overlapping(s.index[0], m.mint, m.maxt) {
+			if err := m.Chunk(c.Enc, c.MinT, c.MaxT, s.parts[0].Bytes(c)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	var chosen source
-	for _, pieces := range dealt {
-		l, err := m.decode(pieces)
-		if err != nil {
-			return err
-		}
-		if chosen == nil {
-			chosen = l
-		} else {
-			chosen = newPair(chosen, l)
-		}
+	dealt, err := m.lanes(s)
+	if err != nil || len(dealt) == 0 {
+		return err
+	}
+	chosen := source(dealt[0])
+	for _, l := range dealt[1:] {
+		chosen = newPair(chosen, l)
 	}
 	for k := chosen.next(); k != none; k = chosen.next() {
 		if err := m.choose(chosen.lane()); err != nil {
@@ -146,47 +142,60 @@ func (m *merger) add(s series) error {
 	return m.writeFloats(len(m.times))
 }
 
-// decode reads the samples of a lane.
-func (m *merger) decode(pieces []piece) (*lane, error) {
-	l := &lane{pieces: pieces, counting: m.counting, position: -1}
-	var total, last float64 // of counters
-	began := false
-	for k := range pieces {
-		p := &pieces[k]
-		m.decoder = p.of.Decode(p.series, []selection.Chunk{p.Chunk}, math.MinInt64, math.MaxInt64, m.decoder)
+// lanes reads a series into lanes.
+func (m *merger) lanes(s series) (all []*lane, err error) {
+	var chunks [][]*piece
+	for k, part := range s.parts {
+		of, err := m.read(part, s.index[k])
+		if err != nil {
+			return nil, err
+		}
+		chunks = append(chunks, of...)
+	}
+	for _, pieces := range deal(chunks) {
+		all = append(all, newLane(pieces, m.counting))
+	}
+	return all, nil
+}
+
+// read returns what one replica has of a series from m.mint to m.maxt: the chunks of its server, each in the
+// pieces that it was fetched in.
+func (m *merger) read(part *selection.Selection, series int) (chunks [][]*piece, err error) {
+	var cut cutter
+	for _, c := range part.Chunks(series) {
+		p, began, begins := &piece{Chunk: c, of: part, series: series}, false, true
+		m.decoder = part.Decode(series, []selection.Chunk{c}, math.MinInt64, math.MaxInt64, m.decoder)
 		for m.decoder.Next() != chunkenc.ValNone {
-			value := 0.0
-			if p.floats() {
-				_, value = m.decoder.At()
-				if m.counting {
-					if math.IsNaN(value) {
-						continue
-					}
-					switch {
-					case !began:
-						total = value
-					case value >= last:
-						total += value - last
-					default:
-						total += value
-					}
-					p.changed = p.changed || total != value
-					began, last, value = true, value, total
-				}
+			t, v := m.decoder.AtT(), 0.0
+			if !began {
+				began, begins = true, cut.begins(t, p.floats())
 			}
-			l.times, l.values = append(l.times, m.decoder.AtT()), append(l.values, value)
+			cut.add(t)
+			if t < m.mint || t > m.maxt {
+				continue
+			}
+			if p.floats() {
+				_, v = m.decoder.At()
+			}
+			p.times, p.values = append(p.times, t), append(p.values, v)
 		}
 		if err := m.decoder.Err(); err != nil {
 			return nil, err
 		}
-		l.ends = append(l.ends, len(l.times))
+		switch k := len(chunks) - 1; {
+		case len(p.times) == 0:
+		case k < 0 || begins:
+			chunks = append(chunks, []*piece{p})
+		default:
+			chunks[k] = append(chunks[k], p)
+		}
 	}
-	return l, nil
+	return chunks, nil
 }
 
 // choose takes the present sample of a lane.
 func (m *merger) choose(l *lane) error {
-	p := &l.pieces[l.current]
+	p := l.pieces[l.current]
 	if m.run.piece != p {
 		if err := m.endRun(); err != nil {
 			return err

@@ -111,7 +111,7 @@ func TestPenalty(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Penalty(t.Context(), c.counting, one(t, c.a), one(t, c.b))
+			got, err := Penalty(t.Context(), 0, math.MaxInt64, c.counting, one(t, c.a), one(t, c.b))
 			require.NoError(t, err)
 			requireSame(t, c.want, read(t, got))
 		})
@@ -126,7 +126,7 @@ func TestPenaltyKeepsChunks(t *testing.T) {
 	}
 	sel := one(t, every(15, 15, a...))
 	for _, counting := range []bool{false, true} {
-		got, err := Penalty(t.Context(), counting, sel, one(t, every(19, 15, b...)))
+		got, err := Penalty(t.Context(), 0, math.MaxInt64, counting, sel, one(t, every(19, 15, b...)))
 		require.NoError(t, err)
 		require.Len(t, got.Chunks(0), 2)
 		for k, c := range got.Chunks(0) {
@@ -149,7 +149,7 @@ func TestPenaltyHistograms(t *testing.T) {
 		require.NoError(t, err)
 		return sel
 	}
-	got, err := Penalty(t.Context(), true, hist(10, 3), hist(12, 8))
+	got, err := Penalty(t.Context(), 0, math.MaxInt64, true, hist(10, 3), hist(12, 8))
 	require.NoError(t, err)
 	it := got.Decode(0, got.Chunks(0), math.MinInt64, math.MaxInt64, nil)
 	var times []int64
@@ -181,11 +181,15 @@ func TestPenaltyRandom(t *testing.T) {
 		}
 		var dealt [][]point
 		if all := bySeries(parts); len(all) > 0 {
-			for _, lane := range lanes(all[0].pieces) {
-				dealt = append(dealt, nil)
-				for _, p := range lane {
-					dealt[len(dealt)-1] = append(dealt[len(dealt)-1], readPiece(t, p)...)
+			m := merger{maxt: math.MaxInt64}
+			lanes, err := m.lanes(all[0])
+			require.NoError(t, err)
+			for _, l := range lanes {
+				var points []point
+				for _, p := range l.pieces {
+					points = append(points, readPiece(t, *p)...)
 				}
+				dealt = append(dealt, points)
 			}
 		}
 		if counting && len(dealt) > 2 {
@@ -204,7 +208,7 @@ func TestPenaltyRandom(t *testing.T) {
 				want = chosenOfTwo(want, lane, counting)
 			}
 		}
-		got, err := Penalty(t.Context(), counting, parts...)
+		got, err := Penalty(t.Context(), 0, math.MaxInt64, counting, parts...)
 		require.NoError(t, err)
 		requireSame(t, want, read(t, got), "seed %d", seed)
 	}
@@ -268,10 +272,10 @@ func TestPenaltySeries(t *testing.T) {
 		}
 		all, want = append(all, i), append(want, selectiontest.Name(i))
 	}
-	got, err := Penalty(t.Context(), false, build(even...), build(all...), selection.Empty())
+	got, err := Penalty(t.Context(), 0, math.MaxInt64, false, build(even...), build(all...), selection.Empty())
 	require.NoError(t, err)
 	require.Equal(t, want, got.Series())
-	none, err := Penalty(t.Context(), true, selection.Empty(), selection.Empty())
+	none, err := Penalty(t.Context(), 0, math.MaxInt64, true, selection.Empty(), selection.Empty())
 	require.NoError(t, err)
 	require.Zero(t, none.NumSeries())
 }
@@ -279,6 +283,6 @@ func TestPenaltySeries(t *testing.T) {
 func TestPenaltyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Penalty(ctx, false, one(t, every(0, 1, 1)), one(t, every(0, 2, 1, 2)))
+	_, err := Penalty(ctx, 0, math.MaxInt64, false, one(t, every(0, 1, 1)), one(t, every(0, 2, 1, 2)))
 	require.ErrorIs(t, err, context.Canceled)
 }
