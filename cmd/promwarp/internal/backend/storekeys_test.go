@@ -101,7 +101,7 @@ remote_read:
 		require.Equal(t, ",replica", k.fetch.ReplicaLabels)
 	}
 	b := &Backend{Stores: []*Store{{Key: keys[0], name: keys[0].name}, {Key: keys[1], name: keys[1].name}, {Key: keys[2], name: keys[2].name}}}
-	b.join(s, nil)
+	b.join(s, keys, nil)
 	require.Len(t, b.upstreams, 2)
 	require.Equal(t, "pair", b.upstreams[1].name)
 	require.Equal(t, b.Stores[1:], b.upstreams[1].stores)
