@@ -34,8 +34,8 @@ import (
 
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/leaf"
-	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/testlog"
