@@ -236,6 +236,7 @@ func TestResampleExplained(t *testing.T) {
 	require.Equal(t, []int64{2, 24, 12}, []int64{work.Series, work.Runs, work.Values})
 	require.NotZero(t, work.Bytes)
 	require.Len(t, work.Stages, 6)
+	require.Positive(t, work.Stages[3].Micros, work.Stages[3].Name)
 	_, got = getJSON(t, a, "/query"+request+"&explain=true")
 	require.Contains(t, string(got.Data), `"explanation":{"executor":"cpu"`)
 }

@@ -125,12 +125,9 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	var overlapping map[string]uint64 // steps by name
+	overlapping := map[string]uint64{} // steps by name
 	for _, s := range scratch {
 		for name, n := range s.overlapping {
-			if overlapping == nil {
-				overlapping = map[string]uint64{}
-			}
 			overlapping[name] += n
 		}
 		s.InvalidQuantiles(&e.call, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, e.call.ParamPos)) })

@@ -148,12 +148,10 @@ func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
 		}
 		asks, wanted = append(asks, ask), append(wanted, got)
 	}
-	spans := make([]trace.Span, len(asks))
 	for i := range asks {
-		a := &asks[i]
-		a.Ctx, spans[i] = tracing.Start(f.ctx, "fetch")
-		if spans[i].IsRecording() {
-			spans[i].SetAttributes(attribute.String("selector", fmt.Sprint(a.Matchers)))
+		a, span := &asks[i], trace.Span(nil)
+		if a.Ctx, span = tracing.Start(f.ctx, "fetch"); span.IsRecording() {
+			span.SetAttributes(attribute.String("selector", fmt.Sprint(a.Matchers)))
 		}
 	}
 	var gets []selection.Get
@@ -169,7 +167,7 @@ func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
 				got.sel, got.ws, err = gets[i](asks[i].Ctx)
 				return err
 			})
-			tracing.End(spans[i], got.err)
+			tracing.End(trace.SpanFromContext(asks[i].Ctx), got.err)
 			close(got.ready)
 		}
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,13 +19,16 @@ type life struct {
 	tracker       promql.QueryTracker // nil for none
 	running       prometheus.Gauge
 	samples, read prometheus.Counter
-	durations     []duration
+	durations     []prometheus.ObserverVec
 }
 
-// duration is a timer of a query, and the metrics of it, which there are from the first on that took time.
-type duration struct {
-	timing  stats.QueryTiming
-	metrics func() [2]prometheus.Observer
+// timed are the timers of a query whose durations are metrics.
+var timed = []struct {
+	slice string
+	stats.QueryTiming
+}{
+	{"queue_time", stats.ExecQueueTime}, {"prepare_time", stats.QueryPreparationTime},
+	{"inner_eval", stats.InnerEvalTime}, {"result_sort", stats.ResultSortTime},
 }
 
 func newLife(reg prometheus.Registerer, tracker promql.QueryTracker) *life {
@@ -38,28 +40,21 @@ func newLife(reg prometheus.Registerer, tracker promql.QueryTracker) *life {
 	f.Gauge("prometheus_engine_query_log_enabled", "State of the query log.")
 	f.Counter("prometheus_engine_query_log_failures_total", "The number of query log failures.")
 	slice := []string{"slice"}
-	summary := f.NewSummaryVec(prometheus.SummaryOpts{
-		Name: "prometheus_engine_query_duration_seconds", Help: "Query timings",
-		Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
-	}, slice)
-	histogram := f.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "prometheus_engine_query_duration_histogram_seconds", Help: "The duration of various parts of PromQL query execution.",
-		Buckets: []float64{.01, .1, 1, 10}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, slice)
-	timed := func(name string, timing stats.QueryTiming) duration {
-		return duration{timing, sync.OnceValue(func() [2]prometheus.Observer {
-			return [2]prometheus.Observer{summary.WithLabelValues(name), histogram.WithLabelValues(name)}
-		})}
-	}
 	return &life{
 		tracker: tracker,
 		running: f.Gauge("prometheus_engine_queries", "The current number of queries being executed or waiting."),
 		samples: f.Counter("prometheus_engine_query_samples_total", "The total number of samples loaded by all queries (full window per step for range-vector)."),
 		read:    f.Counter("prometheus_engine_query_samples_read_total", "The total number of samples read by all queries (only new points per step for range-vector)."),
-		durations: []duration{
-			timed("queue_time", stats.ExecQueueTime), timed("prepare_time", stats.QueryPreparationTime),
-			timed("inner_eval", stats.InnerEvalTime), timed("result_sort", stats.ResultSortTime),
+		durations: []prometheus.ObserverVec{
+			f.NewSummaryVec(prometheus.SummaryOpts{
+				Name: "prometheus_engine_query_duration_seconds", Help: "Query timings",
+				Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
+			}, slice),
+			f.NewHistogramVec(prometheus.HistogramOpts{
+				Name: "prometheus_engine_query_duration_histogram_seconds", Help: "The duration of various parts of PromQL query execution.",
+				Buckets: []float64{.01, .1, 1, 10}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+				NativeHistogramMinResetDuration: time.Hour,
+			}, slice),
 		},
 	}
 }
@@ -72,11 +67,13 @@ func (l *life) of(ctx context.Context, q promql.Query, run func(context.Context)
 	defer func() {
 		l.samples.Add(float64(s.Samples.TotalSamples))
 		l.read.Add(float64(s.Samples.SamplesRead))
-		for _, d := range l.durations {
-			if took := s.Timers.GetTimer(d.timing).Duration(); took > 0 {
-				for _, m := range d.metrics() {
-					m.Observe(took)
-				}
+		for _, t := range timed {
+			took := s.Timers.GetTimer(t.QueryTiming).Duration()
+			if took == 0 {
+				continue
+			}
+			for _, d := range l.durations {
+				d.WithLabelValues(t.slice).Observe(took)
 			}
 		}
 	}()

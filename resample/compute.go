@@ -204,10 +204,15 @@ func (c *computing) series() error {
 	for i := range c.workers {
 		c.workers[i].since = began
 	}
-	parallel.While(workers, len(c.items), func(w, i int) bool {
-		it := &c.items[i]
-		it.err = c.workers[w].do(c, it)
-		return it.err == nil && c.ctx.Err() == nil
+	each := operator.Neighbours(workers, len(c.items))
+	parallel.While(workers, (len(c.items)+each-1)/each, func(w, k int) bool {
+		for i := k * each; i < min((k+1)*each, len(c.items)); i++ {
+			it := &c.items[i]
+			if it.err = c.workers[w].do(c, it); it.err != nil || c.ctx.Err() != nil {
+				return false
+			}
+		}
+		return true
 	})
 	for i := range c.items {
 		if err := c.items[i].err; err != nil {

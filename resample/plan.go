@@ -128,7 +128,7 @@ type Request struct {
 	Reaggregate *aggregate.Definition
 	Fill        Fill
 	Limit       int  // the most series of the answer; 0 is no limit
-	Explained   bool // the answer says how it was computed
+	Explained   bool // the answer says how it was computed, and what each stage took
 	Executor    Choice
 	Strict      bool // with ChooseGPU it fails where no GPU computes it
 }

@@ -42,7 +42,9 @@ const (
 // wrap has a handler's answers compressed. Answers that are compressed already, each column in the way
 // that suits it, are not.
 var wrap = func() func(http.Handler) http.HandlerFunc {
-	gzip := writer.GzipWriterFactory{Levels: gzkp.Levels, New: func(to io.Writer, _ int) writer.GzipWriter { return &gzipStream{to: to.(*sink)} }}
+	gzip := writer.GzipWriterFactory{Levels: gzkp.Levels, New: func(to io.Writer, _ int) writer.GzipWriter {
+		return &gzipStream{to: to.(*sink), held: held.Get().(*[]byte)}
+	}}
 	w, err := gzhttp.NewWrapper(gzhttp.MinSize(least), gzhttp.CompressionLevel(level), gzhttp.PreferZstd(false),
 		gzhttp.ExceptContentTypes([]string{"application/vnd.apache.parquet"}), gzhttp.Implementation(gzip))
 	if err != nil {
@@ -129,18 +131,21 @@ func (s *sink) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 // Flush implements http.Flusher.
 func (s *sink) Flush() { _ = http.NewResponseController(s.ResponseWriter).Flush() }
 
+// held are the memory of what streams hold, to be used again.
+var held = sync.Pool{New: func() any { return new([]byte) }}
+
 // gzipStream compresses an answer: on all cores once it is larger than a block.
 type gzipStream struct {
 	to     *sink
-	held   []byte            // what was written before it is known how large the answer is
+	held   *[]byte           // what was written before it is known how large the answer is
 	stream writer.GzipWriter // nil before that
 }
 
 // Write implements writer.GzipWriter.
 func (z *gzipStream) Write(p []byte) (int, error) {
 	if z.stream == nil {
-		if len(z.held)+len(p) < block {
-			z.held = append(z.held, p...)
+		if len(*z.held)+len(p) < block {
+			*z.held = append(*z.held, p...)
 			return len(p), nil
 		}
 		if err := z.begin(z.to.blocks()); err != nil {
@@ -166,8 +171,9 @@ func (z *gzipStream) begin(blocks int) error {
 	} else {
 		z.stream = gzkp.NewWriter(z.to, level)
 	}
-	_, err := z.stream.Write(z.held)
-	z.held = nil
+	_, err := z.stream.Write(*z.held)
+	*z.held = (*z.held)[:0]
+	held.Put(z.held)
 	return err
 }
 

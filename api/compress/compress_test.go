@@ -246,7 +246,7 @@ func (panics) Write([]byte) (int, error) { panic("a connection's") }
 // TestConnectionPanics: what a connection panics with is an error of the answer, not the end of the
 // process.
 func TestConnectionPanics(t *testing.T) {
-	s := &gzipStream{to: &sink{ResponseWriter: panics{httptest.NewRecorder()}, blocks: func() int { return 2 }}}
+	s := &gzipStream{to: &sink{ResponseWriter: panics{httptest.NewRecorder()}, blocks: func() int { return 2 }}, held: new([]byte)}
 	_, _ = s.Write(pointsJSON(block))
 	require.ErrorContains(t, s.Flush(), "a connection's")
 	require.ErrorContains(t, s.Close(), "a connection's")
@@ -255,7 +255,7 @@ func TestConnectionPanics(t *testing.T) {
 // TestOneMember: gzip on several cores is one member, since not every client reads several.
 func TestOneMember(t *testing.T) {
 	to := httptest.NewRecorder()
-	s := &gzipStream{to: &sink{ResponseWriter: to, blocks: func() int { return 3 }}}
+	s := &gzipStream{to: &sink{ResponseWriter: to, blocks: func() int { return 3 }}, held: new([]byte)}
 	want := pointsJSON(4 * block)
 	_, err := s.Write(want)
 	require.NoError(t, err)

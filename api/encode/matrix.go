@@ -61,7 +61,7 @@ func newSteps(m *plan.Matrix) *steps {
 	if len(m.Rows) == 0 {
 		return s
 	}
-	s.ends = append(make([]int, 0, m.Grid.Steps+1), 0)
+	s.ends, s.text = append(make([]int, 0, m.Grid.Steps+1), 0), make([]byte, 0, 16*m.Grid.Steps)
 	for k := range m.Grid.Steps {
 		s.text = appendTime(s.text, 1, m.Grid.At(k))
 		s.ends = append(s.ends, len(s.text))

@@ -129,7 +129,7 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, from storage.Quer
 		return
 	}
 	x := d.Executor.Explain(p)
-	if analyze {
+	if p.Explained = analyze; analyze {
 		result, err := d.Executor.Run(r.Context(), from, p)
 		if err = evaluated(err); err != nil {
 			d.Failed(w, err)

@@ -48,10 +48,8 @@ type GroupSink interface {
 func (l *Loop) Begin() error {
 	workers := max(l.Workers, l.Query.Workers)
 	l.errs, l.left = make([]error, workers), make([][]int, workers)
-	n := len(l.Maps) + 1
-	counts := make([]int, workers*n)
 	for k := range l.left {
-		l.left[k] = counts[k*n : (k+1)*n]
+		l.left[k] = make([]int, len(l.Maps)+1)
 	}
 	return l.Query.Reserve(l.Out)
 }
@@ -95,14 +93,14 @@ func (l *Loop) Run() error {
 	return nil
 }
 
-// neighbours is the number of consecutive series that a worker fills at once. Most often
+// Neighbours is the number of consecutive series that a worker fills at once. Most often
 // they have the same times, and what is known of these is found out by one worker while others wait
 // for it. There are enough for the workers to end at about the same time.
-func neighbours(workers, series int) int { return max(1, min(8, series/(8*workers))) }
+func Neighbours(workers, series int) int { return max(1, min(8, series/(8*workers))) }
 
 // fillAll has workers fill all series of a batch.
 func (l *Loop) fillAll(b *Batch, workers int) error {
-	each := neighbours(workers, b.N)
+	each := Neighbours(workers, b.N)
 	return l.each(workers, (b.N+each-1)/each, func(k, n int) bool {
 		lo, hi := n*each, min((n+1)*each, b.N)
 		return l.fill(k, hi-lo, func(i int) (int, dense.Row, *dense.Counts) {

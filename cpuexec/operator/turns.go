@@ -68,7 +68,7 @@ func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []d
 	// To add a series takes up to half as long as to fill it, and the workers that add to a group should
 	// not be slower than those that fill its series.
 	parts := max(1, min((workers*int(slices.Max(sizes))+2*n-1)/(2*n), b.Words/partWords))
-	each := max(1, min(neighbours(workers, n), rows/(4*workers))) // each worker finds four row sets
+	each := max(1, min(Neighbours(workers, n), rows/(4*workers))) // each worker finds four row sets
 	t := &turns{
 		sink: a, b: b, first: first, each: each, series: make([]int32, n), left: make([]atomic.Int32, rows/each), all: all,
 		parts: parts, free: make(chan int32, rows/each),
