@@ -19,7 +19,8 @@ type evaluation struct {
 	fetched  fetched // what was fetched last
 	overlaps bool    // start timestamps do, in some window
 	varies   bool    // bits of some value may depend on which steps are evaluated
-	partial  bool    // of a leaf's steps, of which the others are known
+	foreseen bool    // the leaf's results will be remembered
+	partial  bool    // of a leaf's steps, of which the others are known, or foreseen
 	tick     int64   // of the decoded columns, that of the whole query
 }
 

@@ -155,6 +155,7 @@ func (r *evaluation) reuse(leaf *reusable) ([]plan.Row, error) {
 	if src.mayCollide || r.mayWarn(leaf.window, src) || !leaf.fits(r.Query, sel) {
 		return r.aggregate(n).Eval()
 	}
+	r.foreseen = r.remembers(leaf, src)
 	return r.complete(leaf, sel)
 }
 
@@ -284,7 +285,7 @@ func (r *evaluation) evaluateOthers(leaf *reusable, k *known) (*results.Values, 
 func (r *evaluation) evaluateSteps(leaf *reusable, from, to int) (*results.Values, error) {
 	n, g := leaf.node, r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
-	sub.fetched, sub.partial = r.fetched, to-from < g.Steps || !r.varies && r.remembers(leaf)
+	sub.fetched, sub.partial = r.fetched, to-from < g.Steps || r.foreseen && !r.varies
 	var first [][]int32
 	eval := sub.aggregate(n).Eval
 	if leaf.ordered {
@@ -318,9 +319,15 @@ const fewSamples = 1 << 20
 
 // remembers reports whether what a leaf over many samples comes to will be known next time, at most
 // of its steps, as far as can be foreseen.
-func (r *evaluation) remembers(leaf *reusable) bool {
-	g, sel := r.job.Grid, r.fetched.sel
-	if sel.NumSamples() < fewSamples || !r.job.Results.Holds(int64(sel.NumSeries())*int64(g.Steps)) {
+func (r *evaluation) remembers(leaf *reusable, src *source) bool {
+	g, sel, rows := r.job.Grid, src.sel, src.sel.NumSeries()
+	if r.job.Results == nil || sel.NumSamples() < fewSamples {
+		return false
+	}
+	if !leaf.node.Func.Keeps && src.relabelled == nil {
+		rows = len(src.groups(r.Context, leaf.node).Labels)
+	}
+	if !r.job.Results.Holds(int64(rows) * int64(g.Steps)) {
 		return false
 	}
 	from, to := leaf.reach.Settled(g, sel.Provenance.Settled, sel.Provenance.Settled)

@@ -80,8 +80,8 @@ func (m *Memory) Bytes() int64 {
 	return m.bytes
 }
 
-// Holds reports whether that many values of a leaf would be kept. A nil Memory keeps none.
-func (m *Memory) Holds(values int64) bool { return m != nil && 16*values <= m.limit/largest }
+// Holds reports whether that many values of a leaf would be kept.
+func (m *Memory) Holds(values int64) bool { return 16*values <= m.limit/largest }
 
 // Count counts steps that were remembered and steps that were evaluated.
 func (m *Memory) Count(kept, evaluated int) {

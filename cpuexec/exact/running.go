@@ -42,6 +42,15 @@ func (r *Running) Set(vs []float64, from, to, samples int) bool {
 	return exact
 }
 
+// SetIntegers is Set for windows of any length over integers, whose sums are none beyond 2^53.
+func (r *Running) SetIntegers(vs []float64, from, to, samples int) bool {
+	if from == to || !IsInteger(vs[from]) {
+		return false
+	}
+	exact, most := r.add(vs, from, to, 0)
+	return exact && float64(most)*float64(samples) <= MaxInteger
+}
+
 // add adds up the values, times 2^exponent. It returns whether each is a multiple of the unit, and the
 // largest magnitude in units.
 func (r *Running) add(vs []float64, from, to, exponent int) (exact bool, most uint64) {
@@ -77,19 +86,3 @@ func (r *Running) add(vs []float64, from, to, exponent int) (exact bool, most ui
 
 // Sum is the sum of the values lo to hi.
 func (r *Running) Sum(lo, hi int32) float64 { return float64(r.upTo[hi]-r.upTo[lo]) * r.unit }
-
-// AddIntegers fills upTo, of one place more, with the sum of the values before each. It reports false
-// where one of them is no integer, or the zero below zero, or its magnitude is beyond most.
-func AddIntegers(vs []float64, most int64, upTo []int64) bool {
-	sum, low, high := int64(0), int64(0), int64(0)
-	for i, v := range vs {
-		n := int64(v)
-		if math.Float64bits(float64(n)) != math.Float64bits(v) {
-			return false
-		}
-		upTo[i] = sum
-		sum, low, high = sum+n, min(low, n), max(high, n)
-	}
-	upTo[len(vs)] = sum
-	return low >= -most && high <= most
-}

@@ -135,20 +135,23 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 	}
 }
 
-// TestRunningSums: sums that are differences of running ones have the bits of the plain form.
+// TestRunningSums: sums that are differences of running ones, and means of them, have the bits of the
+// plain forms.
 func TestRunningSums(t *testing.T) {
-	compared := 0
-	defer func() { require.Greater(t, compared, 20) }()
-	eachKind(t, func(t *rapid.T, w windowed) {
-		want := w.row()
-		w.plain("sum_over_time", 0, want)
-		e := w.evaluator()
-		e.fr.Any, e.fr.Bounds = want.Present, w.b
-		if e.runningSums() {
-			w.requireAlike(t, want, e.out, 0, "sum_over_time")
-			compared++
-		}
-	})
+	for mean, name := range map[bool]string{false: "sum_over_time", true: "avg_over_time"} {
+		compared := 0
+		eachKind(t, func(t *rapid.T, w windowed) {
+			want := w.row()
+			w.plain(name, 0, want)
+			e := w.evaluator()
+			e.fr.Any, e.fr.Bounds = want.Present, w.b
+			if e.runningSums(mean) {
+				w.requireAlike(t, want, e.out, 0, name)
+				compared++
+			}
+		})
+		require.Greater(t, compared, 20, name)
+	}
 }
 
 // TestExtremes: the largest and the smallest value of each window are those that the plain form has.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/frame"
@@ -35,13 +36,13 @@ var (
 
 // sums slides over the sums of the windows, or their means, where that is worth it.
 func (s *Evaluator) sums(mean bool) (points int, ok bool) {
-	if s.integerSums(mean) {
+	if s.integerSums(s.fr, &s.in, mean, s.out) {
+		return s.fr.Counts.Points, true
+	}
+	if s.runningSums(mean) {
 		return s.fr.Counts.Points, true
 	}
 	s.Varies = s.Varies || mean
-	if !mean && s.runningSums() {
-		return s.fr.Counts.Points, true
-	}
 	if b := &s.bounds; b.Overlap(sumCost) && s.fixed.Set(s.values(), int(b.First()), int(b.End())) {
 		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
 		return s.fr.Counts.Points, true
@@ -94,20 +95,27 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	}), true
 }
 
-// runningSums fills out with the sum of each window where exact.Running has them, and windows overlap.
-func (s *Evaluator) runningSums() bool {
-	b, fr := &s.bounds, s.fr
-	if b.Most > exact.MostRunning || !b.Overlap(1) {
+// runningSums fills out with the sum of each window, or with its mean, where exact.Running has them, and
+// windows overlap.
+func (s *Evaluator) runningSums(mean bool) bool {
+	b, fr, set := &s.bounds, s.fr, s.running.Set
+	if !mean && b.Most > exact.MostRunning || !b.Overlap(1) {
 		return false
 	}
+	if mean {
+		set = s.running.SetIntegers
+	}
 	s.in.Prefetch(s.in.Times.Len())
-	if !s.running.Set(s.values(), int(b.First()), int(b.End()), b.Most) {
+	if !set(s.values(), int(b.First()), int(b.End()), b.Most) {
 		return false
 	}
 	copy(s.out.Present, fr.Any)
 	out, his := s.out.Values[fr.From:fr.To], b.Hi[fr.From:fr.To]
 	for k, lo := range b.Lo[fr.From:fr.To] {
 		out[k] = s.running.Sum(lo, his[k])
+		if n := his[k] - lo; mean && n > 0 {
+			out[k] /= float64(n)
+		}
 	}
 	return true
 }
@@ -169,38 +177,31 @@ func slidingSums(vs []float64, b *frame.Bounds, mean bool, f *exact.Fixed, out d
 	}
 }
 
-// integerSums fills out with the sum of each window, or with its mean, from packed values
-// and the values that follow, and the means of overlapping windows also from integers that are not
-// packed. It reports false, with nothing filled in, where there are no such integers or the largest
-// sum may be none that a float64 holds.
+// integerSums fills out with the sum of each window of fr, or with its mean, from the
+// packed values of in and the values that follow. It reports false, with nothing filled
+// in, where these are not packed alike or the largest sum may be none that a float64 holds.
 //
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
 // it is added up, and its compensation is 0. So a window's is the difference of two
 // sums of all samples up to its ends.
-func (s *Evaluator) integerSums(mean bool) bool {
-	fr, out := s.fr, s.out
-	first, end, most := int(fr.First()), int(fr.End()), exact.MaxInteger/int64(max(fr.Counts.MaxWindow, 1))
-	units := s.unitsOf(s.in.Packed, s.in.Values, end)
-	if first == end || units == nil && !(mean && s.bounds.Overlap(1)) {
+func (s *Evaluator) integerSums(fr *frame.Frame, in *column.Samples, mean bool, out dense.Row) bool {
+	first, end := int(fr.First()), int(fr.End())
+	units := s.unitsOf(in.Packed, in.Values, end)
+	if units == nil || first == end {
+		return false
+	}
+	low, high := exact.Range(units[first:end])
+	base, unit := int64(in.Base), int64(in.Unit)
+	if most := max(base+int64(high)*unit, -base-int64(low)*unit); float64(most)*float64(fr.Counts.MaxWindow) > exact.MaxInteger {
 		return false
 	}
 	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
-	upTo, sum, base, unit := s.upTo[first:], int64(0), int64(0), int64(1)
-	if units == nil && !exact.AddIntegers(s.values()[first:end], most, upTo) {
-		return false
+	upTo, sum := s.upTo[first:], int64(0)
+	for i, u := range units[first:end] {
+		upTo[i] = sum
+		sum += int64(u)
 	}
-	if units != nil {
-		low, high := exact.Range(units[first:end])
-		base, unit = int64(s.in.Base), int64(s.in.Unit)
-		if max(base+int64(high)*unit, -base-int64(low)*unit) > most {
-			return false
-		}
-		for i, u := range units[first:end] {
-			upTo[i] = sum
-			sum += int64(u)
-		}
-		upTo[end-first] = sum
-	}
+	upTo[end-first] = sum
 	copy(out.Present, fr.Any)
 	upTo, vals, his := s.upTo, out.Values[fr.From:fr.To], fr.Hi[fr.From:fr.To]
 	for k, lo := range fr.Lo[fr.From:fr.To] {
