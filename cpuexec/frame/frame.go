@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -31,6 +32,8 @@ type Frame struct {
 	Any    []uint64     // bitmap of the steps with a sample
 	Counts dense.Counts // of a function with a value wherever there is a sample
 
+	number uint64 // of all frames, since memory is used again
+
 	own  []int64 // times that are no shared list's
 	made sync.Once
 
@@ -44,9 +47,12 @@ type Frame struct {
 	stridesMade sync.Once
 }
 
+// frames counts them.
+var frames atomic.Uint64
+
 // reset makes f the frame of s over the times of, with tail in place of their own.
 func (f *Frame) reset(s Span, of column.Times, tail []int64) {
-	f.Span = s
+	f.Span, f.number = s, frames.Add(1)
 	f.of, f.tail, f.n = of, tail, of.Known+len(tail)
 	f.runs = of.Runs(tail, &f.times.memory)
 	f.once = sync.Once{}

@@ -83,7 +83,6 @@ type series struct {
 func (s *Evaluator) Reset() {
 	s.noted, s.Overlaps, s.Counts, s.waiting.group.N = nil, 0, nil, 0
 	s.waiting.copies = s.waiting.copies[:0]
-	s.lines.Reset()
 }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
