@@ -3,7 +3,7 @@
 // A Span, which is the grid and how far windows reach, and the times of a series (column.Times) go
 // into Frames; a Frame comes out: where the windows of all steps begin and end (Bounds), and what
 // functions need of them besides values: what differences are extrapolated by (Extrapolation), where
-// extended windows begin and end (Edges), and the times' part in least-squares lines (Trend). It
+// extended windows begin and end (Edges), and the times' part in least-squares lines (Trend, Lines). It
 // never looks at a value.
 //
 // Series that are scraped together have the same times and share a Frame, which is made once.
