@@ -99,7 +99,7 @@ func (d *Distances) Line(ts []int64, vs []float64, of Magnitudes, u *Units) (slo
 		var sums [2]int64
 		integersOf(&vs[0], &d.xs[0], len(vs), u, &sums)
 		if xy := float64(sums[1] - u.off); xy == float64(sums[1]+u.off) {
-			return d.line(float64(sums[0])*u.value, xy*u.product, float64(len(vs)))
+			return d.line(float64(float64(sums[0])*u.value), float64(xy*u.product), float64(len(vs)))
 		}
 	}
 	b := basesOf(len(vs), of, of.times(Magnitudes{1e-3, d.far, true}))

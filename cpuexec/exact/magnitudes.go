@@ -86,7 +86,7 @@ type Units struct {
 
 const (
 	wholeUnits = (1 << 52) * (1 + 0x1p-40)
-	mostGap    = 1 << 18 // seconds
+	mostGap    = 1 << 16 // seconds
 	// mostOff is where every tenth sum or so is uncertain.
 	mostOff = 48
 )

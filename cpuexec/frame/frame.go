@@ -3,7 +3,7 @@
 // A Span, which is the grid and how far windows reach, and the times of a series (column.Times) go
 // into Frames; a Frame comes out: where the windows of all steps begin and end (Bounds), and what
 // functions need of them besides values: what differences are extrapolated by (Extrapolation), where
-// extended windows begin and end (Edges), and the times' part in least-squares lines (Trend). It
+// extended windows begin and end (Edges), and the times' part in least-squares lines (Trend, Lines). It
 // never looks at a value.
 //
 // Series that are scraped together have the same times and share a Frame, which is made once.
@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -31,6 +32,8 @@ type Frame struct {
 	Any    []uint64     // bitmap of the steps with a sample
 	Counts dense.Counts // of a function with a value wherever there is a sample
 
+	number uint64 // of all frames, since memory is used again
+
 	own  []int64 // times that are no shared list's
 	made sync.Once
 
@@ -44,9 +47,12 @@ type Frame struct {
 	stridesMade sync.Once
 }
 
+// frames counts them.
+var frames atomic.Uint64
+
 // reset makes f the frame of s over the times of, with tail in place of their own.
 func (f *Frame) reset(s Span, of column.Times, tail []int64) {
-	f.Span = s
+	f.Span, f.number = s, frames.Add(1)
 	f.of, f.tail, f.n = of, tail, of.Known+len(tail)
 	f.runs = of.Runs(tail, &f.times.memory)
 	f.once = sync.Once{}

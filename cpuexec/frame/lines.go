@@ -17,6 +17,7 @@ type Lines struct {
 	Rest    []int32       // the other steps, nil for all
 
 	of      *Frame
+	number  uint64 // of the frame
 	predict bool
 	windows []exact.Distances // of the rest, by step, where there are few samples in them
 	reach   exact.Reach       // of the rest
@@ -28,23 +29,27 @@ type Lines struct {
 // mostDistances is how many samples windows have whose distances are retained.
 const mostDistances = 1 << 16
 
-// Reset has l forget its frame.
-func (l *Lines) Reset() { l.of = nil }
-
 // Few makes l those of f of which few windows are wanted, by Window. The origin of a window is its step,
 // if predict is set, or its first sample.
 func (l *Lines) Few(f *Frame, predict bool) {
-	l.of, l.predict, l.reach, l.windows, l.memory = f, predict, exact.Reach{}, l.windows[:0], l.memory[:0]
+	l.of, l.number, l.predict = f, f.number, predict
+	l.reach, l.windows, l.memory = exact.Reach{}, l.windows[:0], l.memory[:0]
 }
 
 // Set makes l those of f, as Few does, unless it has them.
 func (l *Lines) Set(f *Frame, predict bool) {
-	if l.of == f && l.reach.Samples > 0 {
+	if l.number == f.number && l.reach.Samples > 0 {
 		return
 	}
 	ts := f.List()
 	l.Few(f, predict)
-	l.reach = exact.Reach{Samples: f.Most, Gap: f.gap()}
+	gap := int64(math.MaxInt64)
+	for _, r := range f.runs.Even { // without which it is not known
+		if gap = min(gap, r.Every-r.Late); r.From > 0 {
+			gap = min(gap, f.At(int(r.From))-f.At(int(r.From)-1))
+		}
+	}
+	l.reach = exact.Reach{Samples: f.Most, Gap: float64(gap) / 1e3}
 	l.Strides, l.Rest = nil, nil
 	if uint64(ts[len(ts)-1]-ts[0]) < 1<<50 {
 		l.Strides, l.Rest = f.Strides()
@@ -68,7 +73,8 @@ func (l *Lines) Set(f *Frame, predict bool) {
 		return
 	}
 	l.windows = slices.Grow(l.windows, len(f.Lo))[:len(f.Lo)]
-	f.Chosen(l.Rest, func(k int, lo, hi int32) {
+	b := f.Watched(nil) // all of them, or lines would be through others
+	b.Chosen(l.Rest, func(k int, lo, hi int32) {
 		if hi-lo >= 2 {
 			l.set(&l.windows[k], k, ts[lo:hi])
 		}
@@ -81,17 +87,6 @@ func (f *Frame) alikeIn(s *Stride, predict bool) bool {
 	return f.runs.Late == nil && slices.ContainsFunc(f.runs.Even, func(r column.EvenRun) bool {
 		return r.From <= lo && hi <= r.To && (!predict || int64(s.Every)*r.Every == f.Span.Grid.Interval)
 	})
-}
-
-// gap is how many seconds two samples are from each other, at least, where that is known.
-func (t *times) gap() float64 {
-	gap := int64(math.MaxInt64)
-	for _, r := range t.runs.Even {
-		if gap = min(gap, r.Every-r.Late); r.From > 0 {
-			gap = min(gap, t.At(int(r.From))-t.At(int(r.From)-1))
-		}
-	}
-	return float64(gap) / 1e3
 }
 
 // set makes d the distances of step k's samples.

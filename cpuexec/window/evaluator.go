@@ -85,7 +85,6 @@ type series struct {
 func (s *Evaluator) Reset() {
 	s.noted, s.Overlaps, s.Counts, s.waiting.group.N, s.Varies = nil, 0, nil, 0, false
 	s.waiting.copies = s.waiting.copies[:0]
-	s.lines.Reset()
 }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,

@@ -58,10 +58,10 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 
 // allLines computes the lines of all windows by Prometheus's operations.
 func (s *Evaluator) allLines(predict bool) (points int) {
-	l, ts, of := s.line(predict), s.fr.List(), s.magnitudes()
-	if s.fr == &s.single { // which has other times now
-		s.lines.Reset()
+	if s.bounds.Most == 0 {
+		return 0
 	}
+	l, ts, of := s.line(predict), s.fr.List(), s.magnitudes()
 	s.lines.Set(s.fr, predict)
 	strides, times := s.lines.Strides, s.lines.Times
 	for i := range strides {
@@ -86,10 +86,7 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 }
 
 // magnitudes are those of the values of all windows.
-func (s *Evaluator) magnitudes() (m exact.Magnitudes) {
-	if s.bounds.Most == 0 {
-		return m
-	}
+func (s *Evaluator) magnitudes() exact.Magnitudes {
 	return exact.MagnitudesOf(s.values()[s.bounds.First():s.bounds.End()])
 }
 

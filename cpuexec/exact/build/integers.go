@@ -18,27 +18,24 @@ func (a *assembly) running() {
 	for _, to := range []string{sum, odd, most, none} {
 		a.op("VPXORQ", to, to, to)
 	}
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	a.op("VMOVUPD", "(R8)(AX*8)", v)
-	a.op("VMULPD", v, factor, x)
-	a.op("VCVTPD2QQ", x, x)
-	a.op("VCVTQQ2PD", x, t)
-	a.op("VMULPD", t, "Z11", t)
-	a.op("VPTERNLOGQ", "$0xf6", t, v, odd)
-	a.op("VPABSQ", x, t)
-	a.op("VPMAXUQ", t, most, most)
-	for _, lanes := range []string{"$7", "$6", "$4"} {
-		a.op("VALIGNQ", lanes, none, x, t)
-		a.op("VPADDQ", t, x, x)
-	}
-	a.op("VPERMQ", x, last, t)
-	a.op("VPADDQ", sum, x, x)
-	a.op("VPADDQ", t, sum, sum)
-	a.op("VMOVDQU64", x, "(R9)(AX*8)")
-	a.op("ADDQ", "$8", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
+	a.eights(func() {
+		a.op("VMOVUPD", "(R8)(AX*8)", v)
+		a.op("VMULPD", v, factor, x)
+		a.op("VCVTPD2QQ", x, x)
+		a.op("VCVTQQ2PD", x, t)
+		a.op("VMULPD", t, "Z11", t)
+		a.op("VPTERNLOGQ", "$0xf6", t, v, odd)
+		a.op("VPABSQ", x, t)
+		a.op("VPMAXUQ", t, most, most)
+		for _, lanes := range []string{"$7", "$6", "$4"} {
+			a.op("VALIGNQ", lanes, none, x, t)
+			a.op("VPADDQ", t, x, x)
+		}
+		a.op("VPERMQ", x, last, t)
+		a.op("VPADDQ", sum, x, x)
+		a.op("VPADDQ", t, sum, sum)
+		a.op("VMOVDQU64", x, "(R9)(AX*8)")
+	})
 	for i, from := range []string{odd, most} {
 		a.op("VMOVDQU64", from, fmt.Sprintf("%d(DI)", 64*i))
 	}

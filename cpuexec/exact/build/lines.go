@@ -5,9 +5,8 @@ import "fmt"
 // This file writes what least-squares lines are made of: distances of samples from origins, in seconds,
 // sums of values and of their products with distances, and lines of these sums.
 
-// lines is the file.
-func lines() string {
-	a := newAssembly()
+// lines writes all of it.
+func (a *assembly) lines() {
 	a.seconds()
 	a.products()
 	a.integers()
@@ -86,7 +85,6 @@ func lines() string {
 		a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), "K1", xy)
 		a.solve(g, y, xy)
 	})
-	return a.String()
 }
 
 // distances is where those of the next samples of four windows are; see nextDistances.
@@ -135,19 +133,16 @@ func (a *assembly) seconds() {
 	a.constant(ms, thousand)
 	a.constant(perMs, thousandth)
 	a.constant(adder, magic)
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	for i := range 2 {
-		a.op("VMOVDQU", fmt.Sprintf("%d(R9)(AX*8)", 32*i), second)
-		a.op("VPSUBQ", origin, second, second)
-		a.op("VPADDQ", magic, second, second)
-		a.op("VSUBPD", magic, second, second)
-		a.divide(second)
-		a.op("VMOVUPD", second, fmt.Sprintf("%d(R8)(AX*8)", 32*i))
-	}
-	a.op("ADDQ", "$8", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
+	a.eights(func() {
+		for i := range 2 {
+			a.op("VMOVDQU", fmt.Sprintf("%d(R9)(AX*8)", 32*i), second)
+			a.op("VPSUBQ", origin, second, second)
+			a.op("VPADDQ", magic, second, second)
+			a.op("VSUBPD", magic, second, second)
+			a.divide(second)
+			a.op("VMOVUPD", second, fmt.Sprintf("%d(R8)(AX*8)", 32*i))
+		}
+	})
 	a.end()
 }
 
@@ -160,17 +155,14 @@ func (a *assembly) products() {
 		a.op("VXORPD", g.sums(1)[1], g.sums(1)[1], g.sums(1)[1])
 		a.base(g, 2, 24)
 	}
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	for g := range group(2) {
-		a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
-		a.raise(g.sums(0), value)
-		a.op("VMULPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), value, second)
-		a.raise(g.sums(1), second)
-	}
-	a.op("ADDQ", "$8", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
+	a.eights(func() {
+		for g := range group(2) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
+			a.raise(g.sums(0), value)
+			a.op("VMULPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), value, second)
+			a.raise(g.sums(1), second)
+		}
+	})
 	a.op("MOVQ", "out+32(FP)", "DI")
 	for i := range 2 {
 		sum, other := group(0).sums(i), group(1).sums(i)
@@ -240,15 +232,12 @@ func (a *assembly) magnitudes() {
 	a.op("VPTERNLOGQ", "$0xff", ones, ones, ones)
 	a.op("VMOVDQU64", ones, least)
 	a.op("VPSRLQ", "$1", ones, positive)
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	a.op("VPANDQ", "(R8)(AX*8)", positive, v)
-	a.op("VPMAXUQ", v, most, most)
-	a.op("VPADDQ", ones, v, v)
-	a.op("VPMINUQ", v, least, least)
-	a.op("ADDQ", "$8", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
+	a.eights(func() {
+		a.op("VPANDQ", "(R8)(AX*8)", positive, v)
+		a.op("VPMAXUQ", v, most, most)
+		a.op("VPADDQ", ones, v, v)
+		a.op("VPMINUQ", v, least, least)
+	})
 	a.op("VMOVDQU64", most, "(DI)")
 	a.op("VMOVDQU64", least, "64(DI)")
 	a.end()
