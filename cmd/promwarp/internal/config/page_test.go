@@ -76,6 +76,7 @@ var fileKeys = map[string]string{
 
 // entryKeys are the keys of an entry of remote_read that Prometheus does not have.
 var entryKeys = map[string]string{
+	"replica_labels":      "as `upstream.replica_labels`",
 	"on_failure":          "what becomes of a query when the upstream fails: `error`, the default, or `warn`, which answers without it and says so",
 	"api_url":             "base of its HTTP API, for labels and metadata, where its `url` does not end in `/api/v1/read`",
 	"retention":           "instead of `upstream.retention`",

@@ -130,7 +130,7 @@ type GPUSettings struct {
 
 // grpcSettings are those of a leaf of Thanos.
 type grpcSettings struct {
-	ListenAddress string `yaml:"listen_address" as:"ADDRESS" help:"Address on which a Thanos Querier is answered over gRPC, as a leaf that evaluates queries and gives series. Empty answers none."`
+	ListenAddress string `yaml:"listen_address" as:"ADDRESS" help:"Address on which a Thanos Querier is answered over gRPC, as a leaf that evaluates queries and gives series, with TLS as web.config.file says. Empty answers none."`
 }
 
 // webSettings are those of the HTTP server.
