@@ -30,7 +30,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients thanos leafbench proto test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
 
 all: build
 
@@ -178,6 +178,19 @@ licences:       ## the licences of all modules that are linked into promwarp
 clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, and Thanos has it evaluate
 	cd e2e && $(GO) test -count=1 -tags clients -timeout 30m -run 'TestThanos|TestVmctl|TestLeaf' .
 
+# Thanos is built in its module's own folder, as its go.mod replaces some of its dependencies.
+THANOS := $(shell sed -n 's/^const thanosVersion = "\(.*\)"/\1/p' e2e/heavyclients_test.go)
+thanos: $(BUILD)/thanos-$(THANOS) ## build Thanos into .build, once, from the Go module proxy; some minutes
+
+$(BUILD)/thanos-$(THANOS):
+	@mkdir -p $(BUILD)
+	cd "$$(cd / && $(GO) mod download -json github.com/thanos-io/thanos@$(THANOS) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" && \
+		$(GO) build -mod=readonly -trimpath -tags slicelabels -o $(CURDIR)/$@.$$$$ ./cmd/thanos && mv $(CURDIR)/$@.$$$$ $(CURDIR)/$@
+
+SERIES ?= 10000
+leafbench:      ## 20 queries of dashboards over 24 h and SERIES (10000) series through Thanos: three leaves against three sidecars
+	cd e2e && E2E_SPEED=$(SERIES) $(GO) test -count=1 -timeout 1h -tags clients -v -run TestLeafSpeed . | grep -v 'ts=\|time='
+
 ANSWERS := $(BUILD)/answers
 test-answers:   ## DuckDB, Arrow for JavaScript and pandas read answers; needs node, npm and python3 with pandas
 	@command -v npm >/dev/null || { echo "Arrow for JavaScript and DuckDB come from npm, which is not here: install nodejs and npm"; exit 1; }
@@ -207,6 +220,13 @@ bench-program:  ## build bin/bench, one binary that measures where there is no c
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu
+
+GOGOFASTER := github.com/gogo/protobuf/protoc-gen-gogofaster
+proto:          ## generate internal/leafpb, which is committed, from its .proto files; needs protoc
+	@command -v protoc >/dev/null || { apt-get update -qq && apt-get install -qqy protobuf-compiler; } || { echo "there is no protoc: install protobuf-compiler"; exit 1; }
+	$(GO) build -o $(BUILD)/protoc-gen-gogofaster $(GOGOFASTER)
+	cd internal/leafpb && protoc -I. -I$$($(GO) list -m -f '{{.Dir}}' github.com/gogo/protobuf) -I$$($(GO) list -m -f '{{.Dir}}' github.com/prometheus/prometheus)/prompb \
+		--plugin=$(CURDIR)/$(BUILD)/protoc-gen-gogofaster --gogofaster_out=plugins=grpc,Mtypes.proto=github.com/prometheus/prometheus/prompb,paths=source_relative:. *.proto
 
 kernels:        ## build the GPU kernels' PTX, which is committed, with clang-19
 	$(GO) run ./kernels/build

@@ -64,7 +64,7 @@ type UpstreamSettings struct {
 	MaxBytes       ByteSize       `yaml:"max_bytes" hidden:"yes" default:"4GiB" least:"1" help:"Most bytes that fetching one selector may bring."`
 	MaxFrameBytes  ByteSize       `yaml:"max_frame_bytes" hidden:"yes" default:"64MiB" least:"1" help:"Most bytes that one frame of the upstream's answer may hold."`
 	ExternalLabels ExternalLabels `yaml:"external_labels" default:"auto" help:"Labels that the upstream adds to the series it sends: auto takes off those of its configuration, name=value,... those, none takes off none, keep leaves them in answers."`
-	ReplicaLabels  string         `yaml:"replica_labels" as:"NAMES" only:"serve" help:"Where external labels are kept: those, with commas between them, that are taken off nevertheless, as a Thanos Querier does with its query.replica-label."`
+	ReplicaLabels  string         `yaml:"replica_labels" hidden:"yes" as:"NAMES" only:"serve" help:"Where external labels are kept: those, with commas between them, that are taken off nevertheless, as a Thanos Querier does with its query.replica-label."`
 	Concurrency    int            `yaml:"concurrency" default:"0" most:"10000" help:"Requests to the upstream in flight at once; 0 for half as many as there are cores, at least 4 and at most 8."`
 	Retention      model.Duration `yaml:"retention" default:"0s" only:"serve" help:"How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing."`
 }
@@ -131,7 +131,7 @@ type GPUSettings struct {
 
 // grpcSettings are those of a leaf of Thanos.
 type grpcSettings struct {
-	ListenAddress string `yaml:"listen_address" as:"ADDRESS" help:"Address on which a Thanos Querier is answered over gRPC, as a leaf that evaluates queries and gives series. Empty answers none."`
+	ListenAddress string `yaml:"listen_address" as:"ADDRESS" help:"Address on which a Thanos Querier is answered over gRPC, as a leaf that evaluates queries and gives series, with TLS as web.config.file says. Empty answers none."`
 }
 
 // webSettings are those of the HTTP server.

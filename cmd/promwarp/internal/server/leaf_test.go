@@ -108,6 +108,20 @@ func TestLeafTLS(t *testing.T) {
 	}
 }
 
+// TestLeafAddress: an address for gRPC that another listener has is refused by its name.
+func TestLeafAddress(t *testing.T) {
+	set := quickSettings()
+	set.Web.ListenAddress = config.List{"127.0.0.1:9201"}
+	for address, text := range map[string]string{":9201": "an entry before has this address", "nonsense": "missing port"} {
+		set.GRPC.ListenAddress = address
+		err := checkAddresses(set)
+		require.ErrorContains(t, err, "grpc.listen_address: "+address)
+		require.ErrorContains(t, err, text)
+	}
+	set.GRPC.ListenAddress = "127.0.0.1:10901"
+	require.NoError(t, checkAddresses(set))
+}
+
 // TestLeafReloads: calls come to the present generation, and one that is replaced is closed.
 func TestLeafReloads(t *testing.T) {
 	set := quickSettings()

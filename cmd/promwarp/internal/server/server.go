@@ -191,7 +191,7 @@ func (s *Server) listen() error {
 	if s.cfg.Embedded {
 		return nil
 	}
-	if err := checkAddresses(addresses(s.cfg.Settings)); err != nil {
+	if err := checkAddresses(s.cfg.Settings); err != nil {
 		return config.Usage(err)
 	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
@@ -279,24 +279,15 @@ func (s *Server) URL() string {
 // Check names all that New would refuse, but for addresses that others use and upstreams without
 // remote read. It changes nothing.
 func Check(set config.Settings) error {
-	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(addresses(set)), traces.Check(set.Tracing), backend.Check(set))
-}
-
-// addresses are all that are listened on.
-func addresses(set config.Settings) []string {
-	all := slices.Clone(set.Web.ListenAddress)
-	if a := set.GRPC.ListenAddress; a != "" {
-		all = append(all, a)
-	}
-	return all
+	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(set), traces.Check(set.Tracing), backend.Check(set))
 }
 
 // checkAddresses checks that all addresses can be listened on at once. One that stands for all of the
 // machine's addresses, as 0.0.0.0 does, leaves its port to no other.
-func checkAddresses(all []string) (wrong error) {
+func checkAddresses(set config.Settings) (wrong error) {
 	var before []*net.TCPAddr
 	everywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
-	for i, text := range all {
+	check := func(setting, text, example string) {
 		a, err := net.ResolveTCPAddr("tcp", text)
 		if err == nil && a.Port != 0 && slices.ContainsFunc(before, func(b *net.TCPAddr) bool {
 			return a.Port == b.Port && (a.IP.Equal(b.IP) || everywhere(a.IP) || everywhere(b.IP))
@@ -304,10 +295,16 @@ func checkAddresses(all []string) (wrong error) {
 			err = errors.New("an entry before has this address")
 		}
 		if err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("web.listen_address: entry %d: %s: %w; write another, such as 127.0.0.1:9201", i+1, text, err))
-			continue
+			wrong = errors.Join(wrong, fmt.Errorf("%s: %s: %w; write another, such as %s", setting, text, err, example))
+			return
 		}
 		before = append(before, a)
+	}
+	for i, text := range set.Web.ListenAddress {
+		check(fmt.Sprintf("web.listen_address: entry %d", i+1), text, "127.0.0.1:9201")
+	}
+	if text := set.GRPC.ListenAddress; text != "" {
+		check("grpc.listen_address", text, "127.0.0.1:10901")
 	}
 	return wrong
 }
@@ -384,6 +381,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
 		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
+	if s.leaf {
+		s.logger.Info("a Thanos Querier may have this as an --endpoint", "address", s.listeners[len(s.listeners)-1].Addr())
+	}
 	return g.Wait()
 }
 
