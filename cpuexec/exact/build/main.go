@@ -53,7 +53,12 @@ func text() string {
 		a.op("VMULPD", value, second, second)
 		a.raise(g.sums(1), second)
 	})
+	a.window("valuesOf", func(g group) {
+		a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
+		a.raise(g.sums(0), value)
+	})
 	a.running()
+	a.differ()
 	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value)
