@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -15,14 +16,15 @@ import (
 type column struct {
 	chunks []selection.Origin
 	*SharedTimes
-	Packed                   // the values, where they can be
-	vs         []float64     // the values where they can't
-	starts     decode.Starts // start timestamps, if they were wanted
-	withStarts bool          // they were
-	marked     bool          // the chunks have stale markers
-	withStale  bool          // which are among the samples
-	resets     found         // samples that are less than the one before
-	stale      found         // stale markers
+	Packed                                      // the values, where they can be
+	vs         []float64                        // the values where they can't
+	starts     decode.Starts                    // start timestamps, if they were wanted
+	withStarts bool                             // they were
+	marked     bool                             // the chunks have stale markers
+	withStale  bool                             // which are among the samples
+	resets     found                            // samples that are less than the one before
+	stale      found                            // stale markers
+	magnitudes atomic.Pointer[exact.Magnitudes] // of vs, found when first asked for
 }
 
 // SharedTimes are the times of a column, shared by all columns that have the same.

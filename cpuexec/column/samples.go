@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Samples are what a window function reads of a series.
@@ -186,6 +187,19 @@ func (in *Samples) Unpack(scratch *[]float64) {
 		*scratch = append(in.Packed.append((*scratch)[:0], 0, len(in.Units)), in.Values...)
 		in.Values, in.Packed = *scratch, Packed{}
 	}
+}
+
+// Magnitudes enclose those of Values. A column that is not packed knows those of all that it has.
+func (in *Samples) Magnitudes() exact.Magnitudes {
+	c := in.column
+	if c == nil || c.Units != nil || len(in.Times.Own) > 0 {
+		return exact.MagnitudesOf(in.Values)
+	}
+	if c.magnitudes.Load() == nil {
+		of := exact.MagnitudesOf(c.vs)
+		c.magnitudes.Store(&of)
+	}
+	return *c.magnitudes.Load()
 }
 
 // At is the value of sample i, packed or not.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -222,4 +223,35 @@ func TestLoadBetweenWindows(t *testing.T) {
 		require.Equal(t, at, got.Times.Len())
 	}
 	require.Greater(t, left, 10_000)
+}
+
+// TestMagnitudes: what encloses the values that are read is of all that are retained, or, where others
+// were decoded behind these, of what is read.
+func TestMagnitudes(t *testing.T) {
+	const n = 400
+	ts, vs := make([]int64, n), make([]float64, n)
+	for i := range vs {
+		ts[i], vs[i] = int64(i), 0.5+float64(i)
+	}
+	vs[5], vs[n-1] = -1000.25, 0.125
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	require.NoError(t, b.Floats(ts, vs))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	sel = sel.WithMemos(n - 50)
+	var r Reader
+	h := NewSet(1 << 20)
+	for range 3 {
+		in, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Mint: 50, Maxt: math.MaxInt64, Width: math.MaxInt64 / 2}, 0)
+		require.NoError(t, err)
+		require.Equal(t, exact.MagnitudesOf(in.Values), in.Magnitudes())
+	}
+	for range 2 {
+		in, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Mint: 50, Maxt: n / 2, Width: math.MaxInt64 / 2}, 0)
+		require.NoError(t, err)
+		require.Positive(t, in.Times.Known)
+		require.Empty(t, in.Times.Own)
+		require.Equal(t, exact.Magnitudes{Least: 0.5, Most: 1000.25}, in.Magnitudes())
+	}
 }

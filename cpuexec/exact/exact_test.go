@@ -417,3 +417,58 @@ func TestQuantileOf(t *testing.T) {
 		exacttest.RequireSame(t, []float64{want}, []float64{innerQuantile(q, vs)}, fmt.Sprint(q, " of ", vs))
 	}
 }
+
+// TestFastSum: sums by vectors have the bits of those whose values are added up one by one, of values of
+// all kinds, whatever encloses their magnitudes.
+func TestFastSum(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 13))
+	for round := range 8000 {
+		scale, middle := math.Pow(10, float64(r.IntN(600)-300)), []float64{0, 3, 1e6, -1e9}[r.IntN(4)]
+		vs := make([]float64, 1+r.IntN([]int{30, 500, 3000}[r.IntN(3)]))
+		for k := range vs {
+			switch v := middle + r.NormFloat64(); round % 8 {
+			case 0:
+				vs[k] = math.Round(v*100) / 100
+			case 1:
+				vs[k] = math.Round(v * 1e6)
+			case 2:
+				vs[k] = math.Pow(v, float64(1+r.IntN(9)))
+			default:
+				vs[k] = v * scale
+			}
+			if round%10 == 9 && r.IntN(len(vs)) == 0 {
+				vs[k] = exacttest.Odd(r)
+			}
+		}
+		of := MagnitudesOf(vs)
+		if round%5 == 4 {
+			of.Most *= math.Pow(10, float64(r.IntN(20)))
+		}
+		exacttest.RequireSame(t, []float64{Sum(vs)}, []float64{FastSum(vs, of)}, fmt.Sprint("round ", round))
+	}
+}
+
+// TestDiffer: words tell of each value whether it is not the one before, and there are none where a value
+// is NaN.
+func TestDiffer(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 14))
+	for range 3000 {
+		vs, odd := make([]float64, r.IntN(400)), false
+		for i := range vs {
+			if vs[i] = float64(r.IntN(3)-1) * math.Copysign(1, r.Float64()-0.5); r.IntN(5000) == 0 {
+				vs[i], odd = math.NaN(), true
+			}
+		}
+		out := Differ(vs, nil)
+		words := len(out)
+		switch {
+		case odd && slices.ContainsFunc(vs[:max(0, len(vs)-1)/64*64], math.IsNaN):
+			require.Zero(t, words)
+		case hasWide && !odd:
+			require.Equal(t, max(0, len(vs)-1)/64, words)
+		}
+		for i := range 64 * words {
+			require.Equal(t, vs[i+1] != vs[i], out[i/64]>>(i%64)&1 == 1, "%v %v", vs[i], vs[i+1])
+		}
+	}
+}

@@ -16,6 +16,11 @@ func secondsVector(ts *int64, n int, origin int64, xs *float64)
 //go:noescape
 func productsOf(vs, xs *float64, n int, b *bases, out *lanes)
 
+// valuesOf adds up n values, as productsOf does.
+//
+//go:noescape
+func valuesOf(vs *float64, n int, b *bases, out *lanes)
+
 // integersOf adds up n values, at least one, and their products with xs, in units.
 //
 //go:noescape

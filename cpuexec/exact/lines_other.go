@@ -6,6 +6,8 @@ func magnitudesVector(vs *float64, n int, out *[2][8]uint64) {}
 
 func secondsVector(ts *int64, n int, origin int64, xs *float64) {}
 
+func valuesOf(vs *float64, n int, b *bases, out *lanes) {}
+
 func productsOf(vs, xs *float64, n int, b *bases, out *lanes) {}
 
 func integersOf(vs, xs *float64, n int, u *Units, out *[2]int64) {}

@@ -74,6 +74,32 @@ func Mean(vs []float64) float64 {
 	return float64(sum/n) + float64(c/n)
 }
 
+// LeastLong is the number of values from which on FastSum is worth it.
+const LeastLong = 64
+
+// FastSum is Sum by vectors, of values of those magnitudes.
+func FastSum(vs []float64, of Magnitudes) float64 {
+	b := basesOf(len(vs), of, Magnitudes{})
+	if b.off[0] > 0 { // others may be further apart
+		b = basesOf(len(vs), MagnitudesOf(vs), Magnitudes{})
+	}
+	n, sum, lost, l := len(vs)&^7, 0.0, 0.0, lanes{}
+	if n == 0 || !hasVectors {
+		return Sum(vs)
+	}
+	valuesOf(&vs[0], n, &b, &l)
+	for i, part := range l[0] {
+		sum, lost = twoSum(sum, part, lost+l[1][i])
+	}
+	for _, v := range vs[n:] {
+		sum, lost = twoSum(sum, v, lost)
+	}
+	if v := sum + (lost - b.off[0]); v != 0 && v == sum+(lost+b.off[0]) {
+		return v
+	}
+	return Sum(vs)
+}
+
 // runningMean goes on from the mean of the first k samples.
 func runningMean(vs []float64, k int, mean, c float64) float64 {
 	for ; k < len(vs); k++ {

@@ -88,6 +88,25 @@ func extremeOfSome(vs []float64, smallest bool) (v float64, n int) {
 // CanAbreast reports whether windows can be added up side by side.
 func CanAbreast() bool { return hasVectors }
 
+// differVector is Differ of n values, a positive multiple of 64, and the one before them.
+//
+//go:noescape
+func differVector(befores *float64, n int, out *uint64, nan *bool)
+
+// Differ returns words that tell of values, bit i of word w of value 64w+i+1, whether they are not the ones
+// before: as many as vectors make, in memory, and none where a value is NaN.
+func Differ(vs []float64, memory []uint64) []uint64 {
+	words, nan := max(0, len(vs)-1)/64, false
+	if words == 0 || !hasWide {
+		return nil
+	}
+	memory = append(memory[:0], make([]uint64, words)...)
+	if differVector(&vs[0], 64*words, &memory[0], &nan); nan {
+		return memory[:0]
+	}
+	return memory
+}
+
 // rangeOfSome returns the least and the largest of the first n of the units, n a multiple of 8.
 func rangeOfSome(units []uint32) (low, high uint32, n int) {
 	if n = len(units) &^ 7; n == 0 || !hasVectors {

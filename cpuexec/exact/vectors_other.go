@@ -11,6 +11,9 @@ func rangeOfSome(units []uint32) (low, high uint32, n int) { return 1<<32 - 1, 0
 
 func extremeOfSome(vs []float64, smallest bool) (v float64, n int) { return vs[0], 0 }
 
+// Differ tells of as many values as it can at once whether they are not the ones before: of none.
+func Differ(vs []float64, memory []uint64) []uint64 { return nil }
+
 // AddFinite adds as many values to sums as it can at once: none.
 func AddFinite(val, comp, in []float64) int { return 0 }
 

@@ -88,18 +88,22 @@ func differs(a, b float64) bool { return a != b && (a == a || b == b) }
 func (s *Evaluator) changes(b *frame.Bounds) {
 	units, n := s.unitsOf(s.in.Packed, s.in.Values, int(b.End())), int32(0)
 	all := len(units)
+	s.squares, s.indices = s.squares[:0], s.indices[:0]
 	if units == nil {
 		all = len(s.values())
+		s.squares = exact.Differ(s.in.Values, s.squares)
 	}
-	s.squares, s.indices = s.squares[:0], s.indices[:0]
-	for i := 0; i < all; i += 64 {
+	for i := 64 * len(s.squares); i < all; i += 64 {
 		end, word := min(i+64, all-1), uint64(0)
 		if units != nil {
 			word = unitsDiffer(units[i:end], units[i+1:end+1])
 		} else {
 			word = valuesDiffer(s.in.Values[i:end], s.in.Values[i+1:end+1])
 		}
-		s.squares, s.indices = append(s.squares, word), append(s.indices, n)
+		s.squares = append(s.squares, word)
+	}
+	for _, word := range s.squares {
+		s.indices = append(s.indices, n)
 		n += int32(bits.OnesCount64(word))
 	}
 	upTo := func(i int32) int32 {

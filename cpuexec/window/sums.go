@@ -47,6 +47,11 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 		slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
 		return s.fr.Counts.Points, true
 	}
+	if !mean && s.fr.Span.Grid.Steps > 1 && s.bounds.Most >= exact.LeastLong {
+		vs, of := s.values(), s.in.Magnitudes()
+		s.bounds.Each(s.out, func(_ int, lo, hi int32) float64 { return exact.FastSum(vs[lo:hi], of) })
+		return s.fr.Counts.Points, true
+	}
 	return s.sumsAbreast(mean)
 }
 
@@ -137,6 +142,10 @@ func (s *Evaluator) runningSums(mean bool) bool {
 func slidingSums(vs []float64, b *frame.Bounds, mean bool, f *exact.Fixed, out dense.Row) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
+	value, plain := f.Sum, exact.Sum
+	if mean {
+		value, plain = f.Mean, exact.Mean
+	}
 	var sum exact.Int192
 	next, odd := b.First(), oddities{vs: vs, at: f.Odd}
 	first := next
@@ -158,22 +167,12 @@ func slidingSums(vs []float64, b *frame.Bounds, mean bool, f *exact.Fixed, out d
 			cur.Set(k, math.NaN())
 			continue
 		} else if !any {
-			v, ok := 0.0, false
-			if n := int(hi - lo); mean {
-				v, ok = f.Mean(sum, n)
-			} else {
-				v, ok = f.Sum(sum, n)
-			}
-			if ok {
+			if v, ok := value(sum, int(hi-lo)); ok {
 				cur.Set(k, v)
 				continue
 			}
 		}
-		if mean {
-			cur.Set(k, exact.Mean(vs[lo:hi]))
-		} else {
-			cur.Set(k, exact.Sum(vs[lo:hi]))
-		}
+		cur.Set(k, plain(vs[lo:hi]))
 	}
 }
 

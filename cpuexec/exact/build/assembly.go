@@ -17,7 +17,7 @@ const (
 	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
 	zero, origin                                     = "Y11", "Y12"
 	// What VCMPPD asks.
-	notAbove, unequal = "$2", "$4"
+	notAbove, unordered, unequal = "$2", "$3", "$4"
 )
 
 var (
@@ -280,4 +280,24 @@ func (a *assembly) never(compare, x, y, v string) {
 
 func (a *assembly) constant(i int, to string) {
 	a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*i), to)
+}
+
+// differ writes a function that tells by a bitmap which of n values, a multiple of 8, differ from those
+// before them, of which the first is the value before, and puts 0 where none of all is NaN into nan.
+func (a *assembly) differ() {
+	a.begin("differVector", "befores SI", "n CX", "out DI", "nan DX")
+	a.op("KXORW", "K2", "K2", "K2")
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	a.op("VMOVUPD", "(SI)(AX*8)", "Z0")
+	a.op("VCMPPD", unequal, "8(SI)(AX*8)", "Z0", "K1")
+	a.op("KMOVB", "K1", "(DI)")
+	a.op("VCMPPD", unordered, "8(SI)(AX*8)", "Z0", "K1")
+	a.op("KORW", "K1", "K2", "K2")
+	a.op("INCQ", "DI")
+	a.op("ADDQ", "$8", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	a.op("KMOVB", "K2", "(DX)")
+	a.end()
 }

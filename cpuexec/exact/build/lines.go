@@ -8,7 +8,8 @@ import "fmt"
 // lines writes all of it.
 func (a *assembly) lines() {
 	a.seconds()
-	a.products()
+	a.window("productsOf", 2)
+	a.window("valuesOf", 1)
 	a.integers()
 	a.magnitudes()
 	// The distances of each window's samples, which go to xs, their sum x, and its deviations: that of the
@@ -146,25 +147,29 @@ func (a *assembly) seconds() {
 	a.end()
 }
 
-// products writes a function that adds up the n values of a window and their products with others, and
-// puts both sums of each lane into out. The sums begin with bases.
-func (a *assembly) products() {
-	a.begin("productsOf", "vs R8", "xs R9", "n CX", "b", "out")
+// window writes a function that adds up the n values of a window, and with two sums their products with
+// others, and puts the sums of each lane into out. They begin with bases.
+func (a *assembly) window(name string, sums int) {
+	lists := []string{"vs R8", "xs R9"}[:sums]
+	a.begin(name, append(lists, "n CX", "b", "out")...)
 	for g := range group(2) {
-		a.op("VXORPD", g.sums(0)[1], g.sums(0)[1], g.sums(0)[1])
-		a.op("VXORPD", g.sums(1)[1], g.sums(1)[1], g.sums(1)[1])
-		a.base(g, 2, 24)
+		for i := range sums {
+			a.op("VXORPD", g.sums(i)[1], g.sums(i)[1], g.sums(i)[1])
+		}
+		a.base(g, sums, 8*sums+8)
 	}
 	a.eights(func() {
 		for g := range group(2) {
 			a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
 			a.raise(g.sums(0), value)
-			a.op("VMULPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), value, second)
-			a.raise(g.sums(1), second)
+			if sums > 1 {
+				a.op("VMULPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), value, second)
+				a.raise(g.sums(1), second)
+			}
 		}
 	})
-	a.op("MOVQ", "out+32(FP)", "DI")
-	for i := range 2 {
+	a.op("MOVQ", fmt.Sprintf("out+%d(FP)", 8*sums+16), "DI")
+	for i := range sums {
 		sum, other := group(0).sums(i), group(1).sums(i)
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
 		a.op("VSUBPD", value, sum[0], sum[0])

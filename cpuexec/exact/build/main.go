@@ -46,6 +46,7 @@ func text() string {
 		a.add(g.sums(1), second)
 	})
 	a.running()
+	a.differ()
 	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value)
