@@ -105,3 +105,34 @@ func TestExpected(t *testing.T) {
 	require.Zero(t, up.expected.Samples)
 	require.NotSame(t, noted, up.expected.NoSamples, "of another selector")
 }
+
+// belated has samples later than their time.
+type belated struct {
+	*fake
+	complete int64
+}
+
+func (b *belated) Complete() int64 { return b.complete }
+
+// What an upstream may still get is fetched for every query, and kept once the upstream has it.
+func TestBelated(t *testing.T) {
+	up := &belated{complete: 82*hour + 30*minute}
+	up.fake = having(func(mint, maxt int64) *selection.Selection { return minutely(t, 1, mint, min(maxt, up.complete-1)) })
+	c, clock := clocked(t, up, Options{})
+	asks := func(mint, maxt int64) []request {
+		up.asked()
+		got := query(t, c, mint, maxt, "m")
+		requireMinutely(t, got, 1, mint, min(maxt, up.complete-1))
+		return up.asked()
+	}
+	require.Equal(t, []request{{80 * hour, 86*hour - 1}}, asks(80*hour, 86*hour-1))
+	require.Equal(t, []request{{82 * hour, 86*hour - 1}}, asks(80*hour, 86*hour-1))
+	require.Empty(t, asks(80*hour, 82*hour-1))
+	up.complete = 84 * hour
+	require.Equal(t, []request{{82 * hour, 86*hour - 1}}, asks(80*hour, 86*hour-1))
+	require.Equal(t, []request{{84 * hour, 86*hour - 1}}, asks(80*hour, 86*hour-1))
+	up.complete = math.MaxInt64
+	*clock += hour
+	require.Equal(t, []request{{84 * hour, 86*hour - 1}}, asks(80*hour, 86*hour-1))
+	require.Empty(t, asks(80*hour, 86*hour-1))
+}

@@ -199,3 +199,52 @@ func TestPanicIsAFailure(t *testing.T) {
 		require.Contains(t, string(p.Stack), "TestPanicIsAFailure")
 	}
 }
+
+// lister is a source that lists labels, unless it fails.
+type lister struct {
+	source
+	list []string
+}
+
+func (l *lister) LabelNames(context.Context, int64, int64, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return l.list, annotations.New().Add(errors.New("about " + l.list[0])), l.err
+}
+
+func (l *lister) LabelValues(_ context.Context, _, _ int64, name string, _ *storage.LabelHints, _ ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return append([]string{name}, l.list...), nil, l.err
+}
+
+// Lists are the union of what all upstreams list; one that fails is an error, or a warning if it is optional.
+func TestLists(t *testing.T) {
+	of := func(name string, l *lister, optional bool) Upstream {
+		return Upstream{Name: name, Cache: cache.New(l, cache.Options{HostBytes: 1 << 20}), Optional: optional}
+	}
+	a, b := &lister{list: []string{"x", "job"}}, &lister{list: []string{"a", "job"}}
+	names := func(optional bool) ([]string, []string, error) {
+		q, err := New(nil, of("a", a, optional), of("b", b, false)).Querier(0, 1)
+		require.NoError(t, err)
+		defer q.Close()
+		list, ws, err := q.LabelNames(t.Context(), nil)
+		warnings, _ := ws.AsStrings("", 0, 0)
+		slices.Sort(warnings)
+		return list, warnings, err
+	}
+	list, ws, err := names(false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "job", "x"}, list)
+	require.Equal(t, []string{"about a", "about x"}, ws)
+	q, err := New(nil, of("a", a, false), of("b", b, false)).Querier(0, 1)
+	require.NoError(t, err)
+	values, _, err := q.LabelValues(t.Context(), "v", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "job", "v", "x"}, values)
+	require.NoError(t, q.Close())
+
+	a.err = errors.New("away")
+	_, _, err = names(false)
+	require.ErrorContains(t, err, "away")
+	list, ws, err = names(true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "job"}, list)
+	require.Equal(t, []string{"about a", "partial answer, without anything of the upstream a: away"}, ws)
+}

@@ -152,3 +152,51 @@ func TestActiveFile(t *testing.T) {
 	require.NoError(t, err)
 	tracker{7, nil}.Delete(slot)
 }
+
+func TestStoresOfThanos(t *testing.T) {
+	load := func(text string) (config.Settings, error) {
+		file := filepath.Join(t.TempDir(), "promwarp.yml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+		flags := config.Flags{File: file}
+		return flags.Load()
+	}
+	s, err := load(`
+stores:
+- address: a:10901
+  on_failure: warn
+  retention: 15d
+- {name: long, address: "b:10901", tls_config: {ca_file: ca.pem}, headers: {thanos-tenant: x}, remote_timeout: 3s, fresh: 0s}
+cache: {path: kept}
+`)
+	require.NoError(t, err)
+	require.NoError(t, s.Validate())
+	keys, optional, err := storeKeys(s, nil)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, optional)
+	require.Equal(t, "a:10901", keys[0].name)
+	require.True(t, keys[0].From.Store.Partial)
+	require.Equal(t, model.Duration(15*24*time.Hour), keys[0].fetch.Retention)
+	require.Equal(t, "long", keys[1].name)
+	require.Equal(t, "ca.pem", filepath.Base(keys[1].From.Store.TLS.CAFile))
+	require.True(t, filepath.IsAbs(keys[1].From.Store.TLS.CAFile))
+	require.Equal(t, 3*time.Second, keys[1].From.Store.Timeout)
+	require.False(t, keys[1].From.Store.Partial)
+	require.Zero(t, keys[1].cache.Fresh)
+	require.NotEqual(t, keys[0].cache.Path, keys[1].cache.Path)
+	require.ErrorContains(t, Check(s), "stores: entry 2: tls_config: ")
+	for text, want := range map[string]string{
+		"stores: [{name: x}]":                                     "stores: entry 1: it has no address",
+		"stores: [{address: a}]":                                  "stores: entry 1: address \"a\": write host and port",
+		"stores: [{address: 'a:1'}, {address: 'a:1'}]":            "two entries are called a:1",
+		"stores: [{address: 'a:1'}]\nupstream: {url: 'http://p'}": "stores are given beside another source",
+		"stores: [{address: 'a:1', headers: {grpc-timeout: 1}}]":  "is gRPC's own",
+	} {
+		s, err := load(text)
+		require.NoError(t, err, text)
+		require.ErrorContains(t, s.Validate(), want, text)
+	}
+	_, err = load("stores: [{adress: 'a:1'}]")
+	require.ErrorContains(t, err, `unknown key "adress"; did you mean "address"?`)
+	_, err = load("stores: [null]")
+	require.ErrorContains(t, err, "stores entry 1 is empty")
+}

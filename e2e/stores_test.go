@@ -1,0 +1,319 @@
+//go:build clients
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/engine/compare"
+)
+
+// thanosStores are stores of Thanos of all kinds over three Prometheis, and a Querier with Prometheus's
+// engine over each kind.
+type thanosStores struct {
+	sidecars []string // addresses for gRPC
+	gateway  string
+	// querier is the address for gRPC of a Querier over all of them, which is a store, too.
+	querier string
+	// Queriers with Prometheus's engine over sidecars, over the store gateway, and over both.
+	overSidecars, overGateway, overAll *process
+	// Prometheis that have all samples, and those that the store gateway has.
+	whole, blocks *process
+	end           time.Time
+}
+
+// withEngine are the flags of a Querier that evaluates as Prometheus does.
+var withEngine = []string{"--query.promql-engine=prometheus", "--enable-feature=promql-experimental-functions"}
+
+// startThanosStores starts them. A folder that is a bucket has blocks of each Prometheus's older samples.
+func startThanosStores(t *testing.T) *thanosStores {
+	t.Helper()
+	bin, err := buildThanos()
+	if err != nil {
+		t.Fatalf("there is no Thanos to test with: %v; make clients builds it, which takes minutes and the module proxy", err)
+	}
+	s := &thanosStores{end: time.Now().Add(-10 * time.Minute).Truncate(time.Minute)}
+	bucket := t.TempDir()
+	objstore := filepath.Join(t.TempDir(), "bucket.yml")
+	require.NoError(t, os.WriteFile(objstore, []byte(fmt.Sprintf("type: FILESYSTEM\nconfig: {directory: %s}\n", bucket)), 0o600))
+	data := writeMatrixData(t, matrixStorage{histograms: true}, s.end)
+	for _, region := range storeRegions {
+		dir := t.TempDir()
+		blocksOf(t, dir, data, s.end)
+		addr, grpc, web := mustFreeAddr(t), mustFreeAddr(t), mustFreeAddr(t)
+		config := fmt.Sprintf("global: {external_labels: {region: %s, thanos_replica: a}}\n", region)
+		up := prometheus(t, addr, dir, config)
+		runServer(t, "Thanos sidecar", web, bin, "sidecar", "--prometheus.url="+up.URL, "--prometheus.get_config_interval=1s", "--tsdb.path="+dir,
+			"--http-address="+web, "--grpc-address="+grpc, "--objstore.config-file="+objstore)
+		s.sidecars = append(s.sidecars, grpc)
+	}
+	require.Eventually(t, func() bool { return uploaded(bucket) >= 3 }, time.Minute, 100*time.Millisecond, "blocks are uploaded")
+	s.gateway = mustFreeAddr(t)
+	web := mustFreeAddr(t)
+	runServer(t, "Thanos store gateway", web, bin, "store", "--data-dir="+t.TempDir(), "--objstore.config-file="+objstore,
+		"--http-address="+web, "--grpc-address="+s.gateway, "--sync-block-duration=1s", "--block-sync-concurrency=2")
+	s.overSidecars, _ = s.query(t, bin, s.sidecars...)
+	s.overGateway, _ = s.query(t, bin, s.gateway)
+	s.overAll, s.querier = s.query(t, bin, append([]string{s.gateway}, s.sidecars...)...)
+	engine := func(dir string) *process {
+		addr := mustFreeAddr(t)
+		args := append(programs.PrometheusArgs(addr, dir, writeConfig(t, "")), "--enable-feature=promql-experimental-functions")
+		return runServer(t, "Prometheus", addr, prometheusBin, args...)
+	}
+	s.whole = engine(everythingOf(t, data, s.end.Add(time.Hour)))
+	s.blocks = engine(everythingOf(t, data, s.end.Add(-blockedSince)))
+	return s
+}
+
+// storeRegions are the external labels of the Prometheis behind sidecars.
+var storeRegions = []string{"ap", "eu", "us"}
+
+// query starts a Querier over endpoints, and waits until it knows them.
+func (s *thanosStores) query(t *testing.T, bin string, endpoints ...string) (p *process, grpc string) {
+	t.Helper()
+	web, grpc := mustFreeAddr(t), mustFreeAddr(t)
+	args := append([]string{"query", "--http-address=" + web, "--grpc-address=" + grpc, "--query.replica-label=none"}, withEngine...)
+	for _, e := range endpoints {
+		args = append(args, "--endpoint="+e)
+	}
+	p = runServer(t, "Thanos Query", web, bin, args...)
+	require.Eventually(t, func() bool {
+		known := fetch(t, p.URL+"/api/v1/stores")
+		for _, e := range endpoints {
+			if !strings.Contains(known, fmt.Sprintf(`"name":%q`, e)) {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 100*time.Millisecond, "stores are known")
+	return p, grpc
+}
+
+// blockedSince is how long before the end of the data the blocks of the bucket end.
+const blockedSince = 50 * time.Minute
+
+// blocksOf copies the data in from to dir, and makes a block of what is older than blockedSince.
+func blocksOf(t *testing.T, dir, from string, end time.Time) {
+	t.Helper()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+	db := openEmpty(t, dir)
+	db.DisableCompactions()
+	until := end.Add(-blockedSince).UnixMilli()
+	require.NoError(t, db.CompactHead(tsdb.NewRangeHead(db.Head(), db.Head().MinTime(), until-1)))
+	require.Len(t, db.Blocks(), 1)
+	require.NoError(t, db.Close())
+}
+
+func openEmpty(t *testing.T, dir string) *tsdb.DB {
+	t.Helper()
+	o := tsdb.DefaultOptions()
+	o.RetentionDuration = (10 * 365 * 24 * time.Hour).Milliseconds()
+	db, err := tsdb.Open(dir, nil, nil, o, nil)
+	require.NoError(t, err)
+	return db
+}
+
+// everythingOf writes into a new folder what the Prometheis of all regions have before until together, with
+// their external labels, as they would come in by scrapes in label order.
+func everythingOf(t *testing.T, from string, until time.Time) (dir string) {
+	t.Helper()
+	src := openEmpty(t, from)
+	defer func() { require.NoError(t, src.Close()) }()
+	q, err := src.Querier(0, until.UnixMilli()-1)
+	require.NoError(t, err)
+	defer q.Close()
+	type sample struct {
+		t int64
+		v float64
+		h *histogram.Histogram
+	}
+	var all []labels.Labels
+	samples := map[string][]sample{}
+	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+"))
+	for set.Next() {
+		var of []sample
+		it := set.At().Iterator(nil)
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			one := sample{t: it.AtT()}
+			if kind == chunkenc.ValFloat {
+				_, one.v = it.At()
+			} else {
+				_, one.h = it.AtHistogram(nil)
+			}
+			of = append(of, one)
+		}
+		for _, region := range storeRegions {
+			l := labels.NewBuilder(set.At().Labels()).Set("region", region).Set("thanos_replica", "a").Labels()
+			all, samples[l.String()] = append(all, l), of
+		}
+	}
+	require.NoError(t, set.Err())
+	slices.SortFunc(all, labels.Compare)
+	dir = t.TempDir()
+	db := openEmpty(t, dir)
+	for left := true; left; {
+		left = false
+		next := int64(math.MaxInt64)
+		for _, of := range samples {
+			if len(of) > 0 {
+				next = min(next, of[0].t)
+			}
+		}
+		app := db.Appender(context.Background())
+		for _, l := range all {
+			of := samples[l.String()]
+			for len(of) > 0 && of[0].t < next+matrixScrape.Milliseconds() {
+				left = true
+				if of[0].h != nil {
+					_, err = app.AppendHistogram(0, l, of[0].t, of[0].h, nil)
+				} else {
+					_, err = app.Append(0, l, of[0].t, of[0].v)
+				}
+				require.NoError(t, err)
+				of = of[1:]
+			}
+			samples[l.String()] = of
+		}
+		require.NoError(t, app.Commit())
+	}
+	require.NoError(t, db.Close())
+	return dir
+}
+
+// uploaded is how many blocks a bucket has as a whole.
+func uploaded(bucket string) (n int) {
+	_ = filepath.WalkDir(bucket, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "meta.json" {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// overStores starts a promwarp that reads from stores.
+func overStores(t *testing.T, entries ...string) *process {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "promwarp.yml")
+	require.NoError(t, os.WriteFile(file, []byte("stores:\n- "+strings.Join(entries, "\n- ")+"\nenable_feature: promql-experimental-functions\nquery: {exact: bits}\n"), 0o600))
+	addr := mustFreeAddr(t)
+	return runServer(t, "promwarp", addr, promwarpBin, "serve", "--config.file="+file, "--web.listen-address="+addr)
+}
+
+// unannotated is an answer without what is said about it.
+func unannotated(a *compare.Answer) *compare.Answer {
+	b := *a
+	b.Warnings, b.Infos = nil, nil
+	return &b
+}
+
+// TestStores: promwarp over stores of each kind answers, first and repeated, bit for bit what a Prometheus answers
+// that has the same samples, and what a Querier with Prometheus's engine answers over the same stores, to
+// E2E_WRITTEN written and E2E_RANDOM random queries. Where these two differ Prometheus counts: a Querier takes
+// counter resets out of samples before its engine sees them, and its engine is of an older version.
+// Lists are the Querier's.
+func TestStores(t *testing.T) {
+	seed, err := envInt("E2E_SEED", time.Now().UnixNano())
+	require.NoError(t, err)
+	written, err := envInt("E2E_WRITTEN", 300)
+	require.NoError(t, err)
+	random, err := envInt("E2E_RANDOM", 500)
+	require.NoError(t, err)
+	t.Logf("seed %d", seed)
+	s := startThanosStores(t)
+	for n, one := range []struct {
+		name                string
+		entries             []string
+		prometheus, querier *process
+		end                 time.Time // of what is asked for
+	}{
+		{"three sidecars", []string{"address: " + s.sidecars[0], "{address: \"" + s.sidecars[1] + "\", name: eu}", "address: " + s.sidecars[2]}, s.whole, s.overSidecars, s.end},
+		{"a store gateway", []string{"address: " + s.gateway}, s.blocks, s.overGateway, s.end.Add(-blockedSince)},
+		{"a Querier", []string{"{address: \"" + s.querier + "\", on_failure: warn}"}, s.whole, s.overAll, s.end},
+		{"sidecars and a store gateway", []string{"address: " + s.sidecars[0], "address: " + s.gateway, "address: " + s.sidecars[1], "address: " + s.sidecars[2]}, s.whole, s.overAll, s.end},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			pw := overStores(t, one.entries...)
+			within := url.Values{"start": {seconds(s.end.Add(-3 * time.Hour))}, "end": {seconds(s.end)}}.Encode()
+			for _, list := range []string{
+				"labels?", "label/region/values?", "label/job/values?", "label/room/values?match[]=room_events_total&", `labels?match[]={job=~"a.*",region!="eu"}&`,
+				`series?match[]=load&match[]=native_seconds{region="us"}&`,
+			} {
+				want := fetch(t, one.querier.URL+"/api/v1/"+list+within+"&dedup=false")
+				require.JSONEq(t, want, fetch(t, pw.URL+"/api/v1/"+list+within), list)
+				require.NotContains(t, want, `"data":[]`, list)
+			}
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+			counts := map[string]int{}
+			for _, q := range matrixQueries(r, int(written), int(random)) {
+				q = strings.ReplaceAll(q, "cluster", []string{"cluster", "region"}[r.IntN(2)])
+				path, form := matrixForm(r, q, one.end)
+				form.Set("dedup", "false")
+				reply := func(of *process) *compare.Answer {
+					a := ask(t, of.URL, path, form)
+					said, err := compare.Parse(a.code, a.body)
+					if errors.As(err, new(*compare.Refused)) {
+						return nil
+					}
+					require.NoError(t, err, q)
+					if said.Type == parser.ValueTypeVector && !strings.Contains(q, "sort") {
+						said.Sort()
+					}
+					return said
+				}
+				want, thanos := reply(one.prometheus), reply(one.querier)
+				for _, when := range []string{"first", "repeated"} {
+					got := reply(pw)
+					if want == nil || got == nil {
+						require.Equal(t, want == nil, got == nil, "%s, %s?%s %s", q, path, form.Encode(), when)
+						counts["errors"]++
+						continue
+					}
+					d := compare.Differ(want, got, 0)
+					chance := false
+					for i := 0; d != nil && i < 20 && !chance; i++ { // Prometheus goes through some maps
+						again := reply(one.prometheus)
+						chance = compare.Differ(again, got, 0) == nil || compare.Differ(want, again, 0) != nil
+					}
+					switch {
+					case chance:
+						counts["left to chance by Prometheus"]++
+					case d != nil:
+						t.Errorf("%s, %s?%s %s: %v", q, path, form.Encode(), when, d)
+						counts["wrong"]++
+					case len(want.Series) == 0:
+						counts["empty"]++
+					case thanos != nil && compare.Differ(unannotated(thanos), unannotated(got), 0) == nil:
+						counts["bit for bit both"]++
+					default:
+						counts["bit for bit Prometheus, and the Querier otherwise"]++
+					}
+				}
+			}
+			t.Log(counts)
+			all := 2 * int(written+random)
+			require.Greater(t, counts["bit for bit both"], all/4)
+			require.Less(t, counts["left to chance by Prometheus"], all/10)
+		})
+	}
+}
