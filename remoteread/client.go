@@ -180,14 +180,25 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
 	}
-	c := &Client{
-		name:          cfg.Name,
-		url:           u.String(),
-		upstream:      urltext.Of(u),
-		http:          h,
-		secrets:       secretsOf(cfg),
-		required:      cfg.RequiredMatchers,
-		timeout:       time.Duration(cfg.RemoteTimeout),
+	c := commonClient(cmp.Or(cfg.Name, urltext.Of(u)), time.Duration(cfg.RemoteTimeout), o)
+	c.url, c.upstream, c.http = u.String(), urltext.Of(u), h
+	c.secrets, c.required = secretsOf(cfg), cfg.RequiredMatchers
+	c.external, c.keepExternal, c.replicaLabels = o.External, o.KeepExternal, o.ReplicaLabels
+	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}
+	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.answers.MaxFrame) {
+		c.answers.MaxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit of the entry in remote_read"
+	}
+	return c, nil
+}
+
+// commonClient returns a client with what does not depend on how a store is asked. o has its defaults.
+func commonClient(name string, timeout time.Duration, o Options) *Client {
+	if timeout <= 0 {
+		timeout = defaultRemoteTimeout
+	}
+	return &Client{
+		name:          name,
+		timeout:       timeout,
 		piece:         o.Piece.Milliseconds(),
 		maxFrameSetBy: "--" + FlagMaxFrameBytes,
 		answers:       answer.Reader{MaxFrame: o.MaxFrameBytes, MaxAnswer: o.MaxFrameBytes, MaxBytes: o.MaxBytes},
@@ -197,23 +208,9 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		maxBackoff:    o.MaxBackoff,
 		lanes:         newLanes(o.Concurrency),
 		concurrency:   o.Concurrency,
-		external:      o.External,
-		keepExternal:  o.KeepExternal,
-		replicaLabels: o.ReplicaLabels,
 		log:           o.Logger,
+		metrics:       newMetrics(o.Registerer, name),
 	}
-	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}
-	if c.timeout <= 0 {
-		c.timeout = defaultRemoteTimeout
-	}
-	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.answers.MaxFrame) {
-		c.answers.MaxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit of the entry in remote_read"
-	}
-	if c.name == "" {
-		c.name = c.upstream
-	}
-	c.metrics = newMetrics(o.Registerer, c.name)
-	return c, nil
 }
 
 // Name is the configured name of the store, or its URL without credentials.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
@@ -39,8 +40,7 @@ type Store struct {
 	end   func()
 	ended sync.WaitGroup
 
-	mu      sync.Mutex
-	changed func(was, is stores.Facts) // see OnChange
+	relabelled atomic.Pointer[func()] // see OnRelabelled
 }
 
 // How often a store is asked what it is, and while it is away, and how long it may take.
@@ -54,23 +54,14 @@ const (
 // by theirs.
 func NewStore(cfg stores.Config, o Options) (*Store, error) {
 	o = o.withDefaults()
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = defaultRemoteTimeout
-	}
 	of, err := stores.New(cfg, o.MaxFrameBytes)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		name: cfg.String(), upstream: cfg.Address, store: of, timeout: cfg.Timeout, piece: o.Piece.Milliseconds(),
-		maxFrameSetBy: "--" + FlagMaxFrameBytes,
-		answers:       answer.Reader{MaxFrame: o.MaxFrameBytes, MaxAnswer: o.MaxFrameBytes, MaxBytes: o.MaxBytes},
-		memory:        o.Memory, retries: o.Retries, minBackoff: o.MinBackoff, maxBackoff: o.MaxBackoff,
-		lanes: newLanes(o.Concurrency), concurrency: o.Concurrency, log: o.Logger,
-	}
+	c := commonClient(cfg.String(), cfg.Timeout, o)
+	c.store, c.upstream = of, cfg.Address
 	c.secrets = secretsOf(&config.RemoteReadConfig{URL: &commonconfig.URL{URL: &url.URL{}}, Headers: cfg.Headers})
 	c.chunksAlone.Store(true)
-	c.metrics = newMetrics(o.Registerer, c.name)
 	return &Store{Client: c, store: of, nudge: make(chan struct{}, 1), end: func() {}}, nil
 }
 
@@ -111,16 +102,13 @@ func (s *Store) Close() {
 	_ = s.store.Close()
 }
 
-// OnChange has f called when the store tells something else than before.
-func (s *Store) OnChange(f func(was, is stores.Facts)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changed = f
-}
+// OnRelabelled has f called when the one set of external labels that the store has becomes another one, as a
+// sidecar's or a ruler's may. Of many sets some come and go.
+func (s *Store) OnRelabelled(f func()) { s.relabelled.Store(&f) }
 
 // Probe asks the store what it is.
 func (s *Store) Probe(ctx context.Context) error {
-	was, known := s.Facts()
+	was, _ := s.Facts()
 	ctx, cancel := context.WithTimeoutCause(ctx, infoTimeout, errStalled)
 	defer cancel()
 	is, err := s.store.Info(ctx)
@@ -128,11 +116,8 @@ func (s *Store) Probe(ctx context.Context) error {
 		return s.called(ctx, err)
 	}
 	s.reach.noteStore(nil)
-	s.mu.Lock()
-	changed := s.changed
-	s.mu.Unlock()
-	if known && changed != nil && !slices.EqualFunc(was.Labels, is.Labels, labels.Equal) {
-		changed(was, is)
+	if f := s.relabelled.Load(); f != nil && len(was.Labels) == 1 && len(is.Labels) == 1 && !labels.Equal(was.Labels[0], is.Labels[0]) {
+		(*f)()
 	}
 	return nil
 }

@@ -329,7 +329,11 @@ func TestBrokenStores(t *testing.T) {
 			t.Parallel()
 			f := &fakeStore{series: one.series}
 			progress := &selection.Progress{}
-			s := storeOf(t, f, stores.Config{Timeout: 500 * time.Millisecond}, Options{MaxFrameBytes: 1 << 20, MaxBytes: 4 << 20})
+			timeout := time.Minute
+			if name == "stalls" {
+				timeout = 100 * time.Millisecond
+			}
+			s := storeOf(t, f, stores.Config{Timeout: timeout}, Options{MaxFrameBytes: 1 << 20, MaxBytes: 4 << 20})
 			sel, _, err := s.Fetch(t.Context(), 0, 100_000, upAny, selection.Fetch{Request: selection.Request{Progress: progress}})
 			require.Nil(t, sel)
 			require.ErrorContains(t, err, one.want)
@@ -427,13 +431,15 @@ func TestStoreInfo(t *testing.T) {
 	facts, ok := s.Facts()
 	require.True(t, ok)
 	require.Contains(t, facts.String(), `Thanos store, external labels {cluster="a"}, {cluster="b"}, samples until `)
-	var was, is []labels.Labels
-	s.OnChange(func(a, b stores.Facts) { was, is = a.Labels, b.Labels })
+	relabelled := 0
+	s.OnRelabelled(func() { relabelled++ })
 	f.info.LabelSets = []leafpb.LabelSet{set("a")}
 	f.info.Store = &leafpb.StoreInfo{MaxTime: math.MaxInt64}
 	require.NoError(t, s.Probe(t.Context()))
-	require.Len(t, was, 2)
-	require.Len(t, is, 1)
+	require.Zero(t, relabelled)
+	f.info.LabelSets = []leafpb.LabelSet{set("c")}
+	require.NoError(t, s.Probe(t.Context()))
+	require.Equal(t, 1, relabelled)
 	require.EqualValues(t, math.MaxInt64, s.Complete())
 }
 

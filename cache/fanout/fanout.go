@@ -309,45 +309,26 @@ func discarding(ctx context.Context, parts []*selection.Selection, merge func() 
 
 // LabelValues implements storage.LabelQuerier. Servers with remote read are asked for lists over HTTP.
 func (r *reader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return r.list(ctx, func(ctx context.Context, q storage.LabelQuerier) ([]string, annotations.Annotations, error) {
-		return q.LabelValues(ctx, name, hints, matchers...)
-	})
+	return r.lists().LabelValues(ctx, name, hints, matchers...)
 }
 
 // LabelNames implements storage.LabelQuerier, as LabelValues.
 func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return r.list(ctx, func(ctx context.Context, q storage.LabelQuerier) ([]string, annotations.Annotations, error) {
-		return q.LabelNames(ctx, hints, matchers...)
-	})
+	return r.lists().LabelNames(ctx, hints, matchers...)
 }
 
-// list returns what ask lists of all upstreams, sorted and each once. One that fails is an error, or a
-// warning where it is optional.
-func (r *reader) list(ctx context.Context, ask func(context.Context, storage.LabelQuerier) ([]string, annotations.Annotations, error)) (all []string, ws annotations.Annotations, err error) {
-	lists := make([][]string, len(r.in))
-	said := make([]annotations.Annotations, len(r.in))
-	g, gctx := errgroup.WithContext(ctx)
+// lists returns what lists what all upstreams list. Of an optional one that fails the error is a warning.
+func (r *reader) lists() storage.LabelQuerier {
+	var needed, optional []storage.Querier
 	for u, q := range r.in {
-		g.Go(func() error {
-			err := parallel.Rescue(func() (err error) {
-				lists[u], said[u], err = ask(gctx, q)
-				return err
-			})
-			if err != nil && r.optional(u) && ctx.Err() == nil {
-				lists[u], said[u], err = nil, annotations.New().Add(&PartialWarning{r.f.upstreams[u].Name, err}), nil
-			}
-			return err
-		})
+		one := &selection.SeriesQuerier{Reader: q, Mint: r.mint, Maxt: r.maxt}
+		if r.optional(u) {
+			optional = append(optional, one)
+		} else {
+			needed = append(needed, one)
+		}
 	}
-	if err := g.Wait(); err != nil {
-		return nil, nil, err
-	}
-	for u := range lists {
-		all = append(all, lists[u]...)
-		ws.Merge(said[u])
-	}
-	slices.Sort(all)
-	return slices.Compact(all), ws, nil
+	return storage.NewMergeQuerier(needed, optional, storage.ChainedSeriesMerge)
 }
 
 // Close implements storage.LabelQuerier.

@@ -211,7 +211,7 @@ func (l *lister) LabelNames(context.Context, int64, int64, *storage.LabelHints, 
 }
 
 func (l *lister) LabelValues(_ context.Context, _, _ int64, name string, _ *storage.LabelHints, _ ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return append([]string{name}, l.list...), nil, l.err
+	return slices.Sorted(slices.Values(append(l.list, name))), nil, l.err
 }
 
 // Lists are the union of what all upstreams list; one that fails is an error, or a warning if it is optional.
@@ -219,7 +219,7 @@ func TestLists(t *testing.T) {
 	of := func(name string, l *lister, optional bool) Upstream {
 		return Upstream{Name: name, Cache: cache.New(l, cache.Options{HostBytes: 1 << 20}), Optional: optional}
 	}
-	a, b := &lister{list: []string{"x", "job"}}, &lister{list: []string{"a", "job"}}
+	a, b := &lister{list: []string{"job", "x"}}, &lister{list: []string{"a", "job"}}
 	names := func(optional bool) ([]string, []string, error) {
 		q, err := New(nil, of("a", a, optional), of("b", b, false)).Querier(0, 1)
 		require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestLists(t *testing.T) {
 	list, ws, err := names(false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "job", "x"}, list)
-	require.Equal(t, []string{"about a", "about x"}, ws)
+	require.Equal(t, []string{"about a", "about job"}, ws)
 	q, err := New(nil, of("a", a, false), of("b", b, false)).Querier(0, 1)
 	require.NoError(t, err)
 	values, _, err := q.LabelValues(t.Context(), "v", nil)
@@ -246,5 +246,5 @@ func TestLists(t *testing.T) {
 	list, ws, err = names(true)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "job"}, list)
-	require.Equal(t, []string{"about a", "partial answer, without anything of the upstream a: away"}, ws)
+	require.Equal(t, []string{"about a", "about job", "away"}, ws)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -23,6 +24,7 @@ type Store struct {
 	d        *streamBuilder
 	part     *Part
 	beside   int64    // bytes that were not of series
+	batch    [][]byte // the series of the last batch
 	Warnings []string // that came, each once
 }
 
@@ -55,7 +57,10 @@ func (s *Store) Message(b []byte) error {
 			case 2:
 				s.warn(string(f.Bytes))
 			case 4:
-				err = s.batch(f.Bytes)
+				s.batch, _, err = parse(f.Bytes, s.batch[:0]) // which lies as a frame does
+				for i := 0; i < len(s.batch) && err == nil; i++ {
+					err = s.d.addSeries(s.batch[i])
+				}
 			}
 		}
 		if err != nil {
@@ -65,28 +70,10 @@ func (s *Store) Message(b []byte) error {
 	return s.part.Count(s.d.b.Bytes()+s.d.labelBytes+s.beside, s.d.series)
 }
 
-// batch reads a thanos.SeriesBatch.
-func (s *Store) batch(b []byte) error {
-	for f, err := range typed(b, "a batch", protowire.BytesType) {
-		if err == nil {
-			err = s.d.addSeries(f.Bytes)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // warn notes a warning.
 func (s *Store) warn(text string) {
 	s.beside += int64(len(text))
-	for _, w := range s.Warnings {
-		if w == text {
-			return
-		}
-	}
-	if len(s.Warnings) < mostWarnings {
+	if len(s.Warnings) < mostWarnings && !slices.Contains(s.Warnings, text) {
 		s.Warnings = append(s.Warnings, text)
 	}
 }

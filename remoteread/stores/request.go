@@ -43,30 +43,23 @@ func (q Question) series() message {
 }
 
 // labelNames is the thanos.LabelNamesRequest.
-func (q Question) labelNames(limit int) message {
-	var b []byte
-	if q.Whole {
-		b = appendNumber(b, 1, 1)
-		b = appendNumber(b, 2, abort)
-	}
-	b = appendNumber(b, 3, uint64(max(q.MinT, earliest)))
-	b = appendNumber(b, 4, uint64(min(q.MaxT, latest)))
-	b = q.appendMatchers(b, 6)
-	return appendNumber(b, 8, uint64(limit))
+func (q Question) labelNames(limit int) message { return q.list(nil, 1, limit) }
+
+// labelValues is the thanos.LabelValuesRequest, which has the label before the same fields.
+func (q Question) labelValues(label string, limit int) message {
+	return q.list(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), label), 2, limit)
 }
 
-// labelValues is the thanos.LabelValuesRequest.
-func (q Question) labelValues(label string, limit int) message {
-	b := protowire.AppendTag(nil, 1, protowire.BytesType)
-	b = protowire.AppendString(b, label)
+// list appends the fields that both requests for lists have, the first of them with the number first.
+func (q Question) list(b []byte, first protowire.Number, limit int) message {
 	if q.Whole {
-		b = appendNumber(b, 2, 1)
-		b = appendNumber(b, 3, abort)
+		b = appendNumber(b, first, 1) // partial_response_disabled
+		b = appendNumber(b, first+1, abort)
 	}
-	b = appendNumber(b, 4, uint64(max(q.MinT, earliest)))
-	b = appendNumber(b, 5, uint64(min(q.MaxT, latest)))
-	b = q.appendMatchers(b, 7)
-	return appendNumber(b, 9, uint64(limit))
+	b = appendNumber(b, first+2, uint64(max(q.MinT, earliest)))
+	b = appendNumber(b, first+3, uint64(min(q.MaxT, latest)))
+	b = q.appendMatchers(b, first+5)
+	return appendNumber(b, first+7, uint64(limit))
 }
 
 func appendNumber(b []byte, field protowire.Number, v uint64) []byte {

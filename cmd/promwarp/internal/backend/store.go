@@ -22,7 +22,6 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread"
-	"github.com/promwarp/promwarp/remoteread/stores"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
@@ -139,12 +138,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		f.mu.Unlock()
 	}
 	if st.thanos != nil {
-		st.thanos.OnChange(func(was, is stores.Facts) {
-			// What is cached has the labels that a sidecar or ruler had. Of many sets some come and go.
-			if len(was.Labels) == 1 && len(is.Labels) == 1 {
-				st.Cache.Clear()
-			}
-		})
+		st.thanos.OnRelabelled(st.Cache.Clear) // what is cached has the labels that were
 	}
 	unwatch := o.Memory.Watch("labels", st.Cache.LabelBytes.Load)
 	endReclaim := o.Memory.OnShortage(reclaimTiles, st.Cache.Reclaim)
@@ -342,24 +336,15 @@ func (st *Store) identity() (string, bool) {
 	return " with external labels " + facts.Labels[0].String(), known
 }
 
-// watched is what asks an upstream now and then; nil where there is nothing to ask.
-func (st *Store) watched() interface {
-	Reach() (read bool, since time.Time, why error)
-	Nudge()
-} {
+// asks returns what an upstream is asked with, and what has it asked soon; nil where there is nothing to ask.
+func (st *Store) asks() (c *remoteread.Client, nudge func()) {
 	switch {
 	case st.thanos != nil:
-		return st.thanos
+		return st.thanos.Client, st.thanos.Nudge
 	case st.Follower != nil:
-		return reached{st.Follower.client, st.Follower}
+		return st.Follower.client, st.Follower.Nudge
 	}
-	return nil
-}
-
-// reached is a server's client and what follows it.
-type reached struct {
-	*remoteread.Client
-	*follower
+	return nil, nil
 }
 
 // instead says what to point promwarp at instead of a server without remote read.
@@ -487,7 +472,7 @@ func (b *Backend) Ready(present bool) (notes []string, err error) {
 // ready says since when the store's upstream is away, and whether queries lack it: it was not read yet, or
 // with present, is away.
 func (st *Store) ready(present bool) (note string, lacks bool) {
-	up := st.watched()
+	up, nudge := st.asks()
 	if up == nil {
 		return "", false
 	}
@@ -495,7 +480,7 @@ func (st *Store) ready(present bool) (note string, lacks bool) {
 	if read && since.IsZero() {
 		return "", false
 	}
-	up.Nudge() // to notice soon that it is back
+	nudge() // to notice soon that it is back
 	if !read {
 		return fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer)), true
 	}
