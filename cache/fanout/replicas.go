@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,8 +92,29 @@ func (r *replicaReader) SelectChunks(ctx context.Context, hints *storage.SelectH
 	return r.BeginChunks([]selection.Ask{ask})[0](ctx)
 }
 
+// asHinted returns asks with the times that Prometheus's engine would hint at, and not those of the
+// first and last steps: Thanos's merge depends on where samples begin and end. Only one selector's
+// begin is known.
+func (r *replicaReader) asHinted(asks []selection.Ask) []selection.Ask {
+	asks = slices.Clone(asks)
+	last := int64(math.MinInt64)
+	for _, ask := range asks {
+		last = max(last, ask.MaxT)
+	}
+	for i := range asks {
+		asks[i].MaxT += r.maxt - last
+	}
+	if len(asks) == 1 {
+		asks[0].MinT = r.mint
+	}
+	return asks
+}
+
 // BeginChunks implements selection.Beginner.
 func (r *replicaReader) BeginChunks(asks []selection.Ask) []selection.Get {
+	if r.s.penalty {
+		asks = r.asHinted(asks)
+	}
 	present, away := r.present()
 	begun := make([][]selection.Get, len(r.in))
 	for k, u := range present {

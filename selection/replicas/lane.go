@@ -24,7 +24,9 @@ type piece struct {
 
 func (p *piece) bytes() []byte { return p.of.Bytes(p.Chunk) }
 
-func (p *piece) floats() bool { return p.Enc == chunkenc.EncXOR || p.Enc == chunkenc.EncXOR2 }
+func (p *piece) floats() bool { return isFloat(p.Enc) }
+
+func isFloat(e chunkenc.Encoding) bool { return e == chunkenc.EncXOR || e == chunkenc.EncXOR2 }
 
 func (p *piece) end() int64 { return p.times[len(p.times)-1] }
 
@@ -55,6 +57,8 @@ const (
 	chunkRange = 4 * fetchEdge
 	// predicted is how many samples a chunk has when its Prometheus predicts where it ends: a quarter.
 	predicted = 30
+	// madeOf is how many samples a chunk has that was made here of samples.
+	madeOf = 120
 )
 
 // Begin is from when on samples must be known to tell where the chunks at mint (ms) begin.
@@ -65,25 +69,68 @@ type cutter struct {
 	samples     int // of the present chunk
 	start, last int64
 	end         int64 // from when on another chunk begins
-	floats      bool
+	enc         chunkenc.Encoding
+	before      selection.Chunk   // what was fetched last
+	begun       chunkenc.Appender // of the first histograms, until the end is predicted
+	data        chunkenc.Chunk    // that it appends to
 }
 
-// begins reports whether what follows is another chunk of the Prometheus.
-func (c *cutter) begins(t int64, floats bool) bool {
-	fetched := c.samples > 0 && c.floats == floats && c.last/fetchEdge < t/fetchEdge && t < c.end
-	if !fetched {
-		*c = cutter{start: t, end: Begin(t) + chunkRange, floats: floats}
+// begins reports whether p, whose first sample is at t (ms), begins another chunk of the Prometheus.
+// What came as samples was cut when it had madeOf; histograms come as chunks.
+func (c *cutter) begins(t int64, p *piece) bool {
+	made, most := p.floats() && c.before.Samples == madeOf && c.before.Len <= chunkenc.MaxBytesPerXORChunkBeforeAppend, 8*predicted
+	c.before = p.Chunk
+	cut := c.last/fetchEdge < t/fetchEdge || made
+	if !p.floats() {
+		most = math.MaxInt
 	}
-	return !fetched
+	few := !p.floats() && c.samples < chunkenc.MinSamplesPerHistogramChunk && t < Begin(c.start)+chunkRange
+	if c.samples > 0 && c.enc == p.Enc && cut && (t < c.end || few) && c.samples < most {
+		return false
+	}
+	*c = cutter{start: t, end: Begin(t) + chunkRange, enc: p.Enc, before: c.before}
+	if !p.floats() {
+		if data, err := chunkenc.NewEmptyChunk(p.Enc); err == nil {
+			c.data = data
+			c.begun, _ = data.Appender() // of an empty chunk it does not fail
+		}
+	}
+	return true
 }
 
-// add adds a sample to the present chunk.
-func (c *cutter) add(t int64) {
-	c.last = t
-	if c.samples++; c.samples != predicted || !c.floats {
+// add adds the present sample to the present chunk.
+func (c *cutter) add(from chunkenc.Iterator) {
+	c.last = from.AtT()
+	c.samples++
+	if isFloat(c.enc) {
+		if c.samples == predicted {
+			c.predict(4)
+		}
 		return
 	}
-	if n := float64(c.end-c.start) / float64(4*(t-c.start+1)); n > 1 {
+	if c.begun == nil {
+		return
+	}
+	var err error
+	if c.enc == chunkenc.EncHistogram || c.enc == chunkenc.EncHistogramST {
+		_, h := from.AtHistogram(nil)
+		_, _, c.begun, err = c.begun.AppendHistogram(nil, from.AtST(), c.last, h, true)
+	} else {
+		_, h := from.AtFloatHistogram(nil)
+		_, _, c.begun, err = c.begun.AppendFloatHistogram(nil, from.AtST(), c.last, h, true)
+	}
+	const target = chunkenc.TargetBytesPerHistogramChunk
+	if n := len(c.data.Bytes()); err == nil && n >= target/4 {
+		c.predict(target / float64(n))
+	}
+	if err != nil || len(c.data.Bytes()) >= target/4 {
+		c.begun, c.data = nil, nil
+	}
+}
+
+// predict predicts the end of a chunk that takes so many times as long as until now.
+func (c *cutter) predict(times float64) {
+	if n := float64(c.end-c.start) / (float64(c.last-c.start+1) * times); n > 1 {
 		c.end = int64(float64(c.start) + float64(c.end-c.start)/math.Floor(n))
 	}
 }

@@ -168,9 +168,9 @@ func (m *merger) read(part *selection.Selection, series int) (chunks [][]*piece,
 		for m.decoder.Next() != chunkenc.ValNone {
 			t, v := m.decoder.AtT(), 0.0
 			if !began {
-				began, begins = true, cut.begins(t, p.floats())
+				began, begins = true, cut.begins(t, p)
 			}
-			cut.add(t)
+			cut.add(m.decoder)
 			if t < m.mint || t > m.maxt {
 				continue
 			}
