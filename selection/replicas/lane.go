@@ -170,6 +170,11 @@ type lane struct {
 // newLane returns a lane of pieces. Of counters the resets are taken out.
 func newLane(pieces []*piece, counting bool) *lane {
 	l := &lane{pieces: pieces, counting: counting, position: -1}
+	samples := 0
+	for _, p := range pieces {
+		samples += len(p.times)
+	}
+	l.times, l.values = make([]int64, 0, samples), make([]float64, 0, samples)
 	var total, last float64
 	began := false
 	for _, p := range pieces {

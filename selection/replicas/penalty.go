@@ -177,6 +177,9 @@ func (m *merger) read(part *selection.Selection, series int) (chunks [][]*piece,
 			if p.floats() {
 				_, v = m.decoder.At()
 			}
+			if p.times == nil {
+				p.times, p.values = make([]int64, 0, c.Samples), make([]float64, 0, c.Samples)
+			}
 			p.times, p.values = append(p.times, t), append(p.values, v)
 		}
 		if err := m.decoder.Err(); err != nil {
