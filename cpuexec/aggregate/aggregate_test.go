@@ -116,7 +116,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
-				a := newRanker(node, newParameter([]float64{node.Param}), q, numbered(n, inGroup), node.Func.Name == "bottomk")
+				a := newRanker(node, newParameter(slices.Repeat([]float64{node.Param}, steps)), q, numbered(n, inGroup), node.Func.Name == "bottomk")
 				l := &operator.Loop{Query: q, Out: a, N: n, Fill: func(_, i int, out dense.Row, c *dense.Counts) error {
 					for s, ok := range present[i] {
 						if ok {
@@ -177,7 +177,7 @@ func BenchmarkRanker(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
-						s := Of(node.Func).selector(node, newParameter([]float64{node.Param}), q, in)
+						s := Of(node.Func).selector(node, newParameter(slices.Repeat([]float64{node.Param}, steps)), q, in)
 						l := &operator.Loop{Query: q, Out: s, N: n, Fill: func(_, i int, out dense.Row, c *dense.Counts) error {
 							copy(out.Values, vals[i])
 							for w := range out.Present {

@@ -252,6 +252,6 @@ func TestMagnitudes(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, in.Times.Known)
 		require.Empty(t, in.Times.Own)
-		require.Equal(t, exact.Magnitudes{Least: 0.5, Most: 1000.25}, in.Magnitudes())
+		require.Equal(t, exact.MagnitudesOf([]float64{0.5, -1000.25}), in.Magnitudes())
 	}
 }
