@@ -30,9 +30,9 @@ type stage struct {
 // stages are all; the first is what make bench measures.
 var stages = []*stage{
 	{"dashboards", "44 queries of dashboards, first and repeated, of all peers", shape{series: 3000, hours: 30}, 3, 5 * time.Second,
-		"--cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards(queries.All)},
+		"--gpu.mode=off --cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards(queries.All)},
 	{"exporters", "five dashboards of exporters' metrics over 30 days, first and repeated, of all peers", shape{exporters: true, series: 1200, hours: 30 * 24, interval: time.Minute,
-		block: 54 * time.Hour, age: time.Hour}, 3, 5 * time.Second, "", dashboards(queries.Exporters)},
+		block: 54 * time.Hour, age: time.Hour}, 3, 5 * time.Second, "--gpu.mode=off", dashboards(queries.Exporters)},
 	{"first", "first and second answers over a month", shape{block: 54 * time.Hour, series: 1000, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
 	{"selectors", "first answers to queries of many selectors, with few series and with none", shape{series: 6800, hours: 6, age: time.Hour}, 5, 0, "", selectors},
 	{"clients", "sixteen queries of dashboards by clients at once", shape{series: 3000, hours: 24, age: time.Hour}, 1, 0, "--cache.results-bytes=0", clients},
