@@ -171,17 +171,32 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 	require.Len(t, up.asked(), 1)
 }
 
-// What turns out to be corrupt while it is written is not on disk afterwards.
+// What turns out to be corrupt while it is written gets no file, not for a moment.
 func TestCorruptWhileItIsWritten(t *testing.T) {
-	before, created, create := waiting("create")
-	c := onDisk(t, newMinutely(t, 3), t.TempDir(), Options{}, before)
-	defer func() { require.NoError(t, c.Close()) }()
-	query(t, c, 80*hour, 82*hour, "m")
-	<-created
-	c.discard(c.entries[matching.Key(named("m"))])
-	close(create)
-	require.Eventually(t, func() bool { return counted(c.metrics.saved) > 0 }, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return len(c.disk.Keys()) == 0 }, 10*time.Second, time.Millisecond)
+	for _, when := range []string{"create", "write", "close"} {
+		var c *Cache
+		ready, found, after := make(chan struct{}), false, []string(nil) // operations since it was found out
+		c = onDisk(t, newMinutely(t, 3), t.TempDir(), Options{}, func(operation string) error {
+			if found {
+				after = append(after, operation)
+			} else if operation == when {
+				<-ready // the query has come back
+				c.discard(c.entries[matching.Key(named("m"))])
+				found = true
+			}
+			return nil
+		})
+		query(t, c, 80*hour, 82*hour, "m")
+		close(ready)
+		require.Eventually(t, func() bool {
+			c.files.Lock()
+			defer c.files.Unlock()
+			return c.saver.Left() == 0 && found
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, c.Close())
+		require.NotContains(t, after, "rename", when)
+		require.Empty(t, c.disk.Keys(), when)
+	}
 }
 
 // A file that is cut, or that the disk does not give back, at whatever time, costs a fetch.

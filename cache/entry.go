@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -31,6 +32,7 @@ type entry struct {
 	unfit    atomic.Int64         // see selection.Expectation.NoSamples
 	drops    uint64               // how often something of it was dropped
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
+	unwrite  context.CancelFunc   // has what is being written to disk of it come to nothing; nil for nothing
 	parent   *entry               // of a wider selector which content was taken from; nil for none
 }
 
@@ -158,6 +160,9 @@ func (c *Cache) discard(e *entry) {
 	for e != nil {
 		from := e.parent
 		e.parent = nil
+		if e.unwrite != nil {
+			e.unwrite() // before files are dropped, so that none comes after them
+		}
 		if c.disk != nil {
 			_ = c.disk.Drop(e.key) // what is on disk is unusable, too; it says in the log what is wrong
 		}

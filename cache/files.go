@@ -29,6 +29,9 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 		return false, nil // evicted meanwhile
 	}
 	sel, covered := e.sel, e.covered
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e.unwrite = cancel
 	c.mu.Unlock()
 	// What is young is not worth a file.
 	written, replaces := disk.Plan(covered.Old(), sel.PayloadBytes(), c.moment(), c.disk.Files(key))
@@ -46,11 +49,6 @@ func (c *Cache) write(ctx context.Context, key string) (wrote bool, err error) {
 		c.metrics.unsaved.Inc()
 	default:
 		c.metrics.saved.Add(float64(part.PayloadBytes()))
-		c.mu.Lock()
-		if e.removed { // it turned out to be corrupt meanwhile; see discard
-			err = c.disk.Drop(key)
-		}
-		c.mu.Unlock()
 	}
 	return true, err
 }

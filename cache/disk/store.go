@@ -430,7 +430,7 @@ func (s *Store) Put(ctx context.Context, key string, covered tile.Coverage, sel 
 		err = writeFile(ctx, w, sel, &f.head, &f.footer)
 	}
 	if err = errors.Join(err, s.before("close"), w.Close()); err == nil {
-		err = s.commit(f, tmp)
+		err = s.commit(ctx, f, tmp)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -440,11 +440,13 @@ func (s *Store) Put(ctx context.Context, key string, covered tile.Coverage, sel 
 	return err
 }
 
-// commit gives a written file its name.
-func (s *Store) commit(f *File, tmp string) error {
+// commit gives a written file its name, unless ctx has ended.
+func (s *Store) commit(ctx context.Context, f *File, tmp string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case f.Size() > s.limit:
 		return ErrTooLarge
 	case s.closed:
