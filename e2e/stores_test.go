@@ -37,7 +37,7 @@ type thanosStores struct {
 	querier string
 	// Queriers with Prometheus's engine over sidecars, over the store gateway, and over both.
 	overSidecars, overGateway, overAll *process
-	// Prometheis that have all samples, and those that the store gateway has.
+	// A Prometheus with all samples, and one with the samples of the store gateway.
 	whole, blocks *process
 	end           time.Time
 }

@@ -414,8 +414,8 @@ func TestStoreLists(t *testing.T) {
 	require.ErrorContains(t, err, "gRPC status Aborted: no such luck; see the store's log")
 }
 
-// The time until which a store misses nothing is the end of the blocks of those that are furthest
-// behind, but for those that have ended.
+// A store misses nothing until the end of the blocks of the label set that is furthest behind. Sets that
+// have ended do not count.
 func TestStoreInfo(t *testing.T) {
 	now := time.Now().UnixMilli()
 	const hour = 3_600_000

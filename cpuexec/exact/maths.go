@@ -3,8 +3,8 @@ package exact
 import "math/bits"
 
 // Vector is a function of Go's package math of four values at a time, with its bits. It replaces n values,
-// a positive multiple of 4 of up to 64, but special ones and those that Go treats in ways of their own:
-// it returns a bit for each that it has left.
+// a positive multiple of 4 of up to 64. It leaves NaN and the like, and values that Go treats in other
+// ways, as they are, and returns a bit for each of them.
 type Vector func(vs *float64, n int) (left uint64)
 
 // All returns what replaces up to 64 values by those of plain, which is the same function of one value.

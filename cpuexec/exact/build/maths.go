@@ -8,7 +8,7 @@ import (
 
 // This file writes maths_amd64.s: functions of Go's package math of four values at a time, with AVX2.
 // They make the operations of Go's log_amd64.s, log2.go, log10.go, acosh.go, asinh.go, exp_amd64.s and
-// sinh.go in their order, and so have their bits.
+// sinh.go in their order, and give the same bits.
 
 // formulas are written into registers that they choose. = begins a constant.
 type formulas struct {
@@ -84,8 +84,8 @@ func maths() string {
 	return file + fmt.Sprintf("GLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 8*len(f.constants)) + f.String()
 }
 
-// function writes a function that replaces n values, a multiple of 4, but those that are out of bounds,
-// of which it returns a bit each. The formula of odd and even functions is of magnitudes.
+// function writes a function that replaces n values, a multiple of 4. It leaves values out of bounds as
+// they are, and returns a bit for each. The formula of odd and even functions is of magnitudes.
 func (f *formulas) function(name, least, most, parity string, formula func(v string) string) {
 	const at = "-32(SI)(CX*8)"
 	f.used = map[string]bool{}

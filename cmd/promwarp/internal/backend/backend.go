@@ -65,8 +65,8 @@ type upstreamOf struct {
 	replicas *config.Replicas // nil for one store
 }
 
-// storeKeys are the keys of the stores that s asks for. Several share the cache's limits equally, and its directory. A given
-// upstream takes the place of the sources.
+// storeKeys are the keys of the stores that s asks for. Several share the cache's limits equally, and
+// its directory. A given upstream takes the place of the sources.
 func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, err error) {
 	common := StoreKey{fetch: s.Upstream, cache: s.Cache}
 	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store

@@ -216,24 +216,23 @@ func (s *Server) listen() error {
 
 // ServeHTTP answers a request with the present generation.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g := s.acquire()
-	if g == nil {
-		http.Error(w, "promwarp is shutting down", http.StatusServiceUnavailable)
-		return
-	}
-	defer g.Release()
-	g.handler.ServeHTTP(w, r)
+	s.answer(w, r, func(g *generation) http.Handler { return g.handler })
 }
 
 // answerLeaf answers a Querier of Thanos with the present generation.
 func (s *Server) answerLeaf(w http.ResponseWriter, r *http.Request) {
+	s.answer(w, r, func(g *generation) http.Handler { return g.leaf })
+}
+
+// answer answers a request with a handler of the present generation, which stays open meanwhile.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, of func(*generation) http.Handler) {
 	g := s.acquire()
 	if g == nil {
 		http.Error(w, "promwarp is shutting down", http.StatusServiceUnavailable)
 		return
 	}
 	defer g.Release()
-	g.leaf.ServeHTTP(w, r)
+	of(g).ServeHTTP(w, r)
 }
 
 func (s *Server) notReady(why string) { s.state.Store(&why) }
