@@ -53,8 +53,8 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	}
 	r.Chunks += len(cs)
 	r.Samples += int64(n - off)
-	if min(cap(c.Times), cap(c.Values)) < n {
-		c.Times, c.Values = slices.Grow(c.Times, n+n/4-off), slices.Grow(c.Values, n+n/4-off)
+	if min(cap(c.Times), cap(c.Values)) < n { // slices.Grow would clear, and so touch, all of the memory
+		c.Times, c.Values = append(make([]int64, 0, n+n/4), c.Times...), append(make([]float64, 0, n+n/4), c.Values...)
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]
 	c.placed = slices.Grow(c.placed[:0], len(cs))[:len(cs)]

@@ -78,9 +78,19 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 	if g := from + stride; g <= len(ts) && (g == from || ts[g-1] <= t) && (g == len(ts) || ts[g] > t) {
 		return g, stride
 	}
-	i := from
-	for i < len(ts) && ts[i] <= t {
-		i++
+	i, leap := from, 16
+	for i+leap <= len(ts) && ts[i+leap-1] <= t {
+		i += leap
+		leap *= 2
+	}
+	for n := min(leap, len(ts)-i); n > 0; { // it is among the n from i on, or just behind them
+		half := (n + 1) / 2
+		if ts[i+half-1] <= t {
+			i += half
+			n -= half
+		} else {
+			n = half - 1
+		}
 	}
 	return i, i - from
 }
