@@ -130,6 +130,10 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	parts := make([]*answer.Part, len(rides))
 	for i, r := range rides {
 		parts[i] = &answer.Part{Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples, Expected: r.q.fetch.Expected, Count: r.set}
+		if like := r.of.came.Load(); like != nil { // of which a piece that is longer brings more
+			share := min(1, float64(r.q.length()+1)/float64(like.length+1))
+			parts[i].Expected.Chunks, parts[i].Expected.Bytes = int(share*like.chunks), int(share*like.bytes)
+		}
 	}
 	testified, err := c.answers.Read(in, streamed, parts)
 	view := rides[0].q.view // the same labels and witness for all
@@ -317,6 +321,7 @@ func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selectio
 		r := &ride{ctx: ctx, q: q, of: all}
 		c.inTurn(ctx, r)
 		if r.err == nil {
+			all.came.Store(&size{q.length(), float64(r.sel.NumChunks()), float64(r.sel.PayloadBytes() - r.sel.TextBytes())})
 			return r.sel, nil
 		}
 		_ = r.set(0, 0)

@@ -377,6 +377,13 @@ type tally struct {
 	room  func() error // waits for the process to have memory for more
 	told  *selection.Progress
 	bytes atomic.Int64 // of chunks and labels so far
+	came  atomic.Pointer[size]
+}
+
+// size is that of the piece that came last.
+type size struct {
+	length        uint64 // ms, less one
+	chunks, bytes float64
 }
 
 // tally returns one for a fetch.

@@ -28,6 +28,9 @@ type Expectation struct {
 	// plain XOR chunks, so that nothing is lost with a source that sends times and
 	// values instead.
 	Samples int
+	// Chunks is about how many chunks all series have together, and Bytes how long these are; 0 when
+	// that is not known.
+	Chunks, Bytes int
 	// Signed reports of a series, by its place in Series, whether it has had values
 	// below 0 lately, or -0. Only of one that has, a sample of value 0 may be -0, which most
 	// sources send alike among times and values; then chunks are fetched. Nil means that

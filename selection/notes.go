@@ -139,7 +139,7 @@ func (s *Selection) WithMemos(until int64) *Selection {
 			out.memos[i] = &Memo{}
 		}
 	}
-	return out.finish()
+	return out.measure()
 }
 
 // Memo returns the memo of series i, or nil if the selection is not kept.

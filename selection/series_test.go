@@ -426,14 +426,14 @@ func TestCompactLittle(t *testing.T) {
 	b := NewBuilder(0)
 	data := append([]byte{0, 1}, make([]byte, 64<<10)...)
 	b.Series(name(0))
-	for k := range int64(400) {
+	for k := range int64(422) {
 		require.NoError(t, b.Chunk(chunkenc.EncXOR, k*10, k*10, data))
 	}
 	s := finish(t, b)
 	last := s.Slab(s.NumSlabs() - 1)
 	require.Less(t, 2*len(last.Bytes()), cap(last.Bytes()))
 	require.Same(t, s, s.Compact(0.5))
-	few := s.Slice(3980, 3990)
+	few := s.Slice(4200, 4210)
 	require.Less(t, few.Compact(0.5).SizeBytes(), few.SizeBytes())
 }
 

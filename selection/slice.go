@@ -151,6 +151,11 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 	}
 
 	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], OnDiscard: s.OnDiscard, KeptUntil: s.KeptUntil}
+	chunks := 0
+	for i := range s.series {
+		chunks += len(s.Overlapping(i, mint, maxt))
+	}
+	out.chunks = make([]Chunk, 0, chunks)
 	cut := samples.NewWriter(ctx, len(s.slabs), 0)
 	for i, l := range s.series {
 		start := len(out.chunks)

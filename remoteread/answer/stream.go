@@ -66,6 +66,7 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 			continue
 		case d == nil:
 			d = &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(parts[i].Ctx), finder: newFinder(parts[i], false)}
+			d.b.Expect(parts[i].Expected.Chunks, parts[i].Expected.Bytes)
 		}
 		if err = d.frame(series, query-first); err == nil {
 			err = parts[i].Count(d.b.Bytes()+d.labelBytes, d.series)

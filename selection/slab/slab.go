@@ -133,7 +133,7 @@ func CountUntilFreed[T any](what *T, n int64) {
 var ErrTooLarge = errors.New("selection exceeds its byte limit")
 
 const (
-	firstSlab = 16 << 10 // bytes of a writer's first slab; each next one is twice as large
+	firstSlab = 16 << 10 // bytes of a writer's first slab; later ones have half of what is written already
 	// MaxBytes is up to how many bytes, but for what has a single chunk in it.
 	MaxBytes = 4 << 20
 )
@@ -146,14 +146,24 @@ type Writer struct {
 	limit int64
 	slabs Slabs
 	used  int64 // bytes of chunks
-	next  int   // bytes of the next slab
+
+	expected int64 // bytes of all chunks, about
 }
 
 // NewWriter returns a writer that fails with ErrTooLarge past limit bytes of chunks; 0
 // means no limit. Its slabs are to come behind base others.
 func NewWriter(base int, limit int64) Writer {
-	return Writer{base: base, limit: limit, next: firstSlab}
+	return Writer{base: base, limit: limit}
 }
+
+// Expect says about how many chunks will be written, and of how many bytes. So none of the memory is
+// copied because it was too small, and little stays unused. It comes before the first chunk.
+func (w *Writer) Expect(chunks, bytes int) {
+	w.Chunks, w.expected = make([]Chunk, 0, chunks+chunks/expectMore), int64(bytes+bytes/expectMore)
+}
+
+// expectMore is which part of what is expected there is room for beyond that.
+const expectMore = 16
 
 // Slabs returns the slabs made so far.
 func (w *Writer) Slabs() Slabs { return w.slabs }
@@ -167,8 +177,10 @@ func (w *Writer) Room(n int) []byte {
 	n = Footprint(uint32(n))
 	k := len(w.slabs)
 	if k == 0 || cap(w.slabs[k-1].b)-len(w.slabs[k-1].b) < n+Pad {
-		size := max(w.next, n+Pad)
-		w.next = min(2*w.next, MaxBytes)
+		size := int(min(w.expected-w.used, MaxBytes))
+		if size < n+Pad {
+			size = max(firstSlab, min(int(w.used)/2, MaxBytes), n+Pad)
+		}
 		w.slabs = append(w.slabs, New(size))
 		k++
 	}

@@ -56,3 +56,32 @@ func TestPageLock(t *testing.T) {
 	}
 	require.Equal(t, byte(1), held[1])
 }
+
+// TestExpect: what comes as expected lies in slabs and a table of about its size, and what comes beyond
+// it, or without having been expected, in slabs of which a third is unused at most.
+func TestExpect(t *testing.T) {
+	const size = 500
+	for name, c := range map[string]struct{ expected, come, slabs int }{
+		"as expected": {3000, 3000, 1}, "some less": {3000, 2900, 1}, "some more": {3000, 3500, 3}, "many": {30_000, 30_000, 4},
+		"not expected": {0, 3000, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWriter(0, 0)
+			w.Expect(c.expected, c.expected*size)
+			before := cap(w.Chunks)
+			for range c.come {
+				w.Room(size)
+				require.NoError(t, w.Claim(Chunk{}, size))
+			}
+			require.Len(t, w.Slabs(), c.slabs)
+			if c.come <= c.expected {
+				require.Equal(t, before, cap(w.Chunks))
+			}
+			all := 0
+			for _, l := range w.Slabs() {
+				all += cap(l.b)
+			}
+			require.LessOrEqual(t, all, c.come*size*3/2)
+		})
+	}
+}
