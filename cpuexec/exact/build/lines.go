@@ -58,7 +58,7 @@ func (a *assembly) lines() {
 	// The same by sums of integers; see exact.Units.
 	a.begin("integerRows", "rows R8", "at R9", "samples CX", "windows", "xs R12", "back R13", "t DI", "u", "slopes", "intercepts")
 	a.op("XORQ", "BX", "BX")
-	a.wideWindows(func(g group) {
+	a.wideWindows(2, func(g group) {
 		if g == 0 {
 			a.op("MOVQ", "u+56(FP)", "SI")
 			a.op("VBROADCASTSD", "(SI)", number)
