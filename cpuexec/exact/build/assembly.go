@@ -126,7 +126,7 @@ func (a *assembly) welford(g group, mean [2]string) {
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, delta)
 	a.op("VDIVPD", number, delta, second)
-	a.add(mean, second)
+	a.add(mean, second, false)
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, value)
 	a.op("VMULPD", value, delta, second)
@@ -251,15 +251,23 @@ func (a *assembly) load(g group, to string) {
 	a.op("VINSERTF128", "$1", y, to, to)
 }
 
-// add adds values to sums and their rounding errors to what these have lost: see twoSum.
-func (a *assembly) add(sum [2]string, v string) {
+// add adds values to sums and their rounding errors to what these have lost: see twoSum. Where nothing
+// waits for that, some of it is aside: left to what multiplies in a processor, by unit, which must be 1.
+// It takes longer, and has nothing else to do.
+func (a *assembly) add(sum [2]string, v string, aside bool) {
 	t, b, d := free[0], free[1], free[2]
 	a.op("VADDPD", v, sum[0], t)
 	a.op("VSUBPD", sum[0], t, b)
 	a.op("VSUBPD", b, t, d)
-	a.op("VSUBPD", d, sum[0], d)
-	a.op("VSUBPD", b, v, b)
-	a.op("VADDPD", b, d, d)
+	if aside {
+		a.op("VFNMADD213PD", sum[0], unit, d)
+		a.op("VFNMADD213PD", v, unit, b)
+		a.op("VFMADD213PD", b, unit, d)
+	} else {
+		a.op("VSUBPD", d, sum[0], d)
+		a.op("VSUBPD", b, v, b)
+		a.op("VADDPD", b, d, d)
+	}
 	a.op("VADDPD", d, sum[1], sum[1])
 	a.op("VMOVAPD", t, sum[0])
 }

@@ -33,9 +33,10 @@ func text() string {
 		fmt.Fprintf(a, "DATA constants<>+%d(SB)/8, %s\n", 8*i, c)
 	}
 	fmt.Fprintf(a, "GLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 8*len(constants))
-	a.function("sumsAbreast", []string{"starts", "n", "out"}, 1, nil, func(g group) {
+	begin := func() { a.constant(one, unit) }
+	a.function("sumsAbreast", []string{"starts", "n", "out"}, 1, begin, func(g group) {
 		a.load(g, value)
-		a.add(g.sums(0), value)
+		a.add(g.sums(0), value, true)
 	})
 	a.function("variancesAbreast", []string{"starts", "n", "out"}, 2, func() {
 		a.constant(one, unit)
@@ -43,13 +44,17 @@ func text() string {
 	}, func(g group) {
 		a.load(g, value)
 		a.welford(g, g.sums(0))
-		a.add(g.sums(1), second)
+		a.add(g.sums(1), second, true)
 	})
 	a.running()
 	a.differ()
-	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
+	a.rows("sumRows", []string{"n", "out"}, func(g group) {
+		if g == 0 {
+			begin()
+		}
+	}, func(g group) {
 		a.row(g, value)
-		a.add(g.sums(0), value)
+		a.add(g.sums(0), value, true)
 	}, func(g group) {
 		sum := g.sums(0)
 		a.op("VBROADCASTSD", "n+32(FP)", number)
@@ -133,7 +138,7 @@ func text() string {
 	}, func(g group) {
 		a.row(g, value)
 		a.welford(g, g.sums(0))
-		a.add(g.sums(1), second)
+		a.add(g.sums(1), second, true)
 	}, func(g group) {
 		squares := g.sums(1)
 		a.op("VADDPD", squares[1], squares[0], value)
