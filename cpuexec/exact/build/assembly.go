@@ -16,7 +16,6 @@ const (
 	// Indices of constants.
 	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
 	zero, origin                                     = "Y11", "Y12"
-	single                                           = "Y28" // 1, with AVX-512
 	// What VCMPPD asks.
 	notAbove, unordered, unequal = "$2", "$3", "$4"
 )
@@ -133,7 +132,7 @@ func (a *assembly) welford(g group, mean [2]string) {
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, delta)
 	a.op("VDIVPD", number, delta, second)
-	a.add(mean, second)
+	a.add(mean, second, false)
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, value)
 	a.op("VMULPD", value, delta, second)
@@ -163,7 +162,7 @@ func (a *assembly) wideWelford(g group, mean [2]string) {
 	a.op("VFMADD231PD", free[0], unit, second)
 	a.op("VFPCLASSPDZ", "$0x20", second, "K1")
 	a.op("KORB", "K1", tiny(g), tiny(g))
-	a.add(mean, second)
+	a.add(mean, second, false)
 	a.op("VADDPD", mean[1], mean[0], at)
 	a.op("VSUBPD", at, value, value)
 	a.op("VMULPD", value, delta, second)
@@ -294,13 +293,24 @@ func (a *assembly) load(g group, to string) {
 	a.op("VINSERTF128", "$1", y, to, to)
 }
 
-// add adds values to sums and their rounding errors to what these have lost: see twoSum. With AVX-512 the
-// larger magnitude comes first, as Dekker has it: in four additions one after the other, not seven.
-func (a *assembly) add(sum [2]string, v string) {
+// add adds values to sums and their rounding errors to what these have lost: see twoSum. Where nothing
+// waits for that, some of it is aside: left to what multiplies in a processor, by a register that must be 1,
+// see single. It takes longer, and has nothing else to do. With AVX-512 the larger magnitude is the first,
+// as Dekker has it, and four additions do.
+func (a *assembly) add(sum [2]string, v string, aside bool) {
 	t, b, d := free[0], free[1], free[2]
 	if a.wide {
 		a.op("VRANGEPD", "$7", v, sum[0], b)
 		a.op("VRANGEPD", "$6", v, sum[0], d)
+	}
+	switch {
+	case a.wide && aside:
+		a.op("VFMADD231PD", v, a.single(), sum[0])
+		a.op("VFNMADD213PD", sum[0], a.single(), b)
+		a.op("VFNMADD231PD", b, a.single(), d)
+		a.op("VFMADD231PD", d, a.single(), sum[1])
+		return
+	case a.wide:
 		a.op("VADDPD", v, sum[0], sum[0])
 		a.op("VSUBPD", b, sum[0], b)
 		a.op("VSUBPD", b, d, d)
@@ -310,23 +320,25 @@ func (a *assembly) add(sum [2]string, v string) {
 	a.op("VADDPD", v, sum[0], t)
 	a.op("VSUBPD", sum[0], t, b)
 	a.op("VSUBPD", b, t, d)
-	a.op("VSUBPD", d, sum[0], d)
-	a.op("VSUBPD", b, v, b)
-	a.op("VADDPD", b, d, d)
+	if aside {
+		a.op("VFNMADD213PD", sum[0], a.single(), d)
+		a.op("VFNMADD213PD", v, a.single(), b)
+		a.op("VFMADD213PD", b, a.single(), d)
+	} else {
+		a.op("VSUBPD", d, sum[0], d)
+		a.op("VSUBPD", b, v, b)
+		a.op("VADDPD", b, d, d)
+	}
 	a.op("VADDPD", d, sum[1], sum[1])
 	a.op("VMOVAPD", t, sum[0])
 }
 
-// addFused is add with AVX-512 by fused operations with 1: other units of a processor make these than sums,
-// as many, and both are made at a time.
-func (a *assembly) addFused(sum [2]string, v string) {
-	b, d := free[1], free[2]
-	a.op("VRANGEPD", "$7", v, sum[0], b)
-	a.op("VRANGEPD", "$6", v, sum[0], d)
-	a.op("VFMADD231PD", v, single, sum[0])
-	a.op("VFNMADD213PD", sum[0], single, b)
-	a.op("VFNMADD231PD", b, single, d)
-	a.op("VFMADD231PD", d, single, sum[1])
+// single is where 1 is, for add.
+func (a *assembly) single() string {
+	if a.wide {
+		return "Y28"
+	}
+	return unit
 }
 
 // never makes those values NaN for which two others compare so.

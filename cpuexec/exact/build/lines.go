@@ -174,7 +174,7 @@ func (a *assembly) window(name string, sums int) {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
 		a.op("VSUBPD", value, sum[0], sum[0])
 		a.op("VSUBPD", value, other[0], other[0])
-		a.add(sum, other[0])
+		a.add(sum, other[0], false)
 		a.op("VADDPD", other[1], sum[1], sum[1])
 		a.op("VMOVUPD", sum[0], fmt.Sprintf("%d(DI)", 64*i))
 		a.op("VMOVUPD", sum[1], fmt.Sprintf("%d(DI)", 64*i+32))

@@ -33,9 +33,10 @@ func text() string {
 		fmt.Fprintf(a, "DATA constants<>+%d(SB)/8, %s\n", 8*i, c)
 	}
 	fmt.Fprintf(a, "GLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 8*len(constants))
-	a.function("sumsAbreast", []string{"starts", "n", "out"}, 1, nil, func(g group) {
+	begin := func() { a.constant(one, a.single()) }
+	a.function("sumsAbreast", []string{"starts", "n", "out"}, 1, begin, func(g group) {
 		a.load(g, value)
-		a.add(g.sums(0), value)
+		a.add(g.sums(0), value, true)
 	})
 	a.function("variancesAbreast", []string{"starts", "n", "out"}, 2, func() {
 		a.constant(one, unit)
@@ -43,13 +44,17 @@ func text() string {
 	}, func(g group) {
 		a.load(g, value)
 		a.welford(g, g.sums(0))
-		a.add(g.sums(1), second)
+		a.add(g.sums(1), second, true)
 	})
 	a.running()
 	a.differ()
-	a.rows("sumRows", []string{"n", "out"}, nil, func(g group) {
+	a.rows("sumRows", []string{"n", "out"}, func(g group) {
+		if g == 0 {
+			begin()
+		}
+	}, func(g group) {
 		a.row(g, value)
-		a.add(g.sums(0), value)
+		a.add(g.sums(0), value, true)
 	}, func(g group) {
 		sum := g.sums(0)
 		a.op("VBROADCASTSD", "n+32(FP)", number)
@@ -133,24 +138,20 @@ func text() string {
 	a.op("JLT", "windows")
 	a.op("CMPB", "·hasWide(SB)", "$1")
 	a.op("JEQ", "windowsWide")
-	begin := func(g group) {
+	beginVariance := func(g group) {
 		if a.wide {
 			a.op("VXORPD", retained(g), retained(g), retained(g))
 			a.op("KXORB", tiny(g), tiny(g), tiny(g))
 		}
 		if g == 0 {
-			a.constant(one, map[bool]string{true: single, false: unit}[a.wide])
+			a.constant(one, a.single())
 			a.op("VXORPD", number, number, number)
 		}
 	}
 	step := func(g group) {
 		a.row(g, value)
 		a.welford(g, g.sums(0))
-		if a.wide {
-			a.addFused(g.sums(1), second)
-		} else {
-			a.add(g.sums(1), second)
-		}
+		a.add(g.sums(1), second, true)
 	}
 	end := func(g group) {
 		squares, plain := g.sums(1), fmt.Sprintf("plain%d", g)
@@ -165,8 +166,8 @@ func text() string {
 		a.label(plain)
 		a.store(g, value, "out+48(FP)")
 	}
-	a.allWindows(begin, step, end)
-	a.wideWindows(4, begin, step, end)
+	a.allWindows(beginVariance, step, end)
+	a.wideWindows(4, beginVariance, step, end)
 	a.lines()
 	return a.String()
 }
