@@ -273,7 +273,8 @@ func TestRows(t *testing.T) {
 		rows.Extremes(false, got[3])
 		rows.Extremes(true, got[4])
 		rows.Quantiles(q, got[5])
-		rows.Variances(got[6])
+		rooted := r.IntN(2) == 0
+		rows.Variances(rooted, got[6])
 		rows.Sums(1, got[7])
 		rows.Sums(float64(n), got[8])
 		for k := range windows {
@@ -285,7 +286,11 @@ func TestRows(t *testing.T) {
 				}
 			}
 			slope, intercept := Line(ts[k*every:][:n], window, origins[k])
-			want := [9]float64{slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), Variance(window), Sum(window), Mean(window)}
+			variance := Variance(window)
+			if rooted {
+				variance = math.Sqrt(variance)
+			}
+			want := [9]float64{slope, intercept, increase, slices.Max(window), slices.Min(window), Quantile(q, slices.Clone(window)), variance, Sum(window), Mean(window)}
 			for i, v := range want {
 				if all++; i <= 1 && math.IsNaN(got[i][k]) {
 					uncertain++
@@ -297,6 +302,88 @@ func TestRows(t *testing.T) {
 	}
 	require.Less(t, uncertain, all/100)
 	require.True(t, !hasWide || integers > 100, "%d", integers)
+}
+
+// TestVariances: variances of windows in rows have the bits of Prometheus's, of values of all kinds and of
+// any distance, however tiny or large; those that are not finite are made anew, and few others.
+func TestVariances(t *testing.T) {
+	if !CanAbreast() {
+		return // nothing calls it
+	}
+	r := rand.New(rand.NewPCG(8, 16))
+	var rows Rows
+	all, anew := 0, 0
+	for i := range 1200 {
+		n := 1 + r.IntN([]int{8, 60, 3000}[min(r.IntN(8), 2)])
+		every, windows, odd := 1+r.IntN(n), LeastRows+r.IntN(20), r.IntN(6) == 0
+		scale := []float64{1, 1e6, 1e-300, 0x1p-1060, 1e-160, 1e150, 1e300}[i%7]
+		middle, few := []float64{0, 1, 1e6, -1e12}[r.IntN(4)], r.IntN(3) == 0
+		vs := make([]float64, (windows-1)*every+n)
+		for k := range vs {
+			if vs[k] = (middle + r.NormFloat64()) * scale; few {
+				vs[k] = float64(r.IntN(3)-1) * scale // whose means nearly cancel
+			}
+			if odd && r.IntN(40) == 0 {
+				vs[k] = exacttest.Odd(r)
+			}
+		}
+		got, root := make([]float64, windows), r.IntN(2) == 0
+		rows.Set(vs, every, n, windows)
+		rows.Variances(root, got)
+		for k, v := range got {
+			want := Variance(vs[k*every:][:n])
+			if root {
+				want = math.Sqrt(want)
+			}
+			if all++; v-v != 0 {
+				if want-want == 0 && !odd && scale > 1e-200 {
+					anew++
+				}
+				continue
+			}
+			require.Equal(t, math.Float64bits(want), math.Float64bits(v), "%v, %v: window %d of %d, every %d, scale %g", want, v, k, n, every, scale)
+		}
+	}
+	require.Less(t, anew, all/50)
+}
+
+// TestReciprocals: the quotient that wideWelford in build/ makes of a reciprocal and what that quotient
+// lacks has the bits of the one that a division makes, unless it is less than the least normal number.
+func TestReciprocals(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 17))
+	normal := 0
+	for n := 1; n < 1<<13; n++ {
+		k := float64(n)
+		if n > 1<<12 {
+			k = float64(r.Int64N(1 << 40))
+		}
+		for i := range 300 {
+			d := math.Float64frombits(r.Uint64())
+			switch i % 4 {
+			case 1: // near the middle of two quotients
+				q := 1 + r.Float64()
+				d = math.Nextafter(k*math.Nextafter(q, 2), float64(r.IntN(3)-1)*10)
+				d -= d * 0x1p-53 * float64(r.IntN(3))
+			case 2:
+				d = math.Ldexp(r.NormFloat64(), r.IntN(100)-1074)
+			case 3:
+				d = exacttest.Odd(r)
+			}
+			reciprocal, want := 1/k, d/k
+			got := d * reciprocal
+			got = math.FMA(math.FMA(-got, k, d), reciprocal, got)
+			if math.IsInf(d, 0) {
+				require.NotZero(t, got-got, "%v / %v", d, k) // a window with it is made anew
+				continue
+			}
+			if tiny := math.Abs(got) < 0x1p-1022; tiny && got != 0 {
+				continue
+			}
+			normal++
+			require.True(t, want == got || want != want && got != got, "%v / %v: %v, not %v", d, k, got, want)
+		}
+	}
+	require.Greater(t, normal, 1_000_000)
 }
 
 // TestMagnitudes: they are those of all values that are finite and not 0.

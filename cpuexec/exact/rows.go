@@ -18,6 +18,7 @@ type Rows struct {
 	windows, samples int
 
 	few, before []float64 // memory
+	reciprocals []float64 // of 1, 2 and so on
 }
 
 // LeastRows is the number of windows that there must be: as many as are made at once, or twice that.
@@ -63,10 +64,17 @@ func (r *Rows) Sums(n float64, out []float64) {
 	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
 }
 
-// Variances fills out with the variance of each window, by Welford's operations: infinite or NaN where
-// Prometheus's may be none.
-func (r *Rows) Variances(out []float64) {
-	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &out[:r.windows][0])
+// Variances fills out with the variance of each window, or with its square root, by Welford's operations:
+// infinite or NaN where Prometheus's may be none.
+func (r *Rows) Variances(root bool, out []float64) {
+	for n := len(r.reciprocals); n < r.samples; n++ {
+		r.reciprocals = append(r.reciprocals, 1/float64(n+1))
+	}
+	rooted := 0
+	if root {
+		rooted = 1
+	}
+	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.reciprocals[0], rooted, &out[:r.windows][0])
 }
 
 // Increases fills out with the difference of each window's last sample and the first one, and the

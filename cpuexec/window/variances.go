@@ -48,12 +48,11 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 	strides, rest := s.fr.Strides()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
-		s.rows.Variances(out)
+		s.rows.Variances(root, out)
 		for i, v := range out {
 			if v-v != 0 {
-				v = exact.Variance(s.in.Values[s.bounds.Lo[st.From+i]:s.bounds.Hi[st.From+i]])
+				out[i] = rootOf(exact.Variance(s.in.Values[s.bounds.Lo[st.From+i]:s.bounds.Hi[st.From+i]]), root)
 			}
-			out[i] = rootOf(v, root)
 		}
 	})
 	return points + s.abreast(rest, func(windows *exact.Windows, g *frame.Group, out *[exact.Abreast]float64) {

@@ -29,17 +29,19 @@ var (
 	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001", "$0x7ff8000000000001"}
 )
 
-// group is four of the windows.
+// group is a vector of the windows.
 type group int
 
 // sums are the registers of a sum of these windows and of what it has lost.
 func (g group) sums(i int) [2]string {
-	return [2]string{fmt.Sprintf("Y%d", 4*i+int(2*g)), fmt.Sprintf("Y%d", 4*i+int(2*g)+1)}
+	first := 4*i + int(2*(g%2)) + int(g/2)*16
+	return [2]string{fmt.Sprintf("Y%d", first), fmt.Sprintf("Y%d", first+1)}
 }
 
 type assembly struct {
 	strings.Builder
-	wide bool // vectors are of AVX-512
+	wide   bool  // vectors are of AVX-512
+	groups group // that go through the loops of rows side by side
 }
 
 // bytes are those of a vector.
@@ -120,17 +122,55 @@ func (a *assembly) function(name string, args []string, sums int, begin func(), 
 // welford adds a value to means, and puts what is to be added to sums of squares into second: the
 // product of what the value is off the mean before it and after it.
 func (a *assembly) welford(g group, mean [2]string) {
+	if a.wide {
+		a.wideWelford(g, mean)
+		return
+	}
 	if g == 0 {
 		a.op("VADDPD", unit, number, number)
 	}
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, delta)
 	a.op("VDIVPD", number, delta, second)
-	a.add(mean, second)
+	a.add(mean, second, false)
 	a.op("VADDPD", mean[1], mean[0], free[0])
 	a.op("VSUBPD", free[0], value, value)
 	a.op("VMULPD", value, delta, second)
 }
+
+// wideWelford is welford with AVX-512, by the reciprocals r of the numbers k of values, which R12 points
+// to. The compensated mean is retained from one value to the next. d/k is made of these in three operations:
+//
+//	q = d·r    rest = d - k·q    q + rest·r
+//
+// The first q is off d/k by 2^-52 of it at most, or little more, as r and the product are rounded. So the
+// rest is a multiple of q's last bit, and about 2k of these at most, which is a float. The sum is off d/k by
+// 2^-104 of it before it is rounded. d/k is no middle between two floats: k times a middle has more bits
+// than d. So d/k is the k-th part of half a last bit away from a middle, or more, which for every k below
+// 2^49 is further than 2^-104 of it, and the sum is rounded as d/k is. (Markstein, see divide, has the same
+// of all divisors.) Below the least normal number d/k may be a middle: windows with such a quotient are NaN.
+func (a *assembly) wideWelford(g group, mean [2]string) {
+	at := retained(g)
+	if g == 0 {
+		a.op("VADDPD.BCST", fmt.Sprintf("constants<>+%d(SB)", 8*one), number, number)
+		a.op("VBROADCASTSD", "(R12)(AX*8)", unit)
+	}
+	a.op("VSUBPD", at, value, delta)
+	a.op("VMULPD", unit, delta, second)
+	a.op("VMOVAPD", delta, free[0])
+	a.op("VFNMADD231PD", second, number, free[0])
+	a.op("VFMADD231PD", free[0], unit, second)
+	a.op("VFPCLASSPDZ", "$0x20", second, "K1")
+	a.op("KORB", "K1", tiny(g), tiny(g))
+	a.add(mean, second, false)
+	a.op("VADDPD", mean[1], mean[0], at)
+	a.op("VSUBPD", at, value, value)
+	a.op("VMULPD", value, delta, second)
+}
+
+// retained is where a compensated mean is, and tiny where it is noted that a quotient was no normal number.
+func retained(g group) string { return fmt.Sprintf("Y%d", 24+int(g)) }
+func tiny(g group) string     { return fmt.Sprintf("K%d", 2+int(g)) }
 
 // rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
 // exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
@@ -142,24 +182,26 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("CMPB", "·hasWide(SB)", "$1")
 	a.op("JEQ", "windowsWide")
 	a.allWindows(begin, step, end)
-	a.wideWindows(begin, step, end)
+	a.wideWindows(2, begin, step, end)
 }
 
-// wideWindows is allWindows with AVX-512.
-func (a *assembly) wideWindows(begin, step, end func(g group)) {
-	a.wide = true
+// wideWindows is allWindows with AVX-512, a number of vectors at a time.
+func (a *assembly) wideWindows(groups group, begin, step, end func(g group)) {
+	a.wide, a.groups = true, groups
 	a.allWindows(begin, step, end)
-	a.wide = false
+	a.wide, a.groups = false, 2
 }
 
 // allWindows writes the loop of rows, and returns.
 func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.label("windows")
 	a.op("LEAQ", "(R8)(BX*8)", "R10")
-	for i := range 8 {
-		a.op("VXORPD", fmt.Sprintf("Y%[1]d, Y%[1]d, Y%[1]d", i))
-	}
-	for g := range group(2) {
+	for g := range a.groups {
+		for i := range 2 {
+			for _, sum := range g.sums(i) {
+				a.op("VXORPD", sum, sum, sum)
+			}
+		}
 		if begin != nil {
 			begin(g)
 		}
@@ -167,20 +209,20 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.op("XORQ", "AX", "AX")
 	a.label("loop")
 	a.op("MOVQ", "(R9)(AX*8)", "R11")
-	for g := range group(2) {
+	for g := range a.groups {
 		step(g)
 	}
 	a.op("INCQ", "AX")
 	a.op("CMPQ", "AX", "CX")
 	a.jump("JL", "loop")
-	for g := range group(2) {
+	for g := range a.groups {
 		end(g)
 	}
 	a.op("MOVQ", "windows+24(FP)", "DX")
-	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/4), "BX")
+	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "BX")
 	a.op("CMPQ", "BX", "DX")
 	a.jump("JGE", "done")
-	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/4), "DX")
+	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "DX")
 	a.op("CMPQ", "BX", "DX")
 	a.op("CMOVQGT", "DX", "BX")
 	a.jump("JMP", "windows")
@@ -251,17 +293,52 @@ func (a *assembly) load(g group, to string) {
 	a.op("VINSERTF128", "$1", y, to, to)
 }
 
-// add adds values to sums and their rounding errors to what these have lost: see twoSum.
-func (a *assembly) add(sum [2]string, v string) {
+// add adds values to sums and their rounding errors to what these have lost: see twoSum. Where nothing
+// waits for that, some of it is aside: left to what multiplies in a processor, by a register that must be 1,
+// see single. It takes longer, and has nothing else to do. With AVX-512 the larger magnitude is the first,
+// as Dekker has it, and four additions do.
+func (a *assembly) add(sum [2]string, v string, aside bool) {
 	t, b, d := free[0], free[1], free[2]
+	if a.wide {
+		a.op("VRANGEPD", "$7", v, sum[0], b)
+		a.op("VRANGEPD", "$6", v, sum[0], d)
+	}
+	switch {
+	case a.wide && aside:
+		a.op("VFMADD231PD", v, a.single(), sum[0])
+		a.op("VFNMADD213PD", sum[0], a.single(), b)
+		a.op("VFNMADD231PD", b, a.single(), d)
+		a.op("VFMADD231PD", d, a.single(), sum[1])
+		return
+	case a.wide:
+		a.op("VADDPD", v, sum[0], sum[0])
+		a.op("VSUBPD", b, sum[0], b)
+		a.op("VSUBPD", b, d, d)
+		a.op("VADDPD", d, sum[1], sum[1])
+		return
+	}
 	a.op("VADDPD", v, sum[0], t)
 	a.op("VSUBPD", sum[0], t, b)
 	a.op("VSUBPD", b, t, d)
-	a.op("VSUBPD", d, sum[0], d)
-	a.op("VSUBPD", b, v, b)
-	a.op("VADDPD", b, d, d)
+	if aside {
+		a.op("VFNMADD213PD", sum[0], a.single(), d)
+		a.op("VFNMADD213PD", v, a.single(), b)
+		a.op("VFMADD213PD", b, a.single(), d)
+	} else {
+		a.op("VSUBPD", d, sum[0], d)
+		a.op("VSUBPD", b, v, b)
+		a.op("VADDPD", b, d, d)
+	}
 	a.op("VADDPD", d, sum[1], sum[1])
 	a.op("VMOVAPD", t, sum[0])
+}
+
+// single is where 1 is, for add.
+func (a *assembly) single() string {
+	if a.wide {
+		return "Y28"
+	}
+	return unit
 }
 
 // never makes those values NaN for which two others compare so.

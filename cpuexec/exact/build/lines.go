@@ -58,7 +58,7 @@ func (a *assembly) lines() {
 	// The same by sums of integers; see exact.Units.
 	a.begin("integerRows", "rows R8", "at R9", "samples CX", "windows", "xs R12", "back R13", "t DI", "u", "slopes", "intercepts")
 	a.op("XORQ", "BX", "BX")
-	a.wideWindows(func(g group) {
+	a.wideWindows(2, func(g group) {
 		if g == 0 {
 			a.op("MOVQ", "u+56(FP)", "SI")
 			a.op("VBROADCASTSD", "(SI)", number)
@@ -174,7 +174,7 @@ func (a *assembly) window(name string, sums int) {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), value)
 		a.op("VSUBPD", value, sum[0], sum[0])
 		a.op("VSUBPD", value, other[0], other[0])
-		a.add(sum, other[0])
+		a.add(sum, other[0], false)
 		a.op("VADDPD", other[1], sum[1], sum[1])
 		a.op("VMOVUPD", sum[0], fmt.Sprintf("%d(DI)", 64*i))
 		a.op("VMOVUPD", sum[1], fmt.Sprintf("%d(DI)", 64*i+32))
