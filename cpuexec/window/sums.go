@@ -62,9 +62,6 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
-	if s.fr.Span.Grid.Steps > 1 {
-		s.in.Prefetch(s.in.Times.Len())
-	}
 	strides, rest := s.fr.Strides()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		n := 1.0
