@@ -117,11 +117,11 @@ func TestLeafSpeed(t *testing.T) {
 	}
 	alone, _ := cores(formOf("vector(1)"))
 	empty, ofThree := cores(formOf("sum(nothing)"))
-	answered, _ := cores(formOf(sums))
+	answered, encoded := cores(formOf(sums))
 	merged, _ := cores(formOf("topk(1, sum by (instance) (process_resident_memory_bytes))"))
 	perPoint := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(points) }
-	t.Logf("cores' time of the root: %.1f ms a query, %.2f ms a leaf that it asks, %.0f ns a point of a leaf, %.0f ns more a point that is answered; of a leaf: %.2f ms a query",
-		inMs(alone), inMs(empty-alone)/3, perPoint(merged-empty), perPoint(answered-merged), inMs(ofThree)/3)
+	t.Logf("cores' time of the root: %.1f ms a query, %.2f ms a leaf that it asks, %.0f ns a point of a leaf, %.0f ns more a point that is answered; of a leaf: %.2f ms a query, %.0f ns a point",
+		inMs(alone), inMs(empty-alone)/3, perPoint(merged-empty), perPoint(answered-merged), inMs(ofThree)/3, perPoint(encoded-ofThree))
 	t.Logf("a point of an answer is %.0f bytes", float64(len(all.body))/float64(points))
 }
 

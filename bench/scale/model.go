@@ -1,7 +1,6 @@
 package main
 
 import (
-	"container/heap"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -9,19 +8,29 @@ import (
 	"time"
 )
 
-// costs are what was measured of one promwarp, with the command that measures each.
+// costs are what was measured. Times are of one core, but for restart.
 type costs struct {
-	chunkBytes float64 // of a sample in memory, with tables and labels: docs/sizing.md, promwarp demo
-	diskBytes  float64 // of a sample in files of cache.path: the same
-	hostShare  float64 // memory of the process over chunks, with decoded samples and garbage: the same
-	fetch      float64 // s of a core for a sample that is fetched and evaluated: bench -stages first
-	upstream   float64 // s of a core of its Prometheus for the same: bench -stages first
-	evaluate   float64 // s of a core for a cached sample: bench -stages cores
-	series     float64 // s of a core for a series of a query: bench -stages cores
-	query      float64 // s of a core for a query of the leaf, and its gRPC: e2e TestLeafFast
-	point      float64 // s of a core of the root for a point that a leaf sends: the same
-	pointBytes float64 // of such a point: the same
-	restart    float64 // bytes a second that are ready again after a restart: docs/operating.md
+	chunkBytes, decodedBytes, diskBytes float64 // of a sample in memory and in files: docs/sizing.md
+	garbage                             float64 // of a process, as a share of what it caches: the same
+
+	fetch, upstream float64 // s a sample that is fetched: of promwarp, of its Prometheus
+	busy            float64 // the share of a machine's cores that work on one query meanwhile
+	evaluate        float64 // s a sample that is decoded
+	decode          float64 // times as long from chunks: docs/sizing.md
+	restart         float64 // s a byte of files that is ready after a restart: docs/sizing.md
+
+	query, leafPoint              float64 // s a query of a leaf, and a point that it sends
+	rootQuery, rootLeaf           float64 // s a query of the root, and a leaf that it asks
+	rootPoint, rootAnswered, wire float64 // s a point of a leaf, more s a point of an answer, bytes of one
+}
+
+// measured are the costs. Fetching: bench/results/2026-11-23-first.txt, of three queries of 82.9 M samples
+// on 16 cores, 1470 and 863 ms of cores in 262 ms. Evaluating: 19 queries on one core in
+// bench/results/2026-11-22-scaling-16-cores.txt, 26.2 ms for 8.6 M samples. Leaf and root: make leafbench.
+var measured = costs{
+	chunkBytes: 3.0, decodedBytes: 10.2, diskBytes: 2.6, garbage: 0.25,
+	fetch: 17.7e-9, upstream: 10.4e-9, busy: 0.56, evaluate: 3.0e-9, decode: 4.5, restart: 0.26e-9,
+	query: 0.6e-3, leafPoint: 60e-9, rootQuery: 0.6e-3, rootLeaf: 0.55e-3, rootPoint: 100e-9, rootAnswered: 200e-9, wire: 18,
 }
 
 // fleet is what is simulated.
@@ -31,6 +40,7 @@ type fleet struct {
 	series, seriesOfLeaf      float64
 	retention, interval, step time.Duration
 	hot, most, groups         float64
+	remembered                float64
 	cores                     int
 	link, rate                float64
 	queries                   int
@@ -39,125 +49,122 @@ type fleet struct {
 
 // check says what of the flags makes no sense.
 func (m *fleet) check() error {
+	share := func(v float64) bool { return v > 0 && v <= 1 }
 	switch {
-	case m.seriesOfLeaf < 1 || m.groups < 1 || m.cores < 1 || m.queries < 100:
+	case !(m.seriesOfLeaf >= 1 && m.groups >= 1 && m.cores >= 1 && m.queries >= 100):
 		return errors.New("-leaf, -groups and -cores must be at least 1, -queries 100")
 	case m.retention <= 0 || m.interval <= 0 || m.step <= 0:
 		return errors.New("-range, -interval and -step must be longer than 0")
-	case m.hot <= 0 || m.hot > 1 || m.most <= 0 || m.most > 1:
-		return errors.New("-hot and -most are shares: more than 0, at most 1")
-	case m.link <= 0 || m.rate <= 0:
+	case !share(m.hot) || !share(m.most) || m.remembered < 0 || !share(1-m.remembered):
+		return errors.New("-hot and -most are shares: more than 0, at most 1; -remembered is less than 1")
+	case !(m.link > 0 && m.rate > 0):
 		return errors.New("-link and -qps must be more than 0")
 	}
 	return nil
-}
-
-// total is what a fleet holds. Bytes and seconds.
-type total struct {
-	leaves                                       int
-	samples, chunks                              float64
-	hotOfLeaf, memoryOfLeaf, diskOfLeaf, restart float64
 }
 
 func (m *fleet) leaves() int { return int(math.Ceil(m.series / m.seriesOfLeaf)) }
 
 func (m *fleet) samplesOfSeries() float64 { return float64(m.retention / m.interval) }
 
+func (m *fleet) steps() float64 { return float64(m.retention/m.step) + 1 }
+
+// A query's series are between 100 and the largest query's, their logarithm evenly spread.
+func (m *fleet) largest() float64 { return max(101, m.most*m.series) }
+func (m *fleet) median() float64  { return math.Sqrt(100 * m.largest()) }
+
+// total is what a fleet and each of its leaves have. Bytes and seconds.
+type total struct {
+	leaves                     int
+	samples, chunks            float64
+	hot, memory, disk, restart float64 // of a leaf
+}
+
+// size has a leaf's memory hold its hot chunks, as many bytes of decoded samples, and garbage.
 func (m *fleet) size() (t total) {
 	t.leaves = m.leaves()
 	t.samples = m.series * m.samplesOfSeries()
 	t.chunks = t.samples * m.chunkBytes
 	hot := t.samples * m.hot / float64(t.leaves)
-	t.hotOfLeaf = hot * m.chunkBytes
-	t.memoryOfLeaf = t.hotOfLeaf * m.hostShare
-	t.diskOfLeaf = hot * m.diskBytes
-	t.restart = t.diskOfLeaf / m.restart
+	t.hot = hot * m.chunkBytes
+	t.memory = t.hot * 2 * (1 + m.garbage)
+	t.disk = hot * m.diskBytes
+	t.restart = t.disk * m.costs.restart
 	return t
 }
 
-// waits is what queries took, in seconds. series are those of the median query, most those of the
-// largest; busy and root are shares of time.
-type waits struct {
-	series, most, first, firstOfMost, median, high, busy, root float64
-	limit                                                      string
+// sample is the s of a core for a cached sample. Decoded are as many bytes as chunks have.
+func (m *fleet) sample() float64 {
+	decoded := m.chunkBytes / m.decodedBytes
+	return m.evaluate * (decoded + (1-decoded)*m.decode)
 }
 
-// simulate asks queries at random moments. A query's series are between 100 and the most, their
-// logarithm evenly spread; each is on a leaf by hash.
-func (m *fleet) simulate() waits {
+// points is how many points a leaf sends that has so many series of a query.
+func (m *fleet) points(series float64) float64 { return m.steps() * min(m.groups, series) }
+
+// ofRoot is what a query costs the root's cores, by the points of all leaves.
+func (m *fleet) ofRoot(points float64) float64 {
+	return m.rootQuery + float64(m.leaves())*m.rootLeaf + points*m.rootPoint + m.steps()*m.groups*m.rootAnswered
+}
+
+// latency is what one query takes while nothing else is asked. Seconds, and bytes to the root.
+type latency struct{ first, otherGrid, repeated, network float64 }
+
+func (m *fleet) alone(series float64) (l latency) {
+	of := series / float64(m.leaves())
+	samples, cores := of*m.samplesOfSeries(), float64(m.cores)*m.busy
+	points := m.points(of) * float64(m.leaves())
+	l.network = points * m.wire
+	l.repeated = m.query + m.points(of)*m.leafPoint + l.network/m.link + m.ofRoot(points)/cores
+	l.otherGrid = l.repeated + samples*m.sample()/cores
+	l.first = l.repeated + samples*(m.fetch+m.upstream)/cores
+	return l
+}
+
+// waits is what queries took, in seconds; busy and root are shares of the cores' time.
+type waits struct{ median, high, busy, root float64 }
+
+// simulate asks queries at random moments. Each of their series is on a leaf by hash.
+func (m *fleet) simulate() (w waits) {
 	r := rand.New(rand.NewPCG(m.seed, 0))
 	leaves := make([]places, m.leaves())
 	for i := range leaves {
 		leaves[i] = make(places, m.cores)
 	}
 	root := make(places, m.cores)
-	most := max(101, m.most*m.series)
-	steps := float64(m.retention / m.step)
-	var took, sizes []float64
-	var now, work, rootWork float64
+	var took []float64
+	var now float64
 	for range m.queries {
 		now += r.ExpFloat64() / m.rate
-		n := math.Exp(math.Log(100) + r.Float64()*(math.Log(most)-math.Log(100)))
-		sizes = append(sizes, n)
-		last, parts := now, 0.0
-		for i, share := range spread(r, n, len(leaves)) {
-			if share == 0 {
-				continue
+		series := math.Exp(math.Log(100) + r.Float64()*(math.Log(m.largest())-math.Log(100)))
+		remembered := r.Float64() < m.remembered
+		last, points := now, 0.0
+		for i, share := range spread(r, series, len(leaves)) {
+			encode, evaluate := m.query+m.points(share)*m.leafPoint, 0.0
+			if !remembered {
+				evaluate = share * m.samplesOfSeries() * m.sample()
 			}
-			parts++
-			cost := m.query + share*(m.costs.series+m.samplesOfSeries()*m.evaluate)
-			work += cost
-			last = max(last, leaves[i].take(now, cost)+steps*m.groups*m.pointBytes/m.link)
+			w.busy += encode + evaluate
+			last = max(last, leaves[i].work(leaves[i].work(now, evaluate, m.busy), encode, 0))
+			points += m.points(share)
 		}
-		cost := parts * steps * m.groups * m.point
-		rootWork += cost
-		arrive := parts * steps * m.groups * m.pointBytes / m.link // over the root's link
-		took = append(took, root.take(last+arrive, cost)-now)
+		cost := m.ofRoot(points)
+		w.root += cost
+		took = append(took, root.work(last+points*m.wire/m.link, cost, m.busy)-now)
 	}
 	slices.Sort(took)
-	slices.Sort(sizes)
-	w := waits{series: sizes[len(sizes)/2], median: took[len(took)/2], high: took[len(took)*99/100]}
-	w.busy = work / now / float64(len(leaves)*m.cores)
-	w.root = rootWork / now / float64(m.cores)
-	w.most, w.first, w.firstOfMost = most, m.first(w.series), m.first(most)
-	w.limit = m.limit(w)
+	w.median, w.high = took[len(took)/2], took[len(took)*99/100]
+	w.busy /= now * float64(len(leaves)*m.cores)
+	w.root /= now * float64(m.cores)
 	return w
 }
 
-// first is how long a query takes whose samples are not cached, of an idle fleet. A leaf fetches on
-// half of its cores what its Prometheus makes on the other half.
-func (m *fleet) first(series float64) float64 {
-	of := math.Ceil(series / float64(m.leaves()))
-	samples := of * m.samplesOfSeries()
-	cores := float64(m.cores) / 2
-	return m.query + max(samples*m.fetch/cores, samples*m.upstream/cores, samples*m.diskBytes/m.link)
-}
-
-// limit names what bounds the fleet first.
-func (m *fleet) limit(w waits) string {
-	largest := w.most / float64(m.leaves()) * m.samplesOfSeries() * m.chunkBytes
-	switch t := m.size(); {
-	case max(w.root, w.busy) > 0.8 && w.root > w.busy:
-		return "the root's cores"
-	case w.busy > 0.8:
-		return "the leaves' cores"
-	case w.firstOfMost > 120:
-		return "a first query's fetch takes over 2 min"
-	case largest > t.hotOfLeaf:
-		return "memory: the largest query reads more than what is hot"
-	case w.root > w.busy:
-		return "next: the root"
-	default:
-		return "next: the leaves' cores"
-	}
-}
-
-// spread divides n series over leaves at random, as hashing does.
-func spread(r *rand.Rand, n float64, leaves int) []float64 {
+// spread divides series over leaves at random, as hashing does.
+func spread(r *rand.Rand, series float64, leaves int) []float64 {
 	of := make([]float64, leaves)
-	mean := n / float64(leaves)
+	mean := series / float64(leaves)
 	for i := range of {
-		of[i] = math.Max(0, math.Round(mean+r.NormFloat64()*math.Sqrt(mean)))
+		of[i] = math.Max(0, math.Round(mean+r.NormFloat64()*math.Sqrt(mean*(1-1/float64(leaves)))))
 	}
 	return of
 }
@@ -165,38 +172,37 @@ func spread(r *rand.Rand, n float64, leaves int) []float64 {
 // places are the moments at which the cores of a machine are free again.
 type places []float64
 
-// take has a machine work on something for so many seconds of one core, spread over all that are free, and
-// returns when it is done.
-func (p places) take(now, cost float64) float64 {
-	h := floats{p}
-	heap.Init(h)
-	begin := math.Max(now, p[0])
-	free := 0
-	for _, at := range p {
+// work has a machine work on something for so many seconds of one core, spread over a share of those that
+// are free when the first is, or on that alone, and returns when it is done.
+func (p places) work(now, cost, share float64) float64 {
+	slices.Sort(p)
+	begin := max(now, p[0])
+	free, _ := slices.BinarySearchFunc(p, begin, func(at, begin float64) int {
 		if at <= begin {
-			free++
+			return -1
 		}
-	}
-	end := begin + cost/float64(free)
-	for range free {
-		p[0] = end
-		heap.Fix(h, 0)
+		return 1
+	})
+	used := max(1, int(math.Round(float64(free)*share)))
+	end := begin + cost/float64(used)
+	for i := range used {
+		p[i] = end
 	}
 	return end
 }
 
-// floats is a heap of numbers.
-type floats struct{ of places }
+// need is what machines have. Bytes.
+type need struct{ cores, memory, disk float64 }
 
-func (f floats) Len() int           { return len(f.of) }
-func (f floats) Less(i, j int) bool { return f.of[i] < f.of[j] }
-func (f floats) Swap(i, j int)      { f.of[i], f.of[j] = f.of[j], f.of[i] }
-func (f floats) Push(any)           {}
-func (f floats) Pop() any           { return nil }
-
-// measured are the costs of a Xeon's cores.
-var measured = costs{
-	chunkBytes: 3.0, diskBytes: 2.6, hostShare: 2.5,
-	fetch: 8.9e-9, upstream: 7.0e-9, evaluate: 1.5e-9, series: 1e-6,
-	query: 1e-3, point: 100e-9, pointBytes: 18, restart: 1e9 / 0.26,
+// published is the sizing that Grafana Labs publishes for Mimir's distributors, ingesters, store gateways
+// and queriers: grafana.com/docs/mimir/latest/manage/run-production-environment/planning-capacity.
+// Blocks in object storage are not in it.
+func (m *fleet) published() (n need) {
+	received := m.series / m.interval.Seconds() / 25_000
+	inMemory := 3 * m.series / 300_000
+	tens := m.rate / 10
+	n.cores = received + inMemory + tens + tens
+	n.memory = (received + 2.5*inMemory + tens + tens) * 1e9
+	n.disk = 5e9*inMemory + 13e9*m.series/1e6
+	return n
 }
