@@ -13,14 +13,14 @@ import (
 func of(series float64) fleet {
 	return fleet{
 		costs: measured, series: series, seriesOfLeaf: 1e6, retention: 30 * 24 * time.Hour, interval: 15 * time.Second, step: time.Hour,
-		hot: 0.02, most: 0.001, groups: 50, cores: 16, link: 1.25e9, rate: 20, queries: 2000, seed: 1,
+		hot: 0.02, most: 0.001, groups: 50, remembered: 0.8, cores: 16, link: 1.25e9, rate: 20, queries: 2000, seed: 1,
 	}
 }
 
 // A query of an idle fleet takes what its costs add up to; one of a busy fleet waits.
 func TestQueues(t *testing.T) {
 	idle := of(1e6)
-	idle.rate, idle.most = 0.001, 0.000101 // all queries have about 100 series
+	idle.rate, idle.remembered, idle.most = 0.001, 0, 0.000101 // all queries have about 100 series
 	w := idle.simulate()
 	require.InEpsilon(t, idle.alone(100).otherGrid, w.median, 0.1)
 	require.Less(t, w.high, 1.5*w.median)
@@ -33,7 +33,7 @@ func TestQueues(t *testing.T) {
 	busy.rate *= 1.5 / half.busy // more than the leaves' cores can
 	w = busy.simulate()
 	require.Greater(t, w.busy, 0.5)
-	require.Greater(t, w.high, 5*half.high)
+	require.Greater(t, w.high, 3*half.high)
 }
 
 // work keeps cores apart: as much as fits begins at once, and the rest when one is free.
