@@ -2,16 +2,20 @@ package leaf
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/promwarp/promwarp/api/promapi"
@@ -22,8 +26,9 @@ import (
 const (
 	// mostBatch is the most series of a message, where a client asks for more.
 	mostBatch = 1 << 14
-	// mostPoints is from how many points on a message has no further series.
-	mostPoints = 1 << 16
+	// mostBytes is from how many bytes on a message has no further series. A Querier decodes one while
+	// the next is encoded.
+	mostBytes = 1 << 18
 )
 
 // mostSteps is the most steps of a query. A Querier asks for more than the 11,000 of Prometheus's API
@@ -41,7 +46,7 @@ func (l *Leaf) Query(r *leafpb.QueryRequest, s leafpb.Query_QueryServer) error {
 		p.Start = time.Unix(r.TimeSeconds, 0)
 	}
 	p.End = p.Start
-	err = l.query(s.Context(), "/thanos.Query/Query", p, &sender{send: s.Send, batch: r.ResponseBatchSize})
+	err = l.query(s.Context(), "/thanos.Query/Query", p, &sender{stream: s, batch: r.ResponseBatchSize})
 	if err != nil && r.EnablePartialResponse && status.Code(err) == codes.Aborted {
 		return s.Send(&leafpb.QueryResponse{Result: &leafpb.QueryResponse_Warnings{Warnings: status.Convert(err).Message()}})
 	}
@@ -65,7 +70,7 @@ func (l *Leaf) QueryRange(r *leafpb.QueryRangeRequest, s leafpb.Query_QueryRange
 		return status.Error(codes.InvalidArgument, fmt.Sprintf("the query has more than %d steps", mostSteps))
 	}
 	p.Step = seconds64(r.IntervalSeconds)
-	return l.query(s.Context(), "/thanos.Query/QueryRange", p, &sender{send: s.Send, batch: r.ResponseBatchSize})
+	return l.query(s.Context(), "/thanos.Query/QueryRange", p, &sender{stream: s, batch: r.ResponseBatchSize})
 }
 
 // common is what calls of both kinds ask for besides a query and its times.
@@ -126,14 +131,18 @@ func (l *Leaf) query(ctx context.Context, door string, p promapi.Evaluation, to 
 	return err
 }
 
-// sender sends a result, series by series or in batches.
+// sender sends a result, series by series or in batches, and encodes it meanwhile: most of what a leaf
+// does for a result that is remembered is this.
 type sender struct {
-	send  func(*leafpb.QueryResponse) error
-	batch int64
+	stream grpc.ServerStream
+	batch  int64
 
-	series []prompb.TimeSeries
-	points int
+	message *[]byte // series of the next message, of buffers
+	count   int64   // of those
+	one     []byte  // the series that samples are added to
 }
+
+func (s *sender) send(r *leafpb.QueryResponse) error { return s.stream.SendMsg(r) }
 
 // result sends a query's result: warnings, series, and statistics at last.
 func (s *sender) result(q promql.Query, result *promql.Result) error {
@@ -166,65 +175,85 @@ func (s *sender) value(result *promql.Result) error {
 	case *plan.Matrix:
 		for i := range v.Rows {
 			row := &v.Rows[i]
-			points := make([]prompb.Sample, 0, len(row.Values))
+			s.begin(row.Labels)
 			for t, v := range row.All(v.Grid) {
-				points = append(points, prompb.Sample{Timestamp: t, Value: v})
+				s.one = appendSample(s.one, t, v)
 			}
-			if err := s.add(row.Labels, points, nil); err != nil {
+			if err := s.end(); err != nil {
 				return err
 			}
 		}
 	case promql.Matrix:
 		for _, one := range v {
-			points := make([]prompb.Sample, 0, len(one.Floats))
+			s.begin(one.Metric)
 			for _, p := range one.Floats {
-				points = append(points, prompb.Sample{Timestamp: p.T, Value: p.F})
+				s.one = appendSample(s.one, p.T, p.F)
 			}
-			var histograms []prompb.Histogram
 			for _, p := range one.Histograms {
-				histograms = append(histograms, prompb.FromFloatHistogram(p.T, p.H))
+				if err := s.histogram(p.T, p.H); err != nil {
+					return err
+				}
 			}
-			if err := s.add(one.Metric, points, histograms); err != nil {
+			if err := s.end(); err != nil {
 				return err
 			}
 		}
 	case promql.Vector:
 		for _, one := range v {
-			var err error
-			if one.H != nil {
-				err = s.add(one.Metric, nil, []prompb.Histogram{prompb.FromFloatHistogram(one.T, one.H)})
-			} else {
-				err = s.add(one.Metric, []prompb.Sample{{Timestamp: one.T, Value: one.F}}, nil)
+			s.begin(one.Metric)
+			if one.H == nil {
+				s.one = appendSample(s.one, one.T, one.F)
+			} else if err := s.histogram(one.T, one.H); err != nil {
+				return err
 			}
-			if err != nil {
+			if err := s.end(); err != nil {
 				return err
 			}
 		}
 	case promql.Scalar:
-		return s.add(labels.EmptyLabels(), []prompb.Sample{{Timestamp: v.T, Value: v.V}}, nil)
+		s.one = appendSample(s.one[:0], v.T, v.V)
+		return s.end()
 	}
 	return nil
 }
 
-// add adds a series to the message, and sends that if it is full.
-func (s *sender) add(l labels.Labels, points []prompb.Sample, histograms []prompb.Histogram) error {
-	one := prompb.TimeSeries{Labels: prompb.FromLabels(l, nil), Samples: points, Histograms: histograms}
-	if s.batch <= 1 {
-		return s.send(&leafpb.QueryResponse{Result: &leafpb.QueryResponse_Timeseries{Timeseries: &one}})
+// begin begins a series.
+func (s *sender) begin(l labels.Labels) { s.one = appendLabels(s.one[:0], l) }
+
+// histogram adds a histogram to the series.
+func (s *sender) histogram(t int64, h *histogram.FloatHistogram) error {
+	wire := prompb.FromFloatHistogram(t, h)
+	data, err := wire.Marshal()
+	s.one = appendField(s.one, histogramTag, data)
+	return err
+}
+
+// end adds the series to the message, and sends that if it is full.
+func (s *sender) end() error {
+	if s.message == nil {
+		s.message = buffers.Get(0)
 	}
-	s.series = append(s.series, one)
-	if s.points += len(points) + len(histograms); int64(len(s.series)) >= min(s.batch, mostBatch) || s.points >= mostPoints {
+	tag := byte(seriesTag)
+	if s.batch <= 1 {
+		tag = timeseriesTag
+	}
+	*s.message = appendField(*s.message, tag, s.one)
+	if s.count++; s.count >= min(s.batch, mostBatch) || len(*s.message) >= mostBytes {
 		return s.flush()
 	}
 	return nil
 }
 
-// flush sends what was added.
+// flush sends the series that were added.
 func (s *sender) flush() error {
-	if len(s.series) == 0 {
+	if s.message == nil {
 		return nil
 	}
-	batch := &leafpb.Batch{Series: s.series}
-	s.series, s.points = nil, 0
-	return s.send(&leafpb.QueryResponse{Result: &leafpb.QueryResponse_TimeseriesBatch{TimeseriesBatch: batch}})
+	var begin []byte
+	if s.batch > 1 {
+		begin = binary.AppendUvarint([]byte{batchTag}, uint64(len(*s.message)))
+	}
+	encoded := mem.BufferSlice{mem.SliceBuffer(begin), mem.NewBuffer(s.message, &buffers)}
+	s.message, s.count = nil, 0
+	return s.stream.SendMsg(encoded)
 }
