@@ -30,11 +30,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // Options are what a leaf is made from. All are required.
@@ -54,6 +56,8 @@ type Options struct {
 	NotePanic func(error)
 	// Memory is what lists take leases of; nil is without limit.
 	Memory *memory.Pool
+	// Limits bound the regular expressions of a call.
+	Limits planner.Limits
 }
 
 // Users is the part of a *refcount.Count that calls need.
@@ -65,8 +69,12 @@ type Users interface {
 // Leaf answers a Querier. It is safe for concurrent use.
 type Leaf struct{ o Options }
 
-// mostRequestBytes is the most bytes of a message of a client.
-const mostRequestBytes = 16 << 20
+const (
+	// mostRequestBytes is the most bytes of a message of a client, fewer than of a body of a request.
+	mostRequestBytes = 8 << 20
+	// mostValues is the most values of a message: an empty matcher is 2 bytes there, and 72 in memory.
+	mostValues = 1 << 14
+)
 
 // New returns what answers requests over gRPC, which are HTTP/2. It is to be stopped once no more come.
 func New(o Options) *grpc.Server {
@@ -112,8 +120,42 @@ func (codec) Name() string { return "proto" }
 // Marshal implements encoding.Codec.
 func (codec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
 
-// Unmarshal implements encoding.Codec.
-func (codec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
+// Unmarshal implements encoding.Codec. It counts values before it takes memory for them.
+func (codec) Unmarshal(data []byte, v any) error {
+	var lists protowire.Number // the field whose messages have values of their own
+	switch v.(type) {
+	case *leafpb.QueryRequest:
+		lists = 6
+	case *leafpb.QueryRangeRequest:
+		lists = 8
+	}
+	if n, err := countValues(data, lists); err != nil {
+		return err
+	} else if n > mostValues {
+		return fmt.Errorf("the message has more than %d values", mostValues)
+	}
+	return proto.Unmarshal(data, v.(proto.Message))
+}
+
+// countValues counts the values of a message, and of those in its field lists.
+func countValues(data []byte, lists protowire.Number) (n int, err error) {
+	for len(data) > 0 {
+		field, kind, size := protowire.ConsumeField(data)
+		if size < 0 {
+			return 0, protowire.ParseError(size)
+		}
+		if field == lists && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data[protowire.SizeTag(field):])
+			inner, err := countValues(value, 0)
+			if err != nil {
+				return 0, err
+			}
+			n += inner
+		}
+		n, data = n+1, data[size:]
+	}
+	return n, nil
+}
 
 // request is the request over HTTP that answers a call: of the same client, with the headers that came.
 func request(ctx context.Context, path string, form url.Values, body []byte) *http.Request {
@@ -238,13 +280,22 @@ func answered(ctx context.Context, a *answer, serve func()) (err error) {
 	return a.err()
 }
 
-// selector is a selector in PromQL's text of what matchers match.
-func selector(wire []prompb.LabelMatcher) (string, error) {
+// selector is a selector in PromQL's text of what matchers match. Their regular expressions are compiled
+// if they are within the limits.
+func (l *Leaf) selector(wire []prompb.LabelMatcher) (string, error) {
 	pointers := make([]*prompb.LabelMatcher, len(wire))
+	var patterns []string
 	for i := range wire {
 		pointers[i] = &wire[i]
+		if wire[i].Type == prompb.LabelMatcher_RE || wire[i].Type == prompb.LabelMatcher_NRE {
+			patterns = append(patterns, wire[i].Value)
+		}
 	}
-	matchers, err := remote.FromLabelMatchers(pointers)
+	err := l.o.Limits.CheckRegexps(patterns)
+	var matchers []*labels.Matcher
+	if err == nil {
+		matchers, err = remote.FromLabelMatchers(pointers)
+	}
 	if err != nil {
 		return "", status.Error(codes.InvalidArgument, err.Error())
 	}
