@@ -30,7 +30,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients thanos leafbench proto test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients thanos prometheus leafbench proto test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
 
 all: build
 
@@ -175,7 +175,7 @@ vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB n
 licences:       ## the licences of all modules that are linked into promwarp
 	cd e2e && $(GO) test -count=1 ./licences
 
-clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, and Thanos has it evaluate
+clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, and Thanos has it evaluate; CONNECTOR=FILE for the community's connector, too
 	cd e2e && $(GO) test -count=1 -tags clients -timeout 30m -run 'TestThanos|TestVmctl|TestLeaf|TestStores|TestPair' .
 
 # Thanos is built in its module's own folder, as its go.mod replaces some of its dependencies.
@@ -186,6 +186,10 @@ $(BUILD)/thanos-$(THANOS):
 	@mkdir -p $(BUILD)
 	cd "$$(cd / && $(GO) mod download -json github.com/thanos-io/thanos@$(THANOS) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" && \
 		$(GO) build -mod=readonly -trimpath -tags slicelabels -o $(CURDIR)/$@.$$$$ ./cmd/thanos && mv $(CURDIR)/$@.$$$$ $(CURDIR)/$@
+
+# Where end-to-end tests keep it, which build it before they run: here none does.
+prometheus:     ## build Prometheus into .build, once, from the Go module proxy; some minutes
+	cd e2e && E2E_PROMWARP=- $(GO) test -count=1 -run '^$$' .
 
 SERIES ?= 10000
 leafbench:      ## 20 queries of dashboards over 24 h and SERIES (10000) series through Thanos: three leaves against three sidecars

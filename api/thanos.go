@@ -21,7 +21,7 @@ var leafDoors = []string{
 // Each of its calls is one of users. It is to be stopped once no more requests come.
 func (a *API) Leaf(sources func() []leaf.Source, users leaf.Users) (answer http.Handler, stop func()) {
 	calls := leaf.New(leaf.Options{
-		Doors: a, Prefix: prefix, Evaluate: a.evaluateForLeaf, Sources: sources, Users: users, NotePanic: a.guard.NotePanic, Memory: a.o.Memory,
+		Doors: a, Prefix: prefix, Evaluate: a.evaluateForLeaf, Sources: sources, Users: users, NotePanic: a.guard.NotePanic, Memory: a.o.Memory, Limits: a.o.Limits,
 	})
 	doors := map[string]http.Handler{}
 	for _, path := range append(slices.Clone(leafDoors), "unknown") {

@@ -34,6 +34,7 @@ import (
 	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // Options are what a leaf is made from. All are required.
@@ -53,6 +54,8 @@ type Options struct {
 	NotePanic func(error)
 	// Memory is what lists take leases of; nil is without limit.
 	Memory *memory.Pool
+	// Limits bound the regular expressions of a call.
+	Limits planner.Limits
 }
 
 // Users is the part of a *refcount.Count that calls need.
@@ -64,8 +67,12 @@ type Users interface {
 // Leaf answers a Querier. It is safe for concurrent use.
 type Leaf struct{ o Options }
 
-// mostRequestBytes is the most bytes of a message of a client.
-const mostRequestBytes = 16 << 20
+const (
+	// mostRequestBytes is the most bytes of a message of a client, fewer than of a body of a request.
+	mostRequestBytes = 8 << 20
+	// mostValues is the most values of a message: an empty matcher is 2 bytes there, and 72 in memory.
+	mostValues = 1 << 14
+)
 
 // New returns what answers requests over gRPC, which are HTTP/2. It is to be stopped once no more come.
 func New(o Options) *grpc.Server {
@@ -225,13 +232,22 @@ func answered(ctx context.Context, a *answer, serve func()) (err error) {
 	return a.err()
 }
 
-// selector is a selector in PromQL's text of what matchers match.
-func selector(wire []prompb.LabelMatcher) (string, error) {
+// selector is a selector in PromQL's text of what matchers match. Their regular expressions are compiled
+// if they are within the limits.
+func (l *Leaf) selector(wire []prompb.LabelMatcher) (string, error) {
 	pointers := make([]*prompb.LabelMatcher, len(wire))
+	var patterns []string
 	for i := range wire {
 		pointers[i] = &wire[i]
+		if wire[i].Type == prompb.LabelMatcher_RE || wire[i].Type == prompb.LabelMatcher_NRE {
+			patterns = append(patterns, wire[i].Value)
+		}
 	}
-	matchers, err := remote.FromLabelMatchers(pointers)
+	err := l.o.Limits.CheckRegexps(patterns)
+	var matchers []*labels.Matcher
+	if err == nil {
+		matchers, err = remote.FromLabelMatchers(pointers)
+	}
 	if err != nil {
 		return "", status.Error(codes.InvalidArgument, err.Error())
 	}

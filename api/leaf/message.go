@@ -2,12 +2,16 @@ package leaf
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sync"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/promwarp/promwarp/internal/leafpb"
 )
 
 // codec encodes messages by their own methods, which gogo/protobuf generates, and results as a sender
@@ -26,9 +30,42 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// Unmarshal implements encoding.CodecV2.
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+// Unmarshal implements encoding.CodecV2. It counts values before it takes memory for them.
+func (codec) Unmarshal(buffers mem.BufferSlice, v any) error {
+	data := buffers.Materialize()
+	var lists protowire.Number // the field whose messages have values of their own
+	switch v.(type) {
+	case *leafpb.QueryRequest:
+		lists = 6
+	case *leafpb.QueryRangeRequest:
+		lists = 8
+	}
+	if n, err := countValues(data, lists); err != nil {
+		return err
+	} else if n > mostValues {
+		return fmt.Errorf("the message has more than %d values", mostValues)
+	}
+	return proto.Unmarshal(data, v.(proto.Message))
+}
+
+// countValues counts the values of a message, and of those in its field lists.
+func countValues(data []byte, lists protowire.Number) (n int, err error) {
+	for len(data) > 0 {
+		field, kind, size := protowire.ConsumeField(data)
+		if size < 0 {
+			return 0, protowire.ParseError(size)
+		}
+		if field == lists && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data[protowire.SizeTag(field):])
+			inner, err := countValues(value, 0)
+			if err != nil {
+				return 0, err
+			}
+			n += inner
+		}
+		n, data = n+1, data[size:]
+	}
+	return n, nil
 }
 
 // Tags of fields, a number and a wire type, of what a QueryResponse has series in:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc/codes"
@@ -33,7 +34,7 @@ func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) erro
 	if len(r.Matchers) == 0 {
 		return status.Error(codes.InvalidArgument, "no matchers are given")
 	}
-	if _, err := selector(r.Matchers); err != nil {
+	if _, err := l.selector(r.Matchers); err != nil {
 		return err
 	}
 	if r.SkipChunks {
@@ -188,13 +189,16 @@ func (l *Leaf) LabelNames(ctx context.Context, r *leafpb.LabelNamesRequest) (*le
 
 // LabelValues implements leafpb.StoreServer.
 func (l *Leaf) LabelValues(ctx context.Context, r *leafpb.LabelValuesRequest) (*leafpb.LabelValuesResponse, error) {
-	if slices.Contains(r.WithoutReplicaLabels, r.Label) {
+	switch {
+	case !model.UTF8Validation.IsValidLabelName(r.Label):
+		return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("invalid label name: %q", r.Label))
+	case slices.Contains(r.WithoutReplicaLabels, r.Label):
 		return &leafpb.LabelValuesResponse{}, nil
 	}
 	lease := l.o.Memory.Lease(memory.Answers)
 	defer lease.Release()
 	var values []string
-	warnings, err := l.list(ctx, lease, "/label/"+url.PathEscape(r.Label)+"/values", query{r.Start, r.End, r.Limit, r.Matchers}, &values)
+	warnings, err := l.list(ctx, lease, "/label/"+model.EscapeName(r.Label, model.ValueEncodingEscaping)+"/values", query{r.Start, r.End, r.Limit, r.Matchers}, &values)
 	return &leafpb.LabelValuesResponse{Values: values, Warnings: warnings}, err
 }
 
@@ -211,7 +215,7 @@ func (l *Leaf) list(ctx context.Context, lease *memory.Lease, path string, q que
 		form.Set("limit", strconv.FormatInt(q.limit, 10))
 	}
 	if len(q.matchers) > 0 {
-		text, err := selector(q.matchers)
+		text, err := l.selector(q.matchers)
 		if err != nil {
 			return nil, err
 		}

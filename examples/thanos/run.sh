@@ -2,19 +2,16 @@
 # Three Prometheis, a promwarp before each as a leaf, and a distributed Thanos Querier over them, on this
 # machine's loopback addresses, until Ctrl-C:
 #
-#   make build thanos && examples/thanos/run.sh
+#   examples/thanos/run.sh
 #
-# PROMETHEUS, THANOS and PROMWARP name other programs than those that make and the tests have built.
+# It has make build the programs that PROMETHEUS, THANOS and PROMWARP do not name, which takes some minutes once.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-root=$here/../..
+root=$(cd "$here/../.." && pwd)
 newest() { ls -t "$root/.build/$1"* 2>/dev/null | head -n 1; }
-PROMETHEUS=${PROMETHEUS:-$(newest prometheus-)}
-THANOS=${THANOS:-$(newest thanos-)}
-PROMWARP=${PROMWARP:-$root/bin/promwarp}
-for program in "PROMETHEUS=$PROMETHEUS" "THANOS=$THANOS" "PROMWARP=$PROMWARP"; do
-	[ -x "${program#*=}" ] || { echo "there is no program for ${program%%=*}: run make build thanos e2e, or set ${program%%=*}"; exit 1; }
-done
+[ -n "${PROMETHEUS-}" ] || { make -C "$root" prometheus && PROMETHEUS=$(newest prometheus-); }
+[ -n "${THANOS-}" ] || { make -C "$root" thanos && THANOS=$(newest thanos-); }
+[ -n "${PROMWARP-}" ] || { make -C "$root" build && PROMWARP=$root/bin/promwarp; }
 
 dir=$(mktemp -d)
 pids=
