@@ -157,13 +157,13 @@ func TestChainsLetGo(t *testing.T) {
 			return &plan.Binary{Func: vector.Named("+"), LHS: n, RHS: leaf(), Matching: &parser.VectorMatching{Card: parser.CardOneToOne}, Origin: plan.Origin{Text: "+"}}
 		},
 		"merged": func(n plan.Node) plan.Node {
-			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Origin: plan.Origin{Text: "abs"}})
+			return either(&plan.Map{Func: vector.Named("abs"), Unary: plan.Unary{Input: n, Origin: plan.Origin{Text: "abs"}}})
 		},
 		"step map": func(n plan.Node) plan.Node {
 			return either(&plan.StepMap{Func: vector.Named("round"), Operands: []plan.Node{n, &plan.Time{}}, Origin: plan.Origin{Text: "round"}})
 		},
 		"absent": func(n plan.Node) plan.Node {
-			return either(&plan.Absent{Input: n, Origin: plan.Origin{Text: "absent"}})
+			return either(&plan.Absent{Unary: plan.Unary{Input: n, Origin: plan.Origin{Text: "absent"}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -278,7 +278,10 @@ func TestOutcomeStays(t *testing.T) {
 	sel := randomSelection(t, rand.New(rand.NewPCG(81, 82)), 300)
 	for _, op := range []string{"sum", "topk", "quantile"} {
 		node := aggregation(op, "max_over_time", 300_000, 0, nil, []string{"job"}, false)
-		node.Input = &plan.Map{Func: vector.Named(">"), Input: node.Input, Args: []float64{0}, Origin: plan.Origin{Text: "max_over_time(m_total) > 0"}}
+		node.Input = &plan.Map{
+			Func: vector.Named(">"), Args: []float64{0},
+			Unary: plan.Unary{Input: node.Input, Origin: plan.Origin{Text: "max_over_time(m_total) > 0"}},
+		}
 		node.Param = map[string]float64{"topk": 3, "quantile": 0.5}[op]
 		o, err := Evaluate(t.Context(), x.Machine, leafOf(t, t.Context(), jobOver(node, faultGrid, sel)), nil)
 		require.NoError(t, err)

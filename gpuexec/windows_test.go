@@ -232,7 +232,7 @@ func TestSuitsStarts(t *testing.T) {
 func randomMap(r *rand.Rand, in plan.Node) plan.Node {
 	names := vector.Names()
 	for {
-		m := &plan.Map{Func: vector.Named(names[r.IntN(len(names))]), Input: in, Swap: r.IntN(2) == 0}
+		m := &plan.Map{Func: vector.Named(names[r.IntN(len(names))]), Unary: plan.Unary{Input: in}, Swap: r.IntN(2) == 0}
 		for range m.Func.Args {
 			m.Args = append(m.Args, []float64{0, 1, -7, 42, 100, 0.3, math.Inf(1), math.NaN(), math.Copysign(0, -1)}[r.IntN(9)])
 		}
@@ -265,7 +265,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, f := range vector.Functions() {
 		name := f.Name
-		m := &plan.Map{Func: &f.MapFunc, Input: input, Args: make([]float64, f.Args)}
+		m := &plan.Map{Func: &f.MapFunc, Unary: plan.Unary{Input: input}, Args: make([]float64, f.Args)}
 		require.Equal(t, f.NoGPU == "", unsuited(&plan.Aggregate{Func: aggregate.Named("sum"), Input: m}) == "", name)
 	}
 	for _, definition := range window.Functions() {

@@ -72,6 +72,18 @@ func (o *Origin) Inputs() []Node { return nil }
 // DropsName implements Node.
 func (o *Origin) DropsName() bool { return false }
 
+// Unary is a node of one input. It leaves the names of its series alone.
+type Unary struct {
+	Origin
+	Input Node
+}
+
+// Inputs implements Node.
+func (u *Unary) Inputs() []Node { return []Node{u.Input} }
+
+// DropsName implements Node.
+func (u *Unary) DropsName() bool { return u.Input.DropsName() }
+
 // Text is an expression as Prometheus prints it: a string, or a fmt.Stringer, such as the
 // expression itself, that is rendered when it is asked for. Few queries ask for it, and the
 // texts of a deep tree are together far longer than the query.
@@ -205,22 +217,13 @@ func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.Drops
 
 // Once evaluates its input at the first step alone and repeats what comes out at all
 // steps: an expression that does not depend on the step, as with @.
-type Once struct {
-	Origin
-	Input Node
-}
+type Once struct{ Unary }
 
 // Grid is the grid of the input when the node is on g.
 func (o *Once) Grid(g Grid) Grid {
 	g.Steps = min(g.Steps, 1)
 	return g
 }
-
-// Inputs implements Node.
-func (o *Once) Inputs() []Node { return []Node{o.Input} }
-
-// DropsName implements Node.
-func (o *Once) DropsName() bool { return o.Input.DropsName() }
 
 // Declined is the error of an executor that cannot evaluate an expression after
 // all, for a reason that shows only in the data. Prometheus's engine then evaluates

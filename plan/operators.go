@@ -46,19 +46,15 @@ type MapFunc struct {
 
 // Map applies a function to every value of its input.
 type Map struct {
-	Origin
-	Func  *MapFunc
-	Input Node
-	Args  []float64
-	Swap  bool // the constant is the operator's left side
-	Bool  bool // a comparison yields 0 or 1
+	Unary
+	Func *MapFunc
+	Args []float64
+	Swap bool // the constant is the operator's left side
+	Bool bool // a comparison yields 0 or 1
 	// Scalars is the number of constants that the query writes as expressions
 	// of their own; Prometheus's engine holds their samples beside the input's.
 	Scalars int
 }
-
-// Inputs implements Node.
-func (m *Map) Inputs() []Node { return []Node{m.Input} }
 
 // DropsName implements Node. A comparison that filters leaves names alone.
 func (m *Map) DropsName() bool { return !m.Filters() || m.Input.DropsName() }
@@ -174,8 +170,7 @@ func (*Histogram) DropsName() bool { return true }
 // Relabel sets a label of each series of its input and leaves the values alone:
 // label_replace, or label_join where there is no regular expression.
 type Relabel struct {
-	Origin
-	Input  Node
+	Unary
 	Label  string   // the label that is set
 	Source []string // labels that its value is made of; of label_replace one
 
@@ -184,16 +179,12 @@ type Relabel struct {
 	Separator string         // of label_join
 }
 
-// Inputs implements Node.
-func (r *Relabel) Inputs() []Node { return []Node{r.Input} }
-
 // DropsName implements Node. A name that is set stays.
 func (r *Relabel) DropsName() bool { return r.Label != model.MetricNameLabel && r.Input.DropsName() }
 
 // Sort orders the series of its input, which shows at a single step only.
 type Sort struct {
-	Origin
-	Input  Node
+	Unary
 	Name   string   // of the function
 	Labels []string // that series are sorted by, if not by value
 	// Ranged says that the start and the end of the evaluation differ, in which
@@ -201,24 +192,14 @@ type Sort struct {
 	Ranged bool
 }
 
-// Inputs implements Node.
-func (s *Sort) Inputs() []Node { return []Node{s.Input} }
-
-// DropsName implements Node.
-func (s *Sort) DropsName() bool { return s.Input.DropsName() }
-
 // Absent is 1 at the steps at which no series of its input has a value.
 type Absent struct {
-	Origin
-	Input  Node
+	Unary
 	Labels labels.Labels // of the result
 	// OverTime says that it is absent_over_time, whose input says where
 	// windows have a sample.
 	OverTime bool
 }
-
-// Inputs implements Node.
-func (a *Absent) Inputs() []Node { return []Node{a.Input} }
 
 // DropsName implements Node.
 func (a *Absent) DropsName() bool { return a.OverTime }
@@ -227,8 +208,7 @@ func (a *Absent) DropsName() bool { return a.OverTime }
 // series that have the same identifying labels. Which those are depends on the input's
 // series, so they are no input.
 type Info struct {
-	Origin
-	Input Node
+	Unary
 	// Names are the matchers of the info series' names, at least one of which can say yes,
 	// and Data the query's other matchers: of the labels that are added, if there are any.
 	Names, Data []*labels.Matcher
@@ -244,12 +224,6 @@ func (n *Info) Window(matchers []*labels.Matcher, f *WindowFunc) *Window {
 		ArgPos: n.Pos, Origin: n.Origin,
 	}
 }
-
-// Inputs implements Node.
-func (n *Info) Inputs() []Node { return []Node{n.Input} }
-
-// DropsName implements Node.
-func (n *Info) DropsName() bool { return n.Input.DropsName() }
 
 // The nodes below that stand for scalars have one series, without labels, with a
 // value at every step.

@@ -51,7 +51,7 @@ func (w *walker) absent(f *plan.WindowFunc, e *parser.Call, sc scope) plan.Node 
 	if !ok {
 		return w.leave(e, e.Func.Name+" with matchers of one label whose order decides is evaluated by Prometheus's engine")
 	}
-	a := &plan.Absent{Labels: known, OverTime: f != nil, Origin: w.origin(e)}
+	a := &plan.Absent{Labels: known, OverTime: f != nil, Unary: plan.Unary{Origin: w.origin(e)}}
 	if a.OverTime {
 		a.Input = w.window(f, e, sc)
 	} else {
@@ -149,7 +149,7 @@ func (w *walker) info(e *parser.Call, sc scope) plan.Node {
 	if moved {
 		return w.leave(e, "info() of something with an offset or @ may read its info series at another time than that of the step")
 	}
-	n := &plan.Info{Lookback: w.lookback, Origin: w.origin(e)}
+	n := &plan.Info{Lookback: w.lookback, Unary: plan.Unary{Origin: w.origin(e)}}
 	if len(e.Args) > 1 {
 		for _, m := range e.Args[1].(*parser.VectorSelector).LabelMatchers {
 			if m.Name == model.MetricNameLabel {
@@ -184,7 +184,7 @@ func (w *walker) relabel(pattern int, e *parser.Call, sc scope) plan.Node {
 		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Origin: w.origin(e)}
 	}
 	const wrongSource, wrongLabel = "invalid source label name in ", "invalid destination label name in "
-	r := &plan.Relabel{Label: args[0], Origin: w.origin(e)}
+	r := &plan.Relabel{Label: args[0], Unary: plan.Unary{Origin: w.origin(e)}}
 	if pattern > 0 {
 		r.Template, r.Source = args[1], args[2:3]
 		var err error
@@ -219,7 +219,8 @@ func (w *walker) sort(e *parser.Call, sc scope) plan.Node {
 	if !ok {
 		return w.leave(e, reasonNotLiteral(e))
 	}
-	return &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Input: w.compile(e.Args[0], sc), Origin: w.origin(e)}
+	in := plan.Unary{Input: w.compile(e.Args[0], sc), Origin: w.origin(e)}
+	return &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Unary: in}
 }
 
 func reasonNotLiteral(e *parser.Call) string {

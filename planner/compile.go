@@ -47,7 +47,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) plan.Node {
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
 		}
-		return w.mapped(&plan.Map{Func: vector.Negate, Origin: w.origin(e)}, e.Expr, sc)
+		return w.mapped(&plan.Map{Func: vector.Negate, Unary: plan.Unary{Origin: w.origin(e)}}, e.Expr, sc)
 	}
 	return w.leave(expr, "it is not on an executor yet")
 }
@@ -60,7 +60,7 @@ func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) plan.Node {
 	if !repeated {
 		return in
 	}
-	return &plan.Once{Input: in, Origin: w.origin(e)}
+	return &plan.Once{Unary: plan.Unary{Input: in, Origin: w.origin(e)}}
 }
 
 // window compiles a function of a range selector or a subquery.
@@ -272,7 +272,7 @@ func (w *walker) scalar(expr parser.Expr, sc scope) plan.Node {
 		if e.Op == parser.ADD {
 			return in
 		}
-		return &plan.Map{Func: vector.Negate, Input: in, Origin: w.origin(e)}
+		return &plan.Map{Func: vector.Negate, Unary: plan.Unary{Input: in, Origin: w.origin(e)}}
 	case *parser.BinaryExpr:
 		if f := vector.Named(e.Op.String()); f != nil {
 			return w.scalarOp(f, e.LHS, e.RHS, e, sc)
@@ -365,7 +365,7 @@ func (w *walker) withScalar(f *plan.MapFunc, e *parser.BinaryExpr, sc scope) pla
 	if c, ok := w.constant(scalar); ok {
 		return w.mapped(&plan.Map{
 			Func: f, Args: []float64{c}, Swap: at == 1, Bool: e.ReturnBool, Scalars: 1,
-			Origin: w.origin(e),
+			Unary: plan.Unary{Origin: w.origin(e)},
 		}, vector, sc)
 	}
 	m := &plan.StepMap{Func: f, Vector: at, Bool: e.ReturnBool, Origin: w.origin(e)}
@@ -374,7 +374,7 @@ func (w *walker) withScalar(f *plan.MapFunc, e *parser.BinaryExpr, sc scope) pla
 
 // mapCall compiles a function of one vector and scalars.
 func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) plan.Node {
-	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Origin: w.origin(e)}
+	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Unary: plan.Unary{Origin: w.origin(e)}}
 	for _, a := range e.Args[1:] {
 		c, ok := w.constant(a)
 		if !ok {

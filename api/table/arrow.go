@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -162,9 +163,7 @@ func (b *batches) appendLabel(label int, code int32, n int) {
 		return
 	}
 	codes := b.codes[:n]
-	for i := range codes {
-		codes[i] = code
-	}
+	dense.Fill(codes, code)
 	b.labels[label].AppendValues(codes, nil)
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // longCells is how many cells a batch of the long layout has at most, 8 bytes each, unless one row has
@@ -89,9 +91,7 @@ func (t *Table) dictionaries() *dictionaries {
 			break
 		}
 		codes := d.of(i)
-		for l := range codes {
-			codes[l] = -1
-		}
+		dense.Fill(codes, -1)
 		at := 0
 		t.Series[i].Labels.Range(func(l labels.Label) { // in the order of names
 			for d.names[at] != l.Name {

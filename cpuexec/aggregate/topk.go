@@ -108,9 +108,7 @@ func (a *ranker) Allocate() {
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
 	a.filled = make([]int32, len(a.capacity)*a.steps)
 	a.floor = make([]float64, len(a.capacity)*a.steps)
-	for k := range a.floor {
-		a.floor[k] = math.NaN()
-	}
+	dense.Fill(a.floor, math.NaN())
 }
 
 func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/util/almost"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // blockSteps is the number of steps whose buckets are read together. A
@@ -23,26 +25,21 @@ type quantileBlock struct {
 // quantiles fills out with the φ-quantiles of the histogram whose buckets are
 // cols, at consecutive steps of which the first is given. cols is reordered.
 func (b *quantileBlock) quantiles(q float64, cols []bucketColumn, out []float64, first int, fixed *repairs) {
-	always := func(v float64) {
-		for k := range out {
-			out[k] = v
-		}
-	}
 	switch {
 	case q != q:
-		always(math.NaN())
+		dense.Fill(out, math.NaN())
 		return
 	case q < 0:
-		always(math.Inf(-1))
+		dense.Fill(out, math.Inf(-1))
 		return
 	case q > 1:
-		always(math.Inf(1))
+		dense.Fill(out, math.Inf(1))
 		return
 	}
 	cols = sortColumns(cols)
 	last := len(cols) - 1
 	if !math.IsInf(cols[last].bound, 1) || last == 0 {
-		always(math.NaN())
+		dense.Fill(out, math.NaN())
 		return
 	}
 	if len(b.counts) < len(cols) {

@@ -101,9 +101,7 @@ func (j *infoJoin) choose() bool {
 // step. It returns false if two have one of the same time.
 func (j *infoJoin) newest(infos []int) ([]int32, bool) {
 	chosen, times := make([]int32, j.steps), make([]float64, j.steps)
-	for k := range chosen {
-		chosen[k] = -1
-	}
+	dense.Fill(chosen, -1)
 	for _, i := range infos {
 		at := 0
 		for _, run := range j.infos[i].Runs {

@@ -225,9 +225,7 @@ func NewScalar(q *operator.Query, n plan.Node, inputs []operator.Operator) *oper
 func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	switch n := n.(type) {
 	case *plan.Number:
-		for k := range out {
-			out[k] = n.Value
-		}
+		dense.Fill(out, n.Value)
 	case *plan.Time:
 		for k := range out {
 			out[k] = float64(g.At(k)) / 1000
