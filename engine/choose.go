@@ -72,7 +72,7 @@ func (q *query) choose() error {
 	}
 	q.fetches.ahead = q.job.Ahead
 	all := readings(q.plan.Node, q.plan.Grid, nil)
-	q.fetches.start(q.stmt.Expr, all, q.plan.Grid)
+	q.fetches.start(q.stmt, all, q.plan.Grid)
 	for _, r := range all {
 		f := q.fetches.of[r.window.Scan.Pos]
 		q.fetches.wait(f, q.e.Turn)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
@@ -89,37 +90,48 @@ func (q *query) closeFetches() {
 // mostReaders is the most goroutines that put together what the selectors of a query match.
 const mostReaders = 16
 
-// functions says by what each selector of a query is read, by where it stands, as Prometheus's engine
-// says it in storage.SelectHints.Func.
-func functions(tree parser.Expr) map[posrange.PositionRange]string {
-	found := map[posrange.PositionRange]string{}
-	parser.Inspect(tree, func(n parser.Node, path []parser.Node) error {
+// hints are what Prometheus's engine says of each selector of a statement in storage.SelectHints, by where
+// it stands: what it is read by, and from when to when.
+func hints(stmt *parser.EvalStmt) map[posrange.PositionRange]storage.SelectHints {
+	found := map[posrange.PositionRange]storage.SelectHints{}
+	parser.Inspect(stmt.Expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
 		if !ok {
 			return nil
 		}
-	above:
+		alone, known, hint := *stmt, false, storage.SelectHints{}
+		alone.Expr = v // and what moves its times
 		for _, n := range slices.Backward(path) {
 			switch n := n.(type) {
+			case *parser.MatrixSelector:
+				alone.Expr, hint.Range = n, n.Range.Milliseconds()
+			case *parser.SubqueryExpr:
+				around := *n
+				around.Expr = alone.Expr
+				alone.Expr = &around
 			case *parser.AggregateExpr:
-				found[v.PosRange] = n.Op.String()
-				break above
+				if !known {
+					hint.Func, known = n.Op.String(), true
+				}
 			case *parser.Call:
-				found[v.PosRange] = n.Func.Name
-				break above
+				if !known {
+					hint.Func, known = n.Func.Name, true
+				}
 			case *parser.BinaryExpr:
-				break above
+				known = true
 			}
 		}
+		hint.Start, hint.End = promql.FindMinMaxTime(&alone)
+		found[v.PosRange] = hint
 		return nil
 	})
 	return found
 }
 
-// start fetches what a plan on a grid reads, for all selectors of a tree at the same time. A single
+// start fetches what a plan on a grid reads, for all selectors of a statement at the same time. A single
 // selector of which nothing is evaluated before all has come has come when start returns.
-func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
-	readBy := functions(tree)
+func (f *fetches) start(stmt *parser.EvalStmt, all []reading, g plan.Grid) {
+	hinted := sync.OnceValue(func() map[posrange.PositionRange]storage.SelectHints { return hints(stmt) })
 	q, ok := f.querier.(selection.Querier)
 	if f.ahead != nil {
 		f.arrived = make(chan arrival, mostArrivals)
@@ -134,8 +146,9 @@ func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
 			close(got.ready)
 			continue
 		}
-		ask := selection.Ask{Matchers: w.Scan.Matchers, Function: readBy[w.Scan.Pos], Fetch: selection.Fetch{Own: &got.tiles}}
+		ask := selection.Ask{Matchers: w.Scan.Matchers, Fetch: selection.Fetch{Own: &got.tiles}}
 		ask.MinT, ask.MaxT = w.Reads(r.grid)
+		ask.Hints = func() storage.SelectHints { return hinted()[w.Scan.Pos] }
 		if r.grid == g && f.ahead.Reads(w) {
 			// The fetching goroutine must not wait here: other queries may wait for the same fetch,
 			// which may go on when the query has ended.

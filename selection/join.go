@@ -30,7 +30,12 @@ func Join(ctx context.Context, parts ...*Selection) (*Selection, error) {
 			return out, err
 		}
 	}
-	return union(ctx, parts, kept, false)
+	return union(ctx, parts, kept, separate, false)
+}
+
+// separate is a Rule for parts of one source.
+func separate(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, _ []int) ([]Chunk, error) {
+	return w.Separate(l, slabs, cs)
 }
 
 // present returns the parts that hold something.
@@ -38,14 +43,17 @@ func present(parts []*Selection) []*Selection {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
 }
 
-// union returns the union of parts, none of them empty, as what is kept until kept
-// (ms). Chunks of a series that are not in time order, or overlap, are separated, or
-// layered where the parts are of different sources.
-func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*Selection, error) {
-	switch len(parts) {
-	case 0:
+// Rule makes one list of the chunks cs of series l that several parts have: those of the first part end
+// before ends[0], of the second before ends[1], and so on. What it encodes anew goes into w.
+type Rule func(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, ends []int) ([]Chunk, error)
+
+// union returns the union of parts, none of them empty, as what is kept until kept (ms). The rule is asked
+// about series whose chunks are not in time order, or overlap, or about all series.
+func union(ctx context.Context, parts []*Selection, kept int64, rule Rule, all bool) (*Selection, error) {
+	switch {
+	case len(parts) == 0:
 		return Empty(), nil
-	case 1:
+	case len(parts) == 1 && !all:
 		return parts[0], nil
 	}
 	out := Selection{KeptUntil: kept}
@@ -94,14 +102,9 @@ func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*
 			apart = apart && (k == start || out.chunks[k-1].MaxT < out.chunks[k].MinT)
 			ends = append(ends, len(out.chunks)-start)
 		}
-		if !apart {
+		if !apart || all {
 			overlapped = true
-			cs, err := out.chunks[start:], error(nil)
-			if layered {
-				cs, err = merged.Layer(l, out.slabs, cs, ends)
-			} else {
-				cs, err = merged.Separate(l, out.slabs, cs)
-			}
+			cs, err := rule(merged, l, out.slabs, out.chunks[start:], ends)
 			if err != nil {
 				return nil, err
 			}
@@ -109,6 +112,10 @@ func union(ctx context.Context, parts []*Selection, kept int64, layered bool) (*
 				memo = nil // these very chunks will not be read again
 			}
 			out.chunks = append(out.chunks[:start], cs...)
+			if len(cs) == 0 {
+				out.series, out.first = out.series[:len(out.series)-1], out.first[:len(out.first)-1]
+				continue
+			}
 		}
 		out.keepMemo(memo)
 	}
@@ -238,6 +245,15 @@ func (s *Selection) normalise(ctx context.Context) error {
 // different chunks of a series overlap and each has samples that the others have
 // not: those are merged into new ones. It fails with ctx's error soon after ctx has ended.
 func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
+	return merge(ctx, (*samples.Writer).Layer, false, parts)
+}
+
+// MergeBy is like Merge, but a rule merges each series, and has to retain the order of time.
+func MergeBy(ctx context.Context, rule Rule, parts ...*Selection) (*Selection, error) {
+	return merge(ctx, rule, true, parts)
+}
+
+func merge(ctx context.Context, rule Rule, all bool, parts []*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(math.MaxInt64)
 	for i, p := range parts {
@@ -248,5 +264,5 @@ func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
 			parts[i] = &one
 		}
 	}
-	return union(ctx, parts, kept, true)
+	return union(ctx, parts, kept, rule, all)
 }

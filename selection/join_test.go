@@ -383,7 +383,7 @@ func drawPart(t testing.TB, r *rand.Rand, n, most int, start int64, overlap bool
 // byUnion is the union of two parts in one table.
 func byUnion(t testing.TB, a, b *Selection) *Selection {
 	t.Helper()
-	s, err := union(ctx, present([]*Selection{a, b}), max(a.KeptUntil, b.KeptUntil), false)
+	s, err := union(ctx, present([]*Selection{a, b}), max(a.KeptUntil, b.KeptUntil), separate, false)
 	require.NoError(t, err)
 	return s
 }

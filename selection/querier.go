@@ -23,9 +23,9 @@ type Ask struct {
 	Ctx        context.Context // of who asks
 	MinT, MaxT int64           // the times that a selection covers at least, ms, both included
 	Matchers   []*labels.Matcher
-	// Function is what reads the selector, as storage.SelectHints.Func says it; empty where that is not
-	// known.
-	Function string
+	// Hints returns what Prometheus's engine would hint at, for a source whose answers depend on it; nil
+	// where that is not known.
+	Hints func() storage.SelectHints
 	// Fetch is for what must be fetched. A reader fills in the request, and what is to be expected.
 	Fetch
 }
@@ -48,7 +48,7 @@ func Begin(q Querier, asks []Ask) []Get {
 	gets := make([]Get, len(asks))
 	for i, a := range asks {
 		gets[i] = func(ctx context.Context) (*Selection, annotations.Annotations, error) {
-			return q.SelectChunks(ctx, &storage.SelectHints{Start: a.MinT, End: a.MaxT, Func: a.Function}, a.Matchers...)
+			return q.SelectChunks(ctx, &storage.SelectHints{Start: a.MinT, End: a.MaxT}, a.Matchers...)
 		}
 	}
 	return gets

@@ -50,6 +50,8 @@ type Upstream struct {
 	// Optional says that queries are answered without it, with a warning, when it
 	// fails.
 	Optional bool
+	// Away says why one of Replicas cannot be asked at the moment; nil if it can.
+	Away func() error
 }
 
 // Fanout is several upstreams as one. It implements

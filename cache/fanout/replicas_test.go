@@ -46,11 +46,11 @@ func (s *scraper) Fetch(context.Context, int64, int64, []*labels.Matcher, select
 
 func pairOf(reg prometheus.Registerer, penalty bool, scrapers ...*scraper) *Replicas {
 	names := []string{"a", "b"}
-	var all []Replica
+	var all []Upstream
 	for i, s := range scrapers {
-		all = append(all, Replica{
-			Upstream: Upstream{Name: names[i], Cache: cache.New(s, cache.Options{HostBytes: 1 << 20})},
-			Away:     func() error { return s.away },
+		all = append(all, Upstream{
+			Name: names[i], Cache: cache.New(s, cache.Options{HostBytes: 1 << 20}),
+			Away: func() error { return s.away },
 		})
 	}
 	return NewReplicas(reg, penalty, all...)

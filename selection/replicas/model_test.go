@@ -1,8 +1,12 @@
 package replicas
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"testing"
 
+	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
@@ -11,6 +15,35 @@ type point struct {
 	t int64
 	v float64
 	h selectiontest.Sample
+}
+
+// lanesOf is the model of dealing: the samples from mint to maxt of all chunks, in the order in which these begin.
+// No two of a test's chunks begin at one time unless they are the same.
+func lanesOf(t testing.TB, mint, maxt int64, parts []*selection.Selection) (lanes [][]point) {
+	var all [][]point
+	for _, part := range parts {
+		if part.NumSeries() == 0 {
+			continue
+		}
+		for _, c := range part.Chunks(0) {
+			in := slices.DeleteFunc(read(t, part.Slice(c.MinT, c.MaxT)), func(p point) bool { return p.t < mint || p.t > maxt })
+			if len(in) > 0 {
+				all = append(all, in)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b []point) int { return cmp.Compare(a[0].t, b[0].t) })
+dealing:
+	for _, c := range all {
+		for k, lane := range lanes {
+			if lane[len(lane)-1].t < c[0].t {
+				lanes[k] = append(lane, c...)
+				continue dealing
+			}
+		}
+		lanes = append(lanes, c)
+	}
+	return lanes
 }
 
 // withoutResets is the model of a lane of counters.

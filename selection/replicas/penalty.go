@@ -1,267 +1,198 @@
 package replicas
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"math"
+	"runtime"
+	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/samples"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// Counting reports whether a Querier of Thanos takes what a function reads for counters. The name is
-// the hint that Prometheus's engine gives with a selector.
-func Counting(function string) bool {
-	switch function {
-	case "increase", "rate", "irate", "resets":
-		return true
-	}
-	return false
-}
+// ChunkRange is where a Prometheus ends chunks at the latest: at its multiples. What is fetched from one
+// of them to another has the server's chunks.
+const ChunkRange = 2 * time.Hour
 
-// Penalty merges parts, what each replica has of one selector from mint to maxt (ms, both included), as a
-// Querier of Thanos does:
+// Penalty merges parts, what each replica has of one selector from h.Start to h.End (ms, both included), as a
+// Querier of Thanos does that Prometheus's engine gives the hints h:
 //
 //   - The chunks of a series are dealt out to as few lanes as there may be without an overlap in one.
 //   - Of two lanes the one that has the earliest next sample is read. The other has to have a sample
 //     more than twice the last distance later to be read: that is its penalty.
 //   - The outcome is the first lane of two for the next one.
 //
-// With counting, the resets of each lane are taken out before and a lane that is behind the other
-// when it is read again is raised to it. Chunks of which nothing is left out are kept as they are.
-// Start timestamps of others are lost. A histogram behind one of another lane is not known to follow
-// no reset, which a Querier takes it for. The parts begin at Begin(mint), to tell where chunks do.
-func Penalty(ctx context.Context, mint, maxt int64, counting bool, parts ...*selection.Selection) (*selection.Selection, error) {
-	all := bySeries(parts)
-	const batch = 256
-	merged := make([]*selection.Selection, (len(all)+batch-1)/batch)
+// What a counter's function reads has the resets of each lane taken out before, and a lane that is behind
+// the other when it is read again is raised to it. All depends on where the servers end chunks, so those of
+// parts must not be cut elsewhere. Start timestamps are lost.
+func Penalty(ctx context.Context, h storage.SelectHints, parts ...*selection.Selection) (*selection.Selection, error) {
+	m := merger{counting: slices.Contains([]string{"increase", "rate", "irate", "resets"}, h.Func), windows: h.Range > 0}
+	merged := make([]*selection.Selection, runtime.GOMAXPROCS(0))
 	errs := make([]error, len(merged))
 	parallel.For(len(merged), func(k int) {
-		m := merger{Builder: selection.NewBuilder(0).Within(ctx), mint: mint, maxt: maxt, counting: counting}
-		if errs[k] = m.Watch.Now(); errs[k] != nil {
-			return
-		}
-		for _, s := range all[k*batch : min((k+1)*batch, len(all))] {
-			if errs[k] = cmp.Or(m.Watch.Err(), m.add(s)); errs[k] != nil {
-				m.Watch.Leave()
+		share := func(l labels.Labels) bool { return l.Hash()%uint64(len(merged)) == uint64(k) }
+		var own []*selection.Selection
+		for _, part := range parts {
+			cut, err := part.Filter(share).Cut(ctx, h.Start, h.End) // as a Prometheus cuts the first and the last chunk
+			if err != nil {
+				errs[k] = err
 				return
 			}
+			own = append(own, cut)
 		}
-		merged[k], errs[k] = m.Finish()
+		merged[k], errs[k] = selection.MergeBy(ctx, m.merge, own...)
 	})
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(cmp.Or(errs...), ctx.Err()); err != nil {
+		return nil, err
 	}
 	return selection.Join(ctx, merged...)
 }
 
-// series is a series, and where it is in the selections that have it.
-type series struct {
-	labels labels.Labels
-	parts  []*selection.Selection
-	index  []int // in each of parts
-}
-
-// bySeries returns the series of all parts in label order.
-func bySeries(parts []*selection.Selection) (all []series) {
-	next := make([]int, len(parts))
-	for {
-		var least labels.Labels
-		found := false
-		for p, part := range parts {
-			if next[p] < part.NumSeries() && (!found || labels.Compare(part.Labels(next[p]), least) < 0) {
-				least, found = part.Labels(next[p]), true
-			}
-		}
-		if !found {
-			return all
-		}
-		one := series{labels: least}
-		for p, part := range parts {
-			if i := next[p]; i < part.NumSeries() && labels.Equal(part.Labels(i), least) {
-				one.parts, one.index = append(one.parts, part), append(one.index, i)
-				next[p]++
-			}
-		}
-		all = append(all, one)
-	}
-}
-
-// merger writes merged series.
+// merger merges the chunks of series.
 type merger struct {
-	*selection.Builder
-	mint, maxt int64 // ms, both included
-	counting   bool
-	decoder    chunkenc.Iterator
-
-	times  []int64 // chosen samples that are not written yet
-	values []float64
-	run    run // of the last of them
+	counting bool
+	windows  bool // whether the series are read by windows, which have no stale markers
 }
 
-// run are chosen samples of one chunk that follow each other.
-type run struct {
-	piece    *piece
-	start    int  // its first sample in merger.times
-	adjusted bool // whether values of the chunk are raised
-}
-
-// add merges the chunks of one series.
-func (m *merger) add(s series) error {
-	m.Series(s.labels)
-	if len(s.parts) == 1 && !m.counting {
-		for _, c := range s.parts[0].Overlapping(s.index[0], m.mint, m.maxt) {
-			if err := m.Chunk(c.Enc, c.MinT, c.MaxT, s.parts[0].Bytes(c)); err != nil {
-				return err
-			}
-		}
-		return nil
+// merge is a selection.Rule.
+func (m merger) merge(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []slab.Chunk, _ []int) ([]slab.Chunk, error) {
+	dealt := deal(slabs, slices.Clone(cs))
+	if len(dealt) == 1 && !m.counting {
+		return dealt[0], nil
 	}
-	dealt, err := m.lanes(s)
-	if err != nil || len(dealt) == 0 {
-		return err
-	}
-	chosen := source(dealt[0])
-	for _, l := range dealt[1:] {
-		chosen = newPair(chosen, l)
-	}
-	for k := chosen.next(); k != none; k = chosen.next() {
-		if err := m.choose(chosen.lane()); err != nil {
-			return err
-		}
-	}
-	if err := m.endRun(); err != nil {
-		return err
-	}
-	return m.writeFloats(len(m.times))
-}
-
-// lanes reads a series into lanes.
-func (m *merger) lanes(s series) (all []*lane, err error) {
-	var chunks [][]*piece
-	for k, part := range s.parts {
-		of, err := m.read(part, s.index[k])
+	var merged source
+	for _, cs := range dealt {
+		all, err := m.read(samples.Series{Lset: l, Slabs: slabs, MinT: math.MinInt64, MaxT: math.MaxInt64}, cs)
 		if err != nil {
 			return nil, err
 		}
-		chunks = append(chunks, of...)
+		one := source(&lane{samples: all, counting: m.counting})
+		if merged == nil {
+			merged = one
+		} else {
+			merged = newPair(merged, one)
+		}
 	}
-	for _, pieces := range deal(chunks) {
-		all = append(all, newLane(pieces, m.counting))
+	var chosen []sample
+	for s := merged.seek(first); s != nil; s = merged.seek(s.t + 1) {
+		if !m.windows || !s.isStale() {
+			chosen = append(chosen, *s)
+		}
+	}
+	w.Labels, w.Chunks = l, nil
+	err := write(w, chosen)
+	return w.Chunks, err
+}
+
+// deal deals chunks out to lanes, each to the first whose last chunk ends before it. Equal chunks are
+// dealt out once. The order is Thanos's: by start, end, encoding, and bytes downward.
+func deal(slabs slab.Slabs, cs []slab.Chunk) (lanes [][]slab.Chunk) {
+	compare := func(a, b slab.Chunk) int {
+		return cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT), cmp.Compare(a.Enc, b.Enc), bytes.Compare(slabs.Bytes(b), slabs.Bytes(a)))
+	}
+	slices.SortFunc(cs, compare)
+	for _, c := range slices.CompactFunc(cs, func(a, b slab.Chunk) bool { return compare(a, b) == 0 }) {
+		k := slices.IndexFunc(lanes, func(lane []slab.Chunk) bool { return lane[len(lane)-1].MaxT < c.MinT })
+		if k < 0 {
+			k, lanes = len(lanes), append(lanes, nil)
+		}
+		lanes[k] = append(lanes[k], c)
+	}
+	return lanes
+}
+
+// read returns the samples of a lane's chunks. Of counters the resets are taken out, and what is no number.
+func (m merger) read(series samples.Series, lane []slab.Chunk) (all []sample, err error) {
+	var it chunkenc.Iterator
+	var total, last float64
+	began := false
+	for k := range lane {
+		c := &lane[k]
+		series.Chunks = lane[k : k+1]
+		it = series.Iterator(it)
+		all = slices.Grow(all, int(c.Samples))
+		first := true
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			s := sample{t: it.AtT(), of: c, first: first}
+			first = false
+			switch {
+			case kind == chunkenc.ValHistogram:
+				_, s.integers = it.AtHistogram(nil)
+				s.gauge(&s.integers.CounterResetHint)
+			case kind == chunkenc.ValFloatHistogram:
+				_, s.histogram = it.AtFloatHistogram(nil)
+				s.gauge(&s.histogram.CounterResetHint)
+			default:
+				_, s.value = it.At()
+				if v := s.value; m.counting {
+					switch {
+					case math.IsNaN(v):
+						continue
+					case began && v >= last:
+						total += v - last
+					case began:
+						total += v
+					default:
+						total = v
+					}
+					s.value, last, began = total, v, true
+				}
+			}
+			all = append(all, s)
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
 
-// read returns what one replica has of a series from m.mint to m.maxt: the chunks of its server, each in the
-// pieces that it was fetched in.
-func (m *merger) read(part *selection.Selection, series int) (chunks [][]*piece, err error) {
-	var cut cutter
-	for _, c := range part.Chunks(series) {
-		p, began, begins := &piece{Chunk: c, of: part, series: series}, false, true
-		m.decoder = part.Decode(series, []selection.Chunk{c}, math.MinInt64, math.MaxInt64, m.decoder)
-		for m.decoder.Next() != chunkenc.ValNone {
-			t, v := m.decoder.AtT(), 0.0
-			if !began {
-				began, begins = true, cut.begins(t, p)
-			}
-			cut.add(m.decoder)
-			if t < m.mint || t > m.maxt {
+const (
+	// fewSamples is from how many samples on a stretch ends where it may.
+	fewSamples = 100
+	// headerOfResets is the byte of a chunk of histograms that says whether they are gauges.
+	headerOfResets = 2
+)
+
+// write writes the samples that are chosen of a series. All histograms but the first one of a chunk are said
+// to follow no reset. A Querier believes it also of one whose predecessor is of another lane. So such a one is
+// written into its predecessor's chunk, as gauges are, which may fall; one that was first begins a chunk.
+// Behind a stale marker there must be another chunk.
+func write(w *samples.Writer, chosen []sample) error {
+	var stretch []chunks.Sample
+	for i := range chosen {
+		s := &chosen[i]
+		stretch = append(stretch, s)
+		if i < len(chosen)-1 {
+			n := &chosen[i+1]
+			if !n.first && n.gauges == s.gauges && (n.of != s.of || len(stretch) < fewSamples) {
 				continue
 			}
-			if p.floats() {
-				_, v = m.decoder.At()
+		}
+		encoder := storage.NewSeriesToChunkEncoder(storage.NewListSeries(w.Labels, stretch)).Iterator(nil)
+		for encoder.Next() {
+			c := encoder.At()
+			if e := c.Chunk.Encoding(); e != chunkenc.EncXOR && !s.gauges {
+				c.Chunk.Bytes()[headerOfResets] &^= chunkenc.CounterResetHeaderMask
 			}
-			if p.times == nil {
-				p.times, p.values = make([]int64, 0, c.Samples), make([]float64, 0, c.Samples)
+			if err := w.Chunk(c.Chunk.Encoding(), c.MinTime, c.MaxTime, c.Chunk.Bytes()); err != nil {
+				return err
 			}
-			p.times, p.values = append(p.times, t), append(p.values, v)
 		}
-		if err := m.decoder.Err(); err != nil {
-			return nil, err
-		}
-		switch k := len(chunks) - 1; {
-		case len(p.times) == 0:
-		case k < 0 || begins:
-			chunks = append(chunks, []*piece{p})
-		default:
-			chunks[k] = append(chunks[k], p)
-		}
-	}
-	return chunks, nil
-}
-
-// choose takes the present sample of a lane.
-func (m *merger) choose(l *lane) error {
-	p := l.pieces[l.current]
-	if m.run.piece != p {
-		if err := m.endRun(); err != nil {
+		if err := encoder.Err(); err != nil {
 			return err
 		}
-		m.run = run{piece: p, start: len(m.times)}
+		stretch = stretch[:0]
 	}
-	m.times, m.values = append(m.times, l.time()), append(m.values, l.value())
-	m.run.adjusted = m.run.adjusted || l.raised != 0
 	return nil
-}
-
-// endRun writes the last run where that is no plain floats: a chunk that is chosen as a whole, or
-// histograms.
-func (m *merger) endRun() error {
-	p, start, adjusted := m.run.piece, m.run.start, m.run.adjusted
-	m.run = run{}
-	if p == nil {
-		return nil
-	}
-	chosen := m.times[start:]
-	whole := len(chosen) == int(p.Samples) && !p.changed && !adjusted
-	if !whole && p.floats() {
-		return nil
-	}
-	if err := m.writeFloats(start); err != nil {
-		return err
-	}
-	m.times, m.values = m.times[:0], m.values[:0]
-	if whole {
-		return m.Chunk(p.Enc, p.MinT, p.MaxT, p.bytes())
-	}
-	m.decoder = p.of.Decode(p.series, []selection.Chunk{p.Chunk}, math.MinInt64, math.MaxInt64, m.decoder)
-	data, first, last, err := samples.Encode(p.Enc, &some{m.decoder, chosen})
-	if err != nil {
-		return err
-	}
-	return m.Chunk(p.Enc, first, last, data)
-}
-
-// writeFloats writes the first n of the samples that are chosen, which are floats.
-func (m *merger) writeFloats(n int) error {
-	err := m.Floats(m.times[:n], m.values[:n])
-	if n == len(m.times) {
-		m.times, m.values = m.times[:0], m.values[:0]
-	}
-	return err
-}
-
-// some are the samples of a chunk of histograms at some of its times.
-type some struct {
-	chunkenc.Iterator
-	times []int64
-}
-
-func (s *some) Next() chunkenc.ValueType {
-	for {
-		v := s.Iterator.Next()
-		switch {
-		case v == chunkenc.ValNone || len(s.times) == 0:
-			return chunkenc.ValNone
-		case s.AtT() == s.times[0]:
-			s.times = s.times[1:]
-			return v
-		}
-	}
 }

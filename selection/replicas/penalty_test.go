@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
@@ -81,6 +83,17 @@ func requireSame(t testing.TB, want, got []point, of ...any) {
 	require.Equal(t, bits(want), bits(got), of...)
 }
 
+func hinted(function string) storage.SelectHints {
+	return storage.SelectHints{End: math.MaxInt64, Func: function}
+}
+
+func functionOf(counting bool) string {
+	if counting {
+		return "rate"
+	}
+	return "sum"
+}
+
 func TestPenalty(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b     []point
@@ -111,59 +124,57 @@ func TestPenalty(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Penalty(t.Context(), 0, math.MaxInt64, c.counting, one(t, c.a), one(t, c.b))
+			got, err := Penalty(t.Context(), hinted(functionOf(c.counting)), one(t, c.a), one(t, c.b))
 			require.NoError(t, err)
 			requireSame(t, c.want, read(t, got))
 		})
 	}
 }
 
-// TestPenaltyKeepsChunks: a chunk of which all is chosen is the replica's, byte for byte.
-func TestPenaltyKeepsChunks(t *testing.T) {
-	var a, b []float64
-	for i := range 240 {
-		a, b = append(a, float64(i)), append(b, float64(i)+0.5)
-	}
-	sel := one(t, every(15, 15, a...))
-	for _, counting := range []bool{false, true} {
-		got, err := Penalty(t.Context(), 0, math.MaxInt64, counting, sel, one(t, every(19, 15, b...)))
-		require.NoError(t, err)
-		require.Len(t, got.Chunks(0), 2)
-		for k, c := range got.Chunks(0) {
-			require.Equal(t, sel.Bytes(sel.Chunks(0)[k]), got.Bytes(c))
-		}
-	}
-}
-
-// TestPenaltyHistograms: chosen histograms are known to follow no reset where that is known within a replica.
+// TestPenaltyHistograms: a chosen histogram is said to follow no reset unless it was the first one of its chunk,
+// as a Querier says: also of the first one of another lane, though it has fallen.
 func TestPenaltyHistograms(t *testing.T) {
-	hist := func(start, n int64) *selection.Selection {
-		b := selection.NewBuilder(0)
-		b.Series(selectiontest.Name(0))
-		var times []int64
-		for i := range n {
-			times = append(times, 1000*(start+10*i))
+	for _, gauges := range []bool{false, true} {
+		for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
+			hist := func(count float64, starts ...int64) *selection.Selection {
+				b := selection.NewBuilder(0)
+				b.Series(selectiontest.Name(0))
+				for k, start := range starts[1:] {
+					times := selectiontest.TimesBetween(1000*starts[k], 1000*start-1, 10_000)
+					data := selectiontest.Encode(t, e, times, func(t int64) float64 { return count + float64(t/1000) })
+					if gauges {
+						data[2] |= byte(chunkenc.GaugeType)
+					}
+					require.NoError(t, b.Chunk(e, times[0], times[len(times)-1], data))
+				}
+				sel, err := b.Finish()
+				require.NoError(t, err)
+				return sel
+			}
+			got, err := Penalty(t.Context(), hinted("rate"), hist(1000, 10, 30, 50), hist(0, 12, 72, 152))
+			require.NoError(t, err)
+			it := got.Decode(0, got.Chunks(0), math.MinInt64, math.MaxInt64, nil)
+			var times []int64
+			var hints []histogram.CounterResetHint
+			for it.Next() != chunkenc.ValNone {
+				at, h := it.AtFloatHistogram(nil)
+				counted := at / 1000
+				if at < 50_000 {
+					counted += 1000
+				}
+				require.Equal(t, tsdbutil.GenerateTestFloatHistogram(counted).Count, h.Count)
+				times, hints = append(times, at/1000), append(hints, h.CounterResetHint)
+			}
+			require.NoError(t, it.Err())
+			const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
+			want := []histogram.CounterResetHint{unknown, not, unknown, not, not, not, not, not, not}
+			if gauges {
+				want = slices.Repeat([]histogram.CounterResetHint{histogram.GaugeType}, len(want))
+			}
+			require.Equal(t, []int64{10, 20, 30, 40, 62, 112, 122, 132, 142}, times)
+			require.Equal(t, want, hints)
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncHistogram, times[0], times[n-1], selectiontest.Encode(t, chunkenc.EncHistogram, times, func(t int64) float64 { return float64(t / 1000) })))
-		sel, err := b.Finish()
-		require.NoError(t, err)
-		return sel
 	}
-	got, err := Penalty(t.Context(), 0, math.MaxInt64, true, hist(10, 3), hist(12, 8))
-	require.NoError(t, err)
-	it := got.Decode(0, got.Chunks(0), math.MinInt64, math.MaxInt64, nil)
-	var times []int64
-	var hints []histogram.CounterResetHint
-	for it.Next() != chunkenc.ValNone {
-		at, h := it.AtHistogram(nil)
-		want := tsdbutil.GenerateTestHistogram(at / 1000)
-		require.Equal(t, want.Count, h.Count)
-		times, hints = append(times, at/1000), append(hints, h.CounterResetHint)
-	}
-	require.NoError(t, it.Err())
-	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
-	require.Equal(t, []int64{10, 20, 30, 52, 62, 72, 82}, times)
-	require.Equal(t, []histogram.CounterResetHint{unknown, not, not, unknown, not, not, not}, hints)
 }
 
 // TestPenaltyRandom holds Penalty against the model: two lanes of counters or others, three of others.
@@ -171,7 +182,7 @@ func TestPenaltyRandom(t *testing.T) {
 	for seed := range uint64(800) {
 		r := rand.New(rand.NewPCG(seed, 36))
 		counting := r.IntN(2) == 0
-		n := 2
+		n := 1 + r.IntN(2)
 		if !counting && r.IntN(3) == 0 {
 			n = 3
 		}
@@ -179,36 +190,23 @@ func TestPenaltyRandom(t *testing.T) {
 		for k := range parts {
 			parts[k] = randomReplica(t, r)
 		}
-		var dealt [][]point
-		if all := bySeries(parts); len(all) > 0 {
-			m := merger{maxt: math.MaxInt64}
-			lanes, err := m.lanes(all[0])
-			require.NoError(t, err)
-			for _, l := range lanes {
-				var points []point
-				for _, p := range l.pieces {
-					points = append(points, readPiece(t, *p)...)
-				}
-				dealt = append(dealt, points)
-			}
-		}
-		if counting && len(dealt) > 2 {
-			continue // the model does not raise what is chosen of two
-		}
-		if counting {
-			for k := range dealt {
-				dealt[k] = withoutResets(dealt[k])
-			}
+		mint, maxt := int64(0), int64(math.MaxInt64)
+		if r.IntN(2) == 0 {
+			mint = r.Int64N(1_000_000)
+			maxt = mint + r.Int64N(2_000_000)
 		}
 		var want []point
-		for k, lane := range dealt {
+		for k, lane := range lanesOf(t, mint, maxt, parts) {
+			if counting {
+				lane = withoutResets(lane)
+			}
 			if k == 0 {
 				want = lane
 			} else {
 				want = chosenOfTwo(want, lane, counting)
 			}
 		}
-		got, err := Penalty(t.Context(), 0, math.MaxInt64, counting, parts...)
+		got, err := Penalty(t.Context(), storage.SelectHints{Start: mint, End: maxt, Func: functionOf(counting)}, parts...)
 		require.NoError(t, err)
 		requireSame(t, want, read(t, got), "seed %d", seed)
 	}
@@ -248,10 +246,6 @@ func randomReplica(t testing.TB, r *rand.Rand) *selection.Selection {
 	return sel
 }
 
-func readPiece(t testing.TB, p piece) []point {
-	return read(t, p.of.Slice(p.MinT, p.MaxT))
-}
-
 // TestPenaltySeries: what one replica alone has is kept, and the order of series.
 func TestPenaltySeries(t *testing.T) {
 	build := func(numbers ...int) *selection.Selection {
@@ -272,10 +266,10 @@ func TestPenaltySeries(t *testing.T) {
 		}
 		all, want = append(all, i), append(want, selectiontest.Name(i))
 	}
-	got, err := Penalty(t.Context(), 0, math.MaxInt64, false, build(even...), build(all...), selection.Empty())
+	got, err := Penalty(t.Context(), hinted(""), build(even...), build(all...), selection.Empty())
 	require.NoError(t, err)
 	require.Equal(t, want, got.Series())
-	none, err := Penalty(t.Context(), 0, math.MaxInt64, true, selection.Empty(), selection.Empty())
+	none, err := Penalty(t.Context(), hinted("rate"), selection.Empty(), selection.Empty())
 	require.NoError(t, err)
 	require.Zero(t, none.NumSeries())
 }
@@ -283,6 +277,6 @@ func TestPenaltySeries(t *testing.T) {
 func TestPenaltyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Penalty(ctx, 0, math.MaxInt64, false, one(t, every(0, 1, 1)), one(t, every(0, 2, 1, 2)))
+	_, err := Penalty(ctx, hinted(""), one(t, every(0, 1, 1)), one(t, every(0, 2, 1, 2)))
 	require.ErrorIs(t, err, context.Canceled)
 }

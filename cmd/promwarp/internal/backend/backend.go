@@ -105,6 +105,9 @@ func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, err error
 		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)
 		override(&k.cache.MaxAge, extra.MaxAge)
+		if k.asStored = extra.Replicas != nil && extra.Replicas.Merge == config.Penalty; k.asStored {
+			k.cache.Recheck = 0 // what is kept of a tile that goes on would end within a chunk
+		}
 		keys = append(keys, k)
 	}
 	return keys, nil
@@ -181,9 +184,9 @@ func (u *upstreamOf) source(reg prometheus.Registerer) source {
 	if u.replicas == nil {
 		return u.stores[0].Cache
 	}
-	all := make([]fanout.Replica, len(u.stores))
+	all := make([]fanout.Upstream, len(u.stores))
 	for i, st := range u.stores {
-		all[i] = fanout.Replica{Upstream: fanout.Upstream{Name: st.name, Cache: st.Cache}, Away: st.Follower.away}
+		all[i] = fanout.Upstream{Name: st.name, Cache: st.Cache, Away: st.Follower.away}
 	}
 	reg = prometheus.WrapRegistererWith(prometheus.Labels{"upstream": u.name}, reg)
 	return fanout.NewReplicas(reg, u.replicas.Merge == config.Penalty, all...)

@@ -24,6 +24,7 @@ import (
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
+	"github.com/promwarp/promwarp/selection/replicas"
 )
 
 // Store is an open source and the cache in front of it.
@@ -45,6 +46,16 @@ type StoreKey struct {
 	From  config.Source
 	fetch config.UpstreamSettings // without the URL, which is in from
 	cache config.CacheSettings
+	// asStored says that chunks must be those of the server, as Thanos's merge depends on where they end.
+	asStored bool
+}
+
+// tile is the length of what the cache keeps together.
+func (k *StoreKey) tile() time.Duration {
+	if k.asStored {
+		return replicas.ChunkRange
+	}
+	return cache.DefaultTile
 }
 
 // Options are what stores are opened with besides the settings.
@@ -72,6 +83,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		}
 	}
 	if c, ok := up.(*remoteread.Client); ok && o.Upstream == nil {
+		c.PreferSamples(!k.asStored)
 		st.Follower = follow(c, k, st.name, o.Changed, logger)
 		st.close = func() {
 			st.Follower.Close()
@@ -120,6 +132,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	}
 	st.Cache = cache.New(up, cache.Options{
 		Disk:       files,
+		Tile:       k.tile(),
 		HostBytes:  int64(k.cache.HostBytes - k.cache.DecodedBytes),
 		Fresh:      fresh,
 		Recheck:    time.Duration(k.cache.Recheck),
@@ -205,7 +218,7 @@ func openFiles(k StoreKey, st *Store, o Options, logger *slog.Logger) (*disk.Sto
 		logger.Warn("the upstream does not say yet which external labels it adds, so what is cached stays in memory until the next start")
 		return nil, nil
 	}
-	identity += cache.DefaultTile.String() + labelled
+	identity += k.tile().String() + labelled
 	for _, p := range o.Prev {
 		if p.Key.cache.Path != k.cache.Path {
 			continue
@@ -355,7 +368,7 @@ const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos
 func (b *Backend) StartTimestamps(used bool) {
 	for _, st := range b.Stores {
 		if st.Follower != nil {
-			st.Follower.client.PreferSamples(!used)
+			st.Follower.client.PreferSamples(!used && !st.Key.asStored)
 		}
 	}
 }
