@@ -64,8 +64,9 @@ func TestUsable(t *testing.T) {
 }
 
 func TestCollectPercent(t *testing.T) {
-	require.Equal(t, 400, collectPercent(0))
-	require.Equal(t, 400, collectPercent(10<<20))
+	require.Equal(t, 1600, collectPercent(0))
+	require.Equal(t, 1600, collectPercent(4<<20))
+	require.Equal(t, 640, collectPercent(10<<20))
 	require.Equal(t, 200, collectPercent(32<<20))
 	require.Equal(t, 64, collectPercent(100<<20))
 	require.Equal(t, 25, collectPercent(10<<30))

@@ -159,7 +159,10 @@ func PaceCollector(ctx context.Context) {
 const collectAt = 64 << 20
 
 // collectPercent is by how many percent a heap with that many live bytes may grow. The first query
-// of a process with nothing cached would otherwise be collected for several times.
+// of a process with nothing cached would otherwise be collected for several times. A heap of less than
+// leastHeap counts as that large: the runtime takes it so.
 func collectPercent(live uint64) int {
-	return int(min(max(100*collectAt/max(live, 1), 25), 400))
+	return int(max(100*collectAt/max(live, leastHeap), 25))
 }
+
+const leastHeap = 4 << 20 // bytes
