@@ -65,6 +65,9 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 	l, ts, of := s.line(predict), s.fr.List(), s.in.Magnitudes()
 	s.lines.Set(s.fr, predict)
 	strides, times := s.lines.Strides, s.lines.Times
+	if len(strides) > 0 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	for i := range strides {
 		points += s.strided(strides[i:i+1], func(st *frame.Stride, out []float64) {
 			s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]

@@ -46,6 +46,9 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 	strides, rest := s.fr.Bunches()
+	if len(strides) > 0 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Variances(root, out)
 		for i, v := range out {
