@@ -257,13 +257,23 @@ func TestRows(t *testing.T) {
 		if r.IntN(4) == 0 {
 			w.Gap = 0 // not known
 		}
+		firsts := make([]int32, windows)
+		for k := range firsts {
+			firsts[k] = int32(k * every)
+		}
+		gathered := r.IntN(3) == 0
+		if gathered {
+			w.Origins, w.Firsts = origins, firsts
+		}
 		times.Set(w)
 		q := []float64{0, r.Float64(), 1}[r.IntN(3)]
 		var got [9][]float64
 		for i := range got {
 			got[i] = make([]float64, windows)
 		}
-		rows.Set(vs, every, n, windows)
+		if rows.Set(vs, every, n, windows); gathered {
+			rows.Gather(vs, firsts, n)
+		}
 		of := MagnitudesOf(vs)
 		rows.Lines(&times, of, got[0], got[1])
 		if times.reach.Units(of).ok {

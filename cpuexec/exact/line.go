@@ -15,8 +15,15 @@ func Line(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
 	}
 	var y, cy, xy, cxy float64
 	for k, v := range vs {
-		y, cy = kahansum.Inc(v, y, cy)
-		xy, cxy = kahansum.Inc(float64(float64(ts[k]-origin)/1e3*v), xy, cxy)
+		y, cy = twoSum(y, v, cy)
+		xy, cxy = twoSum(xy, float64(float64(ts[k]-origin)/1e3*v), cxy)
+	}
+	if c := cy + cxy; c-c != 0 {
+		y, cy, xy, cxy = 0, 0, 0, 0
+		for k, v := range vs {
+			y, cy = kahansum.Inc(v, y, cy)
+			xy, cxy = kahansum.Inc(float64(float64(ts[k]-origin)/1e3*v), xy, cxy)
+		}
 	}
 	seconds := secondsOf(ts, origin)
 	return seconds.line(y+cy, xy+cxy, float64(len(vs)))

@@ -1,6 +1,9 @@
 package exact
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 // Times are the times of the samples of windows that lie in rows, which lines through these depend on
 // besides values.
@@ -16,15 +19,15 @@ type Times struct {
 	xs   []float64
 	back int
 
-	of          Rows // memory
-	ms, origins []float64
+	of Rows // memory
 }
 
 // TimedWindows are windows whose samples lie in rows, as Rows.Set has them.
 type TimedWindows struct {
-	Times, Origins []int64 // ms; each window has an origin that its times count from
-	Every, Samples int
-	Gap            float64 // seconds between two samples, at least
+	Times, Origins        []int64 // ms; each window has an origin that its times count from
+	First, Every, Samples int
+	Firsts                []int32 // or, of windows as Rows.Gather has them, the first samples of these
+	Gap                   float64 // seconds between two samples, at least
 	// Number is that of the windows. If there are origins of the first LeastRows alone, the samples of the
 	// others are as far from theirs.
 	Number int
@@ -32,13 +35,6 @@ type TimedWindows struct {
 
 // Set makes t the times of windows. All must be less than 2^51 ms from each other.
 func (t *Times) Set(w *TimedWindows) {
-	since := func(list []float64, all []int64) []float64 {
-		list = slices.Grow(list[:0], len(all))[:len(all)]
-		for i, at := range all {
-			list[i] = float64(at - w.Times[0])
-		}
-		return list
-	}
 	all, n, atOnce := w.Number, len(w.Origins), LeastRows/2
 	if hasWide {
 		atOnce = LeastRows
@@ -46,19 +42,30 @@ func (t *Times) Set(w *TimedWindows) {
 	if t.back = 0; n < all {
 		t.back = 8 * atOnce * w.Samples
 	}
-	t.ms, t.origins, t.n = since(t.ms, w.Times[:(n-1)*w.Every+w.Samples]), since(t.origins, w.Origins), float64(w.Samples)
-	t.x, t.deviations = slices.Grow(t.x[:0], all)[:all], slices.Grow(t.deviations[:0], all)[:all]
-	t.of.Set(t.ms, w.Every, w.Samples, n)
-	t.reach = Reach{Samples: w.Samples, Gap: w.Gap}
-	for i, origin := range w.Origins {
-		t.reach.add(w.Times[i*w.Every]-origin, w.Times[i*w.Every+w.Samples-1]-origin)
+	// Rows have times as they are: bits of integers, which timeRows takes them for.
+	ms := unsafe.Slice((*float64)(unsafe.Pointer(&w.Times[0])), len(w.Times))
+	if w.Firsts != nil {
+		t.of.Gather(ms, w.Firsts, w.Samples)
+	} else {
+		t.of.Set(ms[w.First:], w.Every, w.Samples, n)
 	}
+	before, after := int64(0), int64(0)
+	for i, origin := range w.Origins {
+		first := w.First + i*w.Every
+		if w.Firsts != nil {
+			first = int(w.Firsts[i])
+		}
+		before, after = max(before, origin-w.Times[first]), max(after, w.Times[first+w.Samples-1]-origin)
+	}
+	t.x, t.deviations = slices.Grow(t.x[:0], all)[:all], slices.Grow(t.deviations[:0], all)[:all]
+	t.n, t.reach = float64(w.Samples), Reach{Samples: w.Samples, Gap: w.Gap}
+	t.reach.add(-before, after)
 	length := (n + atOnce - 1) / atOnce * atOnce * w.Samples
 	t.xs = slices.Grow(t.xs[:0], length)[:length]
 	far := Magnitudes{1e-3, t.reach.most(), true}
 	t.flat = far.Most * 0x1p-40
 	b := basesOf(w.Samples, far, far.times(far))
-	timeRows(&t.of.values[0], &t.of.at[0], w.Samples, n, &t.xs[0], &t.origins[0], t, &b)
+	timeRows(&t.of.values[0], &t.of.at[0], w.Samples, n, &t.xs[0], &w.Origins[0], t, &b)
 	t.reach.total = max(-Extreme(t.x[:n], true), Extreme(t.x[:n], false))
 	for i := n; i < all; i++ {
 		t.x[i], t.deviations[i] = t.x[0], t.deviations[0]

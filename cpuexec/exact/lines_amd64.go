@@ -29,7 +29,7 @@ func integersOf(vs, xs *float64, n int, u *Units, out *[2]int64)
 // What follows does so of many windows; see Rows and Times.
 
 //go:noescape
-func timeRows(rows *float64, at *int64, samples, windows int, xs, origins *float64, t *Times, b *bases)
+func timeRows(rows *float64, at *int64, samples, windows int, xs *float64, origins *int64, t *Times, b *bases)
 
 //go:noescape
 func lineRows(rows *float64, at *int64, samples, windows int, xs *float64, back int, t *Times, b *bases, slopes, intercepts *float64)

@@ -58,6 +58,31 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	}
 }
 
+// Gather fills r with the samples of windows anywhere, which begin with the values of those indices.
+func (r *Rows) Gather(vs []float64, firsts []int32, samples int) {
+	windows := len(firsts)
+	r.windows, r.samples = windows, samples
+	r.values = slices.Grow(r.values[:0], windows*samples)[:windows*samples]
+	i := 0
+	for ; i+4 <= windows; i += 4 {
+		v0, v1 := vs[firsts[i]:][:samples], vs[firsts[i+1]:][:samples]
+		v2, v3 := vs[firsts[i+2]:][:samples], vs[firsts[i+3]:][:samples]
+		for j, at := 0, i; j < len(v0) && j < len(v1) && j < len(v2) && j < len(v3); j, at = j+1, at+windows {
+			four := r.values[at : at+4 : at+4]
+			four[0], four[1], four[2], four[3] = v0[j], v1[j], v2[j], v3[j]
+		}
+	}
+	for ; i < windows; i++ {
+		for j, v := range vs[firsts[i]:][:samples] {
+			r.values[j*windows+i] = v
+		}
+	}
+	r.at = slices.Grow(r.at[:0], samples)[:samples]
+	for j := range r.at {
+		r.at[j] = 8 * int64(j*windows)
+	}
+}
+
 // Sums fills out with the compensated sum of each window, over n: infinite or NaN where Prometheus's may
 // be none.
 func (r *Rows) Sums(n float64, out []float64) {

@@ -45,6 +45,8 @@ type Frame struct {
 
 	strides     strides // made when first needed
 	stridesMade sync.Once
+	bunches     strides // with these
+	bunchesMade sync.Once
 }
 
 // frames counts them.
@@ -59,6 +61,7 @@ func (f *Frame) reset(s Span, of column.Times, tail []int64) {
 	f.extraMade = sync.Once{}
 	f.lineMade = sync.Once{}
 	f.stridesMade = sync.Once{}
+	f.bunchesMade = sync.Once{}
 	words := (s.Grid.Steps + 63) / 64
 	f.Any = slices.Grow(f.Any[:0], words)[:words]
 	f.Counts = f.find(&f.times, s, f.Any)

@@ -52,21 +52,23 @@ func (l *Lines) Set(f *Frame, predict bool) {
 	l.reach = exact.Reach{Samples: f.Most, Gap: float64(gap) / 1e3}
 	l.Strides, l.Rest = nil, nil
 	if uint64(ts[len(ts)-1]-ts[0]) < 1<<50 {
-		l.Strides, l.Rest = f.Strides()
+		l.Strides, l.Rest = f.Bunches()
 	}
 	l.Times = slices.Grow(l.Times[:cap(l.Times)], max(0, len(l.Strides)-cap(l.Times)))[:len(l.Strides)]
 	for i := range l.Strides {
 		s := &l.Strides[i]
-		windows, first := s.To-s.From, s.From
+		windows := s.Number()
 		if f.alikeIn(s, predict) {
 			windows = exact.LeastRows
 		}
 		l.origins = l.origins[:0]
-		for k := first; k < first+windows; k++ {
+		for i := range windows {
+			k := s.Step(i)
 			l.origins = append(l.origins, f.Span.Origin(ts[f.Lo[k]], k, predict))
 		}
 		l.Times[i].Set(&exact.TimedWindows{
-			Times: ts[f.Lo[first]:], Origins: l.origins, Every: s.Every, Samples: s.Samples, Gap: l.reach.Gap, Number: s.To - s.From,
+			Times: ts, Origins: l.origins, First: int(f.Lo[s.Step(0)]), Every: s.Every, Samples: s.Samples, Firsts: s.Firsts,
+			Gap: l.reach.Gap, Number: s.Number(),
 		})
 	}
 	if f.total > mostDistances {
@@ -83,6 +85,9 @@ func (l *Lines) Set(f *Frame, predict bool) {
 
 // alikeIn reports whether the samples of all windows of a stride are as far from their origins.
 func (f *Frame) alikeIn(s *Stride, predict bool) bool {
+	if s.Steps != nil {
+		return false
+	}
 	lo, hi := f.Lo[s.From], f.Hi[s.To-1]
 	return f.runs.Late == nil && slices.ContainsFunc(f.runs.Even, func(r column.EvenRun) bool {
 		return r.From <= lo && hi <= r.To && (!predict || int64(s.Every)*r.Every == f.Span.Grid.Interval)

@@ -1,6 +1,8 @@
 package window
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/frame"
@@ -23,19 +25,28 @@ type waiting struct {
 }
 
 // strided fills in what do makes of windows with many samples in common, side by side in rows: of the
-// steps of each stride the values. It returns how many they are.
+// steps of each stride, or bunch, the values. It returns how many they are.
 func (s *Evaluator) strided(runs []frame.Stride, do func(st *frame.Stride, out []float64)) (points int) {
 	vs := s.values()
 	for i := range runs {
 		st := &runs[i]
-		n := st.To - st.From
+		n := st.Number()
 		if s.bounds.GiveUpAfter(n * st.Samples) {
 			break
 		}
-		s.rows.Set(vs[s.bounds.Lo[st.From]:], st.Every, st.Samples, n)
-		do(st, s.out.Values[st.From:st.To])
-		s.out.Mark(st.From, n)
 		points += n
+		if st.Steps == nil {
+			s.rows.Set(vs[s.bounds.Lo[st.From]:], st.Every, st.Samples, n)
+			do(st, s.out.Values[st.From:st.To])
+			s.out.Mark(st.From, n)
+			continue
+		}
+		s.rows.Gather(vs, st.Firsts, st.Samples)
+		s.bunch = slices.Grow(s.bunch[:0], n)[:n]
+		do(st, s.bunch)
+		for i, k := range st.Steps {
+			s.out.Set(int(k), s.bunch[i])
+		}
 	}
 	return points
 }

@@ -62,6 +62,7 @@ type Evaluator struct {
 	squares []uint64    // and of their squares, or products with times
 	offsets []uint32    // of values
 	seconds []float64   // times of samples, or values at origins
+	bunch   []float64   // values of a bunch of steps
 
 	// Counts are the samples of each step, nil where they are not asked for.
 	Counts *frame.StepCounts

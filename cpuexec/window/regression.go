@@ -61,9 +61,13 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 	if s.bounds.Most == 0 {
 		return 0
 	}
-	l, ts, of := s.line(predict), s.fr.List(), s.magnitudes()
+	s.values() // which magnitudes are of
+	l, ts, of := s.line(predict), s.fr.List(), s.in.Magnitudes()
 	s.lines.Set(s.fr, predict)
 	strides, times := s.lines.Strides, s.lines.Times
+	if len(strides) > 0 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	for i := range strides {
 		points += s.strided(strides[i:i+1], func(st *frame.Stride, out []float64) {
 			s.seconds = slices.Grow(s.seconds[:0], len(out))[:len(out)]
@@ -72,7 +76,7 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 				if slope-slope == 0 && !predict {
 					continue
 				}
-				k, intercept := st.From+i, s.seconds[i]
+				k, intercept := st.Step(i), s.seconds[i]
 				if slope-slope != 0 || intercept-intercept != 0 {
 					lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
 					slope, intercept = exact.Line(ts[lo:hi], s.in.Values[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
@@ -83,11 +87,6 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 		})
 	}
 	return points + s.alone(l, ts, of, s.lines.Rest)
-}
-
-// magnitudes are those of the values of all windows.
-func (s *Evaluator) magnitudes() exact.Magnitudes {
-	return exact.MagnitudesOf(s.values()[s.bounds.First():s.bounds.End()])
 }
 
 // line is what is called.
@@ -201,20 +200,25 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 	cur.Flush()
 	if len(s.merged) > 0 {
 		s.lines.Few(s.fr, l.predict)
-		s.alone(l, ts, s.magnitudes(), s.merged)
+		s.values() // which magnitudes are of
+		s.alone(l, ts, s.in.Magnitudes(), s.merged)
 	}
 	return points
 }
 
 // addProducts adds up the offsets of samples from to to, and their products with the times since
-// the first, before each.
+// the first, or with themselves where there are no times, before each.
 func (s *Evaluator) addProducts(offsets []uint32, ts []int64, from, to int) {
 	s.upTo, s.squares = slices.Grow(s.upTo[:0], to+1)[:to+1], slices.Grow(s.squares[:0], to+1)[:to+1]
-	upTo, products, times := s.upTo[from:], s.squares[from:to+1], ts[from:to]
+	upTo, products := s.upTo[from:], s.squares[from:to+1]
 	sum, product := int64(0), uint64(0)
 	for i, u := range offsets[from:to] {
 		upTo[i], products[i] = sum, product
-		sum, product = sum+int64(u), product+uint64(u)*uint64(times[i]-times[0])
+		other := uint64(u)
+		if ts != nil {
+			other = uint64(ts[from+i] - ts[from])
+		}
+		sum, product = sum+int64(u), product+uint64(u)*other
 	}
 	upTo[to-from], products[to-from] = sum, product
 }

@@ -2,7 +2,6 @@ package window
 
 import (
 	"math"
-	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -46,12 +45,16 @@ func (s *Evaluator) variances(root bool) (points int, ok bool) {
 // variancesAbreast fills out with the variance of each window, or with its square root, by Prometheus's
 // operations in its order.
 func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
-	strides, rest := s.fr.Strides()
+	strides, rest := s.fr.Bunches()
+	if len(strides) > 0 {
+		s.in.Prefetch(s.in.Times.Len())
+	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Variances(root, out)
 		for i, v := range out {
 			if v-v != 0 {
-				out[i] = rootOf(exact.Variance(s.in.Values[s.bounds.Lo[st.From+i]:s.bounds.Hi[st.From+i]]), root)
+				k := st.Step(i)
+				out[i] = rootOf(exact.Variance(s.in.Values[s.bounds.Lo[k]:s.bounds.Hi[k]]), root)
 			}
 		}
 	})
@@ -91,7 +94,7 @@ func (s *Evaluator) variancesAbreast(root bool) (points int, ok bool) {
 func (s *Evaluator) slidingVariances(offsets []uint32, root bool, out dense.Row) {
 	f, b := &s.fixed, &s.bounds
 	if offsets != nil {
-		s.addSquares(offsets, int(b.First()), int(b.End()))
+		s.addProducts(offsets, nil, int(b.First()), int(b.End()))
 	}
 	scale, enough := f.NarrowScale()*f.NarrowScale(), f.WideEnough(root)
 	var sum, squares exact.Int192
@@ -132,11 +135,9 @@ func (s *Evaluator) slidingVariances(offsets []uint32, root bool, out dense.Row)
 			out.Values[k] = rootOf(numerator/(count*count)*f.Unit*f.Unit, root)
 			continue
 		}
-		total := 0.0
+		total := sum.Float()
 		if offsets != nil {
 			total = f.NarrowSum(x, n)
-		} else {
-			total = sum.Float()
 		}
 		v, ok := f.Variance(total, numerator, n, root)
 		if !ok {
@@ -152,17 +153,4 @@ func rootOf(v float64, root bool) float64 {
 		return math.Sqrt(v)
 	}
 	return v
-}
-
-// addSquares adds up the offsets of samples from to to, and their squares, before each.
-func (s *Evaluator) addSquares(offsets []uint32, from, to int) {
-	s.upTo, s.squares = slices.Grow(s.upTo[:0], to+1)[:to+1], slices.Grow(s.squares[:0], to+1)[:to+1]
-	upTo, squares := s.upTo[from:], s.squares[from:to+1]
-	sum, sum2 := int64(0), uint64(0)
-	for i, u := range offsets[from:to] {
-		upTo[i], squares[i] = sum, sum2
-		x := uint64(u)
-		sum, sum2 = sum+int64(x), sum2+x*x
-	}
-	upTo[to-from], squares[to-from] = sum, sum2
 }

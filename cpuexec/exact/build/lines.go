@@ -18,16 +18,18 @@ func (a *assembly) lines() {
 		if a.base(g, 2, 56); g == 0 {
 			a.constant(ms, thousand)
 			a.constant(perMs, thousandth)
+			a.constant(adder, magic)
 		}
 	}, func(g group) {
 		a.row(g, second)
-		a.op("VSUBPD", fmt.Sprintf("%d(R13)(BX*8)", a.bytes()*int(g)), second, second)
+		a.op("VPSUBQ", fmt.Sprintf("%d(R13)(BX*8)", a.bytes()*int(g)), second, second)
+		a.float(second)
 		a.divide(second)
 		a.op("VMOVUPD", second, a.distances(g))
 		a.nextDistances(g)
-		a.raise(g.sums(0), second)
+		a.raise(g.sums(0), second, false)
 		a.op("VMULPD", second, second, second)
-		a.raise(g.sums(1), second)
+		a.raise(g.sums(1), second, true)
 	}, func(g group) {
 		x, squares := g.sums(0), g.sums(1)
 		a.round(x, 0)
@@ -43,10 +45,10 @@ func (a *assembly) lines() {
 	})
 	a.rows("lineRows", []string{"xs R12", "back R13", "t DI", "b", "slopes", "intercepts"}, func(g group) { a.base(g, 2, 56) }, func(g group) {
 		a.row(g, value)
-		a.raise(g.sums(0), value)
+		a.raise(g.sums(0), value, false)
 		a.op("VMULPD", a.distances(g), value, second)
 		a.nextDistances(g)
-		a.raise(g.sums(1), second)
+		a.raise(g.sums(1), second, true)
 	}, func(g group) {
 		y, xy := g.sums(0), g.sums(1)
 		a.round(y, 0)
@@ -138,8 +140,7 @@ func (a *assembly) seconds() {
 		for i := range 2 {
 			a.op("VMOVDQU", fmt.Sprintf("%d(R9)(AX*8)", 32*i), second)
 			a.op("VPSUBQ", origin, second, second)
-			a.op("VPADDQ", magic, second, second)
-			a.op("VSUBPD", magic, second, second)
+			a.float(second)
 			a.divide(second)
 			a.op("VMOVUPD", second, fmt.Sprintf("%d(R8)(AX*8)", 32*i))
 		}
@@ -161,10 +162,10 @@ func (a *assembly) window(name string, sums int) {
 	a.eights(func() {
 		for g := range group(2) {
 			a.op("VMOVUPD", fmt.Sprintf("%d(R8)(AX*8)", 32*int(g)), value)
-			a.raise(g.sums(0), value)
+			a.raise(g.sums(0), value, false)
 			if sums > 1 {
 				a.op("VMULPD", fmt.Sprintf("%d(R9)(AX*8)", 32*int(g)), value, second)
-				a.raise(g.sums(1), second)
+				a.raise(g.sums(1), second, true)
 			}
 		}
 	})
@@ -249,9 +250,18 @@ func (a *assembly) magnitudes() {
 }
 
 // raise adds values to sums that began with a base, which is far larger, and so know what they lose:
-// Dekker, A floating-point technique for extending the available precision, 1971.
-func (a *assembly) raise(sum [2]string, v string) {
+// Dekker, A floating-point technique for extending the available precision, 1971. Aside is as in add, with
+// AVX-512 alone.
+func (a *assembly) raise(sum [2]string, v string, aside bool) {
 	t, e := free[0], free[1]
+	if aside && a.wide {
+		a.op("VMOVAPD", sum[0], e)
+		a.op("VFMADD231PD", v, a.single(), sum[0])
+		a.op("VFMSUB231PD", a.single(), sum[0], e)
+		a.op("VFNMADD213PD", v, a.single(), e)
+		a.op("VFMADD231PD", e, a.single(), sum[1])
+		return
+	}
 	a.op("VADDPD", v, sum[0], t)
 	a.op("VSUBPD", sum[0], t, e)
 	a.op("VSUBPD", e, v, e)
@@ -264,6 +274,9 @@ func (a *assembly) base(g group, sums, argument int) {
 	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
 	for i := range sums {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
+	}
+	if a.wide && g == 0 {
+		a.constant(one, a.single())
 	}
 }
 
@@ -278,6 +291,16 @@ func (a *assembly) round(sum [2]string, i int) {
 	a.op("VADDPD", second, sum[0], second)
 	a.op("VADDPD", sum[1], sum[0], sum[0])
 	a.op("VSUBPD", second, sum[0], sum[1])
+}
+
+// float makes integers, all between -2^51 and 2^51, floats.
+func (a *assembly) float(v string) {
+	if a.wide {
+		a.op("VCVTQQ2PD", v, v)
+		return
+	}
+	a.op("VPADDQ", magic, v, v)
+	a.op("VSUBPD", magic, v, v)
 }
 
 // divide divides integers by 1000. The product with 1/1000 is less than a unit of its last place off,
