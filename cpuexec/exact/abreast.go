@@ -1,5 +1,7 @@
 package exact
 
+import "math"
+
 //go:generate go run ./build
 
 // Abreast is the number of windows whose samples are added up side by side.
@@ -42,6 +44,31 @@ func (s *Sums) VarianceAbreast(w *Windows, n int) {
 		at := w.starts()
 		variancesAbreast(&at, n, s)
 	}
+}
+
+// RisesAbreast makes sums of what Rise says of the first n samples of each of the windows, at least one.
+func (s *Sums) RisesAbreast(w *Windows, n int) {
+	for i, vs := range w {
+		s[i/4*2][i%4] = vs[len(vs)-1] - vs[0]
+	}
+	if n > 0 {
+		at := w.starts()
+		risesAbreast(&at, n, s)
+	}
+}
+
+// Rise adds the samples before those that are less, from one on, to a counter's last sample less the
+// first, one after the other.
+func Rise(vs []float64, from int, rise float64) float64 {
+	for i := max(from, 1); i < len(vs); i++ {
+		fell := uint64(0) // without a branch, which no processor would foresee
+		if vs[i] < vs[i-1] {
+			fell = 1
+		}
+		// Else the zero below zero is added, which changes nothing.
+		rise += math.Float64frombits(math.Float64bits(vs[i-1])&-fell | (fell^1)<<63)
+	}
+	return rise
 }
 
 // Welford is what VarianceAbreast has made of n samples of window w.

@@ -155,16 +155,28 @@ func TestAbreast(t *testing.T) {
 		n, vs := 1+r.IntN(40), make([]float64, 200)
 		scale := math.Pow(10, float64(r.IntN(20)))
 		for k := range vs {
-			vs[k] = r.NormFloat64() * scale
+			if vs[k] = r.NormFloat64() * scale; r.IntN(10) == 0 {
+				vs[k] = math.Copysign(0, vs[k])
+			}
 		}
 		var windows Windows
 		for i := range windows {
 			windows[i] = vs[r.IntN(len(vs)-n+1):]
 		}
-		var sums, variances Sums
+		var sums, variances, rises Sums
 		sums.AddAbreast(&windows, n)
 		variances.VarianceAbreast(&windows, n)
+		rises.RisesAbreast(&windows, n)
 		for i, window := range windows {
+			last := len(window) - 1
+			wantRise := window[last] - window[0]
+			for k, v := range window[1:] {
+				if v < window[k] {
+					wantRise += window[k]
+				}
+			}
+			rise, _ := rises.Of(0, i)
+			exacttest.RequireSame(t, []float64{wantRise}, []float64{Rise(window, n, rise)}, "rises")
 			var wantVariance Welford
 			for _, v := range window[:n] {
 				wantVariance.Add(v)

@@ -32,6 +32,9 @@ func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums)
 //go:noescape
 func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 
+//go:noescape
+func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
+
 // What follows does so of many windows; see Rows.
 
 //go:noescape

@@ -28,6 +28,8 @@ func sumsAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
+func risesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
+
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
 func varianceRows(rows *float64, at *int64, samples, windows int, reciprocals *float64, root int, out *float64) {

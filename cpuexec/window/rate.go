@@ -2,7 +2,6 @@ package window
 
 import (
 	"math"
-	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -24,7 +23,7 @@ func defineRate(f plan.WindowFunc, kind difference, policy string, sees Sees) *p
 	definition := &Function{
 		WindowFunc: f,
 		Plain:      func(w *Window) (float64, bool) { return w.difference(kind) },
-		Fast:       func(s *Evaluator) (int, bool) { return s.extrapolated(kind, s.resetsOf(kind)), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.differenceOf(kind), true },
 		Extended:   func(s *Evaluator, e *frame.Edges) { s.edgeDifferences(e, kind) },
 		Reads:      Ends,
 		Sees:       sees,
@@ -107,15 +106,9 @@ func (kind difference) seconds(width int64) float64 {
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
 func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
-	fr, in, split, out := s.fr, &s.in, s.split, s.out
+	fr, split, out := s.fr, s.split, s.out
 	e := fr.Extrapolation(kind.seconds(fr.Span.Width))
 	copy(out.Present, e.Pairs)
-	if len(in.Starts) == 0 && oftenReset*len(resets) > int(fr.End()-fr.First()) {
-		if strides, rest := fr.Strides(); strides != nil {
-			s.risesInRows(e, resets, strides, rest)
-			return e.Points
-		}
-	}
 	vals, his := out.Values[:len(fr.Hi)], fr.Hi
 	for k, r := fr.From, 0; k < fr.To; { // resets[r:] come after the window's first sample
 		plain := fr.To
@@ -133,52 +126,61 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 			if r == len(resets) || resets[r] >= hi {
 				break
 			}
-			vals[k] = s.risen(e, k, resets[r:])
+			first := s.in.At(lo)
+			increase := s.in.At(hi-1) - first
+			for i := r; i < len(resets) && resets[i] < hi; i++ {
+				increase += s.in.At(resets[i] - 1)
+			}
+			vals[k] = float64(increase * e.FactorOf(k, first, increase))
 		}
 	}
 	return e.Points
 }
 
-// risen is the value of step k, whose window resets begin in.
-func (s *Evaluator) risen(e *frame.Extrapolation, k int, resets []int32) float64 {
-	hi, first := s.fr.Hi[k], s.in.At(s.fr.Lo[k])
-	increase := s.in.At(hi-1) - first
-	for _, r := range resets {
-		if r >= hi {
-			break
+// differenceOf is extrapolated, or rises where the first samples are of a counter that is reset once in
+// six or more often, as gauges are: of several windows that costs less, though all samples are read.
+func (s *Evaluator) differenceOf(kind difference) (points int) {
+	first, falls := s.fr.First(), int32(0)
+	end := min(s.fr.End(), first+18)
+	for i := first + 1; i < end && (falls > 0 || i <= first+6); i++ {
+		if s.in.At(i) < s.in.At(i-1) {
+			falls++
 		}
-		increase += s.in.At(r - 1)
 	}
-	return float64(increase * e.FactorOf(k, first, increase))
+	if kind != gaugeDelta && s.fr.Span.Grid.Steps > 1 && 6*falls > end-first {
+		return s.rises(kind)
+	}
+	return s.extrapolated(kind, s.resetsOf(kind))
 }
 
-// A counter that is reset once in this number of samples or more often, as gauges are, costs less
-// where all samples are read, of several windows side by side.
-const oftenReset = 6
-
-// risesInRows is extrapolated for counters that are reset often, where windows lie in rows.
-func (s *Evaluator) risesInRows(e *frame.Extrapolation, resets []int32, strides []frame.Stride, rest []int32) {
+// rises is extrapolated of windows side by side.
+func (s *Evaluator) rises(kind difference) (points int) {
+	e := s.fr.Extrapolation(kind.seconds(s.fr.Span.Width))
+	copy(s.out.Present, e.Pairs)
 	s.in.Values = s.in.Values[len(s.in.Units):] // without what splitPacked has unpacked
 	vs := s.values()
+	strides, rest := s.fr.Strides()
 	s.strided(strides, func(st *frame.Stride, out []float64) {
 		s.rows.Increases(out)
 		for i, increase := range out {
-			if k := st.From + i; increase == 0 {
-				first, _ := slices.BinarySearch(resets, s.fr.Lo[k]+1)
-				out[i] = s.risen(e, k, resets[first:])
-			} else {
-				out[i] = float64(increase * e.FactorOf(k, vs[s.fr.Lo[k]], increase))
+			k := st.From + i
+			window := vs[s.fr.Lo[k]:s.fr.Hi[k]]
+			if increase == 0 { // it may be the zero below zero
+				increase = exact.Rise(window, 1, window[len(window)-1]-window[0])
 			}
+			out[i] = float64(increase * e.FactorOf(k, window[0], increase))
 		}
 	})
-	for _, k := range rest {
-		for len(resets) > 0 && resets[0] <= s.fr.Lo[k] {
-			resets = resets[1:]
+	s.bounds.Groups(2, rest, func(g *frame.Group) {
+		windows := g.Windows(vs)
+		s.side.RisesAbreast(&windows, g.Common)
+		for i, k := range g.Steps[:g.N] {
+			increase, _ := s.side.Of(0, i)
+			increase = exact.Rise(windows[i], g.Common, increase)
+			s.out.Values[k] = float64(increase * e.FactorOf(int(k), windows[i][0], increase))
 		}
-		if s.fr.Hi[k]-s.fr.Lo[k] >= 2 {
-			s.out.Values[k] = s.risen(e, int(k), resets)
-		}
-	}
+	})
+	return e.Points
 }
 
 // differences fills out with what extrapolated does for steps from from to to, the end

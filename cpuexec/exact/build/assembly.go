@@ -14,8 +14,8 @@ const (
 	// What ms are divided by, and 1 over that.
 	thousand, thousandth = "Y14", "Y13"
 	// Indices of constants.
-	one, ms, adder, lowest, highest, perMs, noNumber = 0, 1, 2, 3, 4, 5, 6
-	zero, origin                                     = "Y11", "Y12"
+	one, ms, adder, lowest, highest, perMs, noNumber, belowZero = 0, 1, 2, 3, 4, 5, 6, 7
+	zero, origin                                                = "Y11", "Y12"
 	// What VCMPPD asks.
 	notAbove, unordered, unequal = "$2", "$3", "$4"
 )
@@ -25,8 +25,8 @@ var (
 	// Pointers to the first samples of the windows.
 	starts = []string{"R8", "R9", "R10", "R11", "R12", "R13", "SI", "DI"}
 	// 1; 1000; what, added to the bits of an integer below 2^51, makes them those of a float that
-	// is so much more than itself; what is infinite; a thousandth; NaN.
-	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001", "$0x7ff8000000000001"}
+	// is so much more than itself; what is infinite; a thousandth; NaN; the zero below zero.
+	constants = []string{"$1.0", "$1000.0", "$0x4338000000000000", "$0xfff0000000000000", "$0x7ff0000000000000", "$0.001", "$0x7ff8000000000001", "$0x8000000000000000"}
 )
 
 // group is a vector of the windows.

@@ -46,6 +46,22 @@ func text() string {
 		a.welford(g, g.sums(0))
 		a.add(g.sums(1), second, true)
 	})
+	// The sums are in out. Where no sample falls, the zero below zero is added, which changes nothing.
+	a.function("risesAbreast", []string{"starts", "n", "out"}, 1, func() {
+		a.constant(belowZero, unit)
+		a.op("MOVQ", "out+16(FP)", "DX")
+		for g := range group(2) {
+			a.op("VMOVUPD", fmt.Sprintf("%d(DX)", 64*int(g)), g.sums(0)[0])
+			a.op("VMOVAPD", unit, g.sums(0)[1])
+		}
+	}, func(g group) {
+		sum, before := g.sums(0)[0], g.sums(0)[1]
+		a.load(g, value)
+		a.op("VCMPPD", "$0x11", before, value, delta)
+		a.op("VBLENDVPD", delta, before, unit, second)
+		a.op("VADDPD", second, sum, sum)
+		a.op("VMOVAPD", value, before)
+	})
 	a.running()
 	a.differ()
 	a.rows("sumRows", []string{"n", "out"}, func(g group) {
