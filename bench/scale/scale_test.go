@@ -34,6 +34,12 @@ func TestQueues(t *testing.T) {
 	w = busy.simulate()
 	require.Greater(t, w.busy, 0.5)
 	require.Greater(t, w.high, 3*half.high)
+
+	wide := of(1e8)
+	w = wide.simulate()
+	require.Greater(t, w.network, w.root, "of 100 leaves")
+	wide.link *= 10
+	require.InEpsilon(t, w.network, 10*wide.simulate().network, 1e-9)
 }
 
 // work keeps cores apart: as much as fits begins at once, and the rest when one is free.
