@@ -3,7 +3,7 @@
 // HTTP, inside the process, so that their bounds, queues, memory, metrics and logs hold here, too.
 //
 // Start with New. info.go says what is here, query.go evaluates, store.go reads. The wire format is in
-// leafpb/; message.go encodes messages.
+// leafpb/; message.go encodes results.
 package leaf
 
 import (
@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
@@ -70,7 +71,7 @@ const mostRequestBytes = 16 << 20
 // New returns what answers requests over gRPC, which are HTTP/2. It is to be stopped once no more come.
 func New(o Options) *grpc.Server {
 	l := &Leaf{o: o}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(mostRequestBytes),
+	s := grpc.NewServer(grpc.ForceServerCodecV2(wire{}), grpc.MaxRecvMsgSize(mostRequestBytes),
 		grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 			err = l.call(func() (err error) {
 				answer, err = handle(ctx, r)
@@ -101,6 +102,18 @@ func (l *Leaf) call(f func() error) error {
 	}
 	return err
 }
+
+// codec encodes messages by their own methods, which gogo/protobuf generates.
+type codec struct{}
+
+// Name implements encoding.Codec.
+func (codec) Name() string { return "proto" }
+
+// Marshal implements encoding.Codec.
+func (codec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+
+// Unmarshal implements encoding.Codec.
+func (codec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
 
 // request is the request over HTTP that answers a call: of the same client, with the headers that came.
 func request(ctx context.Context, path string, form url.Values, body []byte) *http.Request {

@@ -5,30 +5,25 @@ import (
 	"math"
 	"sync"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/grpc/mem"
 )
 
-// codec encodes messages by their own methods, which gogo/protobuf generates, and results as a sender
-// has encoded them.
-type codec struct{}
-
-// Name implements encoding.CodecV2.
-func (codec) Name() string { return "proto" }
+// wire is codec with buffers. What a sender has encoded goes as it is.
+type wire struct{ codec }
 
 // Marshal implements encoding.CodecV2.
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
+func (w wire) Marshal(v any) (mem.BufferSlice, error) {
 	if encoded, ok := v.(mem.BufferSlice); ok {
 		return encoded, nil
 	}
-	data, err := proto.Marshal(v.(proto.Message))
+	data, err := w.codec.Marshal(v)
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
 // Unmarshal implements encoding.CodecV2.
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+func (w wire) Unmarshal(data mem.BufferSlice, v any) error {
+	return w.codec.Unmarshal(data.Materialize(), v)
 }
 
 // Tags of fields, a number and a wire type, of what a QueryResponse has series in:
