@@ -31,7 +31,7 @@ type costs struct {
 var measured = costs{
 	chunkBytes: 3.0, decodedBytes: 10.2, diskBytes: 2.6, garbage: 0.25,
 	fetch: 17.7e-9, upstream: 10.4e-9, busy: 0.56, evaluate: 3.0e-9, decode: 4.5, restart: 0.26e-9,
-	query: 0.9e-3, leafPoint: 26e-9, rootQuery: 0.5e-3, rootLeaf: 0.6e-3, rootPoint: 140e-9, rootAnswered: 140e-9, wire: 18,
+	query: 0.6e-3, leafPoint: 41e-9, rootQuery: 0.5e-3, rootLeaf: 0.45e-3, rootPoint: 117e-9, rootAnswered: 114e-9, wire: 18,
 }
 
 // fleet is what is simulated.
