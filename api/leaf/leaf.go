@@ -3,7 +3,7 @@
 // HTTP, inside the process, so that their bounds, queues, memory, metrics and logs hold here, too.
 //
 // Start with New. info.go says what is here, query.go evaluates, store.go reads. The wire format is in
-// leafpb/; message.go encodes messages.
+// leafpb/; message.go encodes results.
 package leaf
 
 import (
@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
@@ -29,6 +30,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/internal/leafpb"
@@ -77,7 +79,7 @@ const (
 // New returns what answers requests over gRPC, which are HTTP/2. It is to be stopped once no more come.
 func New(o Options) *grpc.Server {
 	l := &Leaf{o: o}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(mostRequestBytes),
+	s := grpc.NewServer(grpc.ForceServerCodecV2(wire{}), grpc.MaxRecvMsgSize(mostRequestBytes),
 		grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 			err = l.call(func() (err error) {
 				answer, err = handle(ctx, r)
@@ -107,6 +109,52 @@ func (l *Leaf) call(f func() error) error {
 		return status.Error(codes.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", panicked.Value))
 	}
 	return err
+}
+
+// codec encodes messages by their own methods, which gogo/protobuf generates.
+type codec struct{}
+
+// Name implements encoding.Codec.
+func (codec) Name() string { return "proto" }
+
+// Marshal implements encoding.Codec.
+func (codec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+
+// Unmarshal implements encoding.Codec. It counts values before it takes memory for them.
+func (codec) Unmarshal(data []byte, v any) error {
+	var lists protowire.Number // the field whose messages have values of their own
+	switch v.(type) {
+	case *leafpb.QueryRequest:
+		lists = 6
+	case *leafpb.QueryRangeRequest:
+		lists = 8
+	}
+	if n, err := countValues(data, lists); err != nil {
+		return err
+	} else if n > mostValues {
+		return fmt.Errorf("the message has more than %d values", mostValues)
+	}
+	return proto.Unmarshal(data, v.(proto.Message))
+}
+
+// countValues counts the values of a message, and of those in its field lists.
+func countValues(data []byte, lists protowire.Number) (n int, err error) {
+	for len(data) > 0 {
+		field, kind, size := protowire.ConsumeField(data)
+		if size < 0 {
+			return 0, protowire.ParseError(size)
+		}
+		if field == lists && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data[protowire.SizeTag(field):])
+			inner, err := countValues(value, 0)
+			if err != nil {
+				return 0, err
+			}
+			n += inner
+		}
+		n, data = n+1, data[size:]
+	}
+	return n, nil
 }
 
 // request is the request over HTTP that answers a call: of the same client, with the headers that came.

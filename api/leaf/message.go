@@ -2,70 +2,28 @@ package leaf
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"sync"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/promwarp/promwarp/internal/leafpb"
 )
 
-// codec encodes messages by their own methods, which gogo/protobuf generates, and results as a sender
-// has encoded them.
-type codec struct{}
-
-// Name implements encoding.CodecV2.
-func (codec) Name() string { return "proto" }
+// wire is codec with buffers. What a sender has encoded goes as it is.
+type wire struct{ codec }
 
 // Marshal implements encoding.CodecV2.
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
+func (w wire) Marshal(v any) (mem.BufferSlice, error) {
 	if encoded, ok := v.(mem.BufferSlice); ok {
 		return encoded, nil
 	}
-	data, err := proto.Marshal(v.(proto.Message))
+	data, err := w.codec.Marshal(v)
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// Unmarshal implements encoding.CodecV2. It counts values before it takes memory for them.
-func (codec) Unmarshal(buffers mem.BufferSlice, v any) error {
-	data := buffers.Materialize()
-	var lists protowire.Number // the field whose messages have values of their own
-	switch v.(type) {
-	case *leafpb.QueryRequest:
-		lists = 6
-	case *leafpb.QueryRangeRequest:
-		lists = 8
-	}
-	if n, err := countValues(data, lists); err != nil {
-		return err
-	} else if n > mostValues {
-		return fmt.Errorf("the message has more than %d values", mostValues)
-	}
-	return proto.Unmarshal(data, v.(proto.Message))
-}
-
-// countValues counts the values of a message, and of those in its field lists.
-func countValues(data []byte, lists protowire.Number) (n int, err error) {
-	for len(data) > 0 {
-		field, kind, size := protowire.ConsumeField(data)
-		if size < 0 {
-			return 0, protowire.ParseError(size)
-		}
-		if field == lists && kind == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(data[protowire.SizeTag(field):])
-			inner, err := countValues(value, 0)
-			if err != nil {
-				return 0, err
-			}
-			n += inner
-		}
-		n, data = n+1, data[size:]
-	}
-	return n, nil
+// Unmarshal implements encoding.CodecV2.
+func (w wire) Unmarshal(data mem.BufferSlice, v any) error {
+	return w.codec.Unmarshal(data.Materialize(), v)
 }
 
 // Tags of fields, a number and a wire type, of what a QueryResponse has series in:

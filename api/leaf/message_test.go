@@ -25,7 +25,7 @@ type sent struct {
 }
 
 func (s *sent) SendMsg(v any) error {
-	data, err := codec{}.Marshal(v)
+	data, err := wire{}.Marshal(v)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func BenchmarkRows(b *testing.B) {
 type discarded struct{ grpc.ServerStream }
 
 func (discarded) SendMsg(v any) error {
-	data, err := codec{}.Marshal(v)
+	data, err := wire{}.Marshal(v)
 	data.Free()
 	return err
 }

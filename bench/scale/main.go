@@ -59,7 +59,7 @@ func run(args []string, out, messages io.Writer) error {
 	}
 	size := report.Table{Title: "What a leaf has:", Head: []string{"active series", "leaves", "samples of all", "chunks of all", "hot chunks", "memory", "files of cache.path", "restart"}}
 	idle := report.Table{Title: "A query of an idle fleet, by its series:", Head: []string{"active series", "series", "first", "of another grid", "repeated", "bytes to the root"}}
-	busy := report.Table{Title: fmt.Sprintf("At %v queries a second:", m.rate), Head: []string{"active series", "median", "99th percentile", "leaves busy", "root busy", "leaves are full at, queries a second", "root"}}
+	busy := report.Table{Title: fmt.Sprintf("At %v queries a second:", m.rate), Head: []string{"active series", "median", "99th percentile", "leaves busy", "root busy", "its network", "full at, queries a second: leaves", "root", "its network"}}
 	sizing := report.Table{Title: "Published sizing of Mimir for as much, and the promwarps:", Head: []string{"active series", "Mimir: cores", "memory", "disk", "promwarps: cores busy", "memory", "disk"}}
 	for s := range strings.SplitSeq(*sizes, ",") {
 		series, err := strconv.ParseFloat(s, 64)
@@ -73,7 +73,7 @@ func run(args []string, out, messages io.Writer) error {
 			l := m.alone(n)
 			idle.Add(short(series), short(n), seconds(l.first), seconds(l.otherGrid), seconds(l.repeated), bytes(l.network))
 		}
-		busy.Add(short(series), seconds(w.median), seconds(w.high), percent(w.busy), percent(w.root), short(m.rate/w.busy), short(m.rate/w.root))
+		busy.Add(short(series), seconds(w.median), seconds(w.high), percent(w.busy), percent(w.root), percent(w.network), short(m.rate/w.busy), short(m.rate/w.root), short(m.rate/w.network))
 		of := float64(t.leaves)
 		sizing.Add(short(series), short(p.cores), bytes(p.memory), bytes(p.disk), short(w.busy*float64(m.cores)*of), bytes(t.memory*of), bytes(t.disk*of))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ type costs struct {
 var measured = costs{
 	chunkBytes: 3.0, decodedBytes: 10.2, diskBytes: 2.6, garbage: 0.25,
 	fetch: 17.7e-9, upstream: 10.4e-9, busy: 0.56, evaluate: 3.0e-9, decode: 4.5, restart: 0.26e-9,
-	query: 0.6e-3, leafPoint: 60e-9, rootQuery: 0.6e-3, rootLeaf: 0.55e-3, rootPoint: 100e-9, rootAnswered: 200e-9, wire: 18,
+	query: 0.6e-3, leafPoint: 41e-9, rootQuery: 0.5e-3, rootLeaf: 0.45e-3, rootPoint: 117e-9, rootAnswered: 114e-9, wire: 18,
 }
 
 // fleet is what is simulated.
@@ -121,8 +122,12 @@ func (m *fleet) alone(series float64) (l latency) {
 	return l
 }
 
-// waits is what queries took, in seconds; busy and root are shares of the cores' time.
-type waits struct{ median, high, busy, root float64 }
+// waits is what queries took, in seconds. Shares of the time are those in which leaves' cores, the root's,
+// and its network are busy.
+type waits struct{ median, high, busy, root, network float64 }
+
+// answered is a query whose leaves have answered: when it came, when the last of them had, and what they sent.
+type answered struct{ asked, last, points float64 }
 
 // simulate asks queries at random moments. Each of their series is on a leaf by hash.
 func (m *fleet) simulate() (w waits) {
@@ -131,31 +136,38 @@ func (m *fleet) simulate() (w waits) {
 	for i := range leaves {
 		leaves[i] = make(places, m.cores)
 	}
-	root := make(places, m.cores)
-	var took []float64
+	all := make([]answered, m.queries)
 	var now float64
-	for range m.queries {
+	for i := range all {
 		now += r.ExpFloat64() / m.rate
 		series := math.Exp(math.Log(100) + r.Float64()*(math.Log(m.largest())-math.Log(100)))
 		remembered := r.Float64() < m.remembered
-		last, points := now, 0.0
-		for i, share := range spread(r, series, len(leaves)) {
+		q := answered{asked: now, last: now}
+		for k, share := range spread(r, series, len(leaves)) {
 			encode, evaluate := m.query+m.points(share)*m.leafPoint, 0.0
 			if !remembered {
 				evaluate = share * m.samplesOfSeries() * m.sample()
 			}
 			w.busy += encode + evaluate
-			last = max(last, leaves[i].work(leaves[i].work(now, evaluate, m.busy), encode, 0))
-			points += m.points(share)
+			q.last = max(q.last, leaves[k].work(leaves[k].work(now, evaluate, m.busy), encode, 0))
+			q.points += m.points(share)
 		}
-		cost := m.ofRoot(points)
+		all[i] = q
+	}
+	slices.SortFunc(all, func(a, b answered) int { return cmp.Compare(a.last, b.last) })
+	root, network := make(places, m.cores), make(places, 1)
+	var took []float64
+	for _, q := range all {
+		cost, sent := m.ofRoot(q.points), q.points*m.wire/m.link
 		w.root += cost
-		took = append(took, root.work(last+points*m.wire/m.link, cost, m.busy)-now)
+		w.network += sent
+		took = append(took, root.work(network.work(q.last, sent, 1), cost, m.busy)-q.asked)
 	}
 	slices.Sort(took)
 	w.median, w.high = took[len(took)/2], took[len(took)*99/100]
 	w.busy /= now * float64(len(leaves)*m.cores)
 	w.root /= now * float64(m.cores)
+	w.network /= now
 	return w
 }
 

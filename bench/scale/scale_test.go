@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +36,12 @@ func TestQueues(t *testing.T) {
 	w = busy.simulate()
 	require.Greater(t, w.busy, 0.5)
 	require.Greater(t, w.high, 3*half.high)
+
+	wide := of(1e8)
+	w = wide.simulate()
+	require.Greater(t, w.network, w.root, "of 100 leaves")
+	wide.link *= 10
+	require.InEpsilon(t, w.network, 10*wide.simulate().network, 1e-9)
 }
 
 // work keeps cores apart: as much as fits begins at once, and the rest when one is free.
@@ -56,6 +64,20 @@ func TestSize(t *testing.T) {
 	require.InEpsilon(t, 100*small.published().disk, large.published().disk, 1e-9)
 	// 1 M series: 2.7 cores for distributors, 10 for ingesters, 2 and 2 for 20 queries a second.
 	require.InEpsilon(t, 16.67, small.published().cores, 1e-3)
+}
+
+// TestPage: docs/scale.md has what the program prints.
+func TestPage(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(nil, &out, io.Discard))
+	text, err := os.ReadFile("../../docs/scale.md")
+	require.NoError(t, err)
+	page, blanks := string(text), regexp.MustCompile(` *\| *`)
+	for line := range strings.Lines(out.String()) {
+		if row := strings.TrimSpace(blanks.ReplaceAllString(line, " | ")); strings.HasPrefix(row, "|") {
+			require.Contains(t, page, row, "have docs/scale.md's tables be those of go run ./scale")
+		}
+	}
 }
 
 func TestFlags(t *testing.T) {
