@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -420,9 +422,15 @@ func streams(t *testing.T, n int) manyStreams {
 }
 
 // TestLeafStreams: very many series are sent in little memory beside what holds them: no more than their
-// order takes.
+// order takes. Of a million: PROMWARP_STREAMS=1000000 go test ./api -run TestLeafStreams -v
 func TestLeafStreams(t *testing.T) {
-	for _, n := range []int{10_000, 200_000} {
+	most := 200_000
+	if text := os.Getenv("PROMWARP_STREAMS"); text != "" {
+		var err error
+		most, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	for _, n := range []int{10_000, most} {
 		l := newTestLeaf(t, func(o *Options) { o.Queryable = streams(t, n) })
 		sent := 0
 		peak := heapOf(func() {
@@ -458,11 +466,12 @@ func heapOf(f func()) (most int64) {
 	go func() {
 		defer close(done)
 		for {
+			began := time.Now()
 			most = max(most, read()-before)
 			select {
 			case <-stop:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(max(50*time.Millisecond, 4*time.Since(began))): // most of the time is f's
 			}
 		}
 	}()
