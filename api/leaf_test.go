@@ -383,6 +383,31 @@ func TestLeafStalls(t *testing.T) {
 	require.NotErrorIs(t, err, io.EOF, "an answer that was cut off is no whole one")
 }
 
+// TestLeafGivesWay: a caller that reads nothing of a long answer holds no memory that another request waits for,
+// whether it comes in many messages or in few.
+func TestLeafGivesWay(t *testing.T) {
+	for _, batch := range []int64{0, 1000} {
+		pool := memory.New(memory.Options{Limit: 1000 << 20, Wait: 300 * time.Millisecond})
+		l := newTestLeaf(t, func(o *Options) {
+			o.Memory, o.WriteTimeout = pool, time.Hour
+			o.Engine = holding{newEngine(t, nil), pool}
+		})
+		stream, err := leafpb.NewQueryClient(l.conn).Query(t.Context(), &leafpb.QueryRequest{Query: "1", LookbackDeltaSeconds: 750, ResponseBatchSize: batch})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second) // longer than it may be behind while others wait
+		require.EqualValues(t, 750<<20, pool.Used(), "no request waits yet")
+		code, got := getJSON(t, l.a, "/api/v1/query?query=1&lookback_delta=300")
+		require.Equal(t, http.StatusOK, code, "batches of %d: %s", batch, got.Error)
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		require.NotErrorIs(t, err, io.EOF, "an answer that was cut off is no whole one")
+		l.ended(t, 10*time.Second)
+	}
+}
+
 // manyStreams is a storage that every selector matches the same series in.
 type manyStreams struct {
 	failing
@@ -431,7 +456,7 @@ func TestLeafStreams(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, n := range []int{10_000, most} {
-		l := newTestLeaf(t, func(o *Options) { o.Queryable = streams(t, n) })
+		l := newTestLeaf(t, func(o *Options) { o.Queryable, o.Timeout = streams(t, n), time.Hour })
 		sent := 0
 		peak := heapOf(func() {
 			stream, err := leafpb.NewStoreClient(l.conn).Series(t.Context(), &leafpb.SeriesRequest{MaxTime: math.MaxInt64, Matchers: ofMetric("m")})
