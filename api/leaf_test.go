@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -381,6 +383,31 @@ func TestLeafStalls(t *testing.T) {
 	require.NotErrorIs(t, err, io.EOF, "an answer that was cut off is no whole one")
 }
 
+// TestLeafGivesWay: a caller that reads nothing of a long answer holds no memory that another request waits for,
+// whether it comes in many messages or in few.
+func TestLeafGivesWay(t *testing.T) {
+	for _, batch := range []int64{0, 1000} {
+		pool := memory.New(memory.Options{Limit: 1000 << 20, Wait: 300 * time.Millisecond})
+		l := newTestLeaf(t, func(o *Options) {
+			o.Memory, o.WriteTimeout = pool, time.Hour
+			o.Engine = holding{newEngine(t, nil), pool}
+		})
+		stream, err := leafpb.NewQueryClient(l.conn).Query(t.Context(), &leafpb.QueryRequest{Query: "1", LookbackDeltaSeconds: 750, ResponseBatchSize: batch})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second) // longer than it may be behind while others wait
+		require.EqualValues(t, 750<<20, pool.Used(), "no request waits yet")
+		code, got := getJSON(t, l.a, "/api/v1/query?query=1&lookback_delta=300")
+		require.Equal(t, http.StatusOK, code, "batches of %d: %s", batch, got.Error)
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		require.NotErrorIs(t, err, io.EOF, "an answer that was cut off is no whole one")
+		l.ended(t, 10*time.Second)
+	}
+}
+
 // manyStreams is a storage that every selector matches the same series in.
 type manyStreams struct {
 	failing
@@ -420,10 +447,16 @@ func streams(t *testing.T, n int) manyStreams {
 }
 
 // TestLeafStreams: very many series are sent in little memory beside what holds them: no more than their
-// order takes.
+// order takes. Of a million: PROMWARP_STREAMS=1000000 go test ./api -run TestLeafStreams -v
 func TestLeafStreams(t *testing.T) {
-	for _, n := range []int{10_000, 200_000} {
-		l := newTestLeaf(t, func(o *Options) { o.Queryable = streams(t, n) })
+	most := 200_000
+	if text := os.Getenv("PROMWARP_STREAMS"); text != "" {
+		var err error
+		most, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	for _, n := range []int{10_000, most} {
+		l := newTestLeaf(t, func(o *Options) { o.Queryable, o.Timeout = streams(t, n), time.Hour })
 		sent := 0
 		peak := heapOf(func() {
 			stream, err := leafpb.NewStoreClient(l.conn).Series(t.Context(), &leafpb.SeriesRequest{MaxTime: math.MaxInt64, Matchers: ofMetric("m")})
@@ -458,11 +491,12 @@ func heapOf(f func()) (most int64) {
 	go func() {
 		defer close(done)
 		for {
+			began := time.Now()
 			most = max(most, read()-before)
 			select {
 			case <-stop:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(max(50*time.Millisecond, 4*time.Since(began))): // most of the time is f's
 			}
 		}
 	}()

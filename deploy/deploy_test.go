@@ -53,6 +53,26 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestComposeThanos: docker compose takes the example of Thanos, and what it mounts and builds from is there.
+func TestComposeThanos(t *testing.T) {
+	options, err := cli.NewProjectOptions([]string{"../examples/thanos/compose.yaml"}, cli.WithoutEnvironmentResolution, cli.WithResolvedPaths(true))
+	require.NoError(t, err)
+	p, err := options.LoadProject(t.Context())
+	require.NoError(t, err)
+	require.Len(t, p.Services, 7)
+	for _, s := range p.Services {
+		for _, v := range s.Volumes {
+			require.FileExists(t, v.Source, s.Name)
+		}
+		for _, port := range s.Ports {
+			require.Equal(t, "127.0.0.1", port.HostIP, s.Name)
+		}
+		if b := s.Build; b != nil {
+			require.FileExists(t, filepath.Join(b.Context, b.Dockerfile))
+		}
+	}
+}
+
 // TestDockerfile: BuildKit parses the Dockerfile without a warning, and what it builds neither
 // runs as root nor needs a shell.
 func TestDockerfile(t *testing.T) {

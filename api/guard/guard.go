@@ -239,6 +239,8 @@ const (
 	// is no memory for others.
 	minReadRate = 256 << 10
 	patience    = time.Second
+	// flushed is how many bytes of net/http's buffer are written when it is flushed, at most.
+	flushed = 4 << 10
 )
 
 // giveWay cuts off the client if it reads nothing, or slowly, so that what the handler holds for the
@@ -263,7 +265,11 @@ func (w *recorder) Flush() {
 		w.code = http.StatusOK
 	}
 	w.deadline.move()
+	due := time.Now().Add(-w.behind)
+	w.due.Store(due.UnixNano())
 	_ = w.deadline.c.Flush()
+	w.due.Store(0)
+	w.behind = max(0, time.Since(due)-flushed*time.Second/minReadRate)
 	w.deadline.written()
 }
 

@@ -142,14 +142,11 @@ func countValues(data []byte, lists protowire.Number) (n int, err error) {
 	for len(data) > 0 {
 		field, kind, size := protowire.ConsumeField(data)
 		if size < 0 {
-			return 0, protowire.ParseError(size)
+			return n, protowire.ParseError(size)
 		}
 		if field == lists && kind == protowire.BytesType {
 			value, _ := protowire.ConsumeBytes(data[protowire.SizeTag(field):])
-			inner, err := countValues(value, 0)
-			if err != nil {
-				return 0, err
-			}
+			inner, _ := countValues(value, 0) // decoding says what is wrong
 			n += inner
 		}
 		n, data = n+1, data[size:]
