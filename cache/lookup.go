@@ -29,12 +29,6 @@ type LabelUpstream interface {
 // that cannot list them.
 var ErrNoLabels = errors.New("listing label names and values is not supported over remote read; ask the upstream's HTTP API")
 
-var (
-	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
-	_ selection.Source                = (*Cache)(nil)
-	_ selection.Reader                = (*reader)(nil)
-)
-
 // Querier implements storage.Queryable, without a request.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
 	return selection.Storage{Source: c}.Querier(mint, maxt)

@@ -15,6 +15,16 @@ type Run struct {
 	Len   int32
 }
 
+// AppendRun appends a run of later steps to runs, or to the last of them if there is no step
+// between the two.
+func AppendRun(runs []Run, run Run) []Run {
+	if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == run.First {
+		runs[n-1].Len += run.Len
+		return runs
+	}
+	return append(runs, run)
+}
+
 // Row is one series of a matrix: the values of the steps that have one, in
 // order, and which steps those are. Whether a step has a value is never encoded
 // in the value, since every NaN is a legal one.

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/stats"
 
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -182,7 +181,7 @@ func randomSteps(r *rand.Rand) (*plan.Matrix, promql.Matrix) {
 			if r.IntN(4) > 0 {
 				last = randomFloat(r)
 			}
-			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 			row.Values = append(row.Values, last)
 			series.Floats = append(series.Floats, promql.FPoint{T: m.Grid.At(k), F: last})
 		}

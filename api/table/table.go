@@ -109,7 +109,7 @@ func (t *Table) rows(s *Series, f func(time int32, values [][]float64, i int) er
 // RunsOf are the runs of times, each a place among a table's times, in order.
 func RunsOf(times []int32) (runs []plan.Run) {
 	for _, time := range times {
-		runs = dense.AppendRun(runs, plan.Run{First: time, Len: 1})
+		runs = plan.AppendRun(runs, plan.Run{First: time, Len: 1})
 	}
 	return runs
 }

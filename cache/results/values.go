@@ -97,12 +97,7 @@ func Join(ranges ...StepRange) *Values {
 						out.First[row] = append(out.First[row], after[s]-1)
 					}
 				}
-				first, n := int32(at+lo-p.From), int32(hi-lo)
-				if k := len(joined.Runs) - 1; k >= 0 && joined.Runs[k].First+joined.Runs[k].Len == first {
-					joined.Runs[k].Len += n
-				} else {
-					joined.Runs = append(joined.Runs, plan.Run{First: first, Len: n})
-				}
+				joined.Runs = plan.AppendRun(joined.Runs, plan.Run{First: int32(at + lo - p.From), Len: int32(hi - lo)})
 			}
 		}
 		out.All = append(out.All, p.All[p.From:p.To]...)

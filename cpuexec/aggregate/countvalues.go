@@ -175,7 +175,7 @@ func (c *valueCounter) flush(first int32) {
 				x.first = uint64(step)<<32 | uint64(cells[k].row)
 			}
 			x.row.Values = append(x.row.Values, float64(cells[k].n))
-			x.row.Runs = dense.AppendRun(x.row.Runs, plan.Run{First: step, Len: 1})
+			x.row.Runs = plan.AppendRun(x.row.Runs, plan.Run{First: step, Len: 1})
 			c.grown += 8
 		}
 	}

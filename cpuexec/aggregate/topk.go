@@ -241,7 +241,7 @@ func (a *ranker) collect(heap int, points []int) {
 				row.Values = make([]float64, 0, points[s])
 			}
 			row.Values = append(row.Values, a.value(h.keys[i]))
-			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		}
 	}
 }

@@ -147,16 +147,6 @@ func End(present []uint64, k, n int) int {
 	return min(k, n)
 }
 
-// AppendRun appends a run of later steps to runs, or to the last of them if there is no step
-// between the two.
-func AppendRun(runs []plan.Run, run plan.Run) []plan.Run {
-	if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == run.First {
-		runs[n-1].Len += run.Len
-		return runs
-	}
-	return append(runs, run)
-}
-
 // RunCursor walks the runs of a row.
 type RunCursor struct {
 	Row  *plan.Row

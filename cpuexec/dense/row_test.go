@@ -54,7 +54,7 @@ func TestRowThroughSparse(t *testing.T) {
 			_, ok := want[k]
 			require.Equal(t, ok, row.Has(k, 1), "step %d", k)
 			if ok {
-				runs = AppendRun(runs, plan.Run{First: int32(k), Len: 1})
+				runs = plan.AppendRun(runs, plan.Run{First: int32(k), Len: 1})
 			}
 		}
 		require.Equal(t, in.Runs, runs)

@@ -51,7 +51,7 @@ func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out 
 				s.columns = append(s.columns, bucketColumn{h.bounds[i], c})
 			}
 		}
-		out.Runs = dense.AppendRun(out.Runs, plan.Run{First: first, Len: length})
+		out.Runs = plan.AppendRun(out.Runs, plan.Run{First: first, Len: length})
 		at := len(out.Values)
 		out.Values = slices.Grow(out.Values, int(length))[:at+int(length)]
 		compute(int(first), out.Values[at:])

@@ -187,7 +187,7 @@ func (j *infoJoin) join(out []plan.Row, in *plan.Row, b *labels.Builder) []plan.
 		}
 		cursor.Each(s.first, s.end, func(step int32, values []float64) {
 			row.Values = append(row.Values, values...)
-			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: step, Len: int32(len(values))})
+			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: step, Len: int32(len(values))})
 		})
 		same := slices.IndexFunc(out[first:], func(x plan.Row) bool { return labels.Equal(x.Labels, row.Labels) })
 		switch {
@@ -198,7 +198,7 @@ func (j *infoJoin) join(out []plan.Row, in *plan.Row, b *labels.Builder) []plan.
 			x := &out[first+same]
 			x.Values = append(x.Values, row.Values...)
 			for _, run := range row.Runs {
-				x.Runs = dense.AppendRun(x.Runs, run)
+				x.Runs = plan.AppendRun(x.Runs, run)
 			}
 		}
 	}

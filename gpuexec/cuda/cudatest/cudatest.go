@@ -76,10 +76,14 @@ func Device(t testing.TB) *cuda.Device {
 // Host controls the host driver. Only one test may use it at a time.
 type Host struct {
 	t         testing.TB
-	reset     func()
 	configure func(string) int32
-	calls     func(string) int64
-	held      func() int64
+	// Reset takes back all settings and everything that is held.
+	Reset func()
+	// Calls counts the calls of a function since the last reset.
+	Calls func(string) int
+	// Held counts the contexts, modules, allocations, registrations, streams and
+	// events that were not given back.
+	Held func() int
 }
 
 // Control returns the control of the host driver, which is as new, and skips
@@ -91,17 +95,14 @@ func Control(t testing.TB) *Host {
 	lib, err := purego.Dlopen(Library(t), purego.RTLD_NOW|purego.RTLD_LOCAL)
 	require.NoError(t, err)
 	h := &Host{t: t}
-	purego.RegisterLibFunc(&h.reset, lib, "promwarp_host_reset")
+	purego.RegisterLibFunc(&h.Reset, lib, "promwarp_host_reset")
 	purego.RegisterLibFunc(&h.configure, lib, "promwarp_host_configure")
-	purego.RegisterLibFunc(&h.calls, lib, "promwarp_host_calls")
-	purego.RegisterLibFunc(&h.held, lib, "promwarp_host_held")
-	h.reset()
-	t.Cleanup(h.reset)
+	purego.RegisterLibFunc(&h.Calls, lib, "promwarp_host_calls")
+	purego.RegisterLibFunc(&h.Held, lib, "promwarp_host_held")
+	h.Reset()
+	t.Cleanup(h.Reset)
 	return h
 }
-
-// Reset takes back all settings and everything that is held.
-func (h *Host) Reset() { h.reset() }
 
 // Configure changes settings: devices=N, memory=BYTES, version=API version,
 // capability=90, or NAME:N=CODE to make the N-th call of a function from now on
@@ -110,10 +111,3 @@ func (h *Host) Configure(settings string) {
 	h.t.Helper()
 	require.Zero(h.t, h.configure(settings), settings)
 }
-
-// Calls counts the calls of a function since the last reset.
-func (h *Host) Calls(name string) int { return int(h.calls(name)) }
-
-// Held counts the contexts, modules, allocations, registrations, streams and
-// events that were not given back.
-func (h *Host) Held() int { return int(h.held()) }

@@ -416,8 +416,6 @@ func (t tracker) Delete(slot int) {
 // Close implements promql.QueryTracker.
 func (tracker) Close() error { return nil }
 
-var _ promql.QueryTracker = tracker{}
-
 // OpenGPUs opens the GPUs that s asks for; nil where it asks for none.
 func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Registerer) (*placement.Placer, error) {
 	if s.Mode == config.GPUOff {
