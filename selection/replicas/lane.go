@@ -4,54 +4,32 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// sample is a sample of a chunk. It is a chunks.Sample. Histograms are said to be gauges, which may fall.
+// sample is a sample of a chunk. One with a histogram is a chunks.Sample.
 type sample struct {
-	t         int64   // ms
-	value     float64 // of a float
-	integers  *histogram.Histogram
-	histogram *histogram.FloatHistogram
+	t         int64                     // ms
+	value     float64                   // of a float
+	histogram *histogram.FloatHistogram // nil for a float
 	of        *slab.Chunk
 	first     bool // of its chunk
-	gauges    bool // whether its chunk is one of gauges
+	gauge     bool // a histogram that its replica says to be one
 }
 
 func (s *sample) ST() int64                     { return 0 }
 func (s *sample) T() int64                      { return s.t }
 func (s *sample) F() float64                    { return s.value }
-func (s *sample) H() *histogram.Histogram       { return s.integers }
+func (s *sample) H() *histogram.Histogram       { return nil }
 func (s *sample) FH() *histogram.FloatHistogram { return s.histogram }
+func (s *sample) Type() chunkenc.ValueType      { return chunkenc.ValFloatHistogram }
 func (s *sample) Copy() chunks.Sample           { return s }
 
-func (s *sample) Type() chunkenc.ValueType {
-	switch {
-	case s.integers != nil:
-		return chunkenc.ValHistogram
-	case s.histogram != nil:
-		return chunkenc.ValFloatHistogram
-	}
-	return chunkenc.ValFloat
-}
-
 // isFloat may be asked of nil.
-func (s *sample) isFloat() bool { return s != nil && s.Type() == chunkenc.ValFloat }
-
-// isStale reports whether a histogram is a stale marker.
-func (s *sample) isStale() bool {
-	return s.integers != nil && value.IsStaleNaN(s.integers.Sum) || s.histogram != nil && value.IsStaleNaN(s.histogram.Sum)
-}
-
-// gauge notes whether a histogram is a gauge, and makes it one.
-func (s *sample) gauge(hint *histogram.CounterResetHint) {
-	s.gauges = *hint == histogram.GaugeType
-	*hint = histogram.GaugeType
-}
+func (s *sample) isFloat() bool { return s != nil && s.histogram == nil }
 
 // first is before all samples, in ms.
 const first = math.MinInt64 + 1
