@@ -88,44 +88,36 @@ func newPair(a, b source) *pair {
 
 func (p *pair) seek(t int64) *sample {
 	for p.last < t {
-		if !p.next() {
+		before, least := p.chosen, math.Inf(-1)
+		if s := p.present[before]; s.isFloat() {
+			least = s.value // though nothing is chosen yet at the begin, as Thanos does
+		}
+		for i, in := range p.in {
+			if p.present[i] != nil {
+				p.present[i] = in.seek(p.last + 1 + p.penalty[i])
+			}
+		}
+		a, b := p.present[0], p.present[1]
+		p.chosen = 0
+		if a == nil || b != nil && b.t < a.t {
+			p.chosen = 1
+		}
+		if p.chosen != before {
+			p.raise(least)
+		}
+		s := p.present[p.chosen]
+		if s == nil {
 			return nil
 		}
+		if a != nil && b != nil {
+			p.penalty[1-p.chosen] = firstPenalty
+			if p.last >= first {
+				p.penalty[1-p.chosen] = 2 * (s.t - p.last)
+			}
+		}
+		p.penalty[p.chosen], p.last = 0, s.t
 	}
 	return p.present[p.chosen]
-}
-
-// next chooses the next sample. It reports whether there is one.
-func (p *pair) next() bool {
-	before, least := p.chosen, math.Inf(-1)
-	if s := p.present[before]; s.isFloat() {
-		least = s.value // though nothing is chosen yet at the begin, as Thanos does
-	}
-	for i, in := range p.in {
-		if p.present[i] != nil {
-			p.present[i] = in.seek(p.last + 1 + p.penalty[i])
-		}
-	}
-	a, b := p.present[0], p.present[1]
-	p.chosen = 0
-	if a == nil || b != nil && b.t < a.t {
-		p.chosen = 1
-	}
-	if p.chosen != before {
-		p.raise(least)
-	}
-	s := p.present[p.chosen]
-	if s == nil {
-		return false
-	}
-	if a != nil && b != nil {
-		p.penalty[1-p.chosen] = firstPenalty
-		if p.last >= first {
-			p.penalty[1-p.chosen] = 2 * (s.t - p.last)
-		}
-	}
-	p.penalty[p.chosen], p.last = 0, s.t
-	return true
 }
 
 func (p *pair) raise(least float64) {
