@@ -74,12 +74,7 @@ type replicaReader struct {
 
 // SelectChunks implements selection.Querier.
 func (r *replicaReader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	ask := selection.Ask{Ctx: ctx, Matchers: matchers}
-	ask.MinT, ask.MaxT = selection.Bounds(hints, r.mint, r.maxt)
-	if hints != nil {
-		ask.Hints = func() storage.SelectHints { return *hints }
-	}
-	return r.BeginChunks([]selection.Ask{ask})[0](ctx)
+	return r.BeginChunks(r.ask(ctx, hints, matchers))[0](ctx)
 }
 
 // BeginChunks implements selection.Beginner. Thanos's merge depends on the very times that are hinted at.
