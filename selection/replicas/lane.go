@@ -31,8 +31,8 @@ func (s *sample) Copy() chunks.Sample           { return s }
 // isFloat may be asked of nil.
 func (s *sample) isFloat() bool { return s != nil && s.histogram == nil }
 
-// first is before all samples, in ms.
-const first = math.MinInt64 + 1
+// earliest is before all samples, in ms.
+const earliest = math.MinInt64 + 1
 
 // source is samples in time order: a lane, or what is chosen of two sources.
 type source interface {
@@ -79,11 +79,11 @@ type pair struct {
 	present [2]*sample // of each; nil at its end
 	penalty [2]int64   // ms that the next sample must be later by
 	chosen  int        // the source that is read
-	last    int64      // time of its present sample, in ms; before first at the begin
+	last    int64      // time of its present sample, in ms; before earliest at the begin
 }
 
 func newPair(a, b source) *pair {
-	return &pair{in: [2]source{a, b}, present: [2]*sample{a.seek(first), b.seek(first)}, last: first - 1}
+	return &pair{in: [2]source{a, b}, present: [2]*sample{a.seek(earliest), b.seek(earliest)}, last: earliest - 1}
 }
 
 func (p *pair) seek(t int64) *sample {
@@ -111,7 +111,7 @@ func (p *pair) seek(t int64) *sample {
 		}
 		if a != nil && b != nil {
 			p.penalty[1-p.chosen] = firstPenalty
-			if p.last >= first {
+			if p.last >= earliest {
 				p.penalty[1-p.chosen] = 2 * (s.t - p.last)
 			}
 		}

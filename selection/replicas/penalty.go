@@ -95,7 +95,7 @@ func (m *merger) merge(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs 
 		}
 	}
 	m.chosen = m.chosen[:0]
-	for s := merged.seek(first); s != nil; s = merged.seek(s.t + 1) {
+	for s := merged.seek(earliest); s != nil; s = merged.seek(s.t + 1) {
 		if s.isFloat() || !m.windows || !value.IsStaleNaN(s.histogram.Sum) {
 			m.chosen = append(m.chosen, *s)
 		}
@@ -175,7 +175,7 @@ const (
 // write writes the samples that are chosen of a series. All histograms but the first one of a chunk are said
 // to follow no reset. A Querier believes it also of one whose predecessor is of another lane. So such a one is
 // written into its predecessor's chunk, as gauges are, which may fall; one that was first begins a chunk.
-// Behind a stale marker there must be another chunk.
+// Behind a stale marker, and where buckets are not alike, there must be another chunk.
 func (m *merger) write(w *samples.Writer) error {
 	var histograms []chunks.Sample
 	for i := range m.chosen {
