@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -97,19 +98,18 @@ func scrapes(t *testing.T, r *rand.Rand, targets []*scrapedTarget, first, end ti
 	return dir
 }
 
-// pair is two Prometheis that scrape the same. Both were restarted and away at times, the second one has another
-// clock.
+// pair is two Prometheis, or more, that scrape the same. All were restarted and away at times, and have another clock.
 type pair struct {
-	replicas   [2]*process
+	replicas   []*process
 	first, end time.Time
 }
 
-func startPair(t *testing.T, r *rand.Rand) *pair {
+func startPair(t *testing.T, r *rand.Rand, n int) *pair {
 	t.Helper()
 	end, err := envInt("E2E_END", time.Now().Add(-10*time.Minute).Truncate(time.Minute).Unix())
 	require.NoError(t, err)
 	t.Logf("end %d", end)
-	p := &pair{end: time.Unix(end, 0)}
+	p := &pair{end: time.Unix(end, 0), replicas: make([]*process, n)}
 	p.first = p.end.Add(-5 * time.Hour)
 	var targets []*scrapedTarget
 	for i := range 12 {
@@ -143,8 +143,11 @@ func startPair(t *testing.T, r *rand.Rand) *pair {
 func (p *pair) promwarp(t *testing.T, merge string, more string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "promwarp.yml")
-	text := fmt.Sprintf("remote_read:\n- name: pair\n  replicas: {urls: [%s/api/v1/read, %s/api/v1/read], label: replica, merge: %s}\n%s",
-		p.replicas[0].URL, p.replicas[1].URL, merge, more)
+	var urls []string
+	for _, up := range p.replicas {
+		urls = append(urls, up.URL+"/api/v1/read")
+	}
+	text := fmt.Sprintf("remote_read:\n- name: pair\n  replicas: {urls: [%s], label: replica, merge: %s}\n%s", strings.Join(urls, ", "), merge, more)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
 	addr := mustFreeAddr(t)
 	return runServer(t, "promwarp", addr, promwarpBin, "serve", "--config.file="+file, "--web.listen-address="+addr, "--query.exact=bits")
@@ -172,7 +175,8 @@ func TestPairPenalty(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(uint64(seed), 36))
-	p := startPair(t, r)
+	p := startPair(t, r, 2+int(seed%3)/2)
+	t.Logf("%d replicas", len(p.replicas))
 	var sidecars []string
 	for _, up := range p.replicas {
 		sidecars = append(sidecars, sidecar(t, bin, up.URL))
@@ -208,7 +212,7 @@ func TestPairPenalty(t *testing.T) {
 
 // TestPairFailover: queries go on while one of a pair is killed, and while the other one is.
 func TestPairFailover(t *testing.T) {
-	p := startPair(t, rand.New(rand.NewPCG(1, 2)))
+	p := startPair(t, rand.New(rand.NewPCG(1, 2)), 2)
 	pw := p.promwarp(t, "failover", "  fresh: 12h\n") // nothing is answered from what is kept
 	end, stop := p.end, make(chan struct{})
 	var workers sync.WaitGroup

@@ -246,8 +246,17 @@ func (r *readers) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
-	return r.BeginChunks([]selection.Ask{{Ctx: ctx, MinT: mint, MaxT: maxt, Matchers: matchers}})[0](ctx)
+	return r.BeginChunks(r.ask(ctx, hints, matchers))[0](ctx)
+}
+
+// ask is the only one for a selector with the given hints, which may be nil.
+func (r *readers) ask(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) []selection.Ask {
+	one := selection.Ask{Ctx: ctx, Matchers: matchers}
+	one.MinT, one.MaxT = selection.Bounds(hints, r.mint, r.maxt)
+	if hints != nil {
+		one.Hints = func() storage.SelectHints { return *hints }
+	}
+	return []selection.Ask{one}
 }
 
 // BeginChunks implements selection.Beginner.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 	"github.com/promwarp/promwarp/selection/replicas"
 )
 
-// Replicas are upstreams that have the same, but for when they were down, as one. A selector's samples are those of one replica, the
-// first that can be read; where it has a gap, they are another's. With Penalty they are all replicas',
-// merged as Thanos does. Each cache keeps what its own replica said, and nothing that was merged is
-// kept. It is a selection.Source, safe for concurrent use.
+// Replicas are upstreams that have the same, but for when they were down, as one. A selector's samples are
+// those of one replica, the first that can be read; where it has a gap, they are another's. With penalty
+// they are all replicas', merged as Thanos does. Each cache keeps what its own replica said, and nothing that
+// was merged is kept. It is a selection.Source, safe for concurrent use.
 type Replicas struct {
 	upstreams
 	penalty bool
@@ -73,41 +74,35 @@ type replicaReader struct {
 
 // SelectChunks implements selection.Querier.
 func (r *replicaReader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	ask := selection.Ask{Ctx: ctx, Matchers: matchers}
-	ask.MinT, ask.MaxT = selection.Bounds(hints, r.mint, r.maxt)
-	if hints != nil {
-		ask.Hints = func() storage.SelectHints { return *hints }
-	}
-	return r.BeginChunks([]selection.Ask{ask})[0](ctx)
+	return r.BeginChunks(r.ask(ctx, hints, matchers))[0](ctx)
 }
 
 // BeginChunks implements selection.Beginner. Thanos's merge depends on the very times that are hinted at.
 func (r *replicaReader) BeginChunks(asks []selection.Ask) []selection.Get {
-	hints := make([]storage.SelectHints, len(asks))
-	if r.s.penalty {
-		asks = slices.Clone(asks)
-		for i := range asks {
-			a, h := &asks[i], &hints[i]
+	asks, hints := slices.Clone(asks), make([]storage.SelectHints, len(asks))
+	for i := range asks {
+		a, h := &asks[i], &hints[i]
+		if r.s.penalty {
+			a.Came = nil // a part of one replica's is none of what all have
 			if a.Hints != nil {
 				*h = a.Hints()
 			}
-			a.Came = nil // a part of one replica's is none of what all have
 			a.MinT, a.MaxT = selection.Bounds(h, a.MinT, a.MaxT)
 			h.Start, h.End = a.MinT, a.MaxT
 		}
 	}
-	why := make([]error, len(r.in))
 	var present []int
+	away := map[int]error{}
 	for u, up := range r.s.upstreams {
-		if why[u] = up.Away(); why[u] == nil {
+		if err := up.Away(); err != nil {
+			away[u] = err
+		} else {
 			present = append(present, u)
 		}
 	}
 	if len(present) == 0 { // all are asked
-		clear(why)
-		for u := range r.in {
-			present = append(present, u)
-		}
+		present = slices.Sorted(maps.Keys(away))
+		clear(away)
 	}
 	begun := make([][]selection.Get, len(present))
 	for k, u := range present {
@@ -119,15 +114,13 @@ func (r *replicaReader) BeginChunks(asks []selection.Ask) []selection.Get {
 	for i, ask := range asks {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
 			a := &attempt{r: r, ask: ask, present: present}
-			for u, err := range why {
-				if err != nil {
-					a.fail(u, err)
-				}
+			for _, u := range slices.Sorted(maps.Keys(away)) {
+				a.fail(u, away[u])
 			}
-			if !r.s.penalty {
-				return a.filled(ctx, begun[0][i])
+			if r.s.penalty {
+				return a.merged(ctx, hints[i], func(k int) selection.Get { return begun[k][i] })
 			}
-			return a.merged(ctx, hints[i], func(k int) selection.Get { return begun[k][i] })
+			return a.filled(ctx, begun[0][i])
 		}
 	}
 	return gets

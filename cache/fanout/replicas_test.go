@@ -57,7 +57,7 @@ func pairOf(reg prometheus.Registerer, penalty bool, scrapers ...*scraper) *Repl
 }
 
 // minute are the values of m in the first minute, by its samples' times in ms.
-func minute(t *testing.T, of *Replicas, function string) (times []int64, values map[float64]int, ws annotations.Annotations, err error) {
+func minute(t *testing.T, of storage.Queryable, function string) (times []int64, values map[float64]int, ws annotations.Annotations, err error) {
 	t.Helper()
 	q, err := of.Querier(0, 60_000)
 	require.NoError(t, err)
@@ -156,12 +156,16 @@ func TestPenalty(t *testing.T) {
 	require.EqualError(t, ws.AsErrors()[0], "partial answer, of the other replicas alone: replica b: gone")
 }
 
-// TestPenaltyOfCounters: a selector that rate reads is one of counters, of which the one that is behind is raised.
+// TestPenaltyOfCounters: a selector that rate reads is one of counters, of which the one that is behind is raised:
+// also where the pair is one of several upstreams.
 func TestPenaltyOfCounters(t *testing.T) {
 	a, b := &scraper{value: 2, down: [2]int64{20_000, 60_000}}, &scraper{value: 1, offset: 500}
-	for function, want := range map[string]map[float64]int{"": {2: 20, 1: 39}, "rate": {2: 59}} {
-		_, values, _, err := minute(t, pairOf(nil, true, a, b), function)
-		require.NoError(t, err)
-		require.Equal(t, want, values)
+	pair := pairOf(nil, true, a, b)
+	for _, of := range []storage.Queryable{pair, New(nil, Upstream{Name: "pair", Cache: pair})} {
+		for function, want := range map[string]map[float64]int{"": {2: 20, 1: 39}, "rate": {2: 59}} {
+			_, values, _, err := minute(t, of, function)
+			require.NoError(t, err)
+			require.Equal(t, want, values)
+		}
 	}
 }

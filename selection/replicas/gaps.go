@@ -98,11 +98,8 @@ func Fill(ctx context.Context, sel, other *selection.Selection, gaps []Gap) (*se
 		if err != nil {
 			return nil, err
 		}
-		for i := range in.NumSeries() {
-			if cs := in.Chunks(i); len(cs) > 1 || cs[0].Samples > 1 {
-				parts = append(parts, alone(in))
-				break
-			}
+		if in.NumSamples() > int64(in.NumSeries()) { // each has one at least
+			parts = append(parts, alone(in))
 		}
 	}
 	if len(parts) == 1 {

@@ -4,57 +4,35 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// sample is a sample of a chunk. It is a chunks.Sample. Histograms are said to be gauges, which may fall.
+// sample is a sample of a chunk. One with a histogram is a chunks.Sample.
 type sample struct {
-	t         int64   // ms
-	value     float64 // of a float
-	integers  *histogram.Histogram
-	histogram *histogram.FloatHistogram
+	t         int64                     // ms
+	value     float64                   // of a float
+	histogram *histogram.FloatHistogram // nil for a float
 	of        *slab.Chunk
 	first     bool // of its chunk
-	gauges    bool // whether its chunk is one of gauges
+	gauge     bool // a histogram that its replica says to be one
 }
 
 func (s *sample) ST() int64                     { return 0 }
 func (s *sample) T() int64                      { return s.t }
 func (s *sample) F() float64                    { return s.value }
-func (s *sample) H() *histogram.Histogram       { return s.integers }
+func (s *sample) H() *histogram.Histogram       { return nil }
 func (s *sample) FH() *histogram.FloatHistogram { return s.histogram }
+func (s *sample) Type() chunkenc.ValueType      { return chunkenc.ValFloatHistogram }
 func (s *sample) Copy() chunks.Sample           { return s }
 
-func (s *sample) Type() chunkenc.ValueType {
-	switch {
-	case s.integers != nil:
-		return chunkenc.ValHistogram
-	case s.histogram != nil:
-		return chunkenc.ValFloatHistogram
-	}
-	return chunkenc.ValFloat
-}
-
 // isFloat may be asked of nil.
-func (s *sample) isFloat() bool { return s != nil && s.Type() == chunkenc.ValFloat }
+func (s *sample) isFloat() bool { return s != nil && s.histogram == nil }
 
-// isStale reports whether a histogram is a stale marker.
-func (s *sample) isStale() bool {
-	return s.integers != nil && value.IsStaleNaN(s.integers.Sum) || s.histogram != nil && value.IsStaleNaN(s.histogram.Sum)
-}
-
-// gauge notes whether a histogram is a gauge, and makes it one.
-func (s *sample) gauge(hint *histogram.CounterResetHint) {
-	s.gauges = *hint == histogram.GaugeType
-	*hint = histogram.GaugeType
-}
-
-// first is before all samples, in ms.
-const first = math.MinInt64 + 1
+// earliest is before all samples, in ms.
+const earliest = math.MinInt64 + 1
 
 // source is samples in time order: a lane, or what is chosen of two sources.
 type source interface {
@@ -101,53 +79,45 @@ type pair struct {
 	present [2]*sample // of each; nil at its end
 	penalty [2]int64   // ms that the next sample must be later by
 	chosen  int        // the source that is read
-	last    int64      // time of its present sample, in ms; before first at the begin
+	last    int64      // time of its present sample, in ms; before earliest at the begin
 }
 
 func newPair(a, b source) *pair {
-	return &pair{in: [2]source{a, b}, present: [2]*sample{a.seek(first), b.seek(first)}, last: first - 1}
+	return &pair{in: [2]source{a, b}, present: [2]*sample{a.seek(earliest), b.seek(earliest)}, last: earliest - 1}
 }
 
 func (p *pair) seek(t int64) *sample {
 	for p.last < t {
-		if !p.next() {
+		before, least := p.chosen, math.Inf(-1)
+		if s := p.present[before]; s.isFloat() {
+			least = s.value // though nothing is chosen yet at the begin, as Thanos does
+		}
+		for i, in := range p.in {
+			if p.present[i] != nil {
+				p.present[i] = in.seek(p.last + 1 + p.penalty[i])
+			}
+		}
+		a, b := p.present[0], p.present[1]
+		p.chosen = 0
+		if a == nil || b != nil && b.t < a.t {
+			p.chosen = 1
+		}
+		if p.chosen != before {
+			p.raise(least)
+		}
+		s := p.present[p.chosen]
+		if s == nil {
 			return nil
 		}
+		if a != nil && b != nil {
+			p.penalty[1-p.chosen] = firstPenalty
+			if p.last >= earliest {
+				p.penalty[1-p.chosen] = 2 * (s.t - p.last)
+			}
+		}
+		p.penalty[p.chosen], p.last = 0, s.t
 	}
 	return p.present[p.chosen]
-}
-
-// next chooses the next sample. It reports whether there is one.
-func (p *pair) next() bool {
-	before, least := p.chosen, math.Inf(-1)
-	if s := p.present[before]; s.isFloat() {
-		least = s.value // though nothing is chosen yet at the begin, as Thanos does
-	}
-	for i, in := range p.in {
-		if p.present[i] != nil {
-			p.present[i] = in.seek(p.last + 1 + p.penalty[i])
-		}
-	}
-	a, b := p.present[0], p.present[1]
-	p.chosen = 0
-	if a == nil || b != nil && b.t < a.t {
-		p.chosen = 1
-	}
-	if p.chosen != before {
-		p.raise(least)
-	}
-	s := p.present[p.chosen]
-	if s == nil {
-		return false
-	}
-	if a != nil && b != nil {
-		p.penalty[1-p.chosen] = firstPenalty
-		if p.last >= first {
-			p.penalty[1-p.chosen] = 2 * (s.t - p.last)
-		}
-	}
-	p.penalty[p.chosen], p.last = 0, s.t
-	return true
 }
 
 func (p *pair) raise(least float64) {

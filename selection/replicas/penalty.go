@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
@@ -34,9 +36,8 @@ const ChunkRange = 2 * time.Hour
 //
 // What a counter's function reads has the resets of each lane taken out before, and a lane that is behind
 // the other when it is read again is raised to it. All depends on where the servers end chunks, so those of
-// parts must not be cut elsewhere. Start timestamps are lost.
+// parts must not be cut elsewhere. Start timestamps are lost, and that numbers of histograms are integers.
 func Penalty(ctx context.Context, h storage.SelectHints, parts ...*selection.Selection) (*selection.Selection, error) {
-	m := merger{counting: slices.Contains([]string{"increase", "rate", "irate", "resets"}, h.Func), windows: h.Range > 0}
 	merged := make([]*selection.Selection, runtime.GOMAXPROCS(0))
 	errs := make([]error, len(merged))
 	parallel.For(len(merged), func(k int) {
@@ -50,6 +51,7 @@ func Penalty(ctx context.Context, h storage.SelectHints, parts ...*selection.Sel
 			}
 			own = append(own, cut)
 		}
+		m := merger{counting: slices.Contains([]string{"increase", "rate", "irate", "resets"}, h.Func), windows: h.Range > 0}
 		merged[k], errs[k] = selection.MergeBy(ctx, m.merge, own...)
 	})
 	if err := cmp.Or(cmp.Or(errs...), ctx.Err()); err != nil {
@@ -58,24 +60,33 @@ func Penalty(ctx context.Context, h storage.SelectHints, parts ...*selection.Sel
 	return selection.Join(ctx, merged...)
 }
 
-// merger merges the chunks of series.
+// merger merges the chunks of one series after another.
 type merger struct {
 	counting bool
 	windows  bool // whether the series are read by windows, which have no stale markers
+
+	lanes  [][]sample // memory
+	chosen []sample   // of all lanes
+	times  []int64    // of floats to write
+	values []float64
 }
 
 // merge is a selection.Rule.
-func (m merger) merge(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []slab.Chunk, _ []int) ([]slab.Chunk, error) {
+func (m *merger) merge(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []slab.Chunk, _ []int) ([]slab.Chunk, error) {
 	dealt := deal(slabs, slices.Clone(cs))
 	if len(dealt) == 1 && !m.counting {
 		return dealt[0], nil
 	}
 	var merged source
-	for _, cs := range dealt {
-		all, err := m.read(samples.Series{Lset: l, Slabs: slabs, MinT: math.MinInt64, MaxT: math.MaxInt64}, cs)
+	for k, cs := range dealt {
+		if k == len(m.lanes) {
+			m.lanes = append(m.lanes, nil)
+		}
+		all, err := m.read(m.lanes[k][:0], samples.Series{Lset: l, Slabs: slabs, MinT: math.MinInt64, MaxT: math.MaxInt64}, cs)
 		if err != nil {
 			return nil, err
 		}
+		m.lanes[k] = all
 		one := source(&lane{samples: all, counting: m.counting})
 		if merged == nil {
 			merged = one
@@ -83,14 +94,14 @@ func (m merger) merge(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs [
 			merged = newPair(merged, one)
 		}
 	}
-	var chosen []sample
-	for s := merged.seek(first); s != nil; s = merged.seek(s.t + 1) {
-		if !m.windows || !s.isStale() {
-			chosen = append(chosen, *s)
+	m.chosen = m.chosen[:0]
+	for s := merged.seek(earliest); s != nil; s = merged.seek(s.t + 1) {
+		if s.isFloat() || !m.windows || !value.IsStaleNaN(s.histogram.Sum) {
+			m.chosen = append(m.chosen, *s)
 		}
 	}
 	w.Labels, w.Chunks = l, nil
-	err := write(w, chosen)
+	err := m.write(w)
 	return w.Chunks, err
 }
 
@@ -111,8 +122,8 @@ func deal(slabs slab.Slabs, cs []slab.Chunk) (lanes [][]slab.Chunk) {
 	return lanes
 }
 
-// read returns the samples of a lane's chunks. Of counters the resets are taken out, and what is no number.
-func (m merger) read(series samples.Series, lane []slab.Chunk) (all []sample, err error) {
+// read appends the samples of a lane's chunks. Of counters the resets are taken out, and what is no number.
+func (m *merger) read(all []sample, series samples.Series, lane []slab.Chunk) ([]sample, error) {
 	var it chunkenc.Iterator
 	var total, last float64
 	began := false
@@ -125,28 +136,25 @@ func (m merger) read(series samples.Series, lane []slab.Chunk) (all []sample, er
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 			s := sample{t: it.AtT(), of: c, first: first}
 			first = false
-			switch {
-			case kind == chunkenc.ValHistogram:
-				_, s.integers = it.AtHistogram(nil)
-				s.gauge(&s.integers.CounterResetHint)
-			case kind == chunkenc.ValFloatHistogram:
-				_, s.histogram = it.AtFloatHistogram(nil)
-				s.gauge(&s.histogram.CounterResetHint)
-			default:
+			if kind == chunkenc.ValFloat {
 				_, s.value = it.At()
-				if v := s.value; m.counting {
-					switch {
-					case math.IsNaN(v):
-						continue
-					case began && v >= last:
-						total += v - last
-					case began:
-						total += v
-					default:
-						total = v
-					}
-					s.value, last, began = total, v, true
+			} else {
+				_, s.histogram = it.AtFloatHistogram(nil)
+				s.gauge = s.histogram.CounterResetHint == histogram.GaugeType
+				s.histogram.CounterResetHint = histogram.GaugeType
+			}
+			if v := s.value; m.counting && s.isFloat() {
+				switch {
+				case math.IsNaN(v):
+					continue
+				case began && v >= last:
+					total += v - last
+				case began:
+					total += v
+				default:
+					total = v
 				}
+				s.value, last, began = total, v, true
 			}
 			all = append(all, s)
 		}
@@ -167,22 +175,31 @@ const (
 // write writes the samples that are chosen of a series. All histograms but the first one of a chunk are said
 // to follow no reset. A Querier believes it also of one whose predecessor is of another lane. So such a one is
 // written into its predecessor's chunk, as gauges are, which may fall; one that was first begins a chunk.
-// Behind a stale marker there must be another chunk.
-func write(w *samples.Writer, chosen []sample) error {
-	var stretch []chunks.Sample
-	for i := range chosen {
-		s := &chosen[i]
-		stretch = append(stretch, s)
-		if i < len(chosen)-1 {
-			n := &chosen[i+1]
-			if !n.first && n.gauges == s.gauges && (n.of != s.of || len(stretch) < fewSamples) {
+// Behind a stale marker, and where buckets are not alike, there must be another chunk.
+func (m *merger) write(w *samples.Writer) error {
+	var histograms []chunks.Sample
+	for i := range m.chosen {
+		s := &m.chosen[i]
+		if s.isFloat() {
+			m.times, m.values = append(m.times, s.t), append(m.values, s.value)
+		} else {
+			histograms = append(histograms, s)
+		}
+		if i < len(m.chosen)-1 {
+			n := &m.chosen[i+1]
+			joins := !n.first && n.gauge == s.gauge && (n.of != s.of || len(histograms) < fewSamples)
+			if n.isFloat() == s.isFloat() && (s.isFloat() || joins) {
 				continue
 			}
 		}
-		encoder := storage.NewSeriesToChunkEncoder(storage.NewListSeries(w.Labels, stretch)).Iterator(nil)
+		if err := w.Floats(m.times, m.values); err != nil {
+			return err
+		}
+		m.times, m.values = m.times[:0], m.values[:0]
+		encoder := storage.NewSeriesToChunkEncoder(storage.NewListSeries(w.Labels, histograms)).Iterator(nil)
 		for encoder.Next() {
 			c := encoder.At()
-			if e := c.Chunk.Encoding(); e != chunkenc.EncXOR && !s.gauges {
+			if !s.gauge {
 				c.Chunk.Bytes()[headerOfResets] &^= chunkenc.CounterResetHeaderMask
 			}
 			if err := w.Chunk(c.Chunk.Encoding(), c.MinTime, c.MaxTime, c.Chunk.Bytes()); err != nil {
@@ -192,7 +209,7 @@ func write(w *samples.Writer, chosen []sample) error {
 		if err := encoder.Err(); err != nil {
 			return err
 		}
-		stretch = stretch[:0]
+		histograms = histograms[:0]
 	}
 	return nil
 }

@@ -274,6 +274,21 @@ func TestPenaltySeries(t *testing.T) {
 	require.Zero(t, none.NumSeries())
 }
 
+// TestPenaltyOfNothing: a series of counters that are no numbers is none.
+func TestPenaltyOfNothing(t *testing.T) {
+	b := selection.NewBuilder(0)
+	for i := range 3 {
+		b.Series(selectiontest.Name(i))
+		require.NoError(t, b.Floats([]int64{1000, 2000}, []float64{stale, []float64{1, stale, 2}[i]}))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	got, err := Penalty(t.Context(), hinted("rate"), sel, sel)
+	require.NoError(t, err)
+	require.Equal(t, []labels.Labels{selectiontest.Name(0), selectiontest.Name(2)}, got.Series())
+	require.EqualValues(t, 2, got.NumSamples())
+}
+
 func TestPenaltyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -40,6 +40,7 @@ import (
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/replicas"
 )
 
 // Backend is all that is read from.
@@ -68,7 +69,7 @@ type upstreamOf struct {
 // storeKeys are the keys of the stores that s asks for. Several share the cache's limits equally, and
 // its directory. A given upstream takes the place of the sources.
 func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, err error) {
-	common := StoreKey{fetch: s.Upstream, cache: s.Cache}
+	common := StoreKey{fetch: s.Upstream, cache: s.Cache, tile: cache.DefaultTile}
 	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store
 	if up != nil {
 		return []StoreKey{common}, nil
@@ -105,8 +106,8 @@ func storeKeys(s config.Settings, up cache.Upstream) (keys []StoreKey, err error
 		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)
 		override(&k.cache.MaxAge, extra.MaxAge)
-		if k.asStored = extra.Replicas != nil && extra.Replicas.Merge == config.Penalty; k.asStored {
-			k.cache.Recheck = 0 // what is kept of a tile that goes on would end within a chunk
+		if extra.Replicas != nil && extra.Replicas.Merge == config.Penalty {
+			k.tile, k.cache.Recheck = replicas.ChunkRange, 0 // nothing that is kept ends within a chunk
 		}
 		keys = append(keys, k)
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
-	"github.com/promwarp/promwarp/selection/replicas"
 )
 
 // Store is an open source and the cache in front of it.
@@ -46,16 +45,8 @@ type StoreKey struct {
 	From  config.Source
 	fetch config.UpstreamSettings // without the URL, which is in from
 	cache config.CacheSettings
-	// asStored says that chunks must be those of the server, as Thanos's merge depends on where they end.
-	asStored bool
-}
-
-// tile is the length of what the cache keeps together.
-func (k *StoreKey) tile() time.Duration {
-	if k.asStored {
-		return replicas.ChunkRange
-	}
-	return cache.DefaultTile
+	// tile is cache.Options.Tile: cache.DefaultTile, or what chunks have to come for as the server has them.
+	tile time.Duration
 }
 
 // Options are what stores are opened with besides the settings.
@@ -83,7 +74,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		}
 	}
 	if c, ok := up.(*remoteread.Client); ok && o.Upstream == nil {
-		c.PreferSamples(!k.asStored)
+		c.PreferSamples(k.tile == cache.DefaultTile)
 		st.Follower = follow(c, k, st.name, o.Changed, logger)
 		st.close = func() {
 			st.Follower.Close()
@@ -132,7 +123,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	}
 	st.Cache = cache.New(up, cache.Options{
 		Disk:       files,
-		Tile:       k.tile(),
+		Tile:       k.tile,
 		HostBytes:  int64(k.cache.HostBytes - k.cache.DecodedBytes),
 		Fresh:      fresh,
 		Recheck:    time.Duration(k.cache.Recheck),
@@ -218,7 +209,7 @@ func openFiles(k StoreKey, st *Store, o Options, logger *slog.Logger) (*disk.Sto
 		logger.Warn("the upstream does not say yet which external labels it adds, so what is cached stays in memory until the next start")
 		return nil, nil
 	}
-	identity += k.tile().String() + labelled
+	identity += k.tile.String() + labelled
 	for _, p := range o.Prev {
 		if p.Key.cache.Path != k.cache.Path {
 			continue
@@ -368,7 +359,7 @@ const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos
 func (b *Backend) StartTimestamps(used bool) {
 	for _, st := range b.Stores {
 		if st.Follower != nil {
-			st.Follower.client.PreferSamples(!used && !st.Key.asStored)
+			st.Follower.client.PreferSamples(!used && st.Key.tile == cache.DefaultTile)
 		}
 	}
 }

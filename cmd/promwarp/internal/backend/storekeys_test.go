@@ -99,7 +99,13 @@ remote_read:
 		require.Equal(t, 1, k.From.Entry)
 		require.Equal(t, model.Duration(7*time.Minute), k.cache.Fresh)
 		require.Equal(t, ",replica", k.fetch.ReplicaLabels)
+		require.Equal(t, cache.DefaultTile, k.tile)
 	}
+	s.RemoteRead[1].Replicas.Merge = config.Penalty
+	merged, err := storeKeys(s, nil)
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{cache.DefaultTile, 2 * time.Hour, 2 * time.Hour}, []time.Duration{merged[0].tile, merged[1].tile, merged[2].tile})
+	require.Zero(t, merged[2].cache.Recheck, "a young stretch would end within chunks")
 	b := &Backend{Stores: []*Store{{Key: keys[0], name: keys[0].name}, {Key: keys[1], name: keys[1].name}, {Key: keys[2], name: keys[2].name}}}
 	b.join(s, keys, nil)
 	require.Len(t, b.upstreams, 2)

@@ -253,8 +253,12 @@ type Replicas struct {
 	URLs []*commonconfig.URL `yaml:"urls"`
 	// Label is the external label by which they differ.
 	Label string `yaml:"label"`
-	Merge merge  `yaml:"merge"`
+	// Merge is how one answer is made of several: failover, which empty is, too, or Penalty.
+	Merge string `yaml:"merge"`
 }
+
+// Penalty is the merge by Thanos's algorithm.
+const Penalty = "penalty"
 
 // check says what is wrong with the replicas of an entry with a url, which may be nil.
 func (r *Replicas) check(u *commonconfig.URL) error {
@@ -265,26 +269,8 @@ func (r *Replicas) check(u *commonconfig.URL) error {
 		return errors.New("replicas.urls has fewer than two URLs: of one server give its url instead")
 	case slices.ContainsFunc(r.URLs, func(u *commonconfig.URL) bool { return u == nil || u.URL == nil || u.Host == "" }):
 		return errors.New("replicas.urls has an empty URL")
-	}
-	return nil
-}
-
-// merge is how one answer is made of several replicas'.
-type merge string
-
-const (
-	failover merge = "failover"
-	Penalty  merge = "penalty" // Thanos's algorithm
-)
-
-// UnmarshalYAML implements yaml.Unmarshaler.
-func (m *merge) UnmarshalYAML(unmarshal func(any) error) error {
-	var text string
-	if err := unmarshal(&text); err != nil {
-		return err
-	}
-	if *m = merge(text); *m != failover && *m != Penalty {
-		return fmt.Errorf("%q is neither %s, which is the default, nor %s, which merges replicas as Thanos does", text, failover, Penalty)
+	case !slices.Contains([]string{"", "failover", Penalty}, r.Merge):
+		return fmt.Errorf("%q is neither failover, which is the default, nor %s, which merges replicas as Thanos does", r.Merge, Penalty)
 	}
 	return nil
 }
