@@ -426,7 +426,7 @@ func TestStoreInfo(t *testing.T) {
 	}}}
 	s := storeOf(t, f, stores.Config{}, Options{})
 	require.EqualValues(t, math.MinInt64, s.Complete())
-	require.NoError(t, s.Start(t.Context()))
+	require.NoError(t, s.Probe(t.Context()))
 	require.EqualValues(t, now-3*hour, s.Complete())
 	facts, ok := s.Facts()
 	require.True(t, ok)
@@ -449,7 +449,7 @@ func TestNoStore(t *testing.T) {
 		s, err := NewStore(stores.Config{Address: address, TLS: tlsConfig}, Options{})
 		require.NoError(t, err)
 		defer s.Close()
-		err = s.Start(t.Context())
+		err = s.Probe(t.Context())
 		require.Error(t, err)
 		return err
 	}

@@ -1,12 +1,12 @@
 // Package stores asks a store of Thanos over gRPC: a sidecar, a store gateway, a receiver, a ruler or a
 // Querier.
 //
-// In go matchers and times. Out come the messages of thanos.Store/Series one by one, as they lie on the
-// wire, lists of labels, and what the store tells by thanos.Info. Messages of series are not decoded here:
-// remoteread/answer puts them into a selection. Of blocks with samples of a lower resolution a store is
-// never asked for any. Errors are gRPC's; package remoteread says what to do about them.
+// In go requests. Out come the messages of thanos.Store/Series one by one, as they lie on the wire, lists
+// of labels, and what the store tells by thanos.Info. Messages of series are not decoded here:
+// remoteread/answer puts them into a selection. Errors are gRPC's; package remoteread says what to do
+// about them.
 //
-// Start with New. request.go writes requests, info.go reads what a store is.
+// Start with New. info.go reads what a store is.
 package stores
 
 import (
@@ -128,9 +128,18 @@ func (s *Store) outgoing(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Series calls each with every message that the store answers q with, a thanos.SeriesResponse, which is
+// Strategy is what a request says of an answer that lacks a part: with whole, or without Partial, it is to
+// be an error.
+func (s *Store) Strategy(whole bool) (disabled bool, strategy leafpb.PartialResponseStrategy) {
+	if whole || !s.Partial {
+		return true, leafpb.PartialResponseStrategy_ABORT
+	}
+	return false, leafpb.PartialResponseStrategy_WARN
+}
+
+// Series calls each with every message that the store answers a request with, a thanos.SeriesResponse, which is
 // there until each returns. It ends at the first error.
-func (s *Store) Series(ctx context.Context, q Question, each func(message []byte) error) error {
+func (s *Store) Series(ctx context.Context, r *leafpb.SeriesRequest, each func(message []byte) error) error {
 	ctx, cancel := context.WithCancel(s.outgoing(ctx))
 	defer cancel()
 	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/thanos.Store/Series")
@@ -138,7 +147,7 @@ func (s *Store) Series(ctx context.Context, q Question, each func(message []byte
 		return err
 	}
 	// Where a request cannot be sent the answer says why.
-	if err := stream.SendMsg(q.series()); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.SendMsg(r); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -159,24 +168,15 @@ func (s *Store) Series(ctx context.Context, q Question, each func(message []byte
 	}
 }
 
-// LabelNames lists the names of the labels of what q asks for, and the store's warnings.
-func (s *Store) LabelNames(ctx context.Context, q Question, limit int) (names, warnings []string, err error) {
-	var told leafpb.LabelNamesResponse
-	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelNames", q.labelNames(limit), &told)
-	return told.Names, told.Warnings, err
-}
-
-// LabelValues lists the values of a label of what q asks for, and the store's warnings.
-func (s *Store) LabelValues(ctx context.Context, label string, q Question, limit int) (values, warnings []string, err error) {
-	var told leafpb.LabelValuesResponse
-	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelValues", q.labelValues(label, limit), &told)
-	return told.Values, told.Warnings, err
+// Call has the store answer a request by one message.
+func (s *Store) Call(ctx context.Context, method string, request, told proto.Message) error {
+	return s.conn.Invoke(s.outgoing(ctx), method, request, told)
 }
 
 // message is one as it lies on the wire.
 type message []byte
 
-// codec leaves a message as it is, and decodes others by the methods that gogo/protobuf generates.
+// codec leaves a message that comes as it is. Others have methods that gogo/protobuf generates.
 type codec struct{}
 
 // Name implements encoding.CodecV2.
@@ -184,7 +184,8 @@ func (codec) Name() string { return "proto" }
 
 // Marshal implements encoding.CodecV2.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.(message))}, nil
+	data, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
 // Unmarshal implements encoding.CodecV2.

@@ -198,6 +198,8 @@ cache: {path: kept}
 	}
 	_, err = load("stores: [{adress: 'a:1'}]")
 	require.ErrorContains(t, err, `unknown key "adress"; did you mean "address"?`)
+	_, err = load("stores: [{on_failur: warn}]")
+	require.ErrorContains(t, err, `did you mean "on_failure"?`)
 	_, err = load("stores: [null]")
 	require.ErrorContains(t, err, "stores entry 1 is empty")
 }

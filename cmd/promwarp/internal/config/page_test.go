@@ -152,8 +152,8 @@ func configurationPage(t *testing.T) string {
 
 	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")
 	keys := func(of reflect.Type, said map[string]string) {
-		for i := range of.NumField() {
-			if key := of.Field(i).Tag.Get("yaml"); key != "-" && !sections[key] {
+		for _, field := range reflect.VisibleFields(of) {
+			if key := field.Tag.Get("yaml"); key != "-" && !field.Anonymous && !sections[key] {
 				require.NotEmpty(t, said[key], "say what %s does", key)
 				say("| `%s` | %s |\n", key, said[key])
 			}

@@ -14,17 +14,12 @@ import (
 // storeSettings is an entry of stores: a store of Thanos, over gRPC. Keys of the same names as in an entry
 // of remote_read mean the same.
 type storeSettings struct {
-	Address          string                  `yaml:"address"`
-	Name             string                  `yaml:"name"`
-	RemoteTimeout    model.Duration          `yaml:"remote_timeout"`
-	TLSConfig        *commonconfig.TLSConfig `yaml:"tls_config"`
-	Headers          map[string]string       `yaml:"headers"`
-	OnFailure        onFailure               `yaml:"on_failure"`
-	Retention        *model.Duration         `yaml:"retention"`
-	Fresh            *model.Duration         `yaml:"fresh"`
-	Recheck          *model.Duration         `yaml:"recheck"`
-	OutOfOrderWindow *model.Duration         `yaml:"out_of_order_window"`
-	MaxAge           *model.Duration         `yaml:"max_age"`
+	Address       string                  `yaml:"address"`
+	Name          string                  `yaml:"name"`
+	RemoteTimeout model.Duration          `yaml:"remote_timeout"`
+	TLSConfig     *commonconfig.TLSConfig `yaml:"tls_config"`
+	Headers       map[string]string       `yaml:"headers"`
+	commonExtras  `yaml:",inline"`
 }
 
 // storeSources are the stores, in the order of their entries.
@@ -54,10 +49,7 @@ func (s *Settings) storeSources() (all []Source, err error) {
 func (s *Settings) Extras(i int) RemoteReadExtras {
 	switch {
 	case len(s.Stores) > 0:
-		e := s.Stores[i]
-		return RemoteReadExtras{
-			OnFailure: e.OnFailure, Retention: e.Retention, Fresh: e.Fresh, Recheck: e.Recheck, OutOfOrderWindow: e.OutOfOrderWindow, MaxAge: e.MaxAge,
-		}
+		return RemoteReadExtras{commonExtras: s.Stores[i].commonExtras}
 	case len(s.RemoteRead) > 0:
 		return s.RemoteRead[i].RemoteReadExtras
 	}
