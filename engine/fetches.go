@@ -136,6 +136,9 @@ func (f *fetches) start(tree parser.Expr, all []reading, g plan.Grid) {
 		}
 		ask := selection.Ask{Matchers: w.Scan.Matchers, Function: readBy[w.Scan.Pos], Fetch: selection.Fetch{Own: &got.tiles}}
 		ask.MinT, ask.MaxT = w.Reads(r.grid)
+		if !w.Func.Instant {
+			ask.Range = w.Width
+		}
 		if r.grid == g && f.ahead.Reads(w) {
 			// The fetching goroutine must not wait here: other queries may wait for the same fetch,
 			// which may go on when the query has ended.

@@ -1,6 +1,7 @@
 package remoteread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,19 @@ type Store struct {
 	relabelled atomic.Pointer[func()] // see OnRelabelled
 }
 
+// lowerPiece is the length of pieces where blocks of a lower resolution may be read, whose chunks are of 12
+// hours and 6 days: the length of the largest blocks.
+const lowerPiece = 14 * 24 * time.Hour
+
 // infoTimeout is how long a store may take to say what it is.
 const infoTimeout = 5 * time.Second
 
 // NewStore returns a client of a store. Of o, what is about external labels has no use: stores match series
 // by theirs.
 func NewStore(cfg stores.Config, o Options) (*Store, error) {
+	if cfg.MaxResolution > 0 {
+		o.Piece = cmp.Or(o.Piece, lowerPiece)
+	}
 	o = o.withDefaults()
 	of, err := stores.New(cfg, o.MaxFrameBytes)
 	if err != nil {
@@ -167,17 +175,17 @@ func (w *warnings) add(texts []string) {
 	w.all.Merge(warned(texts))
 }
 
-// batchSize is how many series of a message stores that put several into one are asked for.
-const batchSize = 64
-
 // askStore asks a store what r is for, and reads its answer to the end.
 func (c *Client) askStore(ctx context.Context, r *ride, in *progress) error {
+	q := c.store.Request(r.q.mint, r.q.maxt, r.q.ms, r.q.fetch.Whole)
 	part := &answer.Part{Ctx: ctx, Asked: r.q.matchers, Expected: r.q.fetch.Expected, Count: r.set}
-	read := c.answers.NewStore(part)
-	q := &leafpb.SeriesRequest{
-		MinTime: r.q.mint, MaxTime: r.q.maxt, Matchers: values(r.q.ms), Aggregates: []leafpb.Aggr{leafpb.Aggr_RAW}, ResponseBatchSize: batchSize,
+	if q.MaxResolutionWindow > 0 {
+		part.Aggregates = q.Aggregates
 	}
-	q.PartialResponseDisabled, q.PartialResponseStrategy = c.store.Strategy(r.q.fetch.Whole)
+	if c.store.MaxResolution > 0 {
+		part.Asked = slices.DeleteFunc(slices.Clone(part.Asked), func(m *labels.Matcher) bool { return m.Name == stores.AggregateLabel })
+	}
+	read := c.answers.NewStore(part)
 	var unusable error
 	err := c.store.Series(ctx, q, func(message []byte) error {
 		in.came(len(message))
@@ -217,8 +225,9 @@ func NoStore(err error) bool {
 }
 
 const (
-	checkAddress  = "check that the address is that of the gRPC server (--grpc-address) of a sidecar, store gateway, receiver, ruler or Querier"
-	adviceRefused = "see the store's log and its limits, or narrow the selector or the time range"
+	checkAddress       = "check that the address is that of the gRPC server (--grpc-address) of a sidecar, store gateway, receiver, ruler or Querier"
+	acceptsCertificate = "accepts the certificate of tls_config (cert_file, key_file)"
+	adviceRefused      = "see the store's log and its limits, or narrow the selector or the time range"
 )
 
 // called is for a call that gRPC says has failed.
@@ -237,12 +246,18 @@ func (c *Client) called(ctx context.Context, err error) *Error {
 		switch s.Code() {
 		case codes.Unavailable:
 			switch {
+			case strings.Contains(text, "remote error: tls: "):
+				return c.fail(outcomeConnection, false, failed, "check that the store "+acceptsCertificate)
 			case strings.Contains(text, "tls: ") || strings.Contains(text, "x509: "):
 				return c.fail(outcomeConnection, false, failed, "check tls_config: ca_file and server_name, and whether the store has TLS at all")
 			case strings.Contains(text, "server preface"), strings.Contains(text, "frame too large"):
 				return c.fail(outcomeConnection, false, failed, checkAddress+", and whether it wants TLS (tls_config)")
 			}
-			return c.fail(outcomeConnection, true, failed, "check that the store is running and its log")
+			advice := "check that the store is running and its log"
+			if c.store.TLS != nil { // a refusal may come too late to be read
+				advice += ", and that it " + acceptsCertificate
+			}
+			return c.fail(outcomeConnection, true, failed, advice)
 		case codes.Unimplemented:
 			return c.fail(outcomeContentType, false, failed, checkAddress)
 		case codes.Unauthenticated, codes.PermissionDenied:

@@ -26,6 +26,7 @@ type Ask struct {
 	// Function is what reads the selector, as storage.SelectHints.Func says it; empty where that is not
 	// known.
 	Function string
+	Range    int64 // ms, of a range selector; as storage.SelectHints.Range
 	// Fetch is for what must be fetched. A reader fills in the request, and what is to be expected.
 	Fetch
 }
@@ -48,7 +49,7 @@ func Begin(q Querier, asks []Ask) []Get {
 	gets := make([]Get, len(asks))
 	for i, a := range asks {
 		gets[i] = func(ctx context.Context) (*Selection, annotations.Annotations, error) {
-			return q.SelectChunks(ctx, &storage.SelectHints{Start: a.MinT, End: a.MaxT, Func: a.Function}, a.Matchers...)
+			return q.SelectChunks(ctx, &storage.SelectHints{Start: a.MinT, End: a.MaxT, Func: a.Function, Range: a.Range}, a.Matchers...)
 		}
 	}
 	return gets

@@ -15,13 +15,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
 	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
+	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -44,6 +47,8 @@ type Config struct {
 	// Partial takes what a store answers that lacks a part, with its warnings. Without it such an
 	// answer is an error.
 	Partial bool
+	// MaxResolution is the lowest resolution of blocks that are read; 0 is raw samples alone.
+	MaxResolution time.Duration
 }
 
 // String is what the store is called.
@@ -62,6 +67,9 @@ func (c *Config) Validate() error {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil || host == "" || port == "" || strings.ContainsAny(c.Address, "/ ") {
 		return fmt.Errorf("address %q: write host and port of a gRPC server, such as sidecar:10901", c.Address)
+	}
+	if c.MaxResolution != 0 && !slices.Contains(Resolutions, c.MaxResolution) {
+		return fmt.Errorf("max_resolution %s: write 5m or 1h, the resolutions of Thanos's blocks, or 0 for raw samples alone", model.Duration(c.MaxResolution))
 	}
 	for name := range c.Headers {
 		if strings.HasPrefix(strings.ToLower(name), "grpc-") || strings.HasPrefix(name, ":") {
@@ -136,6 +144,25 @@ func (s *Store) Strategy(whole bool) (disabled bool, strategy leafpb.PartialResp
 	}
 	return false, leafpb.PartialResponseStrategy_WARN
 }
+
+// Request is a request for series. Of matchers the one of AggregateLabel is taken out.
+func (s *Store) Request(mint, maxt int64, matchers []*prompb.LabelMatcher, whole bool) *leafpb.SeriesRequest {
+	r := &leafpb.SeriesRequest{MinTime: mint, MaxTime: maxt, Aggregates: aggregates[rawSamples], ResponseBatchSize: batchSize}
+	r.PartialResponseDisabled, r.PartialResponseStrategy = s.Strategy(whole)
+	for _, m := range matchers {
+		if s.MaxResolution > 0 && m.Name == AggregateLabel {
+			var resolution time.Duration
+			r.Aggregates, resolution = parseAggregate(m.Value)
+			r.MaxResolutionWindow = resolution.Milliseconds()
+			continue
+		}
+		r.Matchers = append(r.Matchers, *m)
+	}
+	return r
+}
+
+// batchSize is how many series of a message stores that put several into one are asked for.
+const batchSize = 64
 
 // Series calls each with every message that the store answers a request with, a thanos.SeriesResponse, which is
 // there until each returns. It ends at the first error.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 func TestStoreKeys(t *testing.T) {
@@ -185,7 +186,13 @@ cache: {path: kept}
 	require.Zero(t, keys[1].cache.Fresh)
 	require.NotEqual(t, keys[0].cache.Path, keys[1].cache.Path)
 	require.ErrorContains(t, Check(s), "stores: entry 2: tls_config: ")
+	s, err = load("stores: [{address: 'a:1', max_resolution: 1h}]")
+	require.NoError(t, err)
+	require.NoError(t, s.Validate())
+	require.Equal(t, time.Hour, s.Engine(upstream.Facts{}).Lookback, "as long as samples are apart")
 	for text, want := range map[string]string{
+		"stores: [{address: 'a:1', max_resolution: 10m}]":                  "max_resolution 10m: write 5m or 1h",
+		"stores: [{address: 'a:1', max_resolution: 1h}, {address: 'b:1'}]": "stores: entry 1: max_resolution with several entries",
 		"stores: [{name: x}]":                                     "stores: entry 1: it has no address",
 		"stores: [{address: a}]":                                  "stores: entry 1: address \"a\": write host and port",
 		"stores: [{address: 'a:1'}, {address: 'a:1'}]":            "two entries are called a:1",

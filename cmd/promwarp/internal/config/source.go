@@ -172,7 +172,7 @@ func (s Source) Name() string {
 func (s Source) Identity() (string, error) {
 	switch {
 	case s.Store != nil:
-		return identity([]any{"thanos.Store", s.Store.Address, s.Store.Headers})
+		return identity([]any{"thanos.Store", s.Store.Address, s.Store.Headers, s.Store.MaxResolution})
 	case s.Remote == nil:
 		return filepath.Abs(s.Dir)
 	}

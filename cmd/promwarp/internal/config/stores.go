@@ -19,6 +19,7 @@ type storeSettings struct {
 	RemoteTimeout model.Duration          `yaml:"remote_timeout"`
 	TLSConfig     *commonconfig.TLSConfig `yaml:"tls_config"`
 	Headers       map[string]string       `yaml:"headers"`
+	MaxResolution model.Duration          `yaml:"max_resolution"`
 	commonExtras  `yaml:",inline"`
 }
 
@@ -31,10 +32,13 @@ func (s *Settings) storeSources() (all []Source, err error) {
 	for i, one := range s.Stores {
 		src := Source{Setting: fmt.Sprintf("stores: entry %d", i+1), Entry: i, Store: &stores.Config{
 			Name: one.Name, Address: one.Address, TLS: one.TLSConfig, Headers: one.Headers,
-			Timeout: time.Duration(one.RemoteTimeout), Partial: one.OnFailure == WarnQuery,
+			Timeout: time.Duration(one.RemoteTimeout), Partial: one.OnFailure == WarnQuery, MaxResolution: time.Duration(one.MaxResolution),
 		}}
 		if err := src.Store.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", src.Setting, err)
+		}
+		if one.MaxResolution > 0 && len(s.Stores) > 1 {
+			return nil, fmt.Errorf("%s: max_resolution with several entries: samples of a lower resolution cannot be joined with other upstreams' samples; read them with a promwarp of its own, from one store gateway or Querier", src.Setting)
 		}
 		if names[src.Name()] {
 			return nil, fmt.Errorf("stores: two entries are called %s: give each a name of its own", src.Name())
