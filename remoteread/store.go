@@ -104,7 +104,7 @@ func (s *Store) LabelNames(ctx context.Context, mint, maxt int64, hints *storage
 	r, told := &leafpb.LabelNamesRequest{Start: max(mint, earliest), End: min(maxt, latest), Limit: limitOf(hints)}, &leafpb.LabelNamesResponse{}
 	r.PartialResponseDisabled, r.PartialResponseStrategy = s.store.Strategy(false)
 	err := s.list(ctx, "/thanos.Store/LabelNames", matchers, &r.Matchers, r, told)
-	return listed(told.Names), warned(told.Warnings), err
+	return slices.Compact(slices.Sorted(slices.Values(told.Names))), warned(told.Warnings), err
 }
 
 // LabelValues returns the values of label name of series that matchers match in [mint, maxt].
@@ -112,7 +112,7 @@ func (s *Store) LabelValues(ctx context.Context, mint, maxt int64, name string, 
 	r, told := &leafpb.LabelValuesRequest{Label: name, Start: max(mint, earliest), End: min(maxt, latest), Limit: limitOf(hints)}, &leafpb.LabelValuesResponse{}
 	r.PartialResponseDisabled, r.PartialResponseStrategy = s.store.Strategy(false)
 	err := s.list(ctx, "/thanos.Store/LabelValues", matchers, &r.Matchers, r, told)
-	return listed(told.Values), warned(told.Warnings), err
+	return slices.Compact(slices.Sorted(slices.Values(told.Values))), warned(told.Warnings), err
 }
 
 // list asks for a list. Matchers are put into the request.
@@ -121,7 +121,9 @@ func (s *Store) list(ctx context.Context, method string, matchers []*labels.Matc
 	if err != nil {
 		return fmt.Errorf("the store %s: %w", s.upstream, err)
 	}
-	*into = values(ms)
+	for _, m := range ms {
+		*into = append(*into, *m)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errStalled)
 	defer cancel()
 	if err := s.store.Call(ctx, method, request, told); err != nil {
@@ -130,26 +132,11 @@ func (s *Store) list(ctx context.Context, method string, matchers []*labels.Matc
 	return nil
 }
 
-// listed is a list that is sorted and has each item once.
-func listed(all []string) []string {
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 func limitOf(hints *storage.LabelHints) int64 {
 	if hints == nil {
 		return 0
 	}
 	return int64(hints.Limit)
-}
-
-// values are what pointers point to.
-func values(ms []*prompb.LabelMatcher) []prompb.LabelMatcher {
-	all := make([]prompb.LabelMatcher, len(ms))
-	for i, m := range ms {
-		all[i] = *m
-	}
-	return all
 }
 
 // warned are a store's warnings, as it says them.
@@ -167,9 +154,6 @@ type warnings struct {
 }
 
 func (w *warnings) add(texts []string) {
-	if len(texts) == 0 {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Merge(warned(texts))
