@@ -270,18 +270,37 @@ func downsampledGateway(t *testing.T, end time.Time) (gateway string, querier *p
 func TestStoresResolution(t *testing.T) {
 	end := time.Now().Add(-24 * time.Hour).Truncate(time.Hour)
 	gateway, querier := downsampledGateway(t, end)
+	seed, err := envInt("E2E_SEED", time.Now().UnixNano())
+	require.NoError(t, err)
+	random, err := envInt("E2E_RANDOM", 100)
+	require.NoError(t, err)
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(uint64(seed), 5))
 	for _, resolution := range []string{"5m", "1h"} {
 		pw := overStores(t, "{address: \""+gateway+"\", max_resolution: "+resolution+"}")
 		raw := overStores(t, "address: "+gateway)
-		for q, tolerance := range map[string]float64{
+		queries := map[string]float64{ // with how far they may differ
 			"load": 0, "avg by (region) (load)": 1e-12, "min(load)": 0, "max(load)": 0, "count(load)": 0, "sum(load)": 1e-12,
 			"avg_over_time(load[1d])": 1e-12, "min_over_time(load[6h])": 0, "max_over_time(load[1d])": 0, "sum_over_time(load[1d])": 1e-12,
 			"count_over_time(load[1d])": 0, "stddev_over_time(load[1d])": 1e-12, "delta(load[12h])": 1e-12, "quantile_over_time(0.9, load[1d])": 1e-12,
 			"rate(steady_total[6h])": 1e-12, "sum(increase(steady_total[1d]))": 1e-12, "irate(steady_total[3h])": 1e-12, "steady_total": 1e-12,
 			"rate(steady_total[5m])": 1e-12, "rate(steady_total[30m])": 1e-12, "sum(rate(steady_total[6h])) / avg(max_over_time(load[1d]))": 1e-12,
 			"rate(falling_total[1d])": 0.03, "sum(increase(falling_total[3d]))": 0.01, "max_over_time(rate(steady_total[6h])[1d:1h])": 1e-12,
-		} {
-			for _, step := range []time.Duration{time.Hour, 7 * time.Hour} {
+		}
+		for range random {
+			f, of := pick(r, "avg", "min", "max", "sum", "count", "stddev", "last", "present")+"_over_time(%s[%s])", pick(r, "load", "steady_total")
+			if r.IntN(2) == 0 {
+				f, of = pick(r, "rate(%s[%s])", "increase(%s[%s])", "irate(%s[%s])", "deriv(%s[%s])", "idelta(%s[%s])", "delta(%s[%s])", "changes(%s[%s])"), "steady_total"
+			}
+			if f = fmt.Sprintf(f, of, pick(r, "7m", "25m", "1h", "2h5m", "6h", "1d", "50h")); r.IntN(2) == 0 {
+				f = pick(r, "sum", "avg by (instance)", "max", "count", "quantile by (region) (0.3, ", "topk(2, ") + "(" + f + ")"
+				f += strings.Repeat(")", strings.Count(f, "(")-strings.Count(f, ")"))
+			}
+			queries[f] = 1e-9
+		}
+		counts := map[bool]int{} // by whether there is an answer
+		for q, tolerance := range queries {
+			for _, step := range []time.Duration{time.Hour, 7 * time.Hour, time.Duration(1+r.IntN(500)) * time.Minute} {
 				form := url.Values{
 					"query": {q}, "start": {seconds(end.Add(-11 * 24 * time.Hour).Add(7 * time.Minute))}, "end": {seconds(end.Add(-time.Hour))}, "step": {step.String()},
 					"max_source_resolution": {resolution}, "dedup": {"false"}, "partial_response": {"false"},
@@ -293,7 +312,7 @@ func TestStoresResolution(t *testing.T) {
 					return said
 				}
 				want := reply(querier)
-				require.NotEmpty(t, want.Series, q)
+				counts[len(want.Series) > 0]++
 				for _, when := range []string{"first", "repeated"} {
 					d := compare.Differ(unannotated(want), unannotated(reply(pw)), tolerance)
 					if d != nil {
@@ -302,9 +321,13 @@ func TestStoresResolution(t *testing.T) {
 				}
 			}
 		}
+		t.Log(resolution, counts)
+		require.Greater(t, counts[true], 4*counts[false])
 		require.NotEqual(t, fetch(t, pw.URL+"/api/v1/query?query=load&time="+seconds(end.Add(-time.Hour))), fetch(t, raw.URL+"/api/v1/query?query=load&time="+seconds(end.Add(-time.Hour))), "raw samples are something else")
 	}
 }
+
+func pick(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
 // overStores starts a promwarp that reads from stores.
 func overStores(t *testing.T, entries ...string) *process {
