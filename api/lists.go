@@ -227,7 +227,7 @@ func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 // Prometheus answers.
 func (a *API) listings(m *mux.Router, f *forward.Forwarder) {
 	list, around := a.says, open
-	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory; only a running Prometheus answers this")
+	only := promapi.Always(http.StatusNotFound, promapi.NotFound, "promwarp reads a data directory or stores of Thanos; only a running Prometheus answers this")
 	switch len(a.o.Remotes) {
 	case 0:
 	case 1:

@@ -33,6 +33,7 @@ var namedElsewhere = []struct{ place, words, meaning string }{
 	{"gpuexec/windows.go", "rate", "the end of the names of two kernels"},
 	{"kernels/build/kernel.go", "group", "a folder"},
 	{"selection/replicas/penalty.go", "increase rate irate resets", "what a Querier of Thanos takes for readers of counters"},
+	{"remoteread/stores/aggregates.go", "rate irate increase delta idelta deriv predict_linear double_exponential_smoothing min max count sum avg", "what a Querier of Thanos reads of a lower resolution"},
 	{"remoteread/upstream/read.go", "mad_over_time", "whether a Prometheus lists it says how that is set"},
 }
 

@@ -11,12 +11,14 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -210,6 +212,122 @@ func uploaded(bucket string) (n int) {
 	})
 	return n
 }
+
+// downsampledGateway starts a store gateway over a bucket with a block of 12 days, which Thanos has made blocks
+// of 5 min and 1 h of, and a Querier with Prometheus's engine over the gateway.
+func downsampledGateway(t *testing.T, end time.Time) (gateway string, querier *process) {
+	t.Helper()
+	bin, err := buildThanos()
+	if err != nil {
+		t.Fatalf("there is no Thanos to test with: %v; make clients builds it, which takes minutes and the module proxy", err)
+	}
+	dir, bucket := t.TempDir(), t.TempDir()
+	objstore := filepath.Join(t.TempDir(), "bucket.yml")
+	require.NoError(t, os.WriteFile(objstore, []byte(fmt.Sprintf("type: FILESYSTEM\nconfig: {directory: %s}\n", bucket)), 0o600))
+	const scrape = 50 * time.Second // does not divide 5 min windows evenly
+	w, err := tsdb.NewBlockWriter(promslog.NewNopLogger(), dir, (14 * 24 * time.Hour).Milliseconds())
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	values := map[string]float64{}
+	for at := end.Add(-12 * 24 * time.Hour); at.Before(end); at = at.Add(scrape) {
+		app := w.Appender(t.Context())
+		for _, instance := range []string{"a", "b", "c"} {
+			for _, name := range []string{"steady_total", "falling_total", "load"} {
+				l := labels.FromStrings("__name__", name, "instance", instance)
+				switch v := values[name+instance]; {
+				case name == "load":
+					values[name+instance] = math.Round(100*r.NormFloat64()) / 8
+				case name == "falling_total" && r.IntN(400) == 0:
+					values[name+instance] = float64(r.IntN(20))
+				default:
+					values[name+instance] = v + float64(r.IntN(10))
+				}
+				_, err := app.Append(0, l, at.UnixMilli(), values[name+instance])
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, app.Commit())
+	}
+	_, err = w.Flush(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	out, err := exec.CommandContext(t.Context(), bin, "tools", "bucket", "upload-blocks", "--path="+dir, "--label=region=\"eu\"", "--objstore.config-file="+objstore).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	web := mustFreeAddr(t)
+	runServer(t, "Thanos downsample", web, bin, "tools", "bucket", "downsample", "--data-dir="+t.TempDir(), "--objstore.config-file="+objstore, "--http-address="+web)
+	require.Eventually(t, func() bool { return uploaded(bucket) == 3 }, time.Minute, 100*time.Millisecond, "raw, 5m, 1h")
+	gateway, web = mustFreeAddr(t), mustFreeAddr(t)
+	runServer(t, "Thanos store gateway", web, bin, "store", "--data-dir="+t.TempDir(), "--objstore.config-file="+objstore,
+		"--http-address="+web, "--grpc-address="+gateway, "--ignore-deletion-marks-delay=0s")
+	s := &thanosStores{}
+	querier, _ = s.query(t, bin, gateway)
+	return gateway, querier
+}
+
+// TestStoresResolution: with max_resolution promwarp over a store gateway answers, first and repeated, as a
+// Querier with the same max_source_resolution does: bit for bit, but for counters that were reset, whose
+// increase is the same and is extrapolated otherwise.
+func TestStoresResolution(t *testing.T) {
+	end := time.Now().Add(-24 * time.Hour).Truncate(time.Hour)
+	gateway, querier := downsampledGateway(t, end)
+	seed, err := envInt("E2E_SEED", time.Now().UnixNano())
+	require.NoError(t, err)
+	random, err := envInt("E2E_RANDOM", 100)
+	require.NoError(t, err)
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(uint64(seed), 5))
+	for _, resolution := range []string{"5m", "1h"} {
+		pw := overStores(t, "{address: \""+gateway+"\", max_resolution: "+resolution+"}")
+		raw := overStores(t, "address: "+gateway)
+		queries := map[string]float64{ // with how far they may differ
+			"load": 0, "avg by (region) (load)": 1e-12, "min(load)": 0, "max(load)": 0, "count(load)": 0, "sum(load)": 1e-12,
+			"avg_over_time(load[1d])": 1e-12, "min_over_time(load[6h])": 0, "max_over_time(load[1d])": 0, "sum_over_time(load[1d])": 1e-12,
+			"count_over_time(load[1d])": 0, "stddev_over_time(load[1d])": 1e-12, "delta(load[12h])": 1e-12, "quantile_over_time(0.9, load[1d])": 1e-12,
+			"rate(steady_total[6h])": 1e-12, "sum(increase(steady_total[1d]))": 1e-12, "irate(steady_total[3h])": 1e-12, "steady_total": 1e-12,
+			"rate(steady_total[5m])": 1e-12, "rate(steady_total[30m])": 1e-12, "sum(rate(steady_total[6h])) / avg(max_over_time(load[1d]))": 1e-12,
+			"rate(falling_total[1d])": 0.03, "sum(increase(falling_total[3d]))": 0.01, "max_over_time(rate(steady_total[6h])[1d:1h])": 1e-12,
+		}
+		for range random {
+			f, of := pick(r, "avg", "min", "max", "sum", "count", "stddev", "last", "present")+"_over_time(%s[%s])", pick(r, "load", "steady_total")
+			if r.IntN(2) == 0 {
+				f, of = pick(r, "rate(%s[%s])", "increase(%s[%s])", "irate(%s[%s])", "deriv(%s[%s])", "idelta(%s[%s])", "delta(%s[%s])", "changes(%s[%s])"), "steady_total"
+			}
+			if f = fmt.Sprintf(f, of, pick(r, "7m", "25m", "1h", "2h5m", "6h", "1d", "50h")); r.IntN(2) == 0 {
+				f = pick(r, "sum", "avg by (instance)", "max", "count", "quantile by (region) (0.3, ", "topk(2, ") + "(" + f + ")"
+				f += strings.Repeat(")", strings.Count(f, "(")-strings.Count(f, ")"))
+			}
+			queries[f] = 1e-9
+		}
+		counts := map[bool]int{} // by whether there is an answer
+		for q, tolerance := range queries {
+			for _, step := range []time.Duration{time.Hour, 7 * time.Hour, time.Duration(1+r.IntN(500)) * time.Minute} {
+				form := url.Values{
+					"query": {q}, "start": {seconds(end.Add(-11 * 24 * time.Hour).Add(7 * time.Minute))}, "end": {seconds(end.Add(-time.Hour))}, "step": {step.String()},
+					"max_source_resolution": {resolution}, "dedup": {"false"}, "partial_response": {"false"},
+				}
+				reply := func(of *process) *compare.Answer {
+					a := ask(t, of.URL, "/api/v1/query_range", form)
+					said, err := compare.Parse(a.code, a.body)
+					require.NoError(t, err, q)
+					return said
+				}
+				want := reply(querier)
+				counts[len(want.Series) > 0]++
+				for _, when := range []string{"first", "repeated"} {
+					d := compare.Differ(unannotated(want), unannotated(reply(pw)), tolerance)
+					if d != nil {
+						t.Errorf("%s, %s every %s, %s: %v", resolution, q, step, when, d)
+					}
+				}
+			}
+		}
+		t.Log(resolution, counts)
+		require.Greater(t, counts[true], 4*counts[false])
+		require.NotEqual(t, fetch(t, pw.URL+"/api/v1/query?query=load&time="+seconds(end.Add(-time.Hour))), fetch(t, raw.URL+"/api/v1/query?query=load&time="+seconds(end.Add(-time.Hour))), "raw samples are something else")
+	}
+}
+
+func pick(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
 // overStores starts a promwarp that reads from stores.
 func overStores(t *testing.T, entries ...string) *process {

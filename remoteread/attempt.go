@@ -48,10 +48,11 @@ func outcomeOf(err error) outcome {
 // send sends a request for all rides, which get what came of each, and reads its answer to the end.
 // An error is that of the rides that have got nothing.
 func (c *Client) send(parent context.Context, rides []*ride) (err error) {
+	what := "remote read"
 	if c.store != nil {
-		return c.sendStore(parent, rides[0]) // which is alone: see mayShare
+		what = "thanos.Store/Series"
 	}
-	parent, span := tracing.Start(parent, "remote read", trace.WithSpanKind(trace.SpanKindClient))
+	parent, span := tracing.Start(parent, what, trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("upstream", c.name))
 	}
@@ -62,7 +63,22 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	// answer that keeps arriving may finish, and one that stalls is ended.
 	stall := time.AfterFunc(c.timeout, func() { cancel(errStalled) })
 	defer stall.Stop()
+	in := &progress{stall: stall, limit: c.timeout, most: 2*c.answers.MaxBytes + wireSlack}
+	defer func() {
+		for _, r := range rides {
+			r.wire, r.firstByte = in.bytes, in.first
+		}
+		c.metrics.bytes.Add(float64(in.bytes))
+	}()
+	if c.store != nil {
+		return c.askStore(ctx, rides[0], in) // which is alone: see mayShare
+	}
+	return c.post(ctx, parent, rides, in)
+}
 
+// post sends rides as one request to a server with remote read. Parent is ctx without the end of a
+// request that stalls.
+func (c *Client) post(ctx, parent context.Context, rides []*ride, in *progress) error {
 	// stopped is the error when the context ended, from outside or because the
 	// store made no progress: then whatever else went wrong follows from that.
 	stopped := func(waitingFor string) *Error {
@@ -90,9 +106,9 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	req.Header.Set("Content-Type", typeSamples)
 	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
 
-	stall.Reset(c.timeout)
+	in.wait()
 	resp, err := c.http.Do(req)
-	stall.Stop()
+	in.stall.Stop()
 	if err != nil {
 		if e := stopped("answer"); e != nil {
 			return e
@@ -100,13 +116,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 		return c.connection(err)
 	}
 	defer resp.Body.Close()
-	in := &progressReader{from: resp.Body, stall: stall, limit: c.timeout, most: 2*c.answers.MaxBytes + wireSlack}
-	defer func() {
-		for _, r := range rides {
-			r.wire, r.firstByte = in.bytes, in.first
-		}
-		c.metrics.bytes.Add(float64(in.bytes))
-	}()
+	in.from = resp.Body
 
 	typ, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -196,10 +206,10 @@ const (
 
 var errStalled = errors.New("no progress")
 
-// progressReader reads a body and counts its bytes. No read may take longer than a limit.
-type progressReader struct {
-	from  io.Reader
-	stall *time.Timer // runs while a read waits
+// progress counts the bytes of an answer that is read. No wait for more may take longer than a limit.
+type progress struct {
+	from  io.Reader // what Read reads
+	stall *time.Timer
 	limit time.Duration
 	first time.Time // when the first byte came; zero before
 	bytes int64
@@ -210,17 +220,34 @@ type progressReader struct {
 // are repeated where a series does not fit into a frame.
 const wireSlack = 1 << 20
 
-func (r *progressReader) Read(p []byte) (int, error) {
-	if r.bytes > r.most {
-		return 0, fmt.Errorf("%w: %d bytes have come", selection.ErrTooLarge, r.bytes)
+// wait begins to wait for more.
+func (p *progress) wait() { p.stall.Reset(p.limit) }
+
+// came ends waiting, and counts what has come.
+func (p *progress) came(n int) {
+	p.stall.Stop()
+	if p.bytes == 0 && n > 0 {
+		p.first = time.Now()
 	}
-	r.stall.Reset(r.limit)
-	n, err := r.from.Read(p)
-	r.stall.Stop()
-	if r.bytes == 0 && n > 0 {
-		r.first = time.Now()
+	p.bytes += int64(n)
+}
+
+// excess is the error once too much has come.
+func (p *progress) excess() error {
+	if p.bytes > p.most {
+		return fmt.Errorf("%w: %d bytes have come", selection.ErrTooLarge, p.bytes)
 	}
-	r.bytes += int64(n)
+	return nil
+}
+
+// Read implements io.Reader.
+func (p *progress) Read(b []byte) (int, error) {
+	if err := p.excess(); err != nil {
+		return 0, err
+	}
+	p.wait()
+	n, err := p.from.Read(b)
+	p.came(n)
 	return n, err
 }
 

@@ -75,6 +75,7 @@ const (
 
 const (
 	checkURL       = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+	adviceCutOff   = "see the log of the store and of proxies on the way"
 	adviceUnusable = "the store's answer is unusable; check the store and what lies between"
 )
 
@@ -219,7 +220,7 @@ func (c *Client) content(err error) *Error {
 		case errors.As(err, &corrupt):
 			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
 		case errors.As(err, &cut):
-			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.Err), "see the log of the store and of proxies on the way")
+			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.Err), adviceCutOff)
 		default:
 			return c.malformed(err)
 		}

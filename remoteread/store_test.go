@@ -270,6 +270,11 @@ func TestBrokenStores(t *testing.T) {
 	early.MinTime = 15_000
 	backwards := aggrChunk(t, 0, 20_000)
 	backwards.MinTime, backwards.MaxTime = 20_000, 0
+	empty := leafpb.AggrChunk{MinTime: 0, MaxTime: 20_000, Raw: &leafpb.Chunk{}}
+	garbage := aggrChunk(t, 0, 20_000)
+	for i := range garbage.Raw.Data[2:] {
+		garbage.Raw.Data[2+i] ^= byte(37 * i)
+	}
 	unknown := aggrChunk(t, 0, 20_000)
 	unknown.Raw.Type = 7
 	for name, one := range map[string]struct {
@@ -293,6 +298,9 @@ func TestBrokenStores(t *testing.T) {
 		"a truncated chunk":           {sends(seriesOf(up, corrupt)), "corrupt chunk", 0},
 		"a chunk that is too early":   {sends(seriesOf(up, early)), "lies outside its stated time range", 0},
 		"a chunk from back to front":  {sends(seriesOf(up, backwards)), "its start is after its end", 0},
+		"a chunk without bytes":       {sends(seriesOf(up, empty)), "corrupt chunk", 0},
+		"overlapping garbage":         {sends(seriesOf(up, aggrChunk(t, 5_000, 30_000), garbage)), "corrupt chunk", 0},
+		"a label value of 17 MiB":     {sends(seriesOf(pairs("__name__", "up", "a", strings.Repeat("x", 17<<20)), aggrChunk(t, 0, 20_000))), "raise --upstream.max-frame-bytes", 0},
 		"an unknown encoding":         {sends(seriesOf(up, unknown)), "unknown chunk encoding 7", 0},
 		"lower resolution":            {sends(seriesOf(up, leafpb.AggrChunk{MinTime: 0, MaxTime: 1})), "of a lower resolution", 0},
 		"no protobuf":                 {sends([]byte("\x0a\xff\xff")), "not valid protobuf", 0},
@@ -426,7 +434,7 @@ func TestStoreInfo(t *testing.T) {
 	}}}
 	s := storeOf(t, f, stores.Config{}, Options{})
 	require.EqualValues(t, math.MinInt64, s.Complete())
-	require.NoError(t, s.Start(t.Context()))
+	require.NoError(t, s.Probe(t.Context()))
 	require.EqualValues(t, now-3*hour, s.Complete())
 	facts, ok := s.Facts()
 	require.True(t, ok)
@@ -449,7 +457,7 @@ func TestNoStore(t *testing.T) {
 		s, err := NewStore(stores.Config{Address: address, TLS: tlsConfig}, Options{})
 		require.NoError(t, err)
 		defer s.Close()
-		err = s.Start(t.Context())
+		err = s.Probe(t.Context())
 		require.Error(t, err)
 		return err
 	}
@@ -480,5 +488,96 @@ func TestNoStore(t *testing.T) {
 	for _, address := range []string{"", "sidecar", "http://sidecar:10901", ":10901", "a b:1"} {
 		_, err := NewStore(stores.Config{Address: address}, Options{})
 		require.ErrorContains(t, err, "such as sidecar:10901", address)
+	}
+}
+
+// lowerChunk is a chunk of lower resolution with aggregates, by their fields.
+func lowerChunk(t *testing.T, from, to int64, fields map[protowire.Number]func(int64) float64) []byte {
+	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(from))
+	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(to))
+	for field := range protowire.Number(9) {
+		if value := fields[field]; value != nil {
+			c := chunkenc.NewXORChunk()
+			app, err := c.Appender()
+			require.NoError(t, err)
+			for at := from; at <= to; at += 300_000 {
+				app.Append(0, at, value(at))
+			}
+			if field == 8 {
+				app.Append(0, to, value(to)) // the last raw value
+			}
+			data := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), c.Bytes())
+			b = protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), data)
+		}
+	}
+	return b
+}
+
+// ofChunks is a message with one series of chunks as they lie on the wire.
+func ofChunks(chunks ...[]byte) []byte {
+	label, _ := (&prompb.Label{Name: "__name__", Value: "up"}).Marshal()
+	series := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), label)
+	for _, c := range chunks {
+		series = protowire.AppendBytes(protowire.AppendTag(series, 2, protowire.BytesType), c)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), series)
+}
+
+// Which aggregate is asked for and read depends on the function. Raw samples of other times go with them.
+func TestStoreAggregates(t *testing.T) {
+	const end, window = 299_999, 300_000
+	constant := func(v float64) func(int64) float64 { return func(int64) float64 { return v } }
+	all := map[protowire.Number]func(int64) float64{
+		4: constant(5), 5: constant(20), 6: constant(1), 7: constant(9), 8: func(at int64) float64 { return float64(at) },
+	}
+	rawChunk := aggrChunk(t, end+window-100_000, end+window+3000)
+	raw, err := rawChunk.Marshal()
+	require.NoError(t, err)
+	beside := aggrChunk(t, end+window+1000, end+window+3000)
+	after, err := beside.Marshal()
+	require.NoError(t, err)
+	f := &fakeStore{series: sends(ofChunks(lowerChunk(t, end, end+window, all), after))}
+	s := storeOf(t, f, stores.Config{MaxResolution: time.Hour}, Options{})
+	for _, one := range []struct {
+		function   string
+		window     time.Duration
+		aggregates []leafpb.Aggr
+		resolution time.Duration
+		first      float64 // value
+	}{
+		{"", 0, []leafpb.Aggr{leafpb.Aggr_COUNT, leafpb.Aggr_SUM}, time.Hour, 4},
+		{"sum", 0, []leafpb.Aggr{leafpb.Aggr_COUNT, leafpb.Aggr_SUM}, time.Hour, 4},
+		{"sum_over_time", time.Hour, []leafpb.Aggr{leafpb.Aggr_SUM}, time.Hour, 20},
+		{"count", 0, []leafpb.Aggr{leafpb.Aggr_COUNT}, time.Hour, 5},
+		{"min_over_time", time.Minute, []leafpb.Aggr{leafpb.Aggr_MIN}, time.Hour, 1},
+		{"max", 0, []leafpb.Aggr{leafpb.Aggr_MAX}, time.Hour, 9},
+		{"rate", 2 * time.Hour, []leafpb.Aggr{leafpb.Aggr_COUNTER}, time.Hour, end},
+		{"increase", time.Hour, []leafpb.Aggr{leafpb.Aggr_COUNTER}, 5 * time.Minute, end},
+	} {
+		m := stores.Aggregate(one.function, one.window, time.Hour)
+		sel, _, err := s.Fetch(t.Context(), 0, 2*window, append(upAny, m), selection.Fetch{})
+		require.NoError(t, err, one.function)
+		require.Equal(t, one.aggregates, f.asked.Load().Aggregates, one.function)
+		require.Equal(t, one.resolution.Milliseconds(), f.asked.Load().MaxResolutionWindow, one.function)
+		require.Len(t, f.asked.Load().Matchers, 1)
+		got := selectiontest.Drain(t, sel.Decode(0, sel.Chunks(0), math.MinInt64, math.MaxInt64, nil))
+		require.Len(t, got, 2+3, one.function)
+		require.Equal(t, one.first, math.Float64frombits(got[0].V), one.function)
+	}
+	require.Equal(t, "raw", stores.Aggregate("rate", 5*time.Minute, time.Hour).Value, "too short a range")
+
+	for name, one := range map[string]struct {
+		chunk []byte
+		want  string
+	}{
+		"raw samples of the same times": {raw, "read the store gateway"},
+		"another aggregate":             {lowerChunk(t, end, end, map[protowire.Number]func(int64) float64{6: constant(1)}), "lacks the aggregate"},
+		"garbage":                       {append(lowerChunk(t, end, end, nil), 0x42, 4, 0x12, 2, 0, 9), "corrupt chunk"},
+		"no bytes":                      {append(lowerChunk(t, end, end, nil), 0x42, 2, 0x12, 0), "it has no samples"},
+		"no samples":                    {append(lowerChunk(t, end, end, nil), 0x42, 4, 0x12, 2, 0, 0), "it has no samples"},
+	} {
+		f.series = sends(ofChunks(one.chunk, lowerChunk(t, end, end+window, all)))
+		_, _, err := s.Fetch(t.Context(), 0, 2*window, append(upAny, stores.Aggregate("rate", 0, time.Hour)), selection.Fetch{})
+		require.ErrorContains(t, err, one.want, name)
 	}
 }

@@ -169,16 +169,17 @@ func (r *reach) note(req *http.Request, resp *http.Response, err error) {
 	if away && (clients || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
 		return
 	}
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s answers with status %s", urltext.Of(req.URL), resp.Status)
+	}
+	r.set(err, away)
+}
+
+// set notes what was wrong with a request, nil for nothing, and whether the store is away.
+func (r *reach) set(why error, away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err == nil && resp.StatusCode/100 == 2:
-		r.read, r.why = true, nil
-	case err == nil:
-		r.why = fmt.Errorf("%s answers with status %s", urltext.Of(req.URL), resp.Status)
-	default:
-		r.why = err
-	}
+	r.read, r.why = r.read || why == nil, why
 	if !away {
 		r.since = time.Time{}
 	} else if r.since.IsZero() {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -41,6 +42,8 @@ type Part struct {
 	Exact bool
 	// Expected is what the fetch is expected to bring.
 	Expected selection.Expectation
+	// Aggregates are what of chunks of a lower resolution is read; none where only raw samples are.
+	Aggregates []leafpb.Aggr
 	// Count is told how many bytes and series have come so far. It ends reading with an error.
 	Count func(bytes, series int64) error
 

@@ -32,7 +32,7 @@ type Store struct {
 func (a *Reader) NewStore(p *Part) *Store {
 	d := &streamBuilder{b: selection.NewBuilder(a.MaxBytes).Within(p.Ctx), finder: newFinder(p, false)}
 	d.asked = newSelector(p.Asked, false)
-	d.ofStore = true
+	d.ofStore, d.aggregates = true, p.Aggregates
 	return &Store{d: d, part: p}
 }
 
@@ -88,9 +88,8 @@ func (s *Store) Finish() (err error) {
 func (d *streamBuilder) storeChunk(b []byte) error {
 	const number, bytes = protowire.VarintType, protowire.BytesType
 	var minT, maxT int64
-	var raw []byte
-	has := false
-	for f, err := range typed(b, "a chunk", number, number, bytes) {
+	var chunks [fieldCounter + 1][]byte // by their fields
+	for f, err := range typed(b, "a chunk", number, number, bytes, bytes, bytes, bytes, bytes, bytes) {
 		switch {
 		case err != nil:
 			return err
@@ -99,18 +98,38 @@ func (d *streamBuilder) storeChunk(b []byte) error {
 		case f.Num == 2:
 			maxT = int64(f.Value)
 		default:
-			raw, has = f.Bytes, true
+			chunks[f.Num] = f.Bytes
 		}
 	}
-	if !has {
+	lower := chunks[fieldRaw] == nil
+	switch {
+	case lower && len(d.aggregates) == 0:
 		return fmt.Errorf("series %s: %w", d.labels, ErrDownsampled)
+	case len(d.aggregates) > 0 && d.overlaps(span{minT, maxT, lower}):
+		return fmt.Errorf("series %s: %w", d.labels, errOverlap)
+	case lower:
+		return d.addAggregate(minT, maxT, chunks[:])
 	}
+	e, data, err := d.encoded(chunks[fieldRaw])
+	if err != nil {
+		return err
+	}
+	return d.add(e, minT, maxT, data)
+}
+
+// The fields of a thanos.AggrChunk that are chunks.
+const (
+	fieldRaw     = 3
+	fieldCounter = 8
+)
+
+// encoded reads a thanos.Chunk.
+func (d *streamBuilder) encoded(b []byte) (e chunkenc.Encoding, data []byte, err error) {
 	var kind uint64
-	var data []byte
-	for f, err := range typed(raw, "a chunk", number, bytes) {
+	for f, err := range typed(b, "a chunk", protowire.VarintType, protowire.BytesType) {
 		switch {
 		case err != nil:
-			return err
+			return 0, nil, err
 		case f.Num == 1:
 			kind = f.Value
 		default:
@@ -119,7 +138,7 @@ func (d *streamBuilder) storeChunk(b []byte) error {
 	}
 	// XOR, HISTOGRAM and FLOAT_HISTOGRAM are one less than in Prometheus, where 0 is no encoding.
 	if kind > uint64(chunkenc.EncFloatHistogram-1) {
-		return fmt.Errorf("series %s: unknown chunk encoding %d of a store; there are XOR 0, HISTOGRAM 1 and FLOAT_HISTOGRAM 2", d.labels, min(kind, math.MaxInt32))
+		return 0, nil, fmt.Errorf("series %s: unknown chunk encoding %d of a store; there are XOR 0, HISTOGRAM 1 and FLOAT_HISTOGRAM 2", d.labels, min(kind, math.MaxInt32))
 	}
-	return d.add(chunkenc.Encoding(kind+1), minT, maxT, data)
+	return chunkenc.Encoding(kind + 1), data, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/encoding"
 )
@@ -87,6 +88,8 @@ type streamBuilder struct {
 	series     int64
 	testified  bool // whether the witness came as it should
 	ofStore    bool // whether chunks are thanos.AggrChunks
+	aggregates []leafpb.Aggr
+	spans      []span // of the chunks of the current series, where there are aggregates
 }
 
 // parse appends the series in a prompb.ChunkedReadResponse to series, and returns them and the number
@@ -144,6 +147,7 @@ func (d *streamBuilder) addSeries(b []byte) error {
 		d.labelBytes += int64(l.ByteSize())
 		d.series++
 		d.b.Series(l)
+		d.spans = d.spans[:0]
 	}
 	for f, err := range typed(rest, "a series", protowire.BytesType, protowire.BytesType) {
 		if err == nil && f.Num == 1 {

@@ -32,7 +32,7 @@ const ended = 6 * time.Hour
 // Info asks the store what it is, and notes it.
 func (s *Store) Info(ctx context.Context) (Facts, error) {
 	var told leafpb.InfoResponse
-	if err := s.conn.Invoke(s.outgoing(ctx), "/thanos.info.Info/Info", message(nil), &told); err != nil {
+	if err := s.Call(ctx, "/thanos.info.Info/Info", &leafpb.InfoRequest{}, &told); err != nil {
 		return Facts{}, err
 	}
 	f := Facts{Component: told.ComponentType, Complete: complete(told.Store, time.Now())}

@@ -1,12 +1,12 @@
 // Package stores asks a store of Thanos over gRPC: a sidecar, a store gateway, a receiver, a ruler or a
 // Querier.
 //
-// In go matchers and times. Out come the messages of thanos.Store/Series one by one, as they lie on the
-// wire, lists of labels, and what the store tells by thanos.Info. Messages of series are not decoded here:
-// remoteread/answer puts them into a selection. Of blocks with samples of a lower resolution a store is
-// never asked for any. Errors are gRPC's; package remoteread says what to do about them.
+// In go requests. Out come the messages of thanos.Store/Series one by one, as they lie on the wire, lists
+// of labels, and what the store tells by thanos.Info. Messages of series are not decoded here:
+// remoteread/answer puts them into a selection. Errors are gRPC's; package remoteread says what to do
+// about them.
 //
-// Start with New. request.go writes requests, info.go reads what a store is.
+// Start with New. info.go reads what a store is.
 package stores
 
 import (
@@ -15,13 +15,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
 	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
+	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -44,6 +47,8 @@ type Config struct {
 	// Partial takes what a store answers that lacks a part, with its warnings. Without it such an
 	// answer is an error.
 	Partial bool
+	// MaxResolution is the lowest resolution of blocks that are read; 0 is raw samples alone.
+	MaxResolution time.Duration
 }
 
 // String is what the store is called.
@@ -62,6 +67,9 @@ func (c *Config) Validate() error {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil || host == "" || port == "" || strings.ContainsAny(c.Address, "/ ") {
 		return fmt.Errorf("address %q: write host and port of a gRPC server, such as sidecar:10901", c.Address)
+	}
+	if c.MaxResolution != 0 && !slices.Contains(Resolutions, c.MaxResolution) {
+		return fmt.Errorf("max_resolution %s: write 5m or 1h, the resolutions of Thanos's blocks, or 0 for raw samples alone", model.Duration(c.MaxResolution))
 	}
 	for name := range c.Headers {
 		if strings.HasPrefix(strings.ToLower(name), "grpc-") || strings.HasPrefix(name, ":") {
@@ -128,9 +136,37 @@ func (s *Store) outgoing(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Series calls each with every message that the store answers q with, a thanos.SeriesResponse, which is
+// Strategy is what a request says of an answer that lacks a part: with whole, or without Partial, it is to
+// be an error.
+func (s *Store) Strategy(whole bool) (disabled bool, strategy leafpb.PartialResponseStrategy) {
+	if whole || !s.Partial {
+		return true, leafpb.PartialResponseStrategy_ABORT
+	}
+	return false, leafpb.PartialResponseStrategy_WARN
+}
+
+// Request is a request for series. Of matchers the one of AggregateLabel is taken out.
+func (s *Store) Request(mint, maxt int64, matchers []*prompb.LabelMatcher, whole bool) *leafpb.SeriesRequest {
+	r := &leafpb.SeriesRequest{MinTime: mint, MaxTime: maxt, Aggregates: aggregates[rawSamples], ResponseBatchSize: batchSize}
+	r.PartialResponseDisabled, r.PartialResponseStrategy = s.Strategy(whole)
+	for _, m := range matchers {
+		if s.MaxResolution > 0 && m.Name == AggregateLabel {
+			var resolution time.Duration
+			r.Aggregates, resolution = parseAggregate(m.Value)
+			r.MaxResolutionWindow = resolution.Milliseconds()
+			continue
+		}
+		r.Matchers = append(r.Matchers, *m)
+	}
+	return r
+}
+
+// batchSize is how many series of a message stores that put several into one are asked for.
+const batchSize = 64
+
+// Series calls each with every message that the store answers a request with, a thanos.SeriesResponse, which is
 // there until each returns. It ends at the first error.
-func (s *Store) Series(ctx context.Context, q Question, each func(message []byte) error) error {
+func (s *Store) Series(ctx context.Context, r *leafpb.SeriesRequest, each func(message []byte) error) error {
 	ctx, cancel := context.WithCancel(s.outgoing(ctx))
 	defer cancel()
 	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/thanos.Store/Series")
@@ -138,7 +174,7 @@ func (s *Store) Series(ctx context.Context, q Question, each func(message []byte
 		return err
 	}
 	// Where a request cannot be sent the answer says why.
-	if err := stream.SendMsg(q.series()); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.SendMsg(r); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -159,24 +195,15 @@ func (s *Store) Series(ctx context.Context, q Question, each func(message []byte
 	}
 }
 
-// LabelNames lists the names of the labels of what q asks for, and the store's warnings.
-func (s *Store) LabelNames(ctx context.Context, q Question, limit int) (names, warnings []string, err error) {
-	var told leafpb.LabelNamesResponse
-	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelNames", q.labelNames(limit), &told)
-	return told.Names, told.Warnings, err
-}
-
-// LabelValues lists the values of a label of what q asks for, and the store's warnings.
-func (s *Store) LabelValues(ctx context.Context, label string, q Question, limit int) (values, warnings []string, err error) {
-	var told leafpb.LabelValuesResponse
-	err = s.conn.Invoke(s.outgoing(ctx), "/thanos.Store/LabelValues", q.labelValues(label, limit), &told)
-	return told.Values, told.Warnings, err
+// Call has the store answer a request by one message.
+func (s *Store) Call(ctx context.Context, method string, request, told proto.Message) error {
+	return s.conn.Invoke(s.outgoing(ctx), method, request, told)
 }
 
 // message is one as it lies on the wire.
 type message []byte
 
-// codec leaves a message as it is, and decodes others by the methods that gogo/protobuf generates.
+// codec leaves a message that comes as it is. Others have methods that gogo/protobuf generates.
 type codec struct{}
 
 // Name implements encoding.CodecV2.
@@ -184,7 +211,8 @@ func (codec) Name() string { return "proto" }
 
 // Marshal implements encoding.CodecV2.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.(message))}, nil
+	data, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
 // Unmarshal implements encoding.CodecV2.

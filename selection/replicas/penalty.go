@@ -51,13 +51,18 @@ func Penalty(ctx context.Context, h storage.SelectHints, parts ...*selection.Sel
 			}
 			own = append(own, cut)
 		}
-		m := merger{counting: slices.Contains([]string{"increase", "rate", "irate", "resets"}, h.Func), windows: h.Range > 0}
+		m := merger{counting: Counting(h.Func), windows: h.Range > 0}
 		merged[k], errs[k] = selection.MergeBy(ctx, m.merge, own...)
 	})
 	if err := cmp.Or(cmp.Or(errs...), ctx.Err()); err != nil {
 		return nil, err
 	}
 	return selection.Join(ctx, merged...)
+}
+
+// Counting reports whether Thanos reads a counter for a function, which storage.SelectHints.Func names.
+func Counting(function string) bool {
+	return slices.Contains([]string{"increase", "rate", "irate", "resets"}, function)
 }
 
 // merger merges the chunks of one series after another.

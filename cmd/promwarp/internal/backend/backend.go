@@ -169,13 +169,17 @@ func (b *Backend) join(s config.Settings, keys []StoreKey, reg prometheus.Regist
 		}
 		b.upstreams = append(b.upstreams, u)
 	}
-	all, optional := make([]fanout.Upstream, len(b.upstreams)), false
+	all, joined := make([]fanout.Upstream, len(b.upstreams)), len(b.upstreams) > 1
 	for i, u := range b.upstreams {
 		b.All = u.source(reg)
-		optional = optional || u.optional
+		joined = joined || u.optional
 		all[i] = fanout.Upstream{Name: u.name, Cache: b.All, Optional: u.optional}
+		if store := u.stores[0].Key.From.Store; store != nil && store.MaxResolution > 0 {
+			all[i].Cache = &fanout.Downsampled{Cache: u.stores[0].Cache, Resolution: store.MaxResolution}
+			joined = true
+		}
 	}
-	if len(all) > 1 || optional {
+	if joined {
 		b.All = fanout.New(reg, all...)
 	}
 }

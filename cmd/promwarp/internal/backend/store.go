@@ -32,9 +32,11 @@ type Store struct {
 	Key      StoreKey
 	name     string
 	Cache    *cache.Cache
-	remote   *forward.Remote   // nil when labels are listed here
-	Follower *follower         // of such a server's settings, or nil
-	thanos   *remoteread.Store // nil when it is no store of Thanos
+	remote   *forward.Remote    // nil when labels are listed here
+	Follower *follower          // of such a server's settings, or nil
+	thanos   *remoteread.Store  // nil when it is no store of Thanos
+	client   *remoteread.Client // of either; nil of a directory
+	watcher  *upstream.Watcher  // that asks it, and can be nudged; nil of a directory
 	Reg      *prometheus.Registry
 	close    func() // of the source
 }
@@ -73,39 +75,10 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 			return nil, config.Usage(err)
 		}
 	}
-	if c, ok := up.(*remoteread.Client); ok && o.Upstream == nil {
-		c.PreferSamples(k.tile == cache.DefaultTile)
-		st.Follower = follow(c, k, st.name, o.Changed, logger)
-		st.close = func() {
-			st.Follower.Close()
-			c.CloseIdle()
-		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
-		err := c.Probe(ctx)
-		cancel()
-		switch {
-		case remoteread.NoRemoteRead(err):
+	if o.Upstream == nil {
+		if err := st.ask(up, o, logger); err != nil {
 			st.Release()
-			return nil, config.Usage(fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err))
-		case err != nil: // something may answer before long
-			st.Follower.Nudge() // to ask again soon
-			logger.Warn("the upstream does not answer remote read; queries fail until it does", "upstream", st.name, "err", err)
-		}
-		st.remote = &forward.Remote{Name: st.name, Base: k.From.Base, Transport: c.HTTPClient().Transport}
-		if k.fetch.ExternalLabels.Keep {
-			st.remote.Kept = func() labels.Labels { return st.Follower.kept() }
-		}
-	}
-	if st.thanos, _ = up.(*remoteread.Store); st.thanos != nil && o.Upstream == nil {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
-		err := st.thanos.Start(ctx)
-		cancel()
-		switch {
-		case remoteread.NoStore(err):
-			st.Release()
-			return nil, config.Usage(fmt.Errorf("%s: %w", k.From.Setting, err))
-		case err != nil:
-			logger.Warn("the store does not answer; queries fail until it does", "upstream", st.name, "err", err)
+			return nil, config.Usage(err)
 		}
 	}
 	fresh := time.Duration(k.cache.Fresh)
@@ -155,6 +128,55 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		st.close()
 	})
 	return st, nil
+}
+
+// ask asks the server or the store of Thanos that up reads from how it is set and whether it can be read,
+// and goes on until the store is closed. An error is of one that can never be.
+func (st *Store) ask(up cache.Upstream, o Options, logger *slog.Logger) (err error) {
+	k, closed, silent := st.Key, st.close, "the upstream does not answer remote read"
+	switch up := up.(type) {
+	case *remoteread.Client:
+		up.PreferSamples(k.tile == cache.DefaultTile)
+		st.Follower = follow(up, k, st.name, o.Changed, logger)
+		st.client, st.watcher = up, st.Follower.Watcher
+		st.remote = &forward.Remote{Name: st.name, Base: k.From.Base, Transport: up.HTTPClient().Transport}
+		if k.fetch.ExternalLabels.Keep {
+			st.remote.Kept = func() labels.Labels { return st.Follower.kept() }
+		}
+		err = within(startTimeout, up.Probe)
+	case *remoteread.Store:
+		st.thanos, st.client, silent = up, up.Client, "the store does not answer"
+		away := func(ctx context.Context) bool { return up.Probe(ctx) != nil }
+		st.watcher = upstream.New(upstream.Options{Name: st.name, Every: infoEvery, Away: away})
+		st.watcher.Start(context.Background())
+		err = within(startTimeout, up.Probe)
+	default:
+		return nil
+	}
+	st.close = func() {
+		st.watcher.Close()
+		closed()
+	}
+	switch {
+	case remoteread.NoRemoteRead(err):
+		return fmt.Errorf("%w; promwarp gets samples by Prometheus's remote read, which this server does not have: "+instead, err)
+	case remoteread.NoStore(err):
+		return fmt.Errorf("%s: %w", k.From.Setting, err)
+	case err != nil: // something may answer before long
+		st.watcher.Nudge() // to ask again soon
+		logger.Warn(silent+"; queries fail until it does", "upstream", st.name, "err", err)
+	}
+	return nil
+}
+
+// infoEvery is how often a store of Thanos is asked what it is.
+const infoEvery = 30 * time.Second
+
+// within calls f, which has that long.
+func within(d time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d, errNoAnswer)
+	defer cancel()
+	return f(ctx)
 }
 
 // openSource opens what a store reads from. Nothing is asked of a server yet. Errors begin with the
@@ -340,17 +362,6 @@ func (st *Store) identity() (string, bool) {
 	return " with external labels " + facts.Labels[0].String(), known
 }
 
-// asks returns what an upstream is asked with, and what has it asked soon; nil where there is nothing to ask.
-func (st *Store) asks() (c *remoteread.Client, nudge func()) {
-	switch {
-	case st.thanos != nil:
-		return st.thanos.Client, st.thanos.Nudge
-	case st.Follower != nil:
-		return st.Follower.client, st.Follower.Nudge
-	}
-	return nil, nil
-}
-
 // instead says what to point promwarp at instead of a server without remote read.
 const instead = "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list sidecars, store gateways or a Querier under stores, " +
 	"or have a Thanos sidecar read from promwarp, which then is a leaf of the Querier; VictoriaMetrics has none, so promwarp cannot stand in front of it"
@@ -476,15 +487,14 @@ func (b *Backend) Ready(present bool) (notes []string, err error) {
 // ready says since when the store's upstream is away, and whether queries lack it: it was not read yet, or
 // with present, is away.
 func (st *Store) ready(present bool) (note string, lacks bool) {
-	up, nudge := st.asks()
-	if up == nil {
+	if st.client == nil {
 		return "", false
 	}
-	read, since, why := up.Reach()
+	read, since, why := st.client.Reach()
 	if read && since.IsZero() {
 		return "", false
 	}
-	nudge() // to notice soon that it is back
+	st.watcher.Nudge() // to notice soon that it is back
 	if !read {
 		return fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer)), true
 	}

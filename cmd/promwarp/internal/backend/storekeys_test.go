@@ -2,19 +2,28 @@ package backend
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/internal/leafpb"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 func TestStoreKeys(t *testing.T) {
@@ -191,7 +200,13 @@ cache: {path: kept}
 	require.Zero(t, keys[1].cache.Fresh)
 	require.NotEqual(t, keys[0].cache.Path, keys[1].cache.Path)
 	require.ErrorContains(t, Check(s), "stores: entry 2: tls_config: ")
+	s, err = load("stores: [{address: 'a:1', max_resolution: 1h}]")
+	require.NoError(t, err)
+	require.NoError(t, s.Validate())
+	require.Equal(t, time.Hour, s.Engine(upstream.Facts{}).Lookback, "as long as samples are apart")
 	for text, want := range map[string]string{
+		"stores: [{address: 'a:1', max_resolution: 10m}]":                  "max_resolution 10m: write 5m or 1h",
+		"stores: [{address: 'a:1', max_resolution: 1h}, {address: 'b:1'}]": "stores: entry 1: max_resolution with several entries",
 		"stores: [{name: x}]":                                     "stores: entry 1: it has no address",
 		"stores: [{address: a}]":                                  "stores: entry 1: address \"a\": write host and port",
 		"stores: [{address: 'a:1'}, {address: 'a:1'}]":            "two entries are called a:1",
@@ -204,6 +219,71 @@ cache: {path: kept}
 	}
 	_, err = load("stores: [{adress: 'a:1'}]")
 	require.ErrorContains(t, err, `unknown key "adress"; did you mean "address"?`)
+	_, err = load("stores: [{on_failur: warn}]")
+	require.ErrorContains(t, err, `did you mean "on_failure"?`)
 	_, err = load("stores: [null]")
 	require.ErrorContains(t, err, "stores entry 1 is empty")
 }
+
+// infoStore is a store of Thanos that says what it is, and no more.
+type infoStore struct{}
+
+func (infoStore) Info(context.Context, *leafpb.InfoRequest) (*leafpb.InfoResponse, error) {
+	return &leafpb.InfoResponse{ComponentType: "sidecar", Store: &leafpb.StoreInfo{MaxTime: math.MaxInt64}}, nil
+}
+
+// TestStoresReload: stores come and go with the settings, and nothing of one that is gone runs on. What is no
+// store is an error, which leaves nothing behind either.
+func TestStoresReload(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	address := func(serve func(*grpc.Server)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		s := grpc.NewServer(grpc.ForceServerCodec(gogoCodec{}))
+		serve(s)
+		go func() { _ = s.Serve(l) }()
+		t.Cleanup(s.Stop)
+		return l.Addr().String()
+	}
+	info := func(s *grpc.Server) { leafpb.RegisterInfoServer(s, infoStore{}) }
+	a, b, none := address(info), address(info), address(func(*grpc.Server) {})
+	open := func(prev *Backend, entries ...string) (*Backend, error) {
+		file := filepath.Join(t.TempDir(), "promwarp.yml")
+		require.NoError(t, os.WriteFile(file, []byte("stores:\n- "+strings.Join(entries, "\n- ")+"\n"), 0o666))
+		flags := config.Flags{File: file}
+		s, err := flags.Load()
+		require.NoError(t, err)
+		require.NoError(t, s.Validate())
+		o := Options{Logger: slog.New(slog.DiscardHandler)}
+		if prev != nil {
+			o.Prev = prev.Stores
+		}
+		return Open(s, o)
+	}
+	first, err := open(nil, "address: "+a)
+	require.NoError(t, err)
+	same, err := open(first, "address: "+a)
+	require.NoError(t, err)
+	require.Equal(t, first.Stores, same.Stores)
+	first.Release()
+	both, err := open(same, "address: "+a, "address: "+b)
+	require.NoError(t, err)
+	require.Len(t, both.Known(), 2)
+	require.Contains(t, both.Known()[1], "Thanos sidecar, no external labels")
+	same.Release()
+	_, err = open(both, "address: "+a, "{address: \""+none+"\", name: wrong}")
+	require.ErrorContains(t, err, "stores: entry 2: the store "+none+": gRPC status Unimplemented")
+	lower, err := open(both, "{address: \""+a+"\", max_resolution: 5m}")
+	require.NoError(t, err)
+	require.NotEqual(t, both.Stores[0], lower.Stores[0])
+	both.Release()
+	lower.Release()
+}
+
+// gogoCodec has messages encode themselves.
+type gogoCodec struct{}
+
+func (gogoCodec) Name() string                       { return "proto" }
+func (gogoCodec) Marshal(v any) ([]byte, error)      { return proto.Marshal(v.(proto.Message)) }
+func (gogoCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }

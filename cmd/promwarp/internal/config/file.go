@@ -169,8 +169,7 @@ func keysOf(in reflect.Type, name string) (keys []string) {
 	if in.Kind() != reflect.Struct {
 		return nil
 	}
-	for i := range in.NumField() {
-		f := in.Field(i)
+	for _, f := range reflect.VisibleFields(in) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if key != "" && key != "-" && (name == "" || name == in.String() || name == "config.entry" && strings.Contains(in.String(), "RemoteRead")) {
 			keys = append(keys, key)

@@ -70,7 +70,7 @@ func TestConfigurationPage(t *testing.T) {
 // fileKeys are the keys of the file that have no flag.
 var fileKeys = map[string]string{
 	"remote_read": "what is read from instead of `upstream.url`: a list, with keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `tls_config` …; [several](upstreams.md#several-upstreams)",
-	"stores":      "stores of Thanos that are read from instead: a list with `address` (host:port), `name`, `remote_timeout`, `tls_config` (without it no TLS), `headers`, and, as below, `on_failure`, `retention`, `fresh`, `recheck`, `out_of_order_window`, `max_age`; see [Thanos](thanos-mimir.md#thanos)",
+	"stores":      "stores of Thanos that are read from instead: a list with `address` (host:port), `name`, `remote_timeout`, `tls_config` (or no TLS), `headers`, `max_resolution`, and, as below, `on_failure`, `retention`, `fresh`, `recheck`, `out_of_order_window`, `max_age`; see [Thanos](thanos-mimir.md#thanos)",
 	"aggregates":  "a list of [custom aggregates](query.md#custom-aggregates)",
 	"tracing":     "where traces go, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#tracing_config)",
 }
@@ -152,8 +152,8 @@ func configurationPage(t *testing.T) string {
 
 	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")
 	keys := func(of reflect.Type, said map[string]string) {
-		for i := range of.NumField() {
-			if key := of.Field(i).Tag.Get("yaml"); key != "-" && !sections[key] {
+		for _, field := range reflect.VisibleFields(of) {
+			if key := field.Tag.Get("yaml"); key != "-" && !field.Anonymous && !sections[key] {
 				require.NotEmpty(t, said[key], "say what %s does", key)
 				say("| `%s` | %s |\n", key, said[key])
 			}

@@ -172,7 +172,7 @@ func (s Source) Name() string {
 func (s Source) Identity() (string, error) {
 	switch {
 	case s.Store != nil:
-		return identity([]any{"thanos.Store", s.Store.Address, s.Store.Headers})
+		return identity([]any{"thanos.Store", s.Store.Address, s.Store.Headers, s.Store.MaxResolution})
 	case s.Remote == nil:
 		return filepath.Abs(s.Dir)
 	}
@@ -233,19 +233,24 @@ func (s *Settings) ReadFrom(r promconfig.RemoteReadConfig) {
 // RemoteReadExtras are the keys of an entry that Prometheus does not have. Those
 // that are also keys for all upstreams say otherwise for this one.
 type RemoteReadExtras struct {
-	// OnFailure says what becomes of a query when the upstream fails.
-	OnFailure onFailure `yaml:"on_failure"`
+	commonExtras `yaml:",inline"`
 	// APIURL is the base of the upstream's HTTP API, without /api/v1, where the
 	// entry's URL does not tell.
-	APIURL           string          `yaml:"api_url"`
+	APIURL         string          `yaml:"api_url"`
+	ExternalLabels *ExternalLabels `yaml:"external_labels"`
+	ReplicaLabels  *string         `yaml:"replica_labels"`
+	Replicas       *Replicas       `yaml:"replicas"`
+}
+
+// commonExtras are those that entries of stores have, too.
+type commonExtras struct {
+	// OnFailure says what becomes of a query when the upstream fails.
+	OnFailure        onFailure       `yaml:"on_failure"`
 	Retention        *model.Duration `yaml:"retention"`
 	Fresh            *model.Duration `yaml:"fresh"`
 	Recheck          *model.Duration `yaml:"recheck"`
 	OutOfOrderWindow *model.Duration `yaml:"out_of_order_window"`
 	MaxAge           *model.Duration `yaml:"max_age"`
-	ExternalLabels   *ExternalLabels `yaml:"external_labels"`
-	ReplicaLabels    *string         `yaml:"replica_labels"`
-	Replicas         *Replicas       `yaml:"replicas"`
 }
 
 // Replicas are servers that scrape the same, of which an entry makes one upstream.

@@ -50,6 +50,15 @@ func (s *querySettings) Limits() planner.Limits {
 // defaultLookback is Prometheus's default of --query.lookback-delta.
 const defaultLookback = 5 * time.Minute
 
+// lookback is the default, or as a Querier has it the time between samples of a lower resolution.
+func (s *Settings) lookback() time.Duration {
+	d := defaultLookback
+	for _, one := range s.Stores {
+		d = max(d, time.Duration(one.MaxResolution))
+	}
+	return d
+}
+
 // Engine returns what an engine is made from before upstreams of which f is known.
 func (s *Settings) Engine(f upstream.Facts) EngineSettings {
 	query := s.Query
@@ -60,7 +69,7 @@ func (s *Settings) Engine(f upstream.Facts) EngineSettings {
 	}
 	return EngineSettings{
 		querySettings: query, DecodedBytes: int64(s.Cache.DecodedBytes), ResultsBytes: int64(s.Cache.ResultsBytes),
-		Lookback: s.Query.LookbackDelta.or(f.Lookback, defaultLookback),
+		Lookback: s.Query.LookbackDelta.or(f.Lookback, s.lookback()),
 		Interval: s.Query.EvaluationInterval.or(f.EvaluationInterval, upstream.DefaultEvaluationInterval),
 		Features: features,
 	}
