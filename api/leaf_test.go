@@ -339,6 +339,50 @@ func TestLeafStore(t *testing.T) {
 	require.Empty(t, values.Values)
 }
 
+// warned is a storage that warns of what chunks it finds.
+type warned struct{ storage.SampleAndChunkQueryable }
+
+type warnedQuerier struct{ storage.ChunkQuerier }
+
+type warnedSet struct{ storage.ChunkSeriesSet }
+
+func (w warned) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	q, err := w.SampleAndChunkQueryable.ChunkQuerier(mint, maxt)
+	return warnedQuerier{q}, err
+}
+
+func (q warnedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
+	return warnedSet{q.ChunkQuerier.Select(ctx, sorted, hints, ms...)}
+}
+
+func (warnedSet) Warnings() annotations.Annotations {
+	return annotations.New().Add(errors.New("one of two upstreams is down"))
+}
+
+// TestLeafSeriesWarns: what the storage warns of comes behind the series, also where these are limited.
+func TestLeafSeriesWarns(t *testing.T) {
+	l := newTestLeaf(t, func(o *Options) { o.Queryable = warned{newStorage(t, leafSeries)} })
+	for limit, series := range []int{3, 1} {
+		stream, err := leafpb.NewStoreClient(l.conn).Series(t.Context(), &leafpb.SeriesRequest{MaxTime: math.MaxInt64, Matchers: ofMetric("m"), Limit: int64(limit)})
+		require.NoError(t, err)
+		var warnings []string
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			if m.GetSeries() == nil {
+				warnings = append(warnings, m.GetWarning())
+			} else {
+				series--
+			}
+		}
+		require.Zero(t, series)
+		require.Equal(t, []string{"one of two upstreams is down"}, warnings)
+	}
+}
+
 // TestLeafCancelled: the query of a caller that has gone ends at once.
 func TestLeafCancelled(t *testing.T) {
 	e := &watched{Engine: newEngine(t, nil), began: make(chan struct{}, 1), ended: make(chan error, 1)}

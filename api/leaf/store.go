@@ -23,6 +23,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/leafpb"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // Series implements leafpb.StoreServer. The chunks are those of remote read, in the encodings that all
@@ -60,12 +61,20 @@ func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) erro
 	switch {
 	case to.failed != nil:
 		return to.failed
-	case to.full:
-		return nil
-	case err != nil:
+	case err != nil && !to.full:
 		return err
-	case len(to.rest) > 0:
+	case len(to.rest) > 0 && !to.full:
 		return status.Error(codes.Aborted, strings.TrimSpace(string(to.rest))) // what broke the frames off
+	}
+	return warn(s, a.Header()[serve.WarningHeader])
+}
+
+// warn sends warnings.
+func warn(s leafpb.Store_SeriesServer, texts []string) error {
+	for _, text := range texts {
+		if err := s.Send(&leafpb.SeriesResponse{Result: &leafpb.SeriesResponse_Warning{Warning: text}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -79,10 +88,8 @@ func (l *Leaf) onlyLabels(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) 
 	if err != nil {
 		return err
 	}
-	for _, text := range warnings {
-		if err := s.Send(&leafpb.SeriesResponse{Result: &leafpb.SeriesResponse_Warning{Warning: text}}); err != nil {
-			return err
-		}
+	if err := warn(s, warnings); err != nil {
+		return err
 	}
 	slices.SortFunc(all, labels.Compare)
 	for _, one := range all {

@@ -130,10 +130,15 @@ type Query struct {
 // closed. An error is the answer to the whole request.
 type Reduce func(ctx context.Context, q Query, sel *selection.Selection) (reduced *selection.Selection, release func(), err error)
 
+// WarningHeader is the header of an answer that says what the storage warned of, as long as nothing of the
+// answer is sent: of the first query. Remote read has no place for it.
+const WarningHeader = "Promwarp-Warning"
+
 // job answers one request.
 type job struct {
 	h        *Handler
 	slot     *queue.Slot // which is given back at the latest when the request has ended
+	header   http.Header // of the answer
 	external labels.Labels
 	reader   dialect
 	release  Release
@@ -184,6 +189,7 @@ func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error)
 	sel, ws, err := f.selectChunks(ctx, querier, hints, matchers)
 	for _, w := range ws {
 		j.h.o.Logger.Warn("Warnings on remote read query", "warning", w)
+		j.header.Add(WarningHeader, w.Error())
 	}
 	if err != nil {
 		return err
