@@ -87,6 +87,27 @@ func fetchSix(ctx context.Context, c *Client) (*selection.Selection, []selection
 	return sel, all, err
 }
 
+// TestLaterPiecesFit: pieces that come after another lie in one slab each, of about their size, or two.
+func TestLaterPiecesFit(t *testing.T) {
+	const series, samples = 2000, 10
+	c := pieceStore(t, func(w http.ResponseWriter, _ *http.Request, piece int64, _ bool) bool {
+		var all []*prompb.ChunkedSeries
+		for i := range series {
+			all = append(all, wireSeries(piece*10_000, samples, "__name__", "a", "i", fmt.Sprintf("%04d", i)))
+		}
+		streamed(w, frames(all...))
+		return true
+	})
+	c.lanes = newLanes(1)
+	sel, _, err := fetchSix(t.Context(), c)
+	require.NoError(t, err)
+	require.EqualValues(t, 6*series*samples, sel.NumSamples())
+	one, _, err := c.Fetch(t.Context(), 0, 9_999, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}, selection.Fetch{})
+	require.NoError(t, err)
+	require.Greater(t, one.NumSlabs(), 2)
+	require.Less(t, sel.NumSlabs(), 4*one.NumSlabs(), "not six times")
+}
+
 // TestPiecesInReverse: pieces that are answered in the order opposite to that of time make the same
 // selection.
 func TestPiecesInReverse(t *testing.T) {

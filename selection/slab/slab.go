@@ -159,6 +159,7 @@ func NewWriter(base int, limit int64) Writer {
 // Expect says about how many chunks will be written, and of how many bytes. So none of the memory is
 // copied because it was too small, and little stays unused. It comes before the first chunk.
 func (w *Writer) Expect(chunks, bytes int) {
+	bytes += chunks * Align / 2 // between chunks
 	w.Chunks, w.expected = make([]Chunk, 0, chunks+chunks/expectMore), int64(bytes+bytes/expectMore)
 }
 
