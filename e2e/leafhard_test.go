@@ -335,10 +335,8 @@ func TestLeafLimits(t *testing.T) {
 }
 
 // TestLeafConnector: the community's connector, through which a Querier has queries evaluated by a server of
-// Prometheus's HTTP API, gives promwarp's answers. CONNECTOR is its program, which no module proxy has:
-//
-//	git clone https://github.com/thanos-community/thanos-promql-connector && cd thanos-promql-connector && go build -o connector .
-//	make clients CONNECTOR=$PWD/connector
+// Prometheus's HTTP API, gives promwarp's answers. CONNECTOR is its program, of a checkout of
+// github.com/thanos-community/thanos-promql-connector: its module is called main.go, so module proxies lack it.
 func TestLeafConnector(t *testing.T) {
 	connector := os.Getenv("CONNECTOR")
 	if connector == "" {
