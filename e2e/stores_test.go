@@ -300,7 +300,7 @@ func TestStoresResolution(t *testing.T) {
 		}
 		counts := map[bool]int{} // by whether there is an answer
 		for q, tolerance := range queries {
-			for _, step := range []time.Duration{time.Hour, 7 * time.Hour, time.Duration(1+r.IntN(500)) * time.Minute} {
+			for _, step := range []time.Duration{time.Hour, 7 * time.Hour, time.Duration(2+r.IntN(500)) * time.Minute} {
 				form := url.Values{
 					"query": {q}, "start": {seconds(end.Add(-11 * 24 * time.Hour).Add(7 * time.Minute))}, "end": {seconds(end.Add(-time.Hour))}, "step": {step.String()},
 					"max_source_resolution": {resolution}, "dedup": {"false"}, "partial_response": {"false"},

@@ -74,9 +74,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		if up, st.close, err = openSource(k, o, st.Reg); err != nil {
 			return nil, config.Usage(err)
 		}
-	}
-	if o.Upstream == nil {
-		if err := st.ask(up, o, logger); err != nil {
+		if err = st.ask(up, o, logger); err != nil {
 			st.Release()
 			return nil, config.Usage(err)
 		}
