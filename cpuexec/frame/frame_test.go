@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -271,4 +272,57 @@ func TestMark(t *testing.T) {
 		require.Equal(t, points, b.mark(got, samples))
 		require.Equal(t, want, got)
 	}
+}
+
+// TestBunches: each step with samples is in one stride, one bunch or the rest, windows are what these say,
+// and of late samples most are in bunches.
+func TestBunches(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 7))
+	bunched, all := 0, 0
+	for range 200 {
+		const minute = 60_000
+		late, ts := []int64{0, 700, 7000}[r.IntN(3)], []int64{}
+		for at := int64(0); at < 300*minute; at += 15_000 {
+			if r.IntN(200) > 0 {
+				ts = append(ts, at+r.Int64N(late+1)-late/2)
+			}
+		}
+		w := Span{Grid: plan.Grid{Start: 2 * minute, Interval: minute, Steps: 290}, Scan: &plan.Scan{}, Width: (1 + r.Int64N(8)) * minute}
+		f := &Frame{}
+		of := column.NewSamples(ts, make([]float64, len(ts))).Times
+		f.reset(w, of, of.Own)
+		strides, rest := f.Bunches()
+		if strides == nil {
+			continue // all steps are the rest
+		}
+		var found []int
+		for i := range strides {
+			s := &strides[i]
+			require.GreaterOrEqual(t, s.Number(), exact.LeastRows)
+			for i := range s.Number() {
+				k := s.Step(i)
+				found = append(found, k)
+				require.EqualValues(t, s.Samples, f.Hi[k]-f.Lo[k])
+				if s.Steps != nil {
+					require.Equal(t, f.Lo[k], s.Firsts[i])
+					bunched++
+				} else {
+					require.EqualValues(t, i*s.Every, f.Lo[k]-f.Lo[s.From])
+				}
+			}
+		}
+		for _, k := range rest {
+			found = append(found, int(k))
+		}
+		slices.Sort(found)
+		var want []int
+		for k, hi := range f.Hi {
+			if hi > f.Lo[k] {
+				want = append(want, k)
+			}
+		}
+		require.Equal(t, want, found)
+		all += len(want)
+	}
+	require.True(t, !exact.CanAbreast() || bunched > all/3, "%d of %d", bunched, all)
 }
