@@ -15,12 +15,6 @@ func (s *Selection) SeriesSet(mint, maxt int64, ws annotations.Annotations) stor
 	return &seriesSet{set{sel: s, i: -1, mint: mint, maxt: maxt, ws: ws}}
 }
 
-// ChunkSeriesSet returns the selection's chunks that overlap mint to maxt (ms,
-// both included), still encoded and whole.
-func (s *Selection) ChunkSeriesSet(mint, maxt int64, ws annotations.Annotations) storage.ChunkSeriesSet {
-	return &chunkSeriesSet{set{sel: s, i: -1, mint: mint, maxt: maxt, ws: ws}}
-}
-
 // Decode returns an iterator over the samples from mint to maxt (ms, both included) of
 // chunks, which are some of series i in time order. What it decodes is checked: samples
 // out of order, or outside of what their chunk says, are a CorruptError, and the

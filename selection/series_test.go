@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -20,6 +21,12 @@ import (
 
 	"github.com/promwarp/promwarp/selection/slab"
 )
+
+// ChunkSeriesSet returns the selection's chunks that overlap mint to maxt (ms,
+// both included), still encoded and whole.
+func (s *Selection) ChunkSeriesSet(mint, maxt int64, ws annotations.Annotations) storage.ChunkSeriesSet {
+	return &chunkSeriesSet{set{sel: s, i: -1, mint: mint, maxt: maxt, ws: ws}}
+}
 
 func TestSeriesSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))

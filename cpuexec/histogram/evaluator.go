@@ -92,13 +92,6 @@ func (s *Evaluator) bucketsAt(k int) promql.Buckets {
 	return s.buckets
 }
 
-// fractions fills out with the fraction of observations between two bounds.
-func (s *Evaluator) fractions(lower, upper float64, out []float64) {
-	for k := range out {
-		out[k] = promql.BucketFraction(lower, upper, s.bucketsAt(k))
-	}
-}
-
 // Args are the scalar arguments of a function of classic histograms.
 type Args struct {
 	Constants []float64
@@ -151,7 +144,9 @@ var (
 	_ = define(&Function{
 		HistogramFunc: plan.HistogramFunc{Name: "histogram_fraction", Args: 2},
 		values: func(s *Evaluator, args []float64, _ int, out []float64, _ *repairs) {
-			s.fractions(args[0], args[1], out)
+			for k := range out {
+				out[k] = promql.BucketFraction(args[0], args[1], s.bucketsAt(k))
+			}
 		},
 	})
 	_ = define(&Function{HistogramFunc: plan.HistogramFunc{Name: "histogram_quantiles", Many: true}, quantiles: true})

@@ -42,14 +42,8 @@ func (c *Collector) Consume(q *Query, b *Batch) {
 // note notes the series of a batch that have values, says how many values that are, and
 // makes room for the rows.
 func (c *Collector) note(b *Batch) (values int) {
-	series := 0
-	for i := range b.N {
-		if b.Counts[i].Mapped > 0 {
-			series++
-		}
-	}
-	c.Rows = slices.Grow(c.Rows, series)
-	c.Series = slices.Grow(c.Series, series)
+	c.Rows = slices.Grow(c.Rows, b.N)
+	c.Series = slices.Grow(c.Series, b.N)
 	for i := range b.N {
 		if kept := b.Counts[i].Mapped; kept > 0 {
 			c.Series = append(c.Series, int32(b.Lo+i))
