@@ -109,6 +109,13 @@ func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 		a.noteFirsts(g, i, in.Present, w0, w1)
 	}
 	for w := w0; w < w1; w++ {
+		// The common case: every step has a value and is not the first.
+		if end := a.fullWords(seen, in.Present, w, w1); end > w {
+			lo, hi := w<<6, min(end<<6, a.steps)
+			cells.op.more(cells, base+lo, base+hi, in.Values[lo:hi])
+			w = end - 1
+			continue
+		}
 		p, old := in.Present[w], seen[w]
 		seen[w] |= p
 		for p != 0 {
@@ -128,6 +135,21 @@ func (a *Adder) cellsOf(group int) (c *cells, base int) {
 	s := &a.slabs[group/a.each]
 	s.made.Do(func() { s.cells = newCells(a.op, a.each*a.steps) })
 	return s.cells, group % a.each * a.steps
+}
+
+// fullWords returns the end of the words from w on, below end, at all of whose steps
+// there is a value, and was one before.
+func (a *Adder) fullWords(seen, present []uint64, w, end int) int {
+	for ; w < end; w++ {
+		all := ^uint64(0)
+		if left := a.steps - w<<6; left < 64 {
+			all = 1<<left - 1
+		}
+		if seen[w]&present[w] != all {
+			break
+		}
+	}
+	return w
 }
 
 // noteFirsts notes a series as the first of its group at those steps of words [w0,
