@@ -440,7 +440,7 @@ func TestLeafGivesWay(t *testing.T) {
 		require.NoError(t, err)
 		_, err = stream.Recv()
 		require.NoError(t, err)
-		time.Sleep(1500 * time.Millisecond) // longer than it may be behind while others wait
+		time.Sleep(3 * time.Second) // longer than it may be behind while others wait
 		require.EqualValues(t, 750<<20, pool.Used(), "no request waits yet")
 		code, got := getJSON(t, l.a, "/api/v1/query?query=1&lookback_delta=300")
 		require.Equal(t, http.StatusOK, code, "batches of %d: %s", batch, got.Error)

@@ -230,30 +230,3 @@ func requireSameBits(t require.TestingT, want, got []float64) {
 		require.Equal(t, math.Float64bits(want[i]), math.Float64bits(got[i]), "%v %v", want[i], got[i])
 	}
 }
-
-// TestFindResets: what is less than the value before it is found wherever it lies, with and without
-// vectors, of values of all kinds.
-func TestFindResets(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 9))
-	found := 0
-	for range 3000 {
-		vs := make([]float64, r.IntN(200))
-		rare := 1 + r.IntN(100)
-		for i := range vs {
-			vs[i] = float64(i)
-			if r.IntN(rare) == 0 {
-				vs[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, -5, float64(i) - 1}[r.IntN(7)]
-			}
-		}
-		from := r.IntN(20)
-		want := []int32{-1}
-		for i := max(from, 1); i < len(vs); i++ {
-			if vs[i] < vs[i-1] {
-				want = append(want, int32(i))
-			}
-		}
-		require.Equal(t, want, findResets(vs, from, []int32{-1}))
-		found += len(want) - 1
-	}
-	require.Greater(t, found, 1000)
-}

@@ -75,33 +75,3 @@ loop:
 
 	VZEROUPPER
 	RET
-
-#define FALLS(at, y) \
-	VMOVUPD at(SI)(AX*8), y; \
-	VCMPPD $0x11, (at-8)(SI)(AX*8), y, y
-
-// func risingVector(vs *float64, n int) int
-TEXT ·risingVector(SB), NOSPLIT, $0-24
-	MOVQ vs+0(FP), SI
-	MOVQ n+8(FP), CX
-	XORQ AX, AX
-
-block:
-	FALLS(0, Y0)
-	FALLS(32, Y1)
-	FALLS(64, Y2)
-	FALLS(96, Y3)
-	VORPD Y0, Y1, Y0
-	VORPD Y2, Y3, Y2
-	VORPD Y0, Y2, Y0
-	VMOVMSKPD Y0, DX
-	TESTL DX, DX
-	JNZ end
-	ADDQ $16, AX
-	CMPQ AX, CX
-	JL block
-
-end:
-	MOVQ AX, ret+16(FP)
-	VZEROUPPER
-	RET

@@ -128,12 +128,9 @@ func (in *Samples) Resets(lo, hi, out []int32) []int32 {
 // findResets appends the indices, at least from, of the samples that are less
 // than the one before to resets.
 func findResets[T uint32 | float64](vs []T, from int, resets []int32) []int32 {
-	for i := max(from, 1); i < len(vs); {
-		i = rising(vs, i)
-		for end := min(i+risingBlock, len(vs)); i < end; i++ {
-			if vs[i] < vs[i-1] {
-				resets = append(resets, int32(i))
-			}
+	for i := max(from, 1); i < len(vs); i++ {
+		if vs[i] < vs[i-1] {
+			resets = append(resets, int32(i))
 		}
 	}
 	return resets
@@ -157,17 +154,6 @@ func (in *Samples) Stale(hi, out []int32) []int32 {
 		last = max(last, end-1)
 	}
 	return out
-}
-
-// risingBlock is of how many values rising looks at once whether they rise.
-const risingBlock = 16
-
-// rising returns from where on the values from i on, above 0, are to be looked at for resets.
-func rising[T uint32 | float64](vs []T, i int) int {
-	if fs, ok := any(vs).([]float64); ok && hasVectors && len(fs)-i >= risingBlock {
-		return i + risingVector(&fs[i], (len(fs)-i)/risingBlock*risingBlock)
-	}
-	return i
 }
 
 // findStale returns the indices of the stale markers.

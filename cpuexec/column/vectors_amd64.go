@@ -16,12 +16,6 @@ func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *
 //go:noescape
 func apartVector(out *float64, to *int32, late *uint16, n int, every int64)
 
-// risingVector returns how many of n values, a multiple of risingBlock, come before the first block with
-// one that is less than the one before it. There is one before the first.
-//
-//go:noescape
-func risingVector(vs *float64, n int) int
-
 // sinceLate fills out with since - k*interval + to[k]*every + late[to[k]-before], four at a time,
 // as long as a float64 holds all of these. It returns how many it has filled in.
 func sinceLate(out []float64, to []int32, before int32, late []uint16, every, since, interval int64) int {

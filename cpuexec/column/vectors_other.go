@@ -10,5 +10,3 @@ func sinceLate(out []float64, to []int32, before int32, late []uint16, every, si
 }
 
 func apartLate(out []float64, to []int32, late []uint16, every int64) int { return 0 }
-
-func risingVector(*float64, int) int { return 0 }
