@@ -95,11 +95,11 @@ func (r *Rows) Variances(root bool, out []float64) {
 	for n := len(r.reciprocals); n < r.samples; n++ {
 		r.reciprocals = append(r.reciprocals, 1/float64(n+1))
 	}
-	rooted := 0
+	roots := 0 // a mask
 	if root {
-		rooted = 1
+		roots = -1
 	}
-	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.reciprocals[0], rooted, &out[:r.windows][0])
+	varianceRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.reciprocals[0], roots, &out[:r.windows][0])
 }
 
 // Increases fills out with the difference of each window's last sample and the first one, and the

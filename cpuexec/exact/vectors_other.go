@@ -32,7 +32,7 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
-func varianceRows(rows *float64, at *int64, samples, windows int, reciprocals *float64, root int, out *float64) {
+func varianceRows(rows *float64, at *int64, samples, windows int, reciprocals *float64, roots int, out *float64) {
 }
 
 func resetRows(rows *float64, at *int64, samples, windows int, out *float64) {}

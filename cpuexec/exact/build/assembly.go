@@ -159,7 +159,8 @@ func (a *assembly) welford(g group, mean [2]string) {
 // 2^-104 of it before it is rounded. d/k is no middle between two floats: k times a middle has more bits
 // than d. So d/k is the k-th part of half a last bit away from a middle, or more, which for every k below
 // 2^49 is further than 2^-104 of it, and the sum is rounded as d/k is. (Markstein, see divide, has the same
-// of all divisors.) Below the least normal number d/k may be a middle: windows with such a quotient are NaN.
+// of all divisors.) Below the least normal number d/k may be a middle: windows with such a quotient, and
+// some beside these, are NaN.
 func (a *assembly) wideWelford(g group, mean [2]string) {
 	at := retained(g)
 	if g == 0 {
@@ -172,16 +173,18 @@ func (a *assembly) wideWelford(g group, mean [2]string) {
 	a.op("VFNMADD231PD", second, number, free[0])
 	a.op("VFMADD231PD", free[0], unit, second)
 	a.op("VFPCLASSPDZ", "$0x20", second, "K1")
-	a.op("KORB", "K1", tiny(g), tiny(g))
+	a.op("KORB", "K1", tiny, tiny)
 	a.add(mean, second, false)
 	a.op("VADDPD", mean[1], mean[0], at)
 	a.op("VSUBPD", at, value, value)
 	a.op("VMULPD", value, delta, second)
 }
 
-// retained is where a compensated mean is, and tiny where it is noted that a quotient was no normal number.
+// Where it is noted that a quotient was no normal number, in whatever vector, and which roots are made.
+const tiny, rooted = "K2", "K3"
+
+// retained is where a compensated mean is.
 func retained(g group) string { return fmt.Sprintf("Y%d", 24+int(g)) }
-func tiny(g group) string     { return fmt.Sprintf("K%d", 2+int(g)) }
 
 // rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
 // exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.

@@ -148,7 +148,7 @@ func text() string {
 	}
 	// A mean waits for ten operations, one after the other, and so four vectors are made at a time where
 	// there are as many.
-	a.begin("varianceRows", "rows R8", "at R9", "samples CX", "windows DX", "reciprocals R12", "root", "out")
+	a.begin("varianceRows", "rows R8", "at R9", "samples CX", "windows DX", "reciprocals R12", "roots", "out")
 	a.op("XORQ", "BX", "BX")
 	a.op("CMPQ", "DX", "$32")
 	a.op("JLT", "windows")
@@ -157,11 +157,14 @@ func text() string {
 	beginVariance := func(g group) {
 		if a.wide {
 			a.op("VXORPD", retained(g), retained(g), retained(g))
-			a.op("KXORB", tiny(g), tiny(g), tiny(g))
 		}
-		if g == 0 {
-			a.constant(one, a.single())
-			a.op("VXORPD", number, number, number)
+		if g > 0 {
+			return
+		}
+		a.constant(one, a.single())
+		a.op("VXORPD", number, number, number)
+		if a.wide {
+			a.op("KXORB", tiny, tiny, tiny)
 		}
 	}
 	step := func(g group) {
@@ -169,18 +172,28 @@ func text() string {
 		a.welford(g, g.sums(0))
 		a.add(g.sums(1), second, true)
 	}
+	// Roots are made where the mask is set.
 	end := func(g group) {
-		squares, plain := g.sums(1), fmt.Sprintf("plain%d", g)
+		if g == 0 {
+			a.op("MOVQ", "out+48(FP)", "DX")
+			if a.wide {
+				a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), tiny, number)
+				a.op("MOVQ", "roots+40(FP)", "R11")
+				a.op("KMOVB", "R11", rooted)
+			} else {
+				a.op("VPBROADCASTQ", "roots+40(FP)", delta)
+			}
+		}
+		squares := g.sums(1)
 		a.op("VADDPD", squares[1], squares[0], value)
 		a.op("VDIVPD", number, value, value)
 		if a.wide {
-			a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), tiny(g), value)
+			a.op("VSQRTPD", value, rooted, value)
+		} else {
+			a.op("VSQRTPD", value, second)
+			a.op("VBLENDVPD", delta, second, value, value)
 		}
-		a.op("CMPQ", "root+40(FP)", "$0")
-		a.jump("JEQ", plain)
-		a.op("VSQRTPD", value, value)
-		a.label(plain)
-		a.store(g, value, "out+48(FP)")
+		a.op("VMOVUPD", value, fmt.Sprintf("%d(DX)(BX*8)", a.bytes()*int(g)))
 	}
 	a.allWindows(beginVariance, step, end)
 	a.wideWindows(4, beginVariance, step, end)
