@@ -74,22 +74,12 @@ func Mean(vs []float64) float64 {
 	return float64(sum/n) + float64(c/n)
 }
 
-// LeastLong is the number of values from which on FastSums are worth it.
+// LeastLong is the number of values from which on FastSum is worth it.
 const LeastLong = 64
 
-// FastSums are Sum by vectors, of values of those magnitudes.
-type FastSums struct {
-	Of    Magnitudes
-	bases bases
-	most  int // values that bases are for
-}
-
-// Sum is the sum of some of the values.
-func (f *FastSums) Sum(vs []float64) float64 {
-	if len(vs) > f.most || 2*len(vs) < f.most {
-		f.bases, f.most = basesOf(len(vs), f.Of, Magnitudes{}), len(vs)
-	}
-	b := f.bases
+// FastSum is Sum by vectors, of values of those magnitudes.
+func FastSum(vs []float64, of Magnitudes) float64 {
+	b := basesOf(len(vs), of, Magnitudes{})
 	if b.off[0] > 0 { // others may be further apart
 		b = basesOf(len(vs), MagnitudesOf(vs), Magnitudes{})
 	}

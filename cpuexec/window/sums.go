@@ -48,8 +48,8 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 		return s.fr.Counts.Points, true
 	}
 	if !mean && s.fr.Span.Grid.Steps > 1 && s.bounds.Most >= exact.LeastLong {
-		vs, fast := s.values(), exact.FastSums{Of: s.in.Magnitudes()}
-		s.bounds.Each(s.out, func(_ int, lo, hi int32) float64 { return fast.Sum(vs[lo:hi]) })
+		vs, of := s.values(), s.in.Magnitudes()
+		s.bounds.Each(s.out, func(_ int, lo, hi int32) float64 { return exact.FastSum(vs[lo:hi], of) })
 		return s.fr.Counts.Points, true
 	}
 	return s.sumsAbreast(mean)
