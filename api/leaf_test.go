@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -340,7 +341,9 @@ func TestLeafStore(t *testing.T) {
 }
 
 // warned is a storage that warns of what chunks it finds.
-type warned struct{ storage.SampleAndChunkQueryable }
+type warned struct {
+	storage.SampleAndChunkQueryable
+}
 
 type warnedQuerier struct{ storage.ChunkQuerier }
 
@@ -522,13 +525,13 @@ func TestLeafStreams(t *testing.T) {
 	}
 }
 
-// heapOf is the most by which the heap grows while f runs, as it is looked at now and then.
+// heapOf is the most by which what is alive on the heap grows while f runs, as it is looked at now and then.
 func heapOf(f func()) (most int64) {
-	var m runtime.MemStats
+	alive := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	read := func() int64 {
 		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		metrics.Read(alive)
+		return int64(alive[0].Value.Uint64())
 	}
 	before := read()
 	stop, done := make(chan struct{}), make(chan struct{})

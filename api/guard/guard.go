@@ -171,7 +171,7 @@ type recorder struct {
 	deadline writeDeadline
 
 	guard        *Guard
-	large        bool          // whether more than a piece was written
+	large        bool          // whether largeAnswer bytes were written
 	writingEnded func()        // ends what asks for giveWay
 	behind       time.Duration // by how much the client reads more slowly than minReadRate so far
 	due          atomic.Int64  // when the client would have read all but the piece that is being written, ns since the epoch; 0 when none is
@@ -211,7 +211,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	defer w.deadline.written()
 	for written := 0; ; {
 		piece := b[written:min(len(b), written+writePiece)]
-		if !w.large && w.bytes >= writePiece {
+		if !w.large && w.bytes >= largeAnswer {
 			w.large = true
 			w.guard.large.Add(1)
 			end := w.guard.Memory.OnShortage(reclaimSlow, w.giveWay)
@@ -239,6 +239,9 @@ const (
 	// is no memory for others.
 	minReadRate = 256 << 10
 	patience    = time.Second
+	// largeAnswer is from how many bytes on an answer is among those that give way: fewer than the 64 KiB that
+	// a client of HTTP/2 may be sent before it reads.
+	largeAnswer = 32 << 10
 	// flushed is how many bytes of net/http's buffer are written when it is flushed, at most.
 	flushed = 4 << 10
 )

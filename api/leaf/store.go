@@ -56,7 +56,7 @@ func (l *Leaf) Series(r *leafpb.SeriesRequest, s leafpb.Store_SeriesServer) erro
 	to := &series{send: s.Send, limit: r.Limit}
 	a := &answer{stream: to.frames}
 	request := request(ctx, l.o.Prefix+"/read", nil, snappy.Encode(nil, asked))
-	request.URL.RawQuery = "chunks=xor"
+	request.URL.RawQuery = "chunks=xor&warnings=header"
 	err = answered(ctx, a, func() { l.o.Doors.ServeHTTP(a, request) })
 	switch {
 	case to.failed != nil:

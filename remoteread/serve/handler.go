@@ -130,15 +130,16 @@ type Query struct {
 // closed. An error is the answer to the whole request.
 type Reduce func(ctx context.Context, q Query, sel *selection.Selection) (reduced *selection.Selection, release func(), err error)
 
-// WarningHeader is the header of an answer that says what the storage warned of, as long as nothing of the
-// answer is sent: of the first query. Remote read has no place for it.
+// WarningHeader is the header of an answer that says what the storage warned of, to a reader that asks by
+// warnings=header: as long as nothing of the answer is sent, so of the first query. Remote read itself has
+// no place for it.
 const WarningHeader = "Promwarp-Warning"
 
 // job answers one request.
 type job struct {
 	h        *Handler
 	slot     *queue.Slot // which is given back at the latest when the request has ended
-	header   http.Header // of the answer
+	header   http.Header // of the answer, for warnings; nil for a reader that did not ask for these
 	external labels.Labels
 	reader   dialect
 	release  Release
@@ -189,7 +190,9 @@ func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error)
 	sel, ws, err := f.selectChunks(ctx, querier, hints, matchers)
 	for _, w := range ws {
 		j.h.o.Logger.Warn("Warnings on remote read query", "warning", w)
-		j.header.Add(WarningHeader, w.Error())
+		if j.header != nil {
+			j.header.Add(WarningHeader, w.Error())
+		}
 	}
 	if err != nil {
 		return err

@@ -112,7 +112,10 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if err != nil {
 		return refuse("%w", err)
 	}
-	job := &job{h: h, slot: slot, header: w.Header(), external: h.o.ExternalLabels(), reader: reader, release: releaseOf(r.UserAgent())}
+	job := &job{h: h, slot: slot, external: h.o.ExternalLabels(), reader: reader, release: releaseOf(r.UserAgent())}
+	if r.URL.Query().Get("warnings") == "header" {
+		job.header = w.Header()
+	}
 	*form = formSamples
 	answer := job.samples
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
