@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -36,6 +37,7 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/leafpb"
+	"github.com/promwarp/promwarp/internal/testlog"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -175,7 +177,9 @@ func closed(conn net.Conn) (said string, err error) {
 
 // TestLeafGarbage: what is no gRPC, begins slowly, or ends in the middle is refused or closed in time.
 func TestLeafGarbage(t *testing.T) {
-	_, address := hardLeaf(t, Config{Upstream: counting{}})
+	var log testlog.Log
+	_, address := hardLeaf(t, Config{Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	t.Cleanup(func() { require.NotZero(t, log.Count("http2: server connection error"), "net/http tells the log") })
 	settings := "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	for name, sent := range map[string]string{
 		"nothing":                "",

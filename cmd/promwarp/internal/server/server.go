@@ -398,6 +398,7 @@ func (s *Server) servers() []*http.Server {
 			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
 			MaxHeaderBytes:    int(web.MaxHeaderBytes),
 			ConnState:         s.connections.state,
+			ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 			// The doors see to clients that read nothing of a stream.
 			HTTP2: &http.HTTP2Config{WriteByteTimeout: time.Duration(web.WriteTimeout)},
 		}
