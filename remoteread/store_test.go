@@ -88,7 +88,7 @@ func serveStore(t *testing.T, f *fakeStore) (address string, kill func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := grpc.NewServer(grpc.ForceServerCodec(testCodec{}))
+	s := grpc.NewServer(grpc.WaitForHandlers(true), grpc.ForceServerCodec(testCodec{}))
 	leafpb.RegisterStoreServer(s, f)
 	leafpb.RegisterInfoServer(s, f)
 	go func() { _ = s.Serve(l) }()
@@ -221,7 +221,7 @@ func TestStoreRequest(t *testing.T) {
 		var raw []byte
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{&raw}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		server := grpc.NewServer(grpc.WaitForHandlers(true), grpc.ForceServerCodec(rawCodec{&raw}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
 			var m []byte
 			return s.RecvMsg(&m)
 		}))
@@ -461,7 +461,7 @@ func TestNoStore(t *testing.T) {
 		require.Error(t, err)
 		return err
 	}
-	empty := grpc.NewServer()
+	empty := grpc.NewServer(grpc.WaitForHandlers(true))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = empty.Serve(l) }()
