@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
@@ -46,18 +45,14 @@ import (
 )
 
 // wire is how messages of gogo/protobuf, and bytes as they are, go over gRPC.
-type wire struct{}
+type wire struct{ leafpb.Codec }
 
-func (wire) Name() string { return "proto" }
-
-func (wire) Marshal(v any) ([]byte, error) {
+func (c wire) Marshal(v any) ([]byte, error) {
 	if b, ok := v.([]byte); ok {
 		return b, nil
 	}
-	return proto.Marshal(v.(proto.Message))
+	return c.Codec.Marshal(v)
 }
-
-func (wire) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(proto.Message)) }
 
 // calls counts the calls under way.
 type calls struct{ n atomic.Int64 }

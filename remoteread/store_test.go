@@ -68,18 +68,14 @@ func (f *fakeStore) LabelValues(_ context.Context, r *leafpb.LabelValuesRequest)
 }
 
 // testCodec sends messages of leafpb, and bytes as they are.
-type testCodec struct{}
+type testCodec struct{ leafpb.Codec }
 
-func (testCodec) Name() string { return "proto" }
-
-func (testCodec) Marshal(v any) ([]byte, error) {
+func (c testCodec) Marshal(v any) ([]byte, error) {
 	if b, ok := v.([]byte); ok {
 		return b, nil
 	}
-	return proto.Marshal(v.(proto.Message))
+	return c.Codec.Marshal(v)
 }
-
-func (testCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(proto.Message)) }
 
 var _ encoding.Codec = testCodec{}
 

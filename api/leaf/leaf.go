@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
@@ -37,6 +36,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // Options are what a leaf is made from. All are required.
@@ -111,17 +111,11 @@ func (l *Leaf) call(f func() error) error {
 	return err
 }
 
-// codec encodes messages by their own methods, which gogo/protobuf generates.
-type codec struct{}
+// codec is leafpb.Codec, but counts values before it takes memory for them.
+type codec struct{ leafpb.Codec }
 
-// Name implements encoding.Codec.
-func (codec) Name() string { return "proto" }
-
-// Marshal implements encoding.Codec.
-func (codec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
-
-// Unmarshal implements encoding.Codec. It counts values before it takes memory for them.
-func (codec) Unmarshal(data []byte, v any) error {
+// Unmarshal implements encoding.Codec.
+func (c codec) Unmarshal(data []byte, v any) error {
 	var lists protowire.Number // the field whose messages have values of their own
 	switch v.(type) {
 	case *leafpb.QueryRequest:
@@ -134,7 +128,7 @@ func (codec) Unmarshal(data []byte, v any) error {
 	} else if n > mostValues {
 		return fmt.Errorf("the message has more than %d values", mostValues)
 	}
-	return proto.Unmarshal(data, v.(proto.Message))
+	return c.Codec.Unmarshal(data, v)
 }
 
 // countValues counts the values of a message, and of those in its field lists.
@@ -281,14 +275,10 @@ func answered(ctx context.Context, a *answer, serve func()) (err error) {
 // if they are within the limits.
 func (l *Leaf) selector(wire []prompb.LabelMatcher) (string, error) {
 	pointers := make([]*prompb.LabelMatcher, len(wire))
-	var patterns []string
 	for i := range wire {
 		pointers[i] = &wire[i]
-		if wire[i].Type == prompb.LabelMatcher_RE || wire[i].Type == prompb.LabelMatcher_NRE {
-			patterns = append(patterns, wire[i].Value)
-		}
 	}
-	err := l.o.Limits.CheckRegexps(patterns)
+	err := l.o.Limits.CheckRegexps(serve.Patterns(nil, pointers))
 	var matchers []*labels.Matcher
 	if err == nil {
 		matchers, err = remote.FromLabelMatchers(pointers)

@@ -146,15 +146,21 @@ func (h *Handler) checkSize(body []byte) (matchers int, err error) {
 	return matchers, nil
 }
 
+// Patterns appends the regular expressions of matchers to patterns.
+func Patterns(patterns []string, matchers []*prompb.LabelMatcher) []string {
+	for _, m := range matchers {
+		if m.Type == prompb.LabelMatcher_RE || m.Type == prompb.LabelMatcher_NRE {
+			patterns = append(patterns, m.Value)
+		}
+	}
+	return patterns
+}
+
 // checkRegexps refuses a request whose regular expressions compile to too much.
 func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
 	var patterns []string
 	for _, q := range req.Queries {
-		for _, m := range q.Matchers {
-			if m.Type == prompb.LabelMatcher_RE || m.Type == prompb.LabelMatcher_NRE {
-				patterns = append(patterns, m.Value)
-			}
-		}
+		patterns = Patterns(patterns, q.Matchers)
 	}
 	if err := h.o.Limits.CheckRegexps(patterns); err != nil {
 		return refuse("%w", err)

@@ -203,23 +203,20 @@ func (s *Store) Call(ctx context.Context, method string, request, told proto.Mes
 // message is one as it lies on the wire.
 type message []byte
 
-// codec leaves a message that comes as it is. Others have methods that gogo/protobuf generates.
-type codec struct{}
-
-// Name implements encoding.CodecV2.
-func (codec) Name() string { return "proto" }
+// codec is leafpb.Codec with buffers, but leaves a message that comes as it is.
+type codec struct{ leafpb.Codec }
 
 // Marshal implements encoding.CodecV2.
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	data, err := proto.Marshal(v.(proto.Message))
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	data, err := c.Codec.Marshal(v)
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
 // Unmarshal implements encoding.CodecV2.
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*message)
 	if !ok {
-		return proto.Unmarshal(data.Materialize(), v.(proto.Message))
+		return c.Codec.Unmarshal(data.Materialize(), v)
 	}
 	if n := data.Len(); n > cap(*m) {
 		*m = make(message, n)

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -240,7 +239,7 @@ func TestStoresReload(t *testing.T) {
 	address := func(serve func(*grpc.Server)) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		s := grpc.NewServer(grpc.ForceServerCodec(gogoCodec{}))
+		s := grpc.NewServer(grpc.ForceServerCodec(leafpb.Codec{}))
 		serve(s)
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(s.Stop)
@@ -280,10 +279,3 @@ func TestStoresReload(t *testing.T) {
 	both.Release()
 	lower.Release()
 }
-
-// gogoCodec has messages encode themselves.
-type gogoCodec struct{}
-
-func (gogoCodec) Name() string                       { return "proto" }
-func (gogoCodec) Marshal(v any) ([]byte, error)      { return proto.Marshal(v.(proto.Message)) }
-func (gogoCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
