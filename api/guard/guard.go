@@ -218,17 +218,27 @@ func (w *recorder) Write(b []byte) (int, error) {
 			w.writingEnded = func() { end(); w.guard.large.Add(-1) }
 		}
 		w.deadline.move()
-		due := time.Now().Add(-w.behind)
-		w.due.Store(due.UnixNano())
-		n, err := w.ResponseWriter.Write(piece)
-		w.due.Store(0)
-		w.behind = max(0, time.Since(due)-time.Duration(n)*time.Second/minReadRate)
+		var n int
+		var err error
+		w.paced(func() int {
+			n, err = w.ResponseWriter.Write(piece)
+			return n
+		})
 		written += n
 		w.bytes += int64(n)
 		if w.err = err; err != nil || written >= len(b) {
 			return written, err
 		}
 	}
+}
+
+// paced has write write to the client, and notes by how much that reads the bytes too slowly.
+func (w *recorder) paced(write func() (bytes int)) {
+	due := time.Now().Add(-w.behind)
+	w.due.Store(due.UnixNano())
+	n := write()
+	w.due.Store(0)
+	w.behind = max(0, time.Since(due)-time.Duration(n)*time.Second/minReadRate)
 }
 
 const (
@@ -239,8 +249,8 @@ const (
 	// is no memory for others.
 	minReadRate = 256 << 10
 	patience    = time.Second
-	// largeAnswer is from how many bytes on an answer is among those that give way: fewer than the 64 KiB that
-	// a client of HTTP/2 may be sent before it reads.
+	// largeAnswer is how many bytes make an answer one of those asked to give way: fewer than the 64 KiB
+	// that a client of HTTP/2 may be sent before it reads.
 	largeAnswer = 32 << 10
 	// flushed is how many bytes of net/http's buffer are written when it is flushed, at most.
 	flushed = 4 << 10
@@ -268,11 +278,10 @@ func (w *recorder) Flush() {
 		w.code = http.StatusOK
 	}
 	w.deadline.move()
-	due := time.Now().Add(-w.behind)
-	w.due.Store(due.UnixNano())
-	_ = w.deadline.c.Flush()
-	w.due.Store(0)
-	w.behind = max(0, time.Since(due)-flushed*time.Second/minReadRate)
+	w.paced(func() int {
+		_ = w.deadline.c.Flush()
+		return flushed
+	})
 	w.deadline.written()
 }
 

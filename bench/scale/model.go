@@ -100,7 +100,7 @@ func (m *fleet) sample() float64 {
 	return m.evaluate * (decoded + (1-decoded)*m.decode)
 }
 
-// points is how many points a leaf sends that has so many series of a query.
+// points is how many points a leaf sends that has this number of a query's series.
 func (m *fleet) points(series float64) float64 { return m.steps() * min(m.groups, series) }
 
 // ofRoot is what a query costs the root's cores, by the points of all leaves.
@@ -184,8 +184,8 @@ func spread(r *rand.Rand, series float64, leaves int) []float64 {
 // places are the moments at which the cores of a machine are free again.
 type places []float64
 
-// work has a machine work on something for so many seconds of one core, spread over a share of those that
-// are free when the first is, or on that alone, and returns when it is done.
+// work has a machine work on something that costs one core this many seconds. It is spread over a share of
+// the cores that are free when the first one is, or done by that one alone. work returns when it is done.
 func (p places) work(now, cost, share float64) float64 {
 	slices.Sort(p)
 	begin := max(now, p[0])

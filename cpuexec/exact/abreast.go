@@ -57,8 +57,8 @@ func (s *Sums) RisesAbreast(w *Windows, n int) {
 	}
 }
 
-// Rise adds the samples before those that are less, from one on, to a counter's last sample less the
-// first, one after the other.
+// Rise adds to rise, a counter's last sample less the first, the samples whose next one is less, one after
+// the other. The next ones are looked at from from on.
 func Rise(vs []float64, from int, rise float64) float64 {
 	for i := max(from, 1); i < len(vs); i++ {
 		fell := uint64(0) // without a branch, which no processor would foresee

@@ -242,7 +242,7 @@ type RemoteReadExtras struct {
 	Replicas       *Replicas       `yaml:"replicas"`
 }
 
-// commonExtras are those that entries of stores have, too.
+// commonExtras are also keys of entries of stores.
 type commonExtras struct {
 	// OnFailure says what becomes of a query when the upstream fails.
 	OnFailure        onFailure       `yaml:"on_failure"`
