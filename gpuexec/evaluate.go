@@ -59,21 +59,20 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, l offload.Leaf, consume 
 }
 
 // Compiles is about how long a driver takes to compile the kernels that a leaf needs and a machine
-// lacks, which compile does for the leaves to come; 0 if it lacks none.
+// lacks, 0 if it lacks none. compile does that for the leaves to come; it is nil if the machine is
+// compiling them.
 func Compiles(m *pipeline.Machine, l offload.Leaf) (wait time.Duration, compile func() error) {
 	t, ok := l.(*resample.Task)
 	if !ok {
-		return 0, nil
+		return m.Kernels.Missing(kernelsOf(l.(*cpuexec.Leaf))...), nil
 	}
 	all := programsOf(t)
 	for _, of := range all {
 		if !m.Programs.Loaded(&of.launched) {
-			wait = 300 * time.Millisecond
+			wait += 300 * time.Millisecond
 		}
 	}
-	if !m.Kernels.Loaded(launch.Resample...) {
-		wait = 10 * time.Second
-	}
+	wait += m.Kernels.Missing(launch.Resample...)
 	return wait, func() error {
 		if err := all.hold(m); err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
@@ -125,7 +126,7 @@ type Executor struct {
 func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) {
 	m, err := pipeline.New(dev, o)
 	if err == nil {
-		err = m.Kernels.Load(context.Background(), 1, launch.Queries()...)
+		err = m.Kernels.Load(context.Background(), launch.Queries()...)
 	}
 	return &Executor{m, cpu}, err
 }
@@ -274,6 +275,53 @@ func TestExecutor(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, mixed, quantiles/2, "uncertain quantiles")
+}
+
+// TestCompiles: of a leaf, those kernels are asked for that it launches, and no others are loaded for it.
+func TestCompiles(t *testing.T) {
+	h, dev := cudatest.Control(t), cudatest.Device(t)
+	r := rand.New(rand.NewPCG(33, 34))
+	loads := func() int { return h.Calls("cuModuleLoadDataEx") }
+	lacked := map[launch.Kernel]bool{}
+	for k, f := range testFunctions {
+		for i, op := range []string{"sum", "stddev", "topk", "quantile", "window"} {
+			node := aggregation(op, f, []int64{60_000, 3_600_000}[r.IntN(2)], 0, nil, []string{"job"}, false)
+			var root plan.Node = node
+			if op == "window" {
+				root = node.Input
+			} else {
+				node.Param = 0.5
+				node.Input = &plan.Map{Func: vector.Named("abs"), Unary: plan.Unary{Input: node.Input}}
+			}
+			grid := plan.Grid{Start: 60_000, Interval: 60_000, Steps: []int{1, 300}[r.IntN(2)]}
+			job := jobOver(root, grid, randomSelection(t, r, 40))
+			job.CountSamples = i%2 == 0
+			l := leafOf(t, t.Context(), job)
+			if Suits(l) != "" || (i+k)%2 == 1 {
+				continue
+			}
+			m, err := pipeline.New(dev, Options{Memory: 24 << 20, Staging: 1 << 20})
+			require.NoError(t, err)
+			missing := slices.DeleteFunc(kernelsOf(l), func(k launch.Kernel) bool { return m.Kernels.Loaded(k) })
+			for _, k := range missing {
+				lacked[k] = true
+			}
+			wait, _ := Compiles(m, l)
+			require.Equal(t, len(missing) > 0, wait > 0)
+			before := loads()
+			require.NoError(t, m.Kernels.Load(t.Context(), missing...))
+			require.Equal(t, len(missing), loads()-before)
+			wait, _ = Compiles(m, l)
+			require.Zero(t, wait)
+			_, err = Evaluate(t.Context(), m, l, func(*offload.Rows) error { return nil })
+			if err != nil {
+				require.EqualError(t, err, mixedZeros)
+			}
+			require.Equal(t, len(missing), loads()-before, "%s of %s", op, f)
+			require.NoError(t, m.Close())
+		}
+	}
+	require.GreaterOrEqual(t, len(lacked), 12, "kernels that leaves lacked: %v", lacked)
 }
 
 // TestBefore1970: times of samples from before 1970, which Prometheus's engine answers as they are, or as 0.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -43,18 +45,53 @@ type queryJob struct {
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
+// newQueryJob is a job that computes a leaf, by panes where windows share much.
+func newQueryJob(of *pipeline.Job, l *cpuexec.Leaf) *queryJob {
+	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
+	if p, ok := launch.PanesOf(j.steps); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
+		j.panes = &p
+	}
+	return j
+}
+
+// kernelsOf are the kernels that a leaf needs; fused ones, which are compiled after all others of
+// queries, take the place of some.
+func kernelsOf(l *cpuexec.Leaf) (ks []launch.Kernel) {
+	j := newQueryJob(nil, l)
+	ks = append(ks, launch.Decoder(l.Selection.Has(chunkenc.EncXOR2)))
+	if j.panes != nil {
+		ks = append(ks, "window_panes", "window_join")
+	} else {
+		k, _ := j.kernel("window_")
+		ks = append(ks, k)
+	}
+	if l.CountSamples {
+		ks = append(ks, "window_reads")
+	}
+	if len(l.Maps) > 0 {
+		ks = append(ks, "map_values")
+	}
+	if l.Aggregate == nil {
+		return append(ks, "series_rows")
+	}
+	switch aggregate.Of(l.Aggregate.Func).GPU.Kernel {
+	case abi.ByRank:
+		return append(ks, "group_rank")
+	case abi.ByQuantile:
+		return append(ks, "group_quantile")
+	default:
+		return append(ks, "group_accumulate", "group_accumulate_squares", "group_result")
+	}
+}
+
 // queryProduct is the product that a leaf asks for. Rows go back to the host batch by batch. What
 // reduces values to fewer stays on the device and is fetched behind the last batch.
 func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
-	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
+	j := newQueryJob(of, l)
 	j.Drop = !l.Window.Func.Instant
-	strategies := abi.Strategies[j.f.GPU.Kernel]
-	if p, ok := launch.PanesOf(j.steps); ok && slices.Contains(strategies, abi.Panes) {
-		j.panes = &p
-	}
 	// Fused kernels are for windows that share no sample, as those of dashboards over weeks, whose steps
 	// are longer than their windows.
-	if slices.Contains(strategies, abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
+	if slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
 		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
 	}
 	if l.Aggregate == nil {

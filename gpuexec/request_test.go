@@ -277,7 +277,7 @@ func TestRowsGivenBack(t *testing.T) {
 func on(t testing.TB, o pipeline.Options) *counting {
 	m, err := pipeline.New(cudatest.Device(t), o)
 	require.NoError(t, err)
-	require.NoError(t, m.Kernels.Load(t.Context(), 1, launch.Queries()...))
+	require.NoError(t, m.Kernels.Load(t.Context(), launch.Queries()...))
 	bound := boundOf(m)
 	t.Cleanup(func() {
 		require.NoError(t, m.Store.Check())

@@ -21,15 +21,15 @@ func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps)
 	if j.panes != nil {
 		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix), d.At(d.Output.Prefix))
 	}
-	if j.f.GPU.Kernel == abi.ByOrder {
-		return q.Window("window_order", &d.Batch, steps, j.f.GPU.Second, j.l.Window.Param, d.Fault)
-	}
 	k, more := j.kernel("window_")
+	if j.f.GPU.Kernel == abi.ByOrder {
+		more = append(more, d.Fault)
+	}
 	return q.Window(k, &d.Batch, steps, more...)
 }
 
 // kernel is the kernel of the function by a strategy, which its name begins with, unless that is of
-// panes or by order, and its parameters besides those that all have.
+// panes, and its parameters besides those that all have.
 func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) {
 	f, w := j.f, j.l.Window
 	switch f.GPU.Kernel {
@@ -39,6 +39,8 @@ func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) 
 			divisor = (time.Duration(w.Width) * time.Millisecond).Seconds()
 		}
 		return strategy + "rate", []any{f.Counter, divisor}
+	case abi.ByOrder:
+		return strategy + "order", []any{f.GPU.Second, w.Param}
 	case abi.ByPairs:
 		return strategy + "pairs", []any{f.GPU.Number()}
 	case abi.ByStatistic:

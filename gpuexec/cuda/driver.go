@@ -32,6 +32,15 @@ type Driver struct {
 // Open opens the driver's library and starts the driver. Where there is nothing
 // to use the error is an *Unavailable.
 func Open(path string) (*Driver, error) {
+	d, err := Load(path)
+	if err == nil {
+		err = d.Start()
+	}
+	return d, err
+}
+
+// Load opens the driver's library.
+func Load(path string) (*Driver, error) {
 	lib, err := openLibrary(path)
 	switch {
 	case errors.Is(err, errNotBuilt):
@@ -62,10 +71,15 @@ func Open(path string) (*Driver, error) {
 	if missing != nil {
 		return nil, &Unavailable{OldDriver, missing}
 	}
-	if err := d.api.call("cuInit", 0); err != nil {
-		return nil, cannotStart(err, forbiddenFile("/dev/nvidia*", openDevice))
-	}
 	return d, nil
+}
+
+// Start starts the driver, which takes some 150 ms.
+func (d *Driver) Start() error {
+	if err := d.api.call("cuInit", 0); err != nil {
+		return cannotStart(err, forbiddenFile("/dev/nvidia*", openDevice))
+	}
+	return nil
 }
 
 // Version is the version of the driver API, such as "12.8".
@@ -126,6 +140,8 @@ var callNames = []string{
 	"cuDevicePrimaryCtxRetain",
 	"cuDevicePrimaryCtxRelease_v2",
 	"cuCtxSetCurrent",
+	"cuCtxCreate_v2",
+	"cuCtxDestroy_v2",
 	"cuModuleLoadDataEx",
 	"cuModuleUnload",
 	"cuModuleGetFunction",

@@ -62,8 +62,16 @@ func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d
 
 func (d *Device) label() string { return strconv.Itoa(d.info.Ordinal) }
 
-// open opens the device.
-func (d *Device) open() (err error) {
+// found calls Options.Found.
+func (s *Set) found() (opened func(*pipeline.Machine) error) {
+	if s.o.Found == nil {
+		return func(*pipeline.Machine) error { return nil }
+	}
+	return s.o.Found(s.ctx)
+}
+
+// open opens the device, and calls opened with it.
+func (d *Device) open(opened func(*pipeline.Machine) error) (err error) {
 	d.use.Lock()
 	defer d.use.Unlock()
 	defer func() { d.noteOpened(err) }()
@@ -88,10 +96,8 @@ func (d *Device) open() (err error) {
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
-	if s.o.Opened != nil {
-		if err := s.o.Opened(s.ctx, x); err != nil {
-			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
-		}
+	if err := opened(x); err != nil {
+		return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 	}
 	d.x = x
 	pinned.PageLockSlabs(dev)
@@ -101,8 +107,8 @@ func (d *Device) open() (err error) {
 
 // start opens the device. The kernels that are not needed to begin with come later, in the
 // background unless the Set waits for its devices.
-func (d *Device) start() error {
-	if err := d.open(); err != nil {
+func (d *Device) start(opened func(*pipeline.Machine) error) error {
+	if err := d.open(opened); err != nil {
 		return err
 	}
 	if d.set.o.Require {
@@ -113,11 +119,14 @@ func (d *Device) start() error {
 	return nil
 }
 
+// mostCompilers are the most contexts in which kernels are compiled at once: each takes memory.
+const mostCompilers = 4
+
 func (d *Device) loadRest() {
 	s, start := d.set, time.Now()
 	err := d.opened(func() error {
 		// The other cores are left to queries.
-		return d.x.Kernels.Load(s.ctx, max(1, runtime.GOMAXPROCS(0)/2), launch.Queries()...)
+		return d.x.Kernels.LoadAside(s.ctx, min(mostCompilers, max(1, runtime.GOMAXPROCS(0)/2)), launch.Queries()...)
 	})
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Warn("loading the other kernels of a GPU failed", "gpu", d.info.Ordinal, "err", err)
@@ -158,7 +167,7 @@ func (d *Device) reopen() {
 			return
 		case <-time.After(delay):
 		}
-		if err := d.start(); err == nil || cuda.Lost(err) {
+		if err := d.start(d.set.found()); err == nil || cuda.Lost(err) {
 			return
 		}
 	}
@@ -215,7 +224,7 @@ func (d *Device) Ready(l offload.Leaf, within time.Duration) bool {
 	if err != nil || wait == 0 || wait < within {
 		return true
 	}
-	if !d.compiling.CompareAndSwap(false, true) {
+	if compile == nil || !d.compiling.CompareAndSwap(false, true) {
 		return false
 	}
 	go func() {

@@ -48,9 +48,10 @@ type Options struct {
 	// Retry is how long after a failure a device is tried again at first. The time
 	// doubles with every failure, up to maxRetry. 0 means a second.
 	Retry time.Duration
-	// Opened, if it is set, is called with each device that was opened, before leaves go
-	// to it. An error means that the device cannot be used.
-	Opened func(context.Context, *pipeline.Machine) error
+	// Found, if it is set, is called where there is a driver, and begins what can be done while devices open.
+	// What it returns is called with each device that was opened, before leaves go to it. An error means
+	// that the device cannot be used.
+	Found func(context.Context) func(*pipeline.Machine) error
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -152,8 +153,12 @@ func (s *Set) start() (err error) {
 			s.none = err.Error()
 		}
 	}()
-	driver, err := cuda.Open(s.o.Library)
+	driver, err := cuda.Load(s.o.Library)
 	if err != nil {
+		return err
+	}
+	opened := s.found()
+	if err := driver.Start(); err != nil {
 		return err
 	}
 	infos, err := driver.Devices()
@@ -168,7 +173,7 @@ func (s *Set) start() (err error) {
 	s.devices = devices
 	s.mu.Unlock()
 	for _, d := range devices {
-		if err := d.start(); err != nil && s.o.Require {
+		if err := d.start(opened); err != nil && s.o.Require {
 			return err
 		} else if err != nil {
 			s.log.Warn("a GPU cannot be used at present; it is tried again later", "gpu", d.Number(), "err", err)

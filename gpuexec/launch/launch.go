@@ -7,16 +7,17 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -43,16 +44,22 @@ var (
 	Probe  = []Kernel{"check"}
 )
 
-// Queries returns the kernels that queries need.
-func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Resample) }
+// Queries returns the kernels that queries need, most wanted first: the order in which leaves come to a
+// device at the first start on a machine.
+func Queries() []Kernel {
+	return slices.Concat(First, rest(Decode), rest(Window), rest(Values), rest(Group), Fused, Resample)
+}
 
-// Fused are the kernels that decode and compute windows in one. First are those of Queries that a
-// device begins with: neither Fused nor Resample, which are most of what the driver has to compile
-// at the first start on a machine.
-var (
-	Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(string(k), "fused_") })
-	First = slices.DeleteFunc(slices.Concat(Decode, Window, Values, Group), func(k Kernel) bool { return slices.Contains(Fused, k) })
-)
+// First are the kernels that a device begins with: what sums of rates need.
+var First = []Kernel{"decode_series", "window_rate", "group_accumulate_squares", "group_accumulate", "group_result"}
+
+// Fused are the kernels that decode and compute windows in one.
+var Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(string(k), "fused_") })
+
+// rest are the kernels of a room that are neither First nor Fused.
+func rest(room []Kernel) []Kernel {
+	return slices.DeleteFunc(slices.Clone(room), func(k Kernel) bool { return slices.Contains(First, k) || slices.Contains(Fused, k) })
+}
 
 // Set holds kernels of one device. Each is compiled and loaded once: by Load, or when it is
 // launched first. It is safe for concurrent use.
@@ -60,6 +67,7 @@ type Set struct {
 	dev       *cuda.Device
 	all       map[Kernel]*loadable
 	translate func(kernel []byte) []byte // changes the PTX of each; or nil
+	compiled  atomic.Bool                // the driver had to compile some
 }
 
 // loadable is a kernel of a Set.
@@ -84,29 +92,78 @@ func New(dev *cuda.Device, which ...Kernel) *Set {
 func Load(dev *cuda.Device, translate func(kernel []byte) []byte, which ...Kernel) (*Set, error) {
 	s := New(dev, which...)
 	s.translate = translate
-	if err := s.Load(context.Background(), runtime.GOMAXPROCS(0), which...); err != nil {
+	if err := s.Load(context.Background(), which...); err != nil {
 		return nil, errors.Join(err, s.dev.Do(s.Unload))
 	}
 	return s, nil
 }
 
-// Load compiles and loads kernels of the set, workers beside each other, until ctx ends. The driver
-// keeps what it compiled, so only the first start on a machine takes more than some ms.
-func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
-	which, errs := slices.Clone(which), make([]error, len(which))
-	size := map[Kernel]int{}
+// Load compiles and loads kernels of the set, one after the other, until ctx ends. The driver keeps
+// what it compiled, so only the first start on a machine takes more than some ms.
+func (s *Set) Load(ctx context.Context, which ...Kernel) error {
 	for _, k := range which {
-		size[k] = len(ptx.Of(string(k)))
-	}
-	slices.SortFunc(which, func(a, b Kernel) int { return size[b] - size[a] }) // what takes longest first
-	parallel.While(workers, len(which), func(_, i int) bool {
-		errs[i] = s.dev.Do(func(c *cuda.Context) error {
-			_, err := s.load(c, which[i])
+		err := s.dev.Do(func(c *cuda.Context) error {
+			_, err := s.load(c, k)
 			return err
 		})
-		return ctx.Err() == nil
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadAside is Load while the device is in use. In one context the driver compiles one kernel at a time,
+// and keeps all other calls waiting meanwhile. So if it had to compile those that are loaded, workers
+// first compile the others in contexts of their own, and it only loads them here.
+func (s *Set) LoadAside(ctx context.Context, workers int, which ...Kernel) error {
+	if s.compiled.Load() {
+		done := make(chan Kernel, len(which))
+		go func() {
+			defer close(done)
+			s.compile(ctx, workers, which, done)
+		}()
+		for k := range done {
+			if err := s.Load(ctx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Load(ctx, which...)
+}
+
+// compile has the driver compile kernels, and says of each when that is done. One that fails will fail
+// again, and say why, when it is loaded.
+func (s *Set) compile(ctx context.Context, workers int, which []Kernel, done chan<- Kernel) {
+	var next atomic.Int64
+	parallel.While(workers, workers, func(int, int) bool {
+		_ = s.dev.Apart(func(c *cuda.Context) error {
+			for i := next.Add(1); int(i) <= len(which) && ctx.Err() == nil; i = next.Add(1) {
+				k := which[i-1]
+				if s.Loaded(k) {
+					continue
+				}
+				m, err := c.Load(s.text(k))
+				if err = cmp.Or(err, c.Unload(m)); err != nil {
+					return err
+				}
+				done <- k
+			}
+			return nil
+		})
+		return true
 	})
-	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// Missing is about how long the driver takes to compile those of some kernels that are not loaded: 4 µs
+// a byte of PTX (H200).
+func (s *Set) Missing(which ...Kernel) (wait time.Duration) {
+	for _, k := range which {
+		if !s.Loaded(k) {
+			wait += time.Duration(len(ptx.Of(string(k)))) * 4 * time.Microsecond
+		}
+	}
+	return wait
 }
 
 // Loaded reports whether all of the kernels are loaded.
@@ -128,13 +185,13 @@ func (s *Set) load(c *cuda.Context, k Kernel) (*loadable, error) {
 	if of.loaded.Load() {
 		return of, nil
 	}
-	text := ptx.Of(string(k))
-	if s.translate != nil {
-		text = s.translate(text)
-	}
+	text, start := s.text(k), time.Now()
 	m, err := c.Load(text)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)
+	}
+	if time.Since(start) > compiles {
+		s.compiled.Store(true)
 	}
 	of.module, of.params = m, paramsOf(text)
 	if of.function, err = c.Function(m, string(k)); err != nil {
@@ -142,6 +199,18 @@ func (s *Set) load(c *cuda.Context, k Kernel) (*loadable, error) {
 	}
 	of.loaded.Store(true)
 	return of, nil
+}
+
+// compiles is how long the driver takes at least to compile a kernel, and at most to find what it compiled.
+const compiles = 15 * time.Millisecond
+
+// text is the PTX of a kernel.
+func (s *Set) text(k Kernel) []byte {
+	text := ptx.Of(string(k))
+	if s.translate != nil {
+		text = s.translate(text)
+	}
+	return text
 }
 
 var param = regexp.MustCompile(`(?m)^\t\.param \.(\w+) `)

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -40,6 +41,47 @@ func TestLaunch(t *testing.T) {
 		require.NoError(t, c.DestroyStream(s))
 		return set.Unload(c)
 	}))
+}
+
+// TestLoadAside: where the driver had to compile the first kernels, the others are compiled in contexts of
+// their own, which are given up; what fails there is loaded all the same.
+func TestLoadAside(t *testing.T) {
+	h := cudatest.Control(t)
+	const loads, contexts = "cuModuleLoadDataEx", "cuCtxCreate_v2"
+	others := len(Queries()) - len(First)
+	for _, c := range []struct {
+		settings        string
+		compiled        bool
+		loads, contexts int
+	}{
+		{"", false, others, 0},
+		{"", true, 2 * others, 3},
+		{contexts + ":1=2", true, 2 * others, 3}, // two of three go on
+		{loads + ":1=2", true, 2 * others, 3},
+	} {
+		h.Reset()
+		dev, err := cudatest.Open(t).Device(0)
+		require.NoError(t, err)
+		s := New(dev, Queries()...)
+		require.NoError(t, s.Load(t.Context(), First...))
+		h.Configure(c.settings)
+		before := h.Calls(loads)
+		s.compiled.Store(c.compiled)
+		require.NoError(t, s.LoadAside(t.Context(), 3, Queries()...))
+		require.True(t, s.Loaded(Queries()...))
+		require.Zero(t, s.Missing(Queries()...))
+		require.Equal(t, []int{c.loads, c.contexts}, []int{h.Calls(loads) - before, h.Calls(contexts)}, c.settings)
+		require.Equal(t, h.Calls(contexts), h.Calls("cuCtxDestroy_v2")+len(strings.Split(c.settings, contexts))-1)
+		require.NoError(t, dev.Do(s.Unload))
+		require.NoError(t, dev.Close())
+		require.Zero(t, h.Held())
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s := New(cudatest.Device(t), Queries()...)
+	s.compiled.Store(true)
+	require.ErrorIs(t, s.LoadAside(ended, 3, Queries()...), context.Canceled)
+	require.NoError(t, s.dev.Do(s.Unload))
 }
 
 // TestKernels: the lists of rooms have the kernels whose sources there are.

@@ -59,13 +59,17 @@ func (q Queue) chunks(k Kernel, b *Batch, params ...any) error {
 	return q.Launch(k, Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock}, params...)
 }
 
+// Decoder is the kernel that decodes chunks to columns, XOR2 chunks among them if they are mixed.
+func Decoder(mixed bool) Kernel {
+	if mixed {
+		return "decode_mixed"
+	}
+	return "decode_series"
+}
+
 // DecodeSeries puts decoding of a batch's chunks to its columns on the queue.
 func (q Queue) DecodeSeries(b *Batch) error {
-	k := Kernel("decode_series")
-	if b.Mixed {
-		k = "decode_mixed"
-	}
-	return q.chunks(k, b, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, b.Drop, b.Fault, b.FaultBase)
+	return q.chunks(Decoder(b.Mixed), b, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, b.Drop, b.Fault, b.FaultBase)
 }
 
 // Window puts a window kernel over a batch on the queue, which has more parameters than what all

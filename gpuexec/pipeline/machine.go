@@ -23,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -103,7 +102,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	m.Kernels = launch.New(dev, launch.Queries()...)
-	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), launch.First...)
+	err := m.Kernels.Load(context.Background(), launch.First...)
 	if err == nil {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}

@@ -158,6 +158,25 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
   return kSuccess;
 }
 
+// A context of its own is the device's once more.
+EXPORT int cuCtxCreate_v2(uint64_t** context, unsigned, int device) {
+  ENTER(cuCtxCreate_v2);
+  if (!known(device)) return kInvalidDevice;
+  contexts()[device]++;
+  *context = &handles[device];
+  current_device = device;
+  return kSuccess;
+}
+
+EXPORT int cuCtxDestroy_v2(uint64_t* context) {
+  ENTER(cuCtxDestroy_v2);
+  int device = (int)(context - handles);
+  auto c = contexts().find(device);
+  if (c == contexts().end()) return kInvalidContext;
+  if (--c->second == 0) drop_context(device);
+  return kSuccess;
+}
+
 EXPORT int cuCtxSetCurrent(uint64_t* context) {
   ENTER(cuCtxSetCurrent);
   int device = context ? (int)(context - handles) : -1;

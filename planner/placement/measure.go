@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
@@ -20,26 +21,41 @@ import (
 )
 
 // calibrate makes the model when the first GPU is open: from the constants that were given, or by
-// timing whole leaves on both executors, which takes under a second.
-func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
-	if p.model.Load() != nil {
-		return nil
-	}
+// timing whole leaves on both executors, which takes under a second. The cores' part begins at once.
+func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) error) {
 	if p.o.Constants != nil {
 		p.model.Store(newModel(*p.o.Constants))
+	}
+	if p.model.Load() != nil {
+		return func(*pipeline.Machine) error { return nil }
+	}
+	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
+	var c Constants
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.err = parallel.Rescue(func() error {
+			c.Cores = m.costs(nil)
+			m.selection(mostSeries, usualSamples) // for the GPU
+			return m.err
+		})
+	}()
+	return func(x *pipeline.Machine) error {
+		<-done
+		if p.model.Load() != nil || m.err != nil {
+			return m.err
+		}
+		start := time.Now()
+		c.Device, c.Link = m.costs(&gpuexec.Alone{Machine: x}), x.Link
+		if m.err != nil {
+			return m.err
+		}
+		p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
+			"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
+			"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
+		p.model.Store(newModel(c))
 		return nil
 	}
-	start := time.Now()
-	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
-	c := Constants{Device: m.costs(&gpuexec.Alone{Machine: x}), Cores: m.costs(nil), Link: x.Link}
-	if m.err != nil {
-		return m.err
-	}
-	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
-		"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
-		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
-	p.model.Store(newModel(c))
-	return nil
 }
 
 // All leaves that are measured are sums of rates: a small one, whose time is mostly Costs.Fixed, and
@@ -79,18 +95,24 @@ func (m *measuring) costs(x offload.Accelerator) Costs {
 
 // leaf times a leaf of series with equally many samples each, and returns its work.
 func (m *measuring) leaf(x offload.Accelerator, series, samples int) (took time.Duration, work float64) {
-	key := [2]int{series, samples}
-	if m.made[key] == nil && m.err == nil {
-		m.made[key], m.err = synthetic.Counters("measured", series, samples)
-	}
+	sel := m.selection(series, samples)
 	g := plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / step}
-	job := sumOfRates(m.made[key], g)
+	job := sumOfRates(sel, g)
 	job.Accelerator = x
 	took = m.median(func() error {
 		_, err := m.cpu.Run(m.ctx, job)
 		return err
 	})
 	return took, workOf(&offload.Size{Series: int64(series), Samples: int64(series * samples), Windows: int64(series * g.Steps)}, 0)
+}
+
+// selection is one of series with equally many samples each.
+func (m *measuring) selection(series, samples int) *selection.Selection {
+	key := [2]int{series, samples}
+	if m.made[key] == nil && m.err == nil {
+		m.made[key], m.err = synthetic.Counters("measured", series, samples)
+	}
+	return m.made[key]
 }
 
 // A leaf is timed at most rounds times, and no more once that took patience.

@@ -28,7 +28,7 @@ import (
 )
 
 // Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
-// Opened.
+// Found.
 type Options struct {
 	device.Options
 	// Constants, where given, are used instead of what would be measured.
@@ -67,7 +67,7 @@ func Open(o Options) (*Placer, error) {
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
-	o.Opened = p.calibrate
+	o.Found = p.calibrate
 	devices, err := device.Open(o.Options)
 	if err != nil {
 		return nil, err
