@@ -23,19 +23,12 @@ type Lines struct {
 	windows []exact.Distances // of the rest, by step, where there are few samples in them
 	reach   exact.Reach       // of the rest
 	single  exact.Distances   // of one, where they are not retained
-	alike   exact.Distances   // of the last window at even distances
-	evenly  evenly            // what that is, if there is one
+	alike   exact.Distances   // of the last window whose samples are equally far from each other,
+	evenly  [3]int64          // how far, and how far the first is from the origin, ms, and how many they are
 	memory  []float64
 	origins []int64 // of a stride
-	ts      []int64 // all times, of the frame with the number listed
+	ts      []int64 // all times, nil while they are not wanted
 	joined  []int64 // memory for them
-	listed  uint64
-}
-
-// evenly are the samples of a window at even distances: every some ms, the first so long after the origin.
-type evenly struct {
-	every, first int64
-	samples      int32
 }
 
 // mostDistances is how many samples windows have whose distances are retained.
@@ -44,13 +37,13 @@ const mostDistances = 1 << 16
 // Few makes l those of f of which few windows are wanted, by Window. The origin of a window is its step,
 // if predict is set, or its first sample.
 func (l *Lines) Few(f *Frame, predict bool) {
-	l.of, l.number, l.predict = f, f.number, predict
+	l.of, l.number, l.predict, l.ts = f, f.number, predict, nil
 	l.reach, l.windows, l.memory = exact.Reach{}, l.windows[:0], l.memory[:0]
-	if l.evenly.every > 0 && !predict {
+	if l.evenly[0] > 0 && !predict {
 		l.memory = l.alike.Move(l.memory)
 		return
 	}
-	l.evenly = evenly{} // steps of another frame are mostly elsewhere between its samples
+	l.evenly = [3]int64{} // steps of another frame are mostly elsewhere between its samples
 }
 
 // Set makes l those of f, as Few does, unless it has them.
@@ -74,8 +67,11 @@ func (l *Lines) Set(f *Frame, predict bool) {
 	for i := range l.Strides {
 		s := &l.Strides[i]
 		windows := s.Number()
-		if f.alikeIn(s, predict) {
-			windows = exact.LeastRows
+		if s.Steps == nil { // all windows may be as far from their origins
+			every := f.every(f.Lo[s.From], f.Hi[s.To-1])
+			if every > 0 && (!predict || int64(s.Every)*every == f.Span.Grid.Interval) {
+				windows = exact.LeastRows
+			}
 		}
 		l.origins = l.origins[:0]
 		ts := l.list()
@@ -100,15 +96,6 @@ func (l *Lines) Set(f *Frame, predict bool) {
 	})
 }
 
-// alikeIn reports whether the samples of all windows of a stride are as far from their origins.
-func (f *Frame) alikeIn(s *Stride, predict bool) bool {
-	if s.Steps != nil {
-		return false
-	}
-	every := f.every(f.Lo[s.From], f.Hi[s.To-1])
-	return every > 0 && (!predict || int64(s.Every)*every == f.Span.Grid.Interval)
-}
-
 // every is the distance of the samples lo to hi from each other, ms: 0 where they have several.
 func (f *Frame) every(lo, hi int32) int64 {
 	runs := f.runs.Even
@@ -121,8 +108,8 @@ func (f *Frame) every(lo, hi int32) int64 {
 
 // list returns all times in ms. They are the goroutine's, and near, while a frame's have to be fetched.
 func (l *Lines) list() []int64 {
-	if l.listed != l.number {
-		l.ts, l.listed = l.of.of.Join(l.of.tail, &l.joined), l.number
+	if l.ts == nil {
+		l.ts = l.of.of.Join(l.of.tail, &l.joined)
 	}
 	return l.ts
 }
@@ -132,8 +119,8 @@ func (l *Lines) set(d *exact.Distances, k int) {
 	lo, hi := l.of.Lo[k], l.of.Hi[k]
 	first := l.of.At(int(lo))
 	origin := l.of.Span.Origin(first, k, l.predict)
-	even := evenly{l.of.every(lo, hi), first - origin, hi - lo}
-	if even.every > 0 && even == l.evenly {
+	even := [3]int64{l.of.every(lo, hi), first - origin, int64(hi - lo)}
+	if even[0] > 0 && even == l.evenly {
 		*d = l.alike
 		d.Reached(&l.reach)
 		return
@@ -144,7 +131,7 @@ func (l *Lines) set(d *exact.Distances, k int) {
 	}
 	l.memory = l.memory[:begin+n]
 	d.Set(l.list()[lo:hi], origin, l.memory[begin:], &l.reach)
-	if even.every > 0 {
+	if even[0] > 0 {
 		l.alike, l.evenly = *d, even
 	}
 }
@@ -157,7 +144,7 @@ func (l *Lines) Window(k int) *exact.Distances {
 	if len(l.windows) > 0 {
 		return &l.windows[k]
 	}
-	l.memory, l.reach.Gap, l.evenly = l.memory[:0], 0, evenly{}
+	l.memory, l.reach.Gap, l.evenly = l.memory[:0], 0, [3]int64{}
 	l.set(&l.single, k)
 	return &l.single
 }
