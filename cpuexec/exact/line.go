@@ -66,18 +66,17 @@ func (s *Seconds) line(y, xy, n float64) (slope, intercept float64) {
 // samples depend on besides values.
 type Distances struct {
 	Seconds
-	xs     []float64
-	origin int64
-	far    float64
+	xs          []float64
+	first, last int64 // of the distances, ms
+	far         Magnitudes
 }
 
 // Set makes d the distances of the samples at ts, two at least, from an origin, ms. There must be room for
 // them in memory. A reach knows of the window then.
 func (d *Distances) Set(ts []int64, origin int64, memory []float64, r *Reach) {
-	d.xs, d.origin = memory[:len(ts)], origin
-	first, last := ts[0]-origin, ts[len(ts)-1]-origin
+	d.xs, d.first, d.last = memory[:len(ts)], ts[0]-origin, ts[len(ts)-1]-origin
 	n := len(ts) &^ 7
-	if !hasVectors || max(-first, last) >= 1<<50 {
+	if !hasVectors || max(-d.first, d.last) >= 1<<50 {
 		n = 0
 	}
 	if n > 0 {
@@ -86,33 +85,46 @@ func (d *Distances) Set(ts []int64, origin int64, memory []float64, r *Reach) {
 	for k := n; k < len(ts); k++ {
 		d.xs[k] = float64(ts[k]-origin) / 1e3
 	}
-	r.add(first, last)
-	d.far = max(float64(-first), float64(last)) / 1e3
-	far := Magnitudes{1e-3, d.far, true}
-	b := basesOf(len(ts), far, far.times(far))
+	d.far = Magnitudes{1e-3, max(float64(-d.first), float64(d.last)) / 1e3, true}
+	b := basesOf(len(ts), d.far, d.far.times(d.far))
 	x, x2, ok := b.add(d.xs, d.xs)
 	if d.Seconds = (Seconds{x, x2}); !ok {
 		d.Seconds = secondsOf(ts, origin)
 	}
+	d.Reached(r)
+}
+
+// Reached has a reach know of the window.
+func (d *Distances) Reached(r *Reach) {
+	r.add(d.first, d.last)
 	r.total = max(r.total, math.Abs(d.X))
 }
 
-// Line is the line through the samples, by vectors, of values of those magnitudes.
-func (d *Distances) Line(ts []int64, vs []float64, of Magnitudes, u *Units) (slope, intercept float64) {
+// Move has the distances lie at the begin of memory, if there is room, and returns it up to their end.
+func (d *Distances) Move(memory []float64) []float64 {
+	if memory = slices.Grow(memory[:0], len(d.xs))[:len(d.xs)]; &memory[0] != &d.xs[0] {
+		copy(memory, d.xs)
+		d.xs = memory
+	}
+	return memory
+}
+
+// Line is the line through the samples, by vectors, of values of those magnitudes. It reports false where
+// Prometheus's bits are uncertain.
+func (d *Distances) Line(vs []float64, of Magnitudes, u *Units) (slope, intercept float64, ok bool) {
 	if slope, intercept, ok := flatLine(vs); ok {
-		return slope, intercept
+		return slope, intercept, true
 	}
 	if u.ok {
 		var sums [2]int64
 		integersOf(&vs[0], &d.xs[0], len(vs), u, &sums)
 		if xy := float64(sums[1] - u.off); xy == float64(sums[1]+u.off) {
-			return d.line(float64(float64(sums[0])*u.value), float64(xy*u.product), float64(len(vs)))
+			slope, intercept = d.line(float64(float64(sums[0])*u.value), float64(xy*u.product), float64(len(vs)))
+			return slope, intercept, true
 		}
 	}
-	b := basesOf(len(vs), of, of.times(Magnitudes{1e-3, d.far, true}))
+	b := basesOf(len(vs), of, of.times(d.far))
 	y, xy, ok := b.add(vs, d.xs)
-	if !ok {
-		return Line(ts, vs, d.origin)
-	}
-	return d.line(y, xy, float64(len(vs)))
+	slope, intercept = d.line(y, xy, float64(len(vs)))
+	return slope, intercept, ok
 }

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -9,12 +10,12 @@ import (
 
 // Present is the function below absent_over_time: 1 where a window has a sample. What
 // becomes of the series' names does not matter there.
-var Present = defineUnnamed(ofEnds(plan.WindowFunc{Name: "absent_over_time", KeepsName: true}, Latest, "Present", one, (*Window).one))
+var Present = defineUnnamed(presence(plan.WindowFunc{Name: "absent_over_time", KeepsName: true}))
 
 var (
 	_ = define(ofEnds(plan.WindowFunc{Name: "count_over_time"}, Everything, "Number", func(_ *series, lo, hi int32) float64 { return float64(hi - lo) },
 		func(w *Window) (float64, bool) { return float64(len(w.Values)), true }))
-	_ = define(ofEnds(plan.WindowFunc{Name: "present_over_time"}, Latest, "Present", one, (*Window).one))
+	_ = define(presence(plan.WindowFunc{Name: "present_over_time"}))
 	_ = define(ofEnds(plan.WindowFunc{Name: "first_over_time", KeepsName: true}, Earliest, "Oldest", func(s *series, lo, _ int32) float64 { return s.in.At(lo) },
 		func(w *Window) (float64, bool) { return w.Values[0], true }))
 	_ = define(ofEnds(plan.WindowFunc{Name: "last_over_time", KeepsName: true}, Latest, "Newest", func(s *series, _, hi int32) float64 { return s.in.At(hi - 1) },
@@ -49,10 +50,16 @@ func timeOf(name, policy string, sign float64) *Function {
 	}
 }
 
-func one(*series, int32, int32) float64 { return 1 }
-
-// one is 1.
-func (w *Window) one() (float64, bool) { return 1, true }
+// presence is the definition of a function that is 1 where a window has a sample.
+func presence(f plan.WindowFunc) *Function {
+	p := ofEnds(f, Latest, "Present", nil, func(*Window) (float64, bool) { return 1, true })
+	p.Reads, p.Fast = Times, func(s *Evaluator) (int, bool) {
+		copy(s.out.Present, s.fr.Any)
+		dense.Fill(s.out.Values, 1)
+		return s.fr.Counts.Points, true
+	}
+	return p
+}
 
 // secondsAt is the time of a sample in seconds.
 func (w *Window) secondsAt(i int) float64 { return float64(w.Times[i]) / 1000 }

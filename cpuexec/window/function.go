@@ -57,6 +57,7 @@ const (
 	Unpacked Reads = iota // all, before anything else
 	Ends                  // those at the ends of windows, and at resets
 	Integers              // all, as the integers that they are
+	Times                 // none: their times alone
 )
 
 // table has the definitions as Go makes them, by file and line. Kernels' numbers of them go by that,

@@ -18,7 +18,7 @@ import (
 // the same times and with others, at even distances, late or with gaps, of values of all kinds.
 func TestLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(34, 1))
-	compared := 0
+	compared, w := 0, &Evaluator{} // of one goroutine, which has had lines of other series
 	for range 400 {
 		var ts []int64
 		at, late, gaps := 1_700_000_000_000+r.Int64N(60_000), r.IntN(2) == 0, r.IntN(2) == 0
@@ -56,7 +56,6 @@ func TestLines(t *testing.T) {
 		if r.IntN(10) == 0 {
 			sp.Scan.Fixed = &ts[len(ts)-1]
 		}
-		w := &Evaluator{}
 		for _, name := range []string{"deriv", "predict_linear"} {
 			frames := &frame.Frames{Span: sp}
 			w.Reset()

@@ -49,11 +49,10 @@ func (w *Window) line(predict bool) (float64, bool) {
 // slideRegressions slides where that is worth it.
 func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.Span.Width, 1))
-	ts := s.fr.List()
-	if !ok || ts[s.bounds.End()-1]-ts[s.bounds.First()] > 1<<42 { // products of sums may overflow
+	if !ok || s.fr.At(int(s.bounds.End())-1)-s.fr.At(int(s.bounds.First())) > 1<<42 { // products of sums may overflow
 		return s.allLines(predict), true
 	}
-	return s.slidingRegressions(ts, s.fr.Trends(predict), offsets, s.line(predict)), true
+	return s.slidingRegressions(s.fr.List(), s.fr.Trends(predict), offsets, s.line(predict)), true
 }
 
 // allLines computes the lines of all windows by Prometheus's operations.
@@ -62,7 +61,7 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 		return 0
 	}
 	s.values() // which magnitudes are of
-	l, ts, of := s.line(predict), s.fr.List(), s.in.Magnitudes()
+	l, of := s.line(predict), s.in.Magnitudes()
 	s.lines.Set(s.fr, predict)
 	strides, times := s.lines.Strides, s.lines.Times
 	if len(strides) > 0 {
@@ -78,15 +77,14 @@ func (s *Evaluator) allLines(predict bool) (points int) {
 				}
 				k, intercept := st.Step(i), s.seconds[i]
 				if slope-slope != 0 || intercept-intercept != 0 {
-					lo, hi := s.bounds.Lo[k], s.bounds.Hi[k]
-					slope, intercept = exact.Line(ts[lo:hi], s.in.Values[lo:hi], s.fr.Span.Origin(ts[lo], k, predict))
+					slope, intercept = s.lines.InOrder(k, s.in.Values[s.bounds.Lo[k]:s.bounds.Hi[k]])
 				}
 				l.at(k)
 				out[i] = l.value(slope, intercept)
 			}
 		})
 	}
-	return points + s.alone(l, ts, of, s.lines.Rest)
+	return points + s.alone(l, of, s.lines.Rest)
 }
 
 // line is what is called.
@@ -96,14 +94,18 @@ func (s *Evaluator) line(predict bool) line {
 
 // alone fills out with what is asked of the lines through the samples of windows one by one, of the given
 // steps or of all. It returns how many have one. Values are of those magnitudes.
-func (s *Evaluator) alone(l line, ts []int64, of exact.Magnitudes, steps []int32) (points int) {
+func (s *Evaluator) alone(l line, of exact.Magnitudes, steps []int32) (points int) {
 	vs, cur, units := s.values(), dense.Cursor{Row: s.out}, s.lines.Units(of)
 	s.bounds.Chosen(steps, func(k int, lo, hi int32) {
 		if hi-lo < 2 {
 			return
 		}
 		l.at(k)
-		cur.Set(k, l.value(s.lines.Window(k, ts[lo:hi]).Line(ts[lo:hi], vs[lo:hi], of, &units)))
+		slope, intercept, ok := s.lines.Window(k).Line(vs[lo:hi], of, &units)
+		if !ok {
+			slope, intercept = s.lines.InOrder(k, vs[lo:hi])
+		}
+		cur.Set(k, l.value(slope, intercept))
 		points++
 	})
 	cur.Flush()
@@ -201,7 +203,7 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []frame.Trend, offsets
 	if len(s.merged) > 0 {
 		s.lines.Few(s.fr, l.predict)
 		s.values() // which magnitudes are of
-		s.alone(l, ts, s.in.Magnitudes(), s.merged)
+		s.alone(l, s.in.Magnitudes(), s.merged)
 	}
 	return points
 }

@@ -89,8 +89,11 @@ func (w *windowed) row() dense.Row {
 
 // evaluator returns an evaluator of the series.
 func (w *windowed) evaluator() *Evaluator {
-	fr := &frame.Frame{Span: frame.Span{Grid: w.g, Width: w.ts[len(w.ts)-1] - w.ts[0] + 1}}
-	return &Evaluator{bounds: w.b, series: series{fr: fr, in: column.NewSamples(w.ts, w.vs), out: w.row()}}
+	span := frame.Span{Grid: w.g, Scan: &plan.Scan{}, Width: w.ts[len(w.ts)-1] - w.ts[0] + 1}
+	in := column.NewSamples(w.ts, w.vs)
+	fr := (&frame.Frames{Span: span}).Over(in.Times, &frame.Frame{})
+	fr.Bounds = w.b
+	return &Evaluator{bounds: w.b, series: series{fr: fr, in: in, out: w.row()}}
 }
 
 // plain fills out with the plain form of a function and returns the number of its values.
