@@ -187,7 +187,7 @@ const tiny, rooted = "K2", "K3"
 func retained(g group) string { return fmt.Sprintf("Y%d", 24+int(g)) }
 
 // rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
-// exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
+// exact.Rows. It does begin, then step to each sample, and end after the last.
 // Where there are too few windows for the last time, it makes some of those before anew. Vectors are
 // of AVX-512 where the processor has these.
 func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
@@ -197,6 +197,7 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("JEQ", "windowsWide")
 	a.allWindows(begin, step, end)
 	a.wideWindows(2, begin, step, end)
+	a.done()
 }
 
 // wideWindows is allWindows with AVX-512, a number of vectors at a time.
@@ -206,19 +207,12 @@ func (a *assembly) wideWindows(groups group, begin, step, end func(g group)) {
 	a.wide, a.groups = false, 2
 }
 
-// allWindows writes the loop of rows, and returns.
+// allWindows writes the loop of rows.
 func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.label("windows")
 	a.op("LEAQ", "(R8)(BX*8)", "R10")
 	for g := range a.groups {
-		for i := range 2 {
-			for _, sum := range g.sums(i) {
-				a.op("VXORPD", sum, sum, sum)
-			}
-		}
-		if begin != nil {
-			begin(g)
-		}
+		begin(g)
 	}
 	a.op("XORQ", "AX", "AX")
 	a.label("loop")
@@ -235,13 +229,24 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.op("MOVQ", "windows+24(FP)", "DX")
 	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "BX")
 	a.op("CMPQ", "BX", "DX")
-	a.jump("JGE", "done")
+	a.op("JGE", "done")
 	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "DX")
 	a.op("CMPQ", "BX", "DX")
 	a.op("CMOVQGT", "DX", "BX")
 	a.jump("JMP", "windows")
+}
+
+// done writes the end of a function of rows.
+func (a *assembly) done() {
 	a.label("done")
 	a.end()
+}
+
+// zero makes registers 0.
+func (a *assembly) zero(registers ...string) {
+	for _, register := range registers {
+		a.op("VXORPD", register, register, register)
+	}
 }
 
 // label writes a label, which there may be with either kind of vectors.

@@ -65,7 +65,8 @@ func text() string {
 	a.running()
 	a.differ()
 	a.rows("sumRows", []string{"n", "out"}, func(g group) {
-		if g == 0 {
+		sum := g.sums(0)
+		if a.zero(sum[:]...); g == 0 {
 			begin()
 		}
 	}, func(g group) {
@@ -155,8 +156,10 @@ func text() string {
 	a.op("CMPB", "·hasWide(SB)", "$1")
 	a.op("JEQ", "windowsWide")
 	beginVariance := func(g group) {
+		mean, squares := g.sums(0), g.sums(1)
+		a.zero(append(mean[:], squares[:]...)...)
 		if a.wide {
-			a.op("VXORPD", retained(g), retained(g), retained(g))
+			a.zero(retained(g))
 		}
 		if g > 0 {
 			return
@@ -197,6 +200,7 @@ func text() string {
 	}
 	a.allWindows(beginVariance, step, end)
 	a.wideWindows(4, beginVariance, step, end)
+	a.done()
 	a.lines()
 	return a.String()
 }
