@@ -38,6 +38,9 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 // What follows does so of many windows; see Rows.
 
 //go:noescape
+func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int)
+
+//go:noescape
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
 
 //go:noescape

@@ -30,6 +30,8 @@ func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func risesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
+func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int) {}
+
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
 func varianceRows(rows *float64, at *int64, samples, windows int, reciprocals *float64, roots int, out *float64) {

@@ -41,6 +41,7 @@ func (g group) sums(i int) [2]string {
 type assembly struct {
 	strings.Builder
 	wide   bool  // vectors are of AVX-512
+	alone  bool  // additions are all that is done
 	groups group // that go through the loops of rows side by side
 }
 
@@ -290,6 +291,41 @@ func (a *assembly) extreme(name, op string) {
 	a.end()
 }
 
+// turn writes a function that puts the first samples of windows, a positive multiple of 4 of each of a
+// positive multiple of 4 of them, into rows that lie some bytes apart, each window into a column. The
+// windows begin with the values of those indices.
+func (a *assembly) turn() {
+	a.begin("turnRows", "vs R8", "firsts R9", "windows", "samples CX", "rows DI", "apart DX")
+	a.op("LEAQ", "(DX)(DX*2)", "SI")
+	windows := starts[2:6]
+	a.label("windows")
+	for i, window := range windows {
+		a.op("MOVLQSX", fmt.Sprintf("%d(R9)", 4*i), window)
+		a.op("LEAQ", fmt.Sprintf("(R8)(%s*8)", window), window)
+	}
+	a.op("MOVQ", "DI", "BX")
+	a.op("XORQ", "AX", "AX")
+	a.label("loop")
+	for i := range 4 { // two samples of a window, and of the next but one
+		at := func(w int) string { return fmt.Sprintf("%d(%s)(AX*8)", i/2*16, windows[w]) }
+		a.op("VMOVUPD", at(i%2), fmt.Sprintf("X%d", i))
+		a.op("VINSERTF128", "$1", at(i%2+2), fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", i))
+	}
+	for i, row := range []string{"(BX)", "(BX)(DX*1)", "(BX)(DX*2)", "(BX)(SI*1)"} {
+		a.op([]string{"VUNPCKLPD", "VUNPCKHPD"}[i%2], fmt.Sprintf("Y%d", i/2*2+1), fmt.Sprintf("Y%d", i/2*2), value)
+		a.op("VMOVUPD", value, row)
+	}
+	a.op("LEAQ", "(BX)(DX*4)", "BX")
+	a.op("ADDQ", "$4", "AX")
+	a.op("CMPQ", "AX", "CX")
+	a.jump("JL", "loop")
+	a.op("ADDQ", "$32", "DI")
+	a.op("ADDQ", "$16", "R9")
+	a.op("SUBQ", "$4", "windows+16(FP)")
+	a.jump("JG", "windows")
+	a.end()
+}
+
 // row loads the next sample of four windows that lie in rows.
 func (a *assembly) row(g group, to string) {
 	a.op("VMOVUPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), to)
@@ -315,7 +351,7 @@ func (a *assembly) load(g group, to string) {
 // add adds values to sums and their rounding errors to what these have lost: see twoSum. Where nothing
 // waits for that, some of it is aside: left to what multiplies in a processor, by a register that must be 1,
 // see single. It takes longer, and has nothing else to do. With AVX-512 the larger magnitude is the first,
-// as Dekker has it, and four additions do.
+// as Dekker has it, and four additions do; of these alone, the first is best left to what adds.
 func (a *assembly) add(sum [2]string, v string, aside bool) {
 	t, b, d := free[0], free[1], free[2]
 	if a.wide {
@@ -324,7 +360,11 @@ func (a *assembly) add(sum [2]string, v string, aside bool) {
 	}
 	switch {
 	case a.wide && aside:
-		a.op("VFMADD231PD", v, a.single(), sum[0])
+		if a.alone {
+			a.op("VADDPD", v, sum[0], sum[0])
+		} else {
+			a.op("VFMADD231PD", v, a.single(), sum[0])
+		}
 		a.op("VFNMADD213PD", sum[0], a.single(), b)
 		a.op("VFNMADD231PD", b, a.single(), d)
 		a.op("VFMADD231PD", d, a.single(), sum[1])

@@ -64,6 +64,8 @@ func text() string {
 	})
 	a.running()
 	a.differ()
+	a.turn()
+	a.alone = true
 	a.rows("sumRows", []string{"n", "out"}, func(g group) {
 		sum := g.sums(0)
 		if a.zero(sum[:]...); g == 0 {
@@ -80,6 +82,7 @@ func text() string {
 		a.op("VADDPD", sum[1], sum[0], sum[0])
 		a.store(g, sum[0], "out+40(FP)")
 	})
+	a.alone = false
 	before := [2]string{"Y4", "Y5"} // of each vector
 	a.rows("resetRows", []string{"out"}, func(g group) {
 		a.op("MOVQ", "-8(R9)(CX*8)", "R11")
