@@ -62,7 +62,7 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
-	strides, rest := s.fr.Strides()
+	strides, rest := s.fr.Bunches()
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		n := 1.0
 		if mean {
@@ -71,7 +71,7 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 		s.rows.Sums(n, out)
 		for i, v := range out {
 			if v-v != 0 || v == 0 { // as below
-				k := st.From + i
+				k := st.Step(i)
 				out[i] = plain(s.in.Values[s.bounds.Lo[k]:s.bounds.Hi[k]])
 			}
 		}
