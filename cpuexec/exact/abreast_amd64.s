@@ -291,6 +291,102 @@ loop:
 	VZEROUPPER 
 	RET 
 
+// func columnSums(rows, apart, every, columns, scale, sums)
+TEXT ·columnSums(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), R8
+	MOVQ apart+8(FP), DX
+	MOVQ every+16(FP), CX
+	MOVQ columns+24(FP), R9
+	MOVQ sums+40(FP), DI
+	VBROADCASTSD scale+32(FP), Z13
+	XORQ BX, BX
+
+columnsWide:
+	LEAQ (R8)(BX*8), SI
+	MOVQ CX, AX
+	VPXORQ Z16, Z16, Z16
+
+loopWide:
+	VMULPD (SI), Z13, Z8
+	VCVTPD2QQ Z8, Z8
+	VPADDQ Z8, Z16, Z16
+	ADDQ DX, SI
+	DECQ AX
+	JNZ loopWide
+	VMOVDQU64 Z16, (DI)(BX*8)
+	ADDQ $8, BX
+	CMPQ BX, R9
+	JL columnsWide
+	VZEROUPPER 
+	RET 
+
+// func meanRows(rows, at, samples, windows, sums, columns, scale, n, out)
+TEXT ·meanRows(SB), NOSPLIT, $0-72
+	MOVQ rows+0(FP), R8
+	MOVQ at+8(FP), R9
+	MOVQ samples+16(FP), CX
+	MOVQ sums+32(FP), R12
+	MOVQ columns+40(FP), R13
+	VBROADCASTSD scale+48(FP), Z14
+	VBROADCASTSD n+56(FP), Z13
+	VMULPD Z14, Z13, Z15
+	XORQ BX, BX
+
+windowsWide:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Z0, Z0, Z0
+	VXORPD Z2, Z2, Z2
+	XORQ AX, AX
+
+loopWide:
+	MOVQ (R9)(AX*8), R11
+	VADDPD 0(R10)(R11*1), Z0, Z0
+	VADDPD 64(R10)(R11*1), Z2, Z2
+	INCQ AX
+	CMPQ AX, CX
+	JL loopWide
+	VXORPD Z16, Z16, Z16
+	VXORPD Z17, Z17, Z17
+	LEAQ (R12)(BX*8), DX
+	MOVQ R13, AX
+
+columnsWide:
+	VPADDQ (DX), Z16, Z16
+	VPADDQ 64(DX), Z17, Z17
+	ADDQ $8, DX
+	DECQ AX
+	JNZ columnsWide
+	VMULPD Z14, Z0, Z8
+	VCVTPD2QQ Z8, Z8
+	VPSUBQ Z8, Z16, Z8
+	VCVTQQ2PD Z8, Z8
+	VDIVPD Z15, Z8, Z8
+	VDIVPD Z13, Z0, Z0
+	VADDPD Z8, Z0, Z0
+	MOVQ out+64(FP), DX
+	VMOVUPD Z0, 0(DX)(BX*8)
+	VMULPD Z14, Z2, Z8
+	VCVTPD2QQ Z8, Z8
+	VPSUBQ Z8, Z17, Z8
+	VCVTQQ2PD Z8, Z8
+	VDIVPD Z15, Z8, Z8
+	VDIVPD Z13, Z2, Z2
+	VADDPD Z8, Z2, Z2
+	MOVQ out+64(FP), DX
+	VMOVUPD Z2, 64(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $16, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $16, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windowsWide
+
+done:
+	VZEROUPPER 
+	RET 
+
 // func differVector(befores, n, out, nan)
 TEXT ·differVector(SB), NOSPLIT, $0-32
 	MOVQ befores+0(FP), SI

@@ -1,6 +1,9 @@
 package exact
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Rows are the samples of windows that have equally many and begin equally far from each other, in an
 // order in which those of neighbouring windows lie beside each other. Of windows of five samples, each
@@ -16,9 +19,11 @@ type Rows struct {
 	values           []float64
 	at               []int64 // of each sample of the first window, in bytes
 	windows, samples int
+	every            int // samples from one window to the next, 0 where they are anywhere
 
-	every       int       // samples between those of firsts
-	firsts      []int32   // indices
+	firsts      []int32 // of columns, which are apart from each other
+	apart       int
+	columns     []int64   // their sums
 	few, before []float64 // memory
 	reciprocals []float64 // of 1, 2 and so on
 }
@@ -30,14 +35,15 @@ const LeastRows = 16
 // and each other one every samples later. There must be vectors: see CanAbreast.
 func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	r.windows, r.samples = windows, samples
+	r.every = every
 	length := windows + (samples-1)/every
-	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
+	r.values = slices.Grow(r.values[:0], length*every+8)[:length*every+8] // see Means
 	vs = vs[:(windows-1)*every+samples]
 	whole := len(vs) / every // columns
-	for n := len(r.firsts); n < whole || r.every != every; n++ {
-		if r.every != every {
-			r.firsts, r.every, n = r.firsts[:0], every, 0
-		}
+	if r.apart != every {
+		r.firsts, r.apart = r.firsts[:0], every
+	}
+	for n := len(r.firsts); n < whole; n++ {
 		r.firsts = append(r.firsts, int32(n*every))
 	}
 	r.turn(vs, r.firsts[:whole], every, length)
@@ -57,7 +63,7 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 // Gather fills r with the samples of windows anywhere, which begin with the values of those indices.
 func (r *Rows) Gather(vs []float64, firsts []int32, samples int) {
 	windows := len(firsts)
-	r.windows, r.samples = windows, samples
+	r.windows, r.samples, r.every = windows, samples, 0
 	r.values = slices.Grow(r.values[:0], windows*samples)[:windows*samples]
 	r.turn(vs, firsts, samples, windows)
 	r.at = slices.Grow(r.at[:0], samples)[:samples]
@@ -89,6 +95,28 @@ func (r *Rows) turn(vs []float64, firsts []int32, samples, length int) {
 // be none.
 func (r *Rows) Sums(n float64, out []float64) {
 	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
+}
+
+// Means fills out with the mean of each window, of values of those magnitudes. It reports false where it
+// cannot.
+//
+// All values are multiples of a unit, the last bit of the least, and no sum reaches 2^62 units. So each
+// addition loses 2^9 units at most, a multiple of the unit, and what all lose together is a float: the sum
+// of the values as integers, less Prometheus's sum. The former is that of whole columns.
+func (r *Rows) Means(of Magnitudes, out []float64) bool {
+	if !hasWide || !of.finite || of.Least < 0x1p-900 || of.Most > 0x1p900 || r.samples > MostRunning || r.every == 0 || r.samples%r.every != 0 {
+		return false
+	}
+	_, exponent := math.Frexp(of.Least)
+	scale, n, columns := powerOfTwo(53-exponent), float64(r.samples), r.samples/r.every
+	if of.Most*scale*n >= 0x1p62 {
+		return false
+	}
+	length := r.windows + columns - 1
+	r.columns = slices.Grow(r.columns[:0], length+8)[:length+8]
+	columnSums(&r.values[0], 8*length, r.every, length, scale, &r.columns[0])
+	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.columns[0], columns, scale, n, &out[:r.windows][0])
+	return true
 }
 
 // Variances fills out with the variance of each window, or with its square root, by Welford's operations:

@@ -41,6 +41,12 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int)
 
 //go:noescape
+func columnSums(rows *float64, apart, every, columns int, scale float64, sums *int64)
+
+//go:noescape
+func meanRows(rows *float64, at *int64, samples, windows int, sums *int64, columns int, scale, n float64, out *float64)
+
+//go:noescape
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
 
 //go:noescape

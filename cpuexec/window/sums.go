@@ -63,10 +63,17 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 		plain = exact.Mean
 	}
 	strides, rest := s.fr.Bunches()
+	of := exact.Magnitudes{}
+	if mean && len(strides) > 0 {
+		s.values()
+		of = s.in.Magnitudes()
+	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		n := 1.0
 		if mean {
-			n = float64(st.Samples)
+			if n = float64(st.Samples); s.rows.Means(of, out) {
+				return
+			}
 		}
 		s.rows.Sums(n, out)
 		for i, v := range out {

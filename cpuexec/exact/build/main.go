@@ -63,6 +63,7 @@ func text() string {
 		a.op("VMOVAPD", value, before)
 	})
 	a.running()
+	a.means()
 	a.differ()
 	a.turn()
 	a.alone = true
