@@ -291,32 +291,45 @@ loop:
 	VZEROUPPER 
 	RET 
 
-// func columnSums(rows, apart, every, columns, scale, sums)
+// func columnSums(rows, at, every, windows, scale, out)
 TEXT ·columnSums(SB), NOSPLIT, $0-48
 	MOVQ rows+0(FP), R8
-	MOVQ apart+8(FP), DX
+	MOVQ at+8(FP), R9
 	MOVQ every+16(FP), CX
-	MOVQ columns+24(FP), R9
-	MOVQ sums+40(FP), DI
 	VBROADCASTSD scale+32(FP), Z13
 	XORQ BX, BX
 
-columnsWide:
-	LEAQ (R8)(BX*8), SI
-	MOVQ CX, AX
-	VPXORQ Z16, Z16, Z16
+windowsWide:
+	LEAQ (R8)(BX*8), R10
+	VXORPD Z16, Z16, Z16
+	VXORPD Z17, Z17, Z17
+	XORQ AX, AX
 
 loopWide:
-	VMULPD (SI), Z13, Z8
+	MOVQ (R9)(AX*8), R11
+	VMULPD 0(R10)(R11*1), Z13, Z8
 	VCVTPD2QQ Z8, Z8
 	VPADDQ Z8, Z16, Z16
-	ADDQ DX, SI
-	DECQ AX
-	JNZ loopWide
-	VMOVDQU64 Z16, (DI)(BX*8)
-	ADDQ $8, BX
-	CMPQ BX, R9
-	JL columnsWide
+	VMULPD 64(R10)(R11*1), Z13, Z8
+	VCVTPD2QQ Z8, Z8
+	VPADDQ Z8, Z17, Z17
+	INCQ AX
+	CMPQ AX, CX
+	JL loopWide
+	MOVQ out+40(FP), DX
+	VMOVUPD Z16, 0(DX)(BX*8)
+	MOVQ out+40(FP), DX
+	VMOVUPD Z17, 64(DX)(BX*8)
+	MOVQ windows+24(FP), DX
+	ADDQ $16, BX
+	CMPQ BX, DX
+	JGE done
+	SUBQ $16, DX
+	CMPQ BX, DX
+	CMOVQGT DX, BX
+	JMP windowsWide
+
+done:
 	VZEROUPPER 
 	RET 
 
@@ -777,8 +790,6 @@ TEXT ·largestFewRows(SB), NOSPLIT, $0-64
 
 windows:
 	LEAQ (R8)(BX*8), R10
-	MOVQ few+32(FP), SI
-	MOVQ n+40(FP), DI
 	VBROADCASTSD constants<>+24(SB), Y14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
@@ -836,8 +847,6 @@ compare:
 
 windowsWide:
 	LEAQ (R8)(BX*8), R10
-	MOVQ few+32(FP), SI
-	MOVQ n+40(FP), DI
 	VBROADCASTSD constants<>+24(SB), Z14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
@@ -1009,8 +1018,6 @@ TEXT ·smallestFewRows(SB), NOSPLIT, $0-64
 
 windows:
 	LEAQ (R8)(BX*8), R10
-	MOVQ few+32(FP), SI
-	MOVQ n+40(FP), DI
 	VBROADCASTSD constants<>+32(SB), Y14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
@@ -1068,8 +1075,6 @@ compare:
 
 windowsWide:
 	LEAQ (R8)(BX*8), R10
-	MOVQ few+32(FP), SI
-	MOVQ n+40(FP), DI
 	VBROADCASTSD constants<>+32(SB), Z14
 	MOVQ few+32(FP), SI
 	MOVQ n+40(FP), DI
@@ -1432,7 +1437,6 @@ TEXT ·productsOf(SB), NOSPLIT, $0-40
 	VXORPD Y1, Y1, Y1
 	VBROADCASTSD 8(SI), Y4
 	VXORPD Y5, Y5, Y5
-	MOVQ b+24(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -1506,7 +1510,6 @@ TEXT ·valuesOf(SB), NOSPLIT, $0-32
 	MOVQ b+16(FP), SI
 	VBROADCASTSD 0(SI), Y0
 	VXORPD Y1, Y1, Y1
-	MOVQ b+16(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	XORQ AX, AX
@@ -1640,7 +1643,6 @@ windows:
 	VBROADCASTSD constants<>+8(SB), Y14
 	VBROADCASTSD constants<>+40(SB), Y13
 	VBROADCASTSD constants<>+16(SB), Y15
-	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -1767,7 +1769,6 @@ windowsWide:
 	VBROADCASTSD constants<>+8(SB), Z14
 	VBROADCASTSD constants<>+40(SB), Z13
 	VBROADCASTSD constants<>+16(SB), Z15
-	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Z2
 	VXORPD Z3, Z3, Z3
 	VBROADCASTSD 8(SI), Z6
@@ -1904,7 +1905,6 @@ windows:
 	VXORPD Y1, Y1, Y1
 	VBROADCASTSD 8(SI), Y4
 	VXORPD Y5, Y5, Y5
-	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -2043,7 +2043,6 @@ windowsWide:
 	VBROADCASTSD 8(SI), Z4
 	VXORPD Z5, Z5, Z5
 	VBROADCASTSD constants<>+0(SB), Z28
-	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Z2
 	VXORPD Z3, Z3, Z3
 	VBROADCASTSD 8(SI), Z6

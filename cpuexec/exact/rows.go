@@ -37,7 +37,7 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 	r.windows, r.samples = windows, samples
 	r.every = every
 	length := windows + (samples-1)/every
-	r.values = slices.Grow(r.values[:0], length*every+8)[:length*every+8] // see Means
+	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
 	vs = vs[:(windows-1)*every+samples]
 	whole := len(vs) / every // columns
 	if r.apart != every {
@@ -113,8 +113,8 @@ func (r *Rows) Means(of Magnitudes, out []float64) bool {
 		return false
 	}
 	length := r.windows + columns - 1
-	r.columns = slices.Grow(r.columns[:0], length+8)[:length+8]
-	columnSums(&r.values[0], 8*length, r.every, length, scale, &r.columns[0])
+	r.columns = slices.Grow(r.columns[:0], length)[:length]
+	columnSums(&r.values[0], &r.at[0], r.every, length, scale, &r.columns[0])
 	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.columns[0], columns, scale, n, &out[:r.windows][0])
 	return true
 }

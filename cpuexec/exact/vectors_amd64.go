@@ -41,7 +41,7 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int)
 
 //go:noescape
-func columnSums(rows *float64, apart, every, columns int, scale float64, sums *int64)
+func columnSums(rows *float64, at *int64, every, windows int, scale float64, out *int64)
 
 //go:noescape
 func meanRows(rows *float64, at *int64, samples, windows int, sums *int64, columns int, scale, n float64, out *float64)

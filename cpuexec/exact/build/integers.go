@@ -46,26 +46,17 @@ func (a *assembly) running() {
 // loses; see exact.Rows.Means. One function adds up the samples of each column as integers, the other adds
 // up those of each window, and subtracts that from the integers of its columns.
 func (a *assembly) means() {
-	const whole, other = "Y16", "Y17" // sums of integers
+	sums := []string{"Y16", "Y17"}
 	a.wide = true
-	a.begin("columnSums", "rows R8", "apart DX", "every CX", "columns R9", "scale", "sums DI")
+	a.begin("columnSums", "rows R8", "at R9", "every CX", "windows", "scale", "out")
 	a.op("VBROADCASTSD", "scale+32(FP)", number)
 	a.op("XORQ", "BX", "BX")
-	a.label("columns")
-	a.op("LEAQ", "(R8)(BX*8)", "SI")
-	a.op("MOVQ", "CX", "AX")
-	a.op("VPXORQ", whole, whole, whole)
-	a.label("loop")
-	a.op("VMULPD", "(SI)", number, value)
-	a.addInteger(value, whole)
-	a.op("ADDQ", "DX", "SI")
-	a.op("DECQ", "AX")
-	a.jump("JNZ", "loop")
-	a.op("VMOVDQU64", whole, "(DI)(BX*8)")
-	a.op("ADDQ", "$8", "BX")
-	a.op("CMPQ", "BX", "R9")
-	a.jump("JL", "columns")
-	a.end()
+	a.wideWindows(2, func(g group) { a.zero(sums[g]) }, func(g group) {
+		a.op("VMULPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), number, value)
+		a.addInteger(value, sums[g])
+	}, func(g group) { a.store(g, sums[g], "out+40(FP)") })
+	a.done()
+	a.wide = true
 	a.begin("meanRows", "rows R8", "at R9", "samples CX", "windows", "sums R12", "columns R13", "scale", "n", "out")
 	a.op("VBROADCASTSD", "scale+48(FP)", unit)
 	a.op("VBROADCASTSD", "n+56(FP)", number)
@@ -76,12 +67,12 @@ func (a *assembly) means() {
 		a.op("VADDPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), sum, sum)
 	}, func(g group) {
 		if g == 0 {
-			a.zero(whole, other)
+			a.zero(sums...)
 			a.op("LEAQ", "(R12)(BX*8)", "DX")
 			a.op("MOVQ", "R13", "AX")
 			a.label("columns")
-			a.op("VPADDQ", "(DX)", whole, whole)
-			a.op("VPADDQ", "64(DX)", other, other)
+			a.op("VPADDQ", "(DX)", sums[0], sums[0])
+			a.op("VPADDQ", "64(DX)", sums[1], sums[1])
 			a.op("ADDQ", "$8", "DX")
 			a.op("DECQ", "AX")
 			a.jump("JNZ", "columns")
@@ -89,7 +80,7 @@ func (a *assembly) means() {
 		sum := g.sums(0)[0]
 		a.op("VMULPD", unit, sum, value)
 		a.op("VCVTPD2QQ", value, value)
-		a.op("VPSUBQ", value, []string{whole, other}[g], value)
+		a.op("VPSUBQ", value, sums[g], value)
 		a.op("VCVTQQ2PD", value, value)
 		a.op("VDIVPD", delta, value, value)
 		a.op("VDIVPD", number, sum, sum)

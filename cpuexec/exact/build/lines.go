@@ -271,7 +271,9 @@ func (a *assembly) raise(sum [2]string, v string, aside bool) {
 // base has the sums begin with the bases that the argument there points to, and what they lose with 0;
 // see exact.bases.
 func (a *assembly) base(g group, sums, argument int) {
-	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
+	if g == 0 {
+		a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
+	}
 	for i := range sums {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
 		a.zero(g.sums(i)[1])

@@ -114,12 +114,12 @@ func text() string {
 		// The furthest values of two vectors of windows lie in memory, in order; each sample is compared
 		// with one after the other, and what is less far goes on.
 		a.rows(name+"FewRows", []string{"few", "n", "furthest", "before"}, func(g group) {
-			a.op("MOVQ", "few+32(FP)", "SI")
-			a.op("MOVQ", "n+40(FP)", "DI")
 			if g == 0 {
 				a.constant(map[string]int{"largest": lowest, "smallest": highest}[name], unit)
 				return
 			}
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
 			a.label("begin")
 			a.op("VMOVUPD", unit, "(SI)")
 			a.op("VMOVUPD", unit, fmt.Sprintf("%d(SI)", a.bytes()))
