@@ -323,13 +323,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -390,13 +390,13 @@ columnsWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -423,55 +423,6 @@ loop:
 	VZEROUPPER 
 	RET 
 
-// func turnRows(vs, firsts, windows, samples, rows, apart)
-TEXT ·turnRows(SB), NOSPLIT, $0-48
-	MOVQ vs+0(FP), R8
-	MOVQ firsts+8(FP), R9
-	MOVQ samples+24(FP), CX
-	MOVQ rows+32(FP), DI
-	MOVQ apart+40(FP), DX
-	LEAQ (DX)(DX*2), SI
-
-windows:
-	MOVLQSX 0(R9), R10
-	LEAQ (R8)(R10*8), R10
-	MOVLQSX 4(R9), R11
-	LEAQ (R8)(R11*8), R11
-	MOVLQSX 8(R9), R12
-	LEAQ (R8)(R12*8), R12
-	MOVLQSX 12(R9), R13
-	LEAQ (R8)(R13*8), R13
-	MOVQ DI, BX
-	XORQ AX, AX
-
-loop:
-	VMOVUPD 0(R10)(AX*8), X0
-	VINSERTF128 $1, 0(R12)(AX*8), Y0, Y0
-	VMOVUPD 0(R11)(AX*8), X1
-	VINSERTF128 $1, 0(R13)(AX*8), Y1, Y1
-	VMOVUPD 16(R10)(AX*8), X2
-	VINSERTF128 $1, 16(R12)(AX*8), Y2, Y2
-	VMOVUPD 16(R11)(AX*8), X3
-	VINSERTF128 $1, 16(R13)(AX*8), Y3, Y3
-	VUNPCKLPD Y1, Y0, Y8
-	VMOVUPD Y8, (BX)
-	VUNPCKHPD Y1, Y0, Y8
-	VMOVUPD Y8, (BX)(DX*1)
-	VUNPCKLPD Y3, Y2, Y8
-	VMOVUPD Y8, (BX)(DX*2)
-	VUNPCKHPD Y3, Y2, Y8
-	VMOVUPD Y8, (BX)(SI*1)
-	LEAQ (BX)(DX*4), BX
-	ADDQ $4, AX
-	CMPQ AX, CX
-	JL loop
-	ADDQ $32, DI
-	ADDQ $16, R9
-	SUBQ $4, windows+16(FP)
-	JG windows
-	VZEROUPPER 
-	RET 
-
 // func sumRows(rows, at, samples, windows, n, out)
 TEXT ·sumRows(SB), NOSPLIT, $0-48
 	MOVQ rows+0(FP), R8
@@ -488,6 +439,7 @@ windows:
 	VBROADCASTSD constants<>+0(SB), Y14
 	VXORPD Y2, Y2, Y2
 	VXORPD Y3, Y3, Y3
+	VBROADCASTSD constants<>+0(SB), Y14
 	XORQ AX, AX
 
 loop:
@@ -534,6 +486,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	VXORPD Z0, Z0, Z0
@@ -541,6 +497,7 @@ windowsWide:
 	VBROADCASTSD constants<>+0(SB), Z28
 	VXORPD Z2, Z2, Z2
 	VXORPD Z3, Z3, Z3
+	VBROADCASTSD constants<>+0(SB), Z28
 	XORQ AX, AX
 
 loopWide:
@@ -577,13 +534,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -636,6 +593,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	MOVQ -8(R9)(CX*8), R11
@@ -668,13 +629,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -715,6 +676,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	VMOVUPD 0(R10), Z0
@@ -737,13 +702,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -845,6 +810,10 @@ compare:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	VBROADCASTSD constants<>+24(SB), Z14
@@ -896,13 +865,13 @@ compareWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -943,6 +912,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	VMOVUPD 0(R10), Z0
@@ -965,13 +938,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -1073,6 +1046,10 @@ compare:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	VBROADCASTSD constants<>+32(SB), Z14
@@ -1124,13 +1101,13 @@ compareWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -1233,6 +1210,10 @@ loop:
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windows
+
+done:
+	VZEROUPPER 
+	RET 
 
 windowsWide:
 	LEAQ (R8)(BX*8), R10
@@ -1383,13 +1364,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $32, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $32, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -1437,6 +1418,7 @@ TEXT ·productsOf(SB), NOSPLIT, $0-40
 	VXORPD Y1, Y1, Y1
 	VBROADCASTSD 8(SI), Y4
 	VXORPD Y5, Y5, Y5
+	MOVQ b+24(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -1510,6 +1492,7 @@ TEXT ·valuesOf(SB), NOSPLIT, $0-32
 	MOVQ b+16(FP), SI
 	VBROADCASTSD 0(SI), Y0
 	VXORPD Y1, Y1, Y1
+	MOVQ b+16(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	XORQ AX, AX
@@ -1643,6 +1626,7 @@ windows:
 	VBROADCASTSD constants<>+8(SB), Y14
 	VBROADCASTSD constants<>+40(SB), Y13
 	VBROADCASTSD constants<>+16(SB), Y15
+	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -1758,6 +1742,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	MOVQ b+56(FP), SI
@@ -1769,6 +1757,7 @@ windowsWide:
 	VBROADCASTSD constants<>+8(SB), Z14
 	VBROADCASTSD constants<>+40(SB), Z13
 	VBROADCASTSD constants<>+16(SB), Z15
+	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Z2
 	VXORPD Z3, Z3, Z3
 	VBROADCASTSD 8(SI), Z6
@@ -1876,13 +1865,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -1905,6 +1894,7 @@ windows:
 	VXORPD Y1, Y1, Y1
 	VBROADCASTSD 8(SI), Y4
 	VXORPD Y5, Y5, Y5
+	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Y2
 	VXORPD Y3, Y3, Y3
 	VBROADCASTSD 8(SI), Y6
@@ -2035,6 +2025,10 @@ loop:
 	CMOVQGT DX, BX
 	JMP windows
 
+done:
+	VZEROUPPER 
+	RET 
+
 windowsWide:
 	LEAQ (R8)(BX*8), R10
 	MOVQ b+56(FP), SI
@@ -2043,6 +2037,7 @@ windowsWide:
 	VBROADCASTSD 8(SI), Z4
 	VXORPD Z5, Z5, Z5
 	VBROADCASTSD constants<>+0(SB), Z28
+	MOVQ b+56(FP), SI
 	VBROADCASTSD 0(SI), Z2
 	VXORPD Z3, Z3, Z3
 	VBROADCASTSD 8(SI), Z6
@@ -2167,13 +2162,13 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 
 
@@ -2285,12 +2280,12 @@ loopWide:
 	MOVQ windows+24(FP), DX
 	ADDQ $16, BX
 	CMPQ BX, DX
-	JGE done
+	JGE doneWide
 	SUBQ $16, DX
 	CMPQ BX, DX
 	CMOVQGT DX, BX
 	JMP windowsWide
 
-done:
+doneWide:
 	VZEROUPPER 
 	RET 

@@ -21,9 +21,7 @@ type Rows struct {
 	windows, samples int
 	every            int // samples from one window to the next, 0 where they are anywhere
 
-	firsts      []int32 // of columns, which are apart from each other
-	apart       int
-	columns     []int64   // their sums
+	columns     []int64   // sums of samples that lie in the same place of their rows
 	few, before []float64 // memory
 	reciprocals []float64 // of 1, 2 and so on
 }
@@ -34,19 +32,24 @@ const LeastRows = 16
 // Set fills r with the samples of a number of windows, of which the first begins with the first value
 // and each other one every samples later. There must be vectors: see CanAbreast.
 func (r *Rows) Set(vs []float64, every, samples, windows int) {
-	r.windows, r.samples = windows, samples
-	r.every = every
+	r.windows, r.samples, r.every = windows, samples, every
 	length := windows + (samples-1)/every
 	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
 	vs = vs[:(windows-1)*every+samples]
-	whole := len(vs) / every // columns
-	if r.apart != every {
-		r.firsts, r.apart = r.firsts[:0], every
+	whole, p := len(vs)/every, 0 // columns
+	row := func(p int) []float64 { return r.values[p*length:][:whole] }
+	for ; p+4 <= every; p += 4 {
+		r0, r1, r2, r3 := row(p), row(p+1), row(p+2), row(p+3)
+		for m, i := 0, p; m < len(r0) && m < len(r1) && m < len(r2) && m < len(r3); m, i = m+1, i+every {
+			four := vs[i : i+4 : i+4]
+			r0[m], r1[m], r2[m], r3[m] = four[0], four[1], four[2], four[3]
+		}
 	}
-	for n := len(r.firsts); n < whole; n++ {
-		r.firsts = append(r.firsts, int32(n*every))
+	for ; p < every; p++ {
+		for m, one := 0, row(p); m < len(one); m++ {
+			one[m] = vs[p+m*every]
+		}
 	}
-	r.turn(vs, r.firsts[:whole], every, length)
 	for i, v := range vs[whole*every:] {
 		r.values[i*length+whole] = v
 	}
@@ -65,29 +68,23 @@ func (r *Rows) Gather(vs []float64, firsts []int32, samples int) {
 	windows := len(firsts)
 	r.windows, r.samples, r.every = windows, samples, 0
 	r.values = slices.Grow(r.values[:0], windows*samples)[:windows*samples]
-	r.turn(vs, firsts, samples, windows)
+	i := 0
+	for ; i+4 <= windows; i += 4 {
+		v0, v1 := vs[firsts[i]:][:samples], vs[firsts[i+1]:][:samples]
+		v2, v3 := vs[firsts[i+2]:][:samples], vs[firsts[i+3]:][:samples]
+		for j, at := 0, i; j < len(v0) && j < len(v1) && j < len(v2) && j < len(v3); j, at = j+1, at+windows {
+			four := r.values[at : at+4 : at+4]
+			four[0], four[1], four[2], four[3] = v0[j], v1[j], v2[j], v3[j]
+		}
+	}
+	for ; i < windows; i++ {
+		for j, v := range vs[firsts[i]:][:samples] {
+			r.values[j*windows+i] = v
+		}
+	}
 	r.at = slices.Grow(r.at[:0], samples)[:samples]
 	for j := range r.at {
 		r.at[j] = 8 * int64(j*windows)
-	}
-}
-
-// turn puts the samples of windows that begin with the values of those indices into rows of that length,
-// one after the other, each window into a column.
-func (r *Rows) turn(vs []float64, firsts []int32, samples, length int) {
-	windows, n := len(firsts)&^3, samples&^3
-	if windows > 0 && n > 0 {
-		turnRows(&vs[0], &firsts[0], windows, n, &r.values[0], 8*length)
-	}
-	for j := n; j < samples; j++ {
-		for i, first := range firsts[:windows] {
-			r.values[j*length+i] = vs[int(first)+j]
-		}
-	}
-	for i, first := range firsts[windows:] {
-		for j, v := range vs[first:][:samples] {
-			r.values[j*length+windows+i] = v
-		}
 	}
 }
 

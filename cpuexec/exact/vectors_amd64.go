@@ -38,9 +38,6 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 // What follows does so of many windows; see Rows.
 
 //go:noescape
-func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int)
-
-//go:noescape
 func columnSums(rows *float64, at *int64, every, windows int, scale float64, out *int64)
 
 //go:noescape

@@ -30,8 +30,6 @@ func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func risesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
-func turnRows(vs *float64, firsts *int32, windows, samples int, rows *float64, apart int) {}
-
 func columnSums(rows *float64, at *int64, every, windows int, scale float64, out *int64) {}
 
 func meanRows(rows *float64, at *int64, samples, windows int, sums *int64, columns int, scale, n float64, out *float64) {

@@ -198,7 +198,6 @@ func (a *assembly) rows(name string, args []string, begin, step, end func(g grou
 	a.op("JEQ", "windowsWide")
 	a.allWindows(begin, step, end)
 	a.wideWindows(2, begin, step, end)
-	a.done()
 }
 
 // wideWindows is allWindows with AVX-512, a number of vectors at a time.
@@ -208,7 +207,7 @@ func (a *assembly) wideWindows(groups group, begin, step, end func(g group)) {
 	a.wide, a.groups = false, 2
 }
 
-// allWindows writes the loop of rows.
+// allWindows writes the loop of rows, and returns.
 func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.label("windows")
 	a.op("LEAQ", "(R8)(BX*8)", "R10")
@@ -230,15 +229,11 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.op("MOVQ", "windows+24(FP)", "DX")
 	a.op("ADDQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "BX")
 	a.op("CMPQ", "BX", "DX")
-	a.op("JGE", "done")
+	a.jump("JGE", "done")
 	a.op("SUBQ", fmt.Sprintf("$%d", a.bytes()/8*int(a.groups)), "DX")
 	a.op("CMPQ", "BX", "DX")
 	a.op("CMOVQGT", "DX", "BX")
 	a.jump("JMP", "windows")
-}
-
-// done writes the end of a function of rows.
-func (a *assembly) done() {
 	a.label("done")
 	a.end()
 }
@@ -288,41 +283,6 @@ func (a *assembly) extreme(name, op string) {
 	a.op("VPERMILPD", "$1", "X0", "X1")
 	a.op(op, "X1", "X0", "X0")
 	a.op("VMOVSD", "X0", "ret+16(FP)")
-	a.end()
-}
-
-// turn writes a function that puts the first samples of windows, a positive multiple of 4 of each of a
-// positive multiple of 4 of them, into rows that lie some bytes apart, each window into a column. The
-// windows begin with the values of those indices.
-func (a *assembly) turn() {
-	a.begin("turnRows", "vs R8", "firsts R9", "windows", "samples CX", "rows DI", "apart DX")
-	a.op("LEAQ", "(DX)(DX*2)", "SI")
-	windows := starts[2:6]
-	a.label("windows")
-	for i, window := range windows {
-		a.op("MOVLQSX", fmt.Sprintf("%d(R9)", 4*i), window)
-		a.op("LEAQ", fmt.Sprintf("(R8)(%s*8)", window), window)
-	}
-	a.op("MOVQ", "DI", "BX")
-	a.op("XORQ", "AX", "AX")
-	a.label("loop")
-	for i := range 4 { // two samples of a window, and of the next but one
-		at := func(w int) string { return fmt.Sprintf("%d(%s)(AX*8)", i/2*16, windows[w]) }
-		a.op("VMOVUPD", at(i%2), fmt.Sprintf("X%d", i))
-		a.op("VINSERTF128", "$1", at(i%2+2), fmt.Sprintf("Y%d", i), fmt.Sprintf("Y%d", i))
-	}
-	for i, row := range []string{"(BX)", "(BX)(DX*1)", "(BX)(DX*2)", "(BX)(SI*1)"} {
-		a.op([]string{"VUNPCKLPD", "VUNPCKHPD"}[i%2], fmt.Sprintf("Y%d", i/2*2+1), fmt.Sprintf("Y%d", i/2*2), value)
-		a.op("VMOVUPD", value, row)
-	}
-	a.op("LEAQ", "(BX)(DX*4)", "BX")
-	a.op("ADDQ", "$4", "AX")
-	a.op("CMPQ", "AX", "CX")
-	a.jump("JL", "loop")
-	a.op("ADDQ", "$32", "DI")
-	a.op("ADDQ", "$16", "R9")
-	a.op("SUBQ", "$4", "windows+16(FP)")
-	a.jump("JG", "windows")
 	a.end()
 }
 

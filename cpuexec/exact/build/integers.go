@@ -55,7 +55,6 @@ func (a *assembly) means() {
 		a.op("VMULPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), number, value)
 		a.addInteger(value, sums[g])
 	}, func(g group) { a.store(g, sums[g], "out+40(FP)") })
-	a.done()
 	a.wide = true
 	a.begin("meanRows", "rows R8", "at R9", "samples CX", "windows", "sums R12", "columns R13", "scale", "n", "out")
 	a.op("VBROADCASTSD", "scale+48(FP)", unit)
@@ -87,5 +86,4 @@ func (a *assembly) means() {
 		a.op("VADDPD", value, sum, sum)
 		a.store(g, sum, "out+64(FP)")
 	})
-	a.done()
 }

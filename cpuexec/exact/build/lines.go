@@ -89,7 +89,6 @@ func (a *assembly) lines() {
 		a.op("VBROADCASTSD", fmt.Sprintf("constants<>+%d(SB)", 8*noNumber), "K1", xy)
 		a.solve(g, y, xy)
 	})
-	a.done()
 }
 
 // distances is where those of the next samples of four windows are; see nextDistances.
@@ -268,12 +267,9 @@ func (a *assembly) raise(sum [2]string, v string, aside bool) {
 	a.op("VMOVAPD", t, sum[0])
 }
 
-// base has the sums begin with the bases that the argument there points to, and what they lose with 0;
-// see exact.bases.
+// base has sums begin with the bases that an argument points to, their losses with 0; see exact.bases.
 func (a *assembly) base(g group, sums, argument int) {
-	if g == 0 {
-		a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
-	}
+	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
 	for i := range sums {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
 		a.zero(g.sums(i)[1])

@@ -65,13 +65,11 @@ func text() string {
 	a.running()
 	a.means()
 	a.differ()
-	a.turn()
 	a.alone = true
 	a.rows("sumRows", []string{"n", "out"}, func(g group) {
 		sum := g.sums(0)
-		if a.zero(sum[:]...); g == 0 {
-			begin()
-		}
+		a.zero(sum[:]...)
+		begin()
 	}, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value, true)
@@ -204,7 +202,6 @@ func text() string {
 	}
 	a.allWindows(beginVariance, step, end)
 	a.wideWindows(4, beginVariance, step, end)
-	a.done()
 	a.lines()
 	return a.String()
 }
