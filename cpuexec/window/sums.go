@@ -199,12 +199,12 @@ func (s *Evaluator) integerSums(fr *frame.Frame, in *column.Samples, mean bool, 
 		return false
 	}
 	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
-	upTo, sum := s.upTo[first:], int64(0)
-	for i, u := range units[first:end] {
+	upTo, sum := s.upTo[first:end], int64(0)
+	for i, u := range units[first:end][:len(upTo)] {
 		upTo[i] = sum
 		sum += int64(u)
 	}
-	upTo[end-first] = sum
+	s.upTo[end] = sum
 	copy(out.Present, fr.Any)
 	upTo, vals, his := s.upTo, out.Values[fr.From:fr.To], fr.Hi[fr.From:fr.To]
 	for k, lo := range fr.Lo[fr.From:fr.To] {
