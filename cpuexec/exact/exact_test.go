@@ -242,7 +242,7 @@ func TestRows(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(8, 11))
 	var rows Rows
-	all, uncertain, integers := 0, 0, 0
+	all, uncertain, integers, means := 0, 0, 0, 0
 	for range 1000 {
 		n, windows := 2+r.IntN(40), LeastRows+r.IntN(40)
 		every := 1 + r.IntN(n)
@@ -302,6 +302,9 @@ func TestRows(t *testing.T) {
 		rows.Variances(rooted, got[6])
 		rows.Sums(1, got[7])
 		rows.Sums(float64(n), got[8])
+		if rows.Means(of, got[8]) {
+			means++
+		}
 		for k := range windows {
 			window := vs[k*every:][:n]
 			increase := window[n-1] - window[0]
@@ -326,7 +329,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	require.Less(t, uncertain, all/100)
-	require.True(t, !hasWide || integers > 100, "%d", integers)
+	require.True(t, !hasWide || integers > 100 && means > 50, "%d, %d", integers, means)
 }
 
 // TestVariances: variances of windows in rows have the bits of Prometheus's, of values of all kinds and of
@@ -583,4 +586,46 @@ func TestDiffer(t *testing.T) {
 			require.Equal(t, vs[i+1] != vs[i], out[i/64]>>(i%64)&1 == 1, "%v %v", vs[i], vs[i+1])
 		}
 	}
+}
+
+// TestMeans: means of windows in rows that know the magnitudes of the values have the bits of Prometheus's,
+// however far values are from each other, of both signs, with zeros, large and tiny.
+func TestMeans(t *testing.T) {
+	if !hasWide {
+		return // nothing calls it
+	}
+	r := rand.New(rand.NewPCG(3, 14))
+	var rows Rows
+	made, lossy := 0, 0
+	for range 3000 {
+		every, windows := 1+r.IntN(20), LeastRows+r.IntN(30)
+		n := every * (1 + r.IntN(60/every+1))
+		spread, exponent, negative, zeros := r.IntN(12), r.IntN(1700)-850, r.IntN(3) == 0, r.IntN(4) == 0
+		vs := make([]float64, (windows-1)*every+n)
+		for k := range vs {
+			vs[k] = math.Ldexp(1+r.Float64(), exponent+r.IntN(spread+1))
+			if negative && r.IntN(2) == 0 {
+				vs[k] = -vs[k]
+			}
+			if zeros && r.IntN(3) > 0 {
+				vs[k] = math.Copysign(0, vs[k])
+			}
+		}
+		got := make([]float64, windows)
+		rows.Set(vs, every, n, windows)
+		if !rows.Means(MagnitudesOf(vs), got) {
+			require.Greater(t, float64(n)*math.Ldexp(2, spread), 0x1p8, "exponent %d", exponent)
+			continue
+		}
+		made++
+		for k, v := range got {
+			window := vs[k*every:][:n]
+			require.Equal(t, math.Float64bits(Mean(window)), math.Float64bits(v), "window %d of %v", k, window)
+			if _, c := Accumulate(window, 0, 0); c != 0 {
+				lossy++
+			}
+		}
+	}
+	require.Greater(t, made, 1000)
+	require.Greater(t, lossy, 10_000)
 }

@@ -1,6 +1,9 @@
 package exact
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Rows are the samples of windows that have equally many and begin equally far from each other, in an
 // order in which those of neighbouring windows lie beside each other. Of windows of five samples, each
@@ -16,7 +19,9 @@ type Rows struct {
 	values           []float64
 	at               []int64 // of each sample of the first window, in bytes
 	windows, samples int
+	every            int // samples from one window to the next, 0 where they are anywhere
 
+	columns     []int64   // sums of samples that lie in the same place of their rows
 	few, before []float64 // memory
 	reciprocals []float64 // of 1, 2 and so on
 }
@@ -27,7 +32,7 @@ const LeastRows = 16
 // Set fills r with the samples of a number of windows, of which the first begins with the first value
 // and each other one every samples later. There must be vectors: see CanAbreast.
 func (r *Rows) Set(vs []float64, every, samples, windows int) {
-	r.windows, r.samples = windows, samples
+	r.windows, r.samples, r.every = windows, samples, every
 	length := windows + (samples-1)/every
 	r.values = slices.Grow(r.values[:0], length*every)[:length*every]
 	vs = vs[:(windows-1)*every+samples]
@@ -61,7 +66,7 @@ func (r *Rows) Set(vs []float64, every, samples, windows int) {
 // Gather fills r with the samples of windows anywhere, which begin with the values of those indices.
 func (r *Rows) Gather(vs []float64, firsts []int32, samples int) {
 	windows := len(firsts)
-	r.windows, r.samples = windows, samples
+	r.windows, r.samples, r.every = windows, samples, 0
 	r.values = slices.Grow(r.values[:0], windows*samples)[:windows*samples]
 	i := 0
 	for ; i+4 <= windows; i += 4 {
@@ -87,6 +92,28 @@ func (r *Rows) Gather(vs []float64, firsts []int32, samples int) {
 // be none.
 func (r *Rows) Sums(n float64, out []float64) {
 	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
+}
+
+// Means fills out with the mean of each window, of values of those magnitudes. It reports false where it
+// cannot.
+//
+// All values are multiples of a unit, the last bit of the least, and no sum reaches 2^62 units. So each
+// addition loses 2^9 units at most, a multiple of the unit, and what all lose together is a float: the sum
+// of the values as integers, less Prometheus's sum. The former is that of whole columns.
+func (r *Rows) Means(of Magnitudes, out []float64) bool {
+	if !hasWide || !of.finite || of.Least < 0x1p-900 || of.Most > 0x1p900 || r.samples > MostRunning || r.every == 0 || r.samples%r.every != 0 {
+		return false
+	}
+	_, exponent := math.Frexp(of.Least)
+	scale, n, columns := powerOfTwo(53-exponent), float64(r.samples), r.samples/r.every
+	if of.Most*scale*n >= 0x1p62 {
+		return false
+	}
+	length := r.windows + columns - 1
+	r.columns = slices.Grow(r.columns[:0], length)[:length]
+	columnSums(&r.values[0], &r.at[0], r.every, length, scale, &r.columns[0])
+	meanRows(&r.values[0], &r.at[0], r.samples, r.windows, &r.columns[0], columns, scale, n, &out[:r.windows][0])
+	return true
 }
 
 // Variances fills out with the variance of each window, or with its square root, by Welford's operations:

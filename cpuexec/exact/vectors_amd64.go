@@ -38,6 +38,12 @@ func risesAbreast(starts *[Abreast]*float64, n int, out *Sums)
 // What follows does so of many windows; see Rows.
 
 //go:noescape
+func columnSums(rows *float64, at *int64, every, windows int, scale float64, out *int64)
+
+//go:noescape
+func meanRows(rows *float64, at *int64, samples, windows int, sums *int64, columns int, scale, n float64, out *float64)
+
+//go:noescape
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64)
 
 //go:noescape

@@ -30,6 +30,11 @@ func variancesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
 func risesAbreast(starts *[Abreast]*float64, n int, out *Sums) {}
 
+func columnSums(rows *float64, at *int64, every, windows int, scale float64, out *int64) {}
+
+func meanRows(rows *float64, at *int64, samples, windows int, sums *int64, columns int, scale, n float64, out *float64) {
+}
+
 func sumRows(rows *float64, at *int64, samples, windows int, n float64, out *float64) {}
 
 func varianceRows(rows *float64, at *int64, samples, windows int, reciprocals *float64, roots int, out *float64) {

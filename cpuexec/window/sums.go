@@ -62,16 +62,23 @@ func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
 	if mean {
 		plain = exact.Mean
 	}
-	strides, rest := s.fr.Strides()
+	strides, rest := s.fr.Bunches()
+	of := exact.Magnitudes{}
+	if mean && len(strides) > 0 {
+		s.values()
+		of = s.in.Magnitudes()
+	}
 	points = s.strided(strides, func(st *frame.Stride, out []float64) {
 		n := 1.0
 		if mean {
-			n = float64(st.Samples)
+			if n = float64(st.Samples); s.rows.Means(of, out) {
+				return
+			}
 		}
 		s.rows.Sums(n, out)
 		for i, v := range out {
 			if v-v != 0 || v == 0 { // as below
-				k := st.From + i
+				k := st.Step(i)
 				out[i] = plain(s.in.Values[s.bounds.Lo[k]:s.bounds.Hi[k]])
 			}
 		}
@@ -192,12 +199,12 @@ func (s *Evaluator) integerSums(fr *frame.Frame, in *column.Samples, mean bool, 
 		return false
 	}
 	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
-	upTo, sum := s.upTo[first:], int64(0)
-	for i, u := range units[first:end] {
+	upTo, sum := s.upTo[first:end], int64(0)
+	for i, u := range units[first:end][:len(upTo)] {
 		upTo[i] = sum
 		sum += int64(u)
 	}
-	upTo[end-first] = sum
+	s.upTo[end] = sum
 	copy(out.Present, fr.Any)
 	upTo, vals, his := s.upTo, out.Values[fr.From:fr.To], fr.Hi[fr.From:fr.To]
 	for k, lo := range fr.Lo[fr.From:fr.To] {

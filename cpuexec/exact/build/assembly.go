@@ -41,6 +41,7 @@ func (g group) sums(i int) [2]string {
 type assembly struct {
 	strings.Builder
 	wide   bool  // vectors are of AVX-512
+	alone  bool  // additions are all that is done
 	groups group // that go through the loops of rows side by side
 }
 
@@ -187,7 +188,7 @@ const tiny, rooted = "K2", "K3"
 func retained(g group) string { return fmt.Sprintf("Y%d", 24+int(g)) }
 
 // rows writes a function over windows whose samples lie in rows, two vectors of them at a time; see
-// exact.Rows. It begins with sums of zero and begin, does step to each sample and end after the last.
+// exact.Rows. It does begin, then step to each sample, and end after the last.
 // Where there are too few windows for the last time, it makes some of those before anew. Vectors are
 // of AVX-512 where the processor has these.
 func (a *assembly) rows(name string, args []string, begin, step, end func(g group)) {
@@ -211,14 +212,7 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.label("windows")
 	a.op("LEAQ", "(R8)(BX*8)", "R10")
 	for g := range a.groups {
-		for i := range 2 {
-			for _, sum := range g.sums(i) {
-				a.op("VXORPD", sum, sum, sum)
-			}
-		}
-		if begin != nil {
-			begin(g)
-		}
+		begin(g)
 	}
 	a.op("XORQ", "AX", "AX")
 	a.label("loop")
@@ -242,6 +236,13 @@ func (a *assembly) allWindows(begin, step, end func(g group)) {
 	a.jump("JMP", "windows")
 	a.label("done")
 	a.end()
+}
+
+// zero makes registers 0.
+func (a *assembly) zero(registers ...string) {
+	for _, register := range registers {
+		a.op("VXORPD", register, register, register)
+	}
 }
 
 // label writes a label, which there may be with either kind of vectors.
@@ -310,7 +311,7 @@ func (a *assembly) load(g group, to string) {
 // add adds values to sums and their rounding errors to what these have lost: see twoSum. Where nothing
 // waits for that, some of it is aside: left to what multiplies in a processor, by a register that must be 1,
 // see single. It takes longer, and has nothing else to do. With AVX-512 the larger magnitude is the first,
-// as Dekker has it, and four additions do.
+// as Dekker has it, and four additions do; of these alone, the first is best left to what adds.
 func (a *assembly) add(sum [2]string, v string, aside bool) {
 	t, b, d := free[0], free[1], free[2]
 	if a.wide {
@@ -319,7 +320,11 @@ func (a *assembly) add(sum [2]string, v string, aside bool) {
 	}
 	switch {
 	case a.wide && aside:
-		a.op("VFMADD231PD", v, a.single(), sum[0])
+		if a.alone {
+			a.op("VADDPD", v, sum[0], sum[0])
+		} else {
+			a.op("VFMADD231PD", v, a.single(), sum[0])
+		}
 		a.op("VFNMADD213PD", sum[0], a.single(), b)
 		a.op("VFNMADD231PD", b, a.single(), d)
 		a.op("VFMADD231PD", d, a.single(), sum[1])

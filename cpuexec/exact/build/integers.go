@@ -41,3 +41,49 @@ func (a *assembly) running() {
 	}
 	a.end()
 }
+
+// means writes what makes means of windows whose samples lie in rows without adding up what each addition
+// loses; see exact.Rows.Means. One function adds up the samples of each column as integers, the other adds
+// up those of each window, and subtracts that from the integers of its columns.
+func (a *assembly) means() {
+	sums := []string{"Y16", "Y17"}
+	a.wide = true
+	a.begin("columnSums", "rows R8", "at R9", "every CX", "windows", "scale", "out")
+	a.op("VBROADCASTSD", "scale+32(FP)", number)
+	a.op("XORQ", "BX", "BX")
+	a.wideWindows(2, func(g group) { a.zero(sums[g]) }, func(g group) {
+		a.op("VMULPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), number, value)
+		a.addInteger(value, sums[g])
+	}, func(g group) { a.store(g, sums[g], "out+40(FP)") })
+	a.wide = true
+	a.begin("meanRows", "rows R8", "at R9", "samples CX", "windows", "sums R12", "columns R13", "scale", "n", "out")
+	a.op("VBROADCASTSD", "scale+48(FP)", unit)
+	a.op("VBROADCASTSD", "n+56(FP)", number)
+	a.op("VMULPD", unit, number, delta)
+	a.op("XORQ", "BX", "BX")
+	a.wideWindows(2, func(g group) { a.zero(g.sums(0)[0]) }, func(g group) {
+		sum := g.sums(0)[0]
+		a.op("VADDPD", fmt.Sprintf("%d(R10)(R11*1)", a.bytes()*int(g)), sum, sum)
+	}, func(g group) {
+		if g == 0 {
+			a.zero(sums...)
+			a.op("LEAQ", "(R12)(BX*8)", "DX")
+			a.op("MOVQ", "R13", "AX")
+			a.label("columns")
+			a.op("VPADDQ", "(DX)", sums[0], sums[0])
+			a.op("VPADDQ", "64(DX)", sums[1], sums[1])
+			a.op("ADDQ", "$8", "DX")
+			a.op("DECQ", "AX")
+			a.jump("JNZ", "columns")
+		}
+		sum := g.sums(0)[0]
+		a.op("VMULPD", unit, sum, value)
+		a.op("VCVTPD2QQ", value, value)
+		a.op("VPSUBQ", value, sums[g], value)
+		a.op("VCVTQQ2PD", value, value)
+		a.op("VDIVPD", delta, value, value)
+		a.op("VDIVPD", number, sum, sum)
+		a.op("VADDPD", value, sum, sum)
+		a.store(g, sum, "out+64(FP)")
+	})
+}

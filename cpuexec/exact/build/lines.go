@@ -61,7 +61,8 @@ func (a *assembly) lines() {
 	a.begin("integerRows", "rows R8", "at R9", "samples CX", "windows", "xs R12", "back R13", "t DI", "u", "slopes", "intercepts")
 	a.op("XORQ", "BX", "BX")
 	a.wideWindows(2, func(g group) {
-		if g == 0 {
+		sums := g.sums(0)
+		if a.zero(sums[:]...); g == 0 {
 			a.op("MOVQ", "u+56(FP)", "SI")
 			a.op("VBROADCASTSD", "(SI)", number)
 			a.op("VBROADCASTSD", "8(SI)", unit)
@@ -154,9 +155,6 @@ func (a *assembly) window(name string, sums int) {
 	lists := []string{"vs R8", "xs R9"}[:sums]
 	a.begin(name, append(lists, "n CX", "b", "out")...)
 	for g := range group(2) {
-		for i := range sums {
-			a.op("VXORPD", g.sums(i)[1], g.sums(i)[1], g.sums(i)[1])
-		}
 		a.base(g, sums, 8*sums+8)
 	}
 	a.eights(func() {
@@ -269,11 +267,12 @@ func (a *assembly) raise(sum [2]string, v string, aside bool) {
 	a.op("VMOVAPD", t, sum[0])
 }
 
-// base has the sums begin with the bases that the argument there points to; see exact.bases.
+// base has sums begin with the bases that an argument points to, their losses with 0; see exact.bases.
 func (a *assembly) base(g group, sums, argument int) {
 	a.op("MOVQ", fmt.Sprintf("b+%d(FP)", argument), "SI")
 	for i := range sums {
 		a.op("VBROADCASTSD", fmt.Sprintf("%d(SI)", 8*i), g.sums(i)[0])
+		a.zero(g.sums(i)[1])
 	}
 	if a.wide && g == 0 {
 		a.constant(one, a.single())

@@ -63,11 +63,13 @@ func text() string {
 		a.op("VMOVAPD", value, before)
 	})
 	a.running()
+	a.means()
 	a.differ()
+	a.alone = true
 	a.rows("sumRows", []string{"n", "out"}, func(g group) {
-		if g == 0 {
-			begin()
-		}
+		sum := g.sums(0)
+		a.zero(sum[:]...)
+		begin()
 	}, func(g group) {
 		a.row(g, value)
 		a.add(g.sums(0), value, true)
@@ -79,6 +81,7 @@ func text() string {
 		a.op("VADDPD", sum[1], sum[0], sum[0])
 		a.store(g, sum[0], "out+40(FP)")
 	})
+	a.alone = false
 	before := [2]string{"Y4", "Y5"} // of each vector
 	a.rows("resetRows", []string{"out"}, func(g group) {
 		a.op("MOVQ", "-8(R9)(CX*8)", "R11")
@@ -109,12 +112,12 @@ func text() string {
 		// The furthest values of two vectors of windows lie in memory, in order; each sample is compared
 		// with one after the other, and what is less far goes on.
 		a.rows(name+"FewRows", []string{"few", "n", "furthest", "before"}, func(g group) {
-			a.op("MOVQ", "few+32(FP)", "SI")
-			a.op("MOVQ", "n+40(FP)", "DI")
 			if g == 0 {
 				a.constant(map[string]int{"largest": lowest, "smallest": highest}[name], unit)
 				return
 			}
+			a.op("MOVQ", "few+32(FP)", "SI")
+			a.op("MOVQ", "n+40(FP)", "DI")
 			a.label("begin")
 			a.op("VMOVUPD", unit, "(SI)")
 			a.op("VMOVUPD", unit, fmt.Sprintf("%d(SI)", a.bytes()))
@@ -155,8 +158,10 @@ func text() string {
 	a.op("CMPB", "·hasWide(SB)", "$1")
 	a.op("JEQ", "windowsWide")
 	beginVariance := func(g group) {
+		mean, squares := g.sums(0), g.sums(1)
+		a.zero(append(mean[:], squares[:]...)...)
 		if a.wide {
-			a.op("VXORPD", retained(g), retained(g), retained(g))
+			a.zero(retained(g))
 		}
 		if g > 0 {
 			return
