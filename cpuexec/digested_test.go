@@ -43,7 +43,7 @@ type tiled struct {
 // newModel is a model of series of all kinds of values.
 func newModel(t *testing.T, r *rand.Rand) *tiled {
 	m := &tiled{t: t, r: r}
-	for i := range 7 {
+	for i := range 8 {
 		total, level := 0.0, r.NormFloat64()
 		of := map[int]func(int) float64{
 			0: func(int) float64 { // a counter that is seldom reset
@@ -68,6 +68,7 @@ func newModel(t *testing.T, r *rand.Rand) *tiled {
 				return level
 			},
 			5: func(int) float64 { return []float64{math.Copysign(0, -1), 0}[r.IntN(2)] },
+			7: func(int) float64 { return math.Float64frombits(0x7ff8000000000001 + r.Uint64N(9)*16) }, // NaNs
 			6: func(int) float64 { return 1e9 + math.Floor(1e6*r.Float64())/8 },
 		}[i]
 		m.values = append(m.values, of)

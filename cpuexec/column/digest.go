@@ -8,6 +8,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -41,6 +42,7 @@ type Digests struct {
 	falls       falls
 	changes     []uint32 // like upTo, samples that differ from the one before
 	least, most []float64
+	sums        sums
 	places      atomic.Pointer[[]place]
 }
 
@@ -74,6 +76,7 @@ const maxPlaces = 4
 func (d *Digests) sizeBytes() int64 {
 	size := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(*d)) + int64(cap(d.slabs))*int64(unsafe.Sizeof(slabRange{}))
 	size += 4 * int64(cap(d.offsets)+cap(d.upTo)+cap(d.falls.at)+cap(d.changes))
+	size += int64(cap(d.sums.upTo))*int64(unsafe.Sizeof(exact.Int192{})) + 4*int64(cap(d.sums.odd))
 	return size + 8*int64(cap(d.falls.before)+cap(d.least)+cap(d.most)) + maxPlaces*int64(unsafe.Sizeof(place{}))
 }
 
@@ -85,6 +88,9 @@ func (p Parts) digestSize() (size int64) {
 	}
 	if p&Extremes != 0 {
 		size += 16
+	}
+	if p&Sums != 0 {
+		size += int64(unsafe.Sizeof(exact.Int192{}))
 	}
 	return size
 }

@@ -1,10 +1,14 @@
 package column
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 	"weak"
 
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -137,6 +141,9 @@ func (b *digester) begin(parts Parts, chunks int) {
 	if parts&Extremes != 0 {
 		b.least, b.most = make([]float64, 0, chunks), make([]float64, 0, chunks)
 	}
+	if parts&Sums != 0 {
+		b.sums.upTo = make([]exact.Int192, 1, chunks+1)
+	}
 }
 
 // addChunk adds a chunk in a slab.
@@ -176,6 +183,39 @@ func (b *digester) add(sel *selection.Selection, c selection.Chunk, vs []float64
 		}
 		b.changes = append(b.changes, n)
 	}
+	if b.parts&Extremes != 0 {
+		least, most := extremesOf(vs)
+		b.least, b.most = append(b.least, least), append(b.most, most)
+	}
+	if b.parts&Sums != 0 {
+		b.sums.add(len(b.offsets)-1, vs)
+	}
+}
+
+// extremesOf returns the least and the largest of values as Extreme does; of none, stale markers.
+func extremesOf(vs []float64) (least, most float64) {
+	least = math.Float64frombits(value.StaleNaN)
+	most = least
+	if len(vs) > 0 {
+		least, most = Extreme(vs, true), Extreme(vs, false)
+	}
+	return least, most
+}
+
+// Extreme is the smallest or the largest of values: the first of equal ones, NaN only if all are,
+// and the last then. It has the bits of Prometheus's functions.
+func Extreme(vs []float64, smallest bool) float64 {
+	best := exact.Extreme(vs, smallest)
+	if best == best && best != 0 {
+		return best
+	}
+	best = vs[0]
+	for _, v := range vs[1:] {
+		if smallest && v < best || !smallest && v > best || best != best {
+			best = v
+		}
+	}
+	return best
 }
 
 // mostFalls is how many falls are known of n samples at most: of more, as gauges have, it takes
@@ -226,6 +266,9 @@ func (b *digester) copy(old *Digests, from, to int) {
 	if b.parts&Extremes != 0 {
 		b.least, b.most = append(b.least, old.least[from:to]...), append(b.most, old.most[from:to]...)
 	}
+	if b.parts&Sums != 0 {
+		b.sums.copy(&old.sums, from, to, len(b.offsets)-(to-from))
+	}
 	b.knows = false
 }
 
@@ -240,6 +283,8 @@ func (b *digester) finish() *Digests {
 	fit(&d.falls.before)
 	fit(&d.least)
 	fit(&d.most)
+	fit(&d.sums.upTo)
+	fit(&d.sums.odd)
 	return d
 }
 

@@ -38,6 +38,10 @@ var forms = map[string]*Form{
 	}},
 	"Resets":  {Parts: column.Falls, Value: resets},
 	"Changes": {Parts: column.Changes, Value: changes},
+	"Min":     {Parts: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, true), true }},
+	"Max":     {Parts: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, false), true }},
+	"Sum":     {Parts: column.Sums, Value: sum},
+	"Avg":     {Parts: column.Sums, Value: mean},
 }
 
 // Of is the form of what kernels compute by that policy, or nil.
@@ -101,4 +105,13 @@ func changes(w *column.Digested) (float64, bool) {
 		}
 	}
 	return float64(n), true
+}
+
+func extreme(w *column.Digested, smallest bool) float64 {
+	least, most := w.Extremes()
+	if smallest {
+		most = least
+	}
+	parts := [...]float64{column.Extreme(w.Head, smallest), column.Extreme(most, smallest), column.Extreme(w.Tail, smallest)}
+	return column.Extreme(parts[:], smallest)
 }
