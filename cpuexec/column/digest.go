@@ -5,10 +5,8 @@ import (
 	"slices"
 	"sort"
 	"sync/atomic"
-	"unsafe"
 	"weak"
 
-	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -28,23 +26,31 @@ const (
 // a difference, and costs the same however many these are:
 //
 //	chunk         0       1       2       3
-//	upTo      0     120     240     355     475
+//	samples   0     120     240     355     475
 //	falls at           131             360        a counter was reset at these samples
 //	before             7e4             812        and had those values before
 //
 // A sample is compared with the one before, also across chunks. Digests never change, but for
-// places.
+// their place.
 type Digests struct {
-	slabs       []slabRange
-	offsets     []uint32 // where chunks lie in their slabs
-	upTo        []uint32 // samples before each chunk, and at last all
-	parts       Parts
-	falls       falls
-	changes     []uint32 // like upTo, samples that differ from the one before
-	least, most []float64
-	sums        sums
-	places      atomic.Pointer[[]place]
+	slabs   []slabRange
+	offsets []uint32 // where chunks lie in their slabs
+	parts   Parts
+	counts  [2][]uint32  // before each chunk, and at last all: samples, and those that differ from the one before
+	values  [3][]float64 // of each chunk the last one, or that before it, the least and the largest
+	falls   falls
+	sums    sums
+	place   atomic.Pointer[place]
 }
+
+// What counts and values are of.
+const (
+	samples = 0
+	changes = 1
+	lasts   = 0
+	leasts  = 1
+	mosts   = 2
+)
 
 // slabRange says in which slab the chunks before end lie, which are not in an earlier range. The
 // slab may be gone: digests keep none alive.
@@ -60,43 +66,23 @@ type falls struct {
 	many   bool
 }
 
-// place says that the chunks from to to of digests, the end excluded, were found in a table from at
-// on.
+// place says that chunks from an index on were found in a table, from at on.
 type place struct {
-	table    weak.Pointer[selection.Chunk]
-	at       int
-	from, to int
-}
-
-// maxPlaces is the number of tables, of selections over different times, in which digests know
-// their place.
-const maxPlaces = 4
-
-// sizeBytes is the memory of d in bytes.
-func (d *Digests) sizeBytes() int64 {
-	size := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(*d)) + int64(cap(d.slabs))*int64(unsafe.Sizeof(slabRange{}))
-	size += 4 * int64(cap(d.offsets)+cap(d.upTo)+cap(d.falls.at)+cap(d.changes))
-	size += int64(cap(d.sums.upTo))*int64(unsafe.Sizeof(exact.Int192{})) + 4*int64(cap(d.sums.odd))
-	return size + 8*int64(cap(d.falls.before)+cap(d.least)+cap(d.most)) + maxPlaces*int64(unsafe.Sizeof(place{}))
-}
-
-// digestSize is the memory in bytes that digests of a chunk take, but for falls.
-func (p Parts) digestSize() (size int64) {
-	size = 8
-	if p&Changes != 0 {
-		size += 4
-	}
-	if p&Extremes != 0 {
-		size += 16
-	}
-	if p&Sums != 0 {
-		size += int64(unsafe.Sizeof(exact.Int192{}))
-	}
-	return size
+	table             weak.Pointer[selection.Chunk]
+	at, index, chunks int
 }
 
 // count is the number of samples of chunk k.
-func (d *Digests) count(k int) int { return int(d.upTo[k+1] - d.upTo[k]) }
+func (d *Digests) count(k int) int {
+	return int(d.counts[samples][k+1] - d.counts[samples][k])
+}
+
+// fallsBetween returns which falls are in the chunks from to to, the end excluded.
+func (d *Digests) fallsBetween(from, to int) (begin, end int) {
+	begin, _ = slices.BinarySearch(d.falls.at, d.counts[samples][from])
+	end, _ = slices.BinarySearch(d.falls.at, d.counts[samples][to])
+	return begin, end
+}
 
 // indexOf returns the index of a chunk of sel, or -1.
 func (d *Digests) indexOf(sel *selection.Selection, c selection.Chunk) int {
@@ -112,8 +98,12 @@ func (d *Digests) indexOf(sel *selection.Selection, c selection.Chunk) int {
 	return -1
 }
 
-// match returns how many of cs, from the first on, are the chunks from index k on.
+// match returns how many of cs, from the first on, are the chunks from index k on: none if that is
+// below 0.
 func (d *Digests) match(sel *selection.Selection, cs []selection.Chunk, k int) (n int) {
+	if k < 0 {
+		return 0
+	}
 	var slab weak.Pointer[selection.Slab] // of that number in sel
 	number := uint32(math.MaxUint32)
 	for _, r := range d.slabs {
@@ -130,17 +120,21 @@ func (d *Digests) match(sel *selection.Selection, cs []selection.Chunk, k int) (
 	return n
 }
 
-// locate returns the index of the chunk at a place of a table, if it and those behind it up to n of
-// them were found there before, or else -1.
-func (d *Digests) locate(table weak.Pointer[selection.Chunk], at, n int) int {
-	if known := d.places.Load(); known != nil {
-		for _, p := range *known {
-			if p.table == table && at >= p.at && at-p.at+n <= p.to-p.from {
-				return p.from + at - p.at
-			}
-		}
+// find returns the index of the first of chunks cs of a query, which begin at a place of its table,
+// or -1 if not all of them are there in a row.
+func (d *Digests) find(q *Request, at int, cs []selection.Chunk) int {
+	known := d.place.Load()
+	if known != nil && known.table == q.Table && at >= known.at && at+len(cs) <= known.at+known.chunks {
+		return known.index + at - known.at
 	}
-	return -1
+	k := d.indexOf(q.Sel, cs[0])
+	if d.match(q.Sel, cs, k) < len(cs) {
+		return -1
+	}
+	if known == nil || len(cs) >= known.chunks || known.table.Value() == nil { // few are soon found again
+		d.place.Store(&place{table: q.Table, at: at, index: k, chunks: len(cs)})
+	}
+	return k
 }
 
 // View is digests of the chunks that a query reads of a series.
@@ -175,9 +169,7 @@ func (s *Reader) Digests(q *Request, parts Parts, windows, i int) (v View, ok bo
 	d, cs := u.entry.digests.Load(), v.table[:v.stays]
 	known := -1 // the index of the first chunk
 	if d != nil && d.parts&parts == parts {
-		if known = d.locate(q.Table, v.at, v.stays); known < 0 {
-			known = d.find(q, v.at, cs)
-		}
+		known = d.find(q, v.at, cs)
 	}
 	if known < 0 {
 		if d, err = s.digest(q, u, parts, cs, i); d == nil || err != nil {
@@ -187,25 +179,6 @@ func (s *Reader) Digests(q *Request, parts Parts, windows, i int) (v View, ok bo
 	}
 	v.digests, v.at = d, known
 	return v, known >= 0, nil
-}
-
-// find is locate of chunks cs, which are in the table at a place, by looking at each.
-func (d *Digests) find(q *Request, at int, cs []selection.Chunk) int {
-	sel := q.Sel
-	k := d.indexOf(sel, cs[0])
-	if k < 0 || d.match(sel, cs, k) < len(cs) {
-		return -1
-	}
-	places := []place{{table: q.Table, at: at, from: k, to: k + len(cs)}}
-	if known := d.places.Load(); known != nil {
-		for _, p := range *known {
-			if p.table != q.Table && len(places) < maxPlaces {
-				places = append(places, p)
-			}
-		}
-	}
-	d.places.Store(&places)
-	return k
 }
 
 // Digested is a window of samples of which some are only known by digests of their chunks.
@@ -239,19 +212,15 @@ func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok 
 	if v.end-v.begin < leastWhole {
 		return false, nil
 	}
-	cut := v.begin > 0 && cs[v.begin-1].MaxT > start
-	if cut {
-		if ok, err = s.window(q, v, v.begin-1, start, end, w); ok || err != nil {
-			return ok, err
+	for k := max(v.begin-1, 0); k < v.end; k++ { // the first with a sample
+		if cs[k].MaxT <= start || d.count(v.at+k) == 0 {
+			continue
+		}
+		if ok, err = s.window(q, v, k, start, end, w); ok || err != nil || k >= v.begin {
+			break
 		}
 	}
-	// No chunk is cut by the start, or it has no sample in the window.
-	for k := v.begin; k < v.end; k++ {
-		if d.count(v.at+k) > 0 {
-			return s.window(q, v, k, start, end, w)
-		}
-	}
-	return false, nil
+	return ok, err
 }
 
 // window fills w with a window that begins in chunk first. It reports false if that has no sample
@@ -266,14 +235,11 @@ func (s *Reader) window(q *Request, v *View, first int, start, end int64, w *Dig
 		return false, nil
 	}
 	s.needed = append(s.needed[:0], cs[first], cs[to-1-v.at])
-	for _, c := range cs[v.end:] {
-		if c.MinT <= end {
-			s.needed = append(s.needed, c)
-		}
-	}
-	for _, c := range v.behind {
-		if c.MinT <= end {
-			s.needed = append(s.needed, c)
+	for _, behind := range [2][]selection.Chunk{cs[v.end:], v.behind} {
+		for _, c := range behind {
+			if c.MinT <= end {
+				s.needed = append(s.needed, c)
+			}
 		}
 	}
 	s.buf.Reset()
@@ -289,7 +255,7 @@ func (s *Reader) window(q *Request, v *View, first int, start, end int64, w *Dig
 	}
 	*w = Digested{
 		Start: start, End: end, FirstTime: ts[lo], LastTime: ts[hi-1],
-		Lo: int32(d.upTo[from]) - int32(mid-lo), Hi: int32(d.upTo[to]) + int32(hi-last-1),
+		Lo: int32(d.counts[samples][from]) - int32(mid-lo), Hi: int32(d.counts[samples][to]) + int32(hi-last-1),
 		Head: vs[lo:mid], Tail: vs[last:hi], digests: d, begin: from, end: to,
 	}
 	s.Stats.Digested += to - 1 - from
@@ -298,8 +264,7 @@ func (s *Reader) window(q *Request, v *View, first int, start, end int64, w *Dig
 
 // notAfter is the number of times that are not later than at (ms).
 func notAfter(ts []int64, at int64) int {
-	n, _ := slices.BinarySearch(ts, at+1)
-	return n
+	return sort.Search(len(ts), func(k int) bool { return ts[k] > at })
 }
 
 // Samples is how many samples the window has.
@@ -308,22 +273,16 @@ func (w *Digested) Samples() int { return int(w.Hi - w.Lo) }
 // Falls returns the values before those samples of the chunks that are less than the one before, in
 // order. It reports false if these are too many to be known.
 func (w *Digested) Falls() (before []float64, ok bool) {
-	f := &w.digests.falls
-	from, _ := slices.BinarySearch(f.at, w.digests.upTo[w.begin])
-	to, _ := slices.BinarySearch(f.at, w.digests.upTo[w.end])
-	if f.many {
-		return nil, false
-	}
-	return f.before[from:to], true
+	begin, end := w.digests.fallsBetween(w.begin, w.end)
+	return w.digests.falls.before[begin:end], !w.digests.falls.many
 }
 
 // Changes is the number of samples of the chunks that differ from the one before.
 func (w *Digested) Changes() int {
-	return int(w.digests.changes[w.end] - w.digests.changes[w.begin])
+	return int(w.digests.counts[changes][w.end] - w.digests.counts[changes][w.begin])
 }
 
-// Extremes are the least and the largest value of each chunk; of one without samples, a stale
-// marker.
+// Extremes are the least and the largest value of each chunk.
 func (w *Digested) Extremes() (least, most []float64) {
-	return w.digests.least[w.begin:w.end], w.digests.most[w.begin:w.end]
+	return w.digests.values[leasts][w.begin:w.end], w.digests.values[mosts][w.begin:w.end]
 }

@@ -1,205 +1,129 @@
 package column
 
 import (
-	"math"
 	"slices"
 	"unsafe"
 	"weak"
 
-	"github.com/prometheus/prometheus/model/value"
-
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// digester makes Digests, chunk by chunk.
-type digester struct {
-	*Digests
-	last  float64 // sample
-	knows bool    // what the last sample is
-}
 
 // digestedAtOnce is the number of chunks that are decoded before they are digested: their samples
 // fit into a core's cache.
 const digestedAtOnce = 32
 
 // digest makes digests of the chunks cs of series i, and of those before and behind them that are
-// known, and retains them. It decodes the chunks of which too little is known. It returns nil if
-// there is no room.
+// known, and retains them. It returns nil if there is no room.
+//
+// What is known of a chunk holds if the chunk comes behind the sample that it came behind. Other
+// chunks are decoded.
 func (s *Reader) digest(q *Request, u use, parts Parts, cs []selection.Chunk, i int) (*Digests, error) {
-	old := u.entry.digests.Load()
+	sel, old, d := q.Sel, u.entry.digests.Load(), &Digests{parts: parts}
 	if old != nil {
-		parts |= old.parts
+		d.parts |= old.parts
 	}
-	least := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(Digests{})) + int64(len(cs))*parts.digestSize()
-	if !q.Set.makeRoom(least, u.before) {
+	if !q.Set.makeRoom(d.sizeOf(len(cs)), u.before) {
 		return nil, nil
 	}
-	if old != nil && old.parts != parts {
-		old = nil
+	if old == nil || old.parts != d.parts {
+		old = &Digests{parts: d.parts}
 	}
-	defer func() { s.marker.Digests = nil }()
-	d, err := s.digestFrom(q.Sel, old, parts, cs, i)
-	if d == nil && err == nil {
-		d, err = s.digestFrom(q.Sel, nil, parts, cs, i)
+	d.counts[samples], d.counts[changes], d.sums.upTo = []uint32{0}, []uint32{0}, make([]exact.Int192, 1)
+	next := old.indexOf(sel, cs[0]) // the chunk of old that may be copied behind what there is
+	if next > 0 {
+		d.copy(old, old.living(), next)
 	}
-	if err != nil || !q.Set.retainDigests(u.entry, u.before, d) {
-		return nil, err
+	for k := 0; k < len(cs); {
+		if n := old.match(sel, cs[k:], next); n > 0 {
+			d.copy(old, next, next+n)
+			k, next = k+n, next+n
+			continue
+		}
+		from := k
+		for k++; k < len(cs) && k-from < digestedAtOnce && old.indexOf(sel, cs[k]) < 0; {
+			k++
+		}
+		if err := s.digestChunks(sel, d, cs[from:k], i); err != nil {
+			return nil, err
+		}
+		if next = old.indexOf(sel, cs[k-1]); next >= 0 && old.count(next) > 0 {
+			next++
+		} else {
+			next = -1
+		}
+	}
+	if next >= 0 {
+		d.copy(old, next, len(old.offsets))
+	}
+	if d = d.clone(); !q.Set.retainDigests(u.entry, u.before, d) {
+		return nil, nil
 	}
 	return d, nil
 }
 
-// digestFrom makes digests of chunks that old has some of, if it is not nil. It returns nil if it
-// cannot find out what a chunk's first sample is compared with.
-//
-// What old knows of a chunk holds if the chunk comes behind the sample that it came behind. Of a
-// chunk behind another one, all is found out anew.
-func (s *Reader) digestFrom(sel *selection.Selection, old *Digests, parts Parts, cs []selection.Chunk, i int) (*Digests, error) {
-	b, about := &s.marker, len(cs)
-	if old != nil {
-		about = max(about, len(old.offsets)+8)
-	}
-	b.begin(parts, about)
-	next := -1 // the chunk of old that may be copied behind what there is
-	if old != nil {
-		if next = old.indexOf(sel, cs[0]); next > 0 {
-			b.copy(old, old.living(), next)
-		}
-	}
-	before := len(b.offsets) // chunks that are not in cs
-	for k := 0; k < len(cs); {
-		if next >= 0 {
-			if n := old.match(sel, cs[k:], next); n > 0 {
-				b.copy(old, next, next+n)
-				k, next = k+n, next+n
-				continue
-			}
-		}
-		from := k // what is decoded
-		for from > 0 && !b.knows && b.count(before+from-1) == 0 {
-			from--
-		}
-		if !b.knows && from == 0 && before > 0 {
-			return nil, nil
-		}
-		if !b.knows && from > 0 {
-			from--
-		}
-		until := k + 1
-		for until < len(cs) && until-k < digestedAtOnce && (old == nil || old.indexOf(sel, cs[until]) < 0) {
-			until++
-		}
-		if err := s.digestChunks(sel, cs, i, [3]int{from, k, until}); err != nil {
-			return nil, err
-		}
-		k, next = until, -1
-		if old != nil && b.count(before+k-1) > 0 {
-			if next = old.indexOf(sel, cs[k-1]); next >= 0 {
-				next++
-			}
-		}
-	}
-	if next > 0 {
-		b.copy(old, next, len(old.offsets))
-	}
-	return b.finish(), nil
-}
-
-// digestChunks decodes chunks of series i, of those from the first number on, adds those from the
-// second to the third, and compares them with the others.
-func (s *Reader) digestChunks(sel *selection.Selection, cs []selection.Chunk, i int, of [3]int) error {
-	b := &s.marker
+// digestChunks decodes chunks of series i and adds them to d.
+func (s *Reader) digestChunks(sel *selection.Selection, d *Digests, cs []selection.Chunk, i int) error {
 	s.buf.Reset()
-	in, err := s.more(sel, i, cs[of[0]:of[2]], true)
+	in, err := s.more(sel, i, cs, true)
 	if err != nil {
 		return err
 	}
 	ts, vs := in.Times.Own, in.Values
-	for k := of[0]; k < of[2]; k++ {
-		n := int(cs[k].Samples)
+	for _, c := range cs {
+		n := int(c.Samples)
 		if s.buf.Marked { // some are left out
-			n = notAfter(ts, cs[k].MaxT)
+			n = notAfter(ts, c.MaxT)
 		}
-		if k >= of[1] {
-			b.add(sel, cs[k], vs[:n])
-		}
-		if n > 0 {
-			b.last, b.knows = vs[n-1], true
-		}
+		d.addChunk(weak.Make(sel.Slab(int(c.Slab))), c.Off)
+		d.add(vs[:n])
 		ts, vs = ts[n:], vs[n:]
 	}
 	return nil
 }
 
-// begin begins digests with those parts of that number of chunks, about.
-func (b *digester) begin(parts Parts, chunks int) {
-	b.Digests, b.knows = &Digests{parts: parts}, false
-	b.offsets, b.upTo = make([]uint32, 0, chunks), make([]uint32, 1, chunks+1)
-	if parts&Changes != 0 {
-		b.changes = make([]uint32, 1, chunks+1)
-	}
-	if parts&Extremes != 0 {
-		b.least, b.most = make([]float64, 0, chunks), make([]float64, 0, chunks)
-	}
-	if parts&Sums != 0 {
-		b.sums.upTo = make([]exact.Int192, 1, chunks+1)
-	}
-}
-
 // addChunk adds a chunk in a slab.
-func (b *digester) addChunk(slab weak.Pointer[selection.Slab], offset uint32) {
-	b.offsets = append(b.offsets, offset)
-	if n := len(b.slabs); n == 0 || b.slabs[n-1].slab != slab {
-		b.slabs = append(b.slabs, slabRange{slab: slab})
+func (d *Digests) addChunk(slab weak.Pointer[selection.Slab], offset uint32) {
+	d.offsets = append(d.offsets, offset)
+	if n := len(d.slabs); n == 0 || d.slabs[n-1].slab != slab {
+		d.slabs = append(d.slabs, slabRange{slab: slab})
 	}
-	b.slabs[len(b.slabs)-1].end = len(b.offsets)
+	d.slabs[len(d.slabs)-1].end = len(d.offsets)
 }
 
-// add adds a chunk of sel, which has those samples.
-func (b *digester) add(sel *selection.Selection, c selection.Chunk, vs []float64) {
-	b.addChunk(weak.Make(sel.Slab(int(c.Slab))), c.Off)
-	all := b.upTo[len(b.upTo)-1]
-	b.upTo = append(b.upTo, all+uint32(len(vs)))
-	if b.parts&Falls != 0 {
-		if len(vs) > 0 && b.knows && vs[0] < b.last {
-			b.fall(all, b.last)
+// add adds the values of the chunk that was added.
+func (d *Digests) add(vs []float64) {
+	all, last := d.counts[samples][len(d.offsets)-1], 0.0
+	d.counts[samples] = append(d.counts[samples], all+uint32(len(vs)))
+	if all > 0 {
+		last = d.values[lasts][len(d.offsets)-2]
+	} else if len(vs) > 0 {
+		last = vs[0] // there is none before it
+	}
+	changed := uint32(0)
+	for i, v := range vs {
+		if v < last && d.parts&Falls != 0 {
+			d.falls.add(all+uint32(i), last)
 		}
-		for i := 1; i < len(vs); i++ {
-			if vs[i] < vs[i-1] {
-				b.fall(all+uint32(i), vs[i-1])
-			}
+		if v != last && (v == v || last == last) { // NaN is no other than NaN
+			changed++
 		}
+		last = v
 	}
-	if b.parts&Changes != 0 {
-		n := b.changes[len(b.changes)-1]
-		for i, v := range vs {
-			before := b.last
-			if i > 0 {
-				before = vs[i-1]
-			}
-			if (i > 0 || b.knows) && before != v && (before == before || v == v) {
-				n++
-			}
+	d.values[lasts] = append(d.values[lasts], last)
+	if d.parts&Changes != 0 {
+		d.counts[changes] = append(d.counts[changes], d.counts[changes][len(d.offsets)-1]+changed)
+	}
+	if d.parts&Extremes != 0 {
+		least, most := last, last // of none, a value that others are no more extreme than
+		if len(vs) > 0 {
+			least, most = Extreme(vs, true), Extreme(vs, false)
 		}
-		b.changes = append(b.changes, n)
+		d.values[leasts], d.values[mosts] = append(d.values[leasts], least), append(d.values[mosts], most)
 	}
-	if b.parts&Extremes != 0 {
-		least, most := extremesOf(vs)
-		b.least, b.most = append(b.least, least), append(b.most, most)
+	if d.parts&Sums != 0 {
+		d.sums.add(len(d.offsets)-1, vs)
 	}
-	if b.parts&Sums != 0 {
-		b.sums.add(len(b.offsets)-1, vs)
-	}
-}
-
-// extremesOf returns the least and the largest of values as Extreme does; of none, stale markers.
-func extremesOf(vs []float64) (least, most float64) {
-	least = math.Float64frombits(value.StaleNaN)
-	most = least
-	if len(vs) > 0 {
-		least, most = Extreme(vs, true), Extreme(vs, false)
-	}
-	return least, most
 }
 
 // Extreme is the smallest or the largest of values: the first of equal ones, NaN only if all are,
@@ -222,9 +146,8 @@ func Extreme(vs []float64, smallest bool) float64 {
 // less memory to retain columns.
 func mostFalls(n uint32) int { return 64 + int(n)/16 }
 
-// fall adds a sample that is less than the one before.
-func (b *digester) fall(at uint32, before float64) {
-	f := &b.falls
+// add adds a sample that is less than the one before.
+func (f *falls) add(at uint32, before float64) {
 	if f.many = f.many || len(f.at) >= mostFalls(at); f.many {
 		f.at, f.before = nil, nil
 		return
@@ -233,71 +156,74 @@ func (b *digester) fall(at uint32, before float64) {
 }
 
 // copy adds what old knows of its chunks from to to, the end excluded.
-func (b *digester) copy(old *Digests, from, to int) {
+func (d *Digests) copy(old *Digests, from, to int) {
 	if from >= to {
 		return
 	}
-	begin := 0
+	first, at := len(d.offsets), from
 	for _, r := range old.slabs {
-		for k := max(begin, from); k < min(r.end, to); k++ {
-			b.addChunk(r.slab, old.offsets[k])
-		}
-		begin = r.end
-	}
-	all := b.upTo[len(b.upTo)-1]
-	more := all - old.upTo[from] // may be below zero, which comes out right
-	for _, n := range old.upTo[from+1 : to+1] {
-		b.upTo = append(b.upTo, n+more)
-	}
-	first, _ := slices.BinarySearch(old.falls.at, old.upTo[from])
-	end, _ := slices.BinarySearch(old.falls.at, old.upTo[to])
-	for k := first; k < end; k++ {
-		b.fall(old.falls.at[k]+more, old.falls.before[k])
-	}
-	if b.falls.many = b.falls.many || old.falls.many; b.falls.many {
-		b.falls = falls{many: true}
-	}
-	if b.parts&Changes != 0 {
-		more := b.changes[len(b.changes)-1] - old.changes[from]
-		for _, n := range old.changes[from+1 : to+1] {
-			b.changes = append(b.changes, n+more)
+		for ; at < min(r.end, to); at++ {
+			d.addChunk(r.slab, old.offsets[at])
 		}
 	}
-	if b.parts&Extremes != 0 {
-		b.least, b.most = append(b.least, old.least[from:to]...), append(b.most, old.most[from:to]...)
+	more := d.counts[samples][first] - old.counts[samples][from] // if it is below zero, it overflows twice
+	begin, end := old.fallsBetween(from, to)
+	for k := begin; k < end; k++ {
+		d.falls.add(old.falls.at[k]+more, old.falls.before[k])
 	}
-	if b.parts&Sums != 0 {
-		b.sums.copy(&old.sums, from, to, len(b.offsets)-(to-from))
+	if d.falls.many = d.falls.many || old.falls.many; d.falls.many {
+		d.falls = falls{many: true}
 	}
-	b.knows = false
-}
-
-// finish returns what was made, in memory that fits.
-func (b *digester) finish() *Digests {
-	d := b.Digests
-	fit(&d.slabs)
-	fit(&d.offsets)
-	fit(&d.upTo)
-	fit(&d.changes)
-	fit(&d.falls.at)
-	fit(&d.falls.before)
-	fit(&d.least)
-	fit(&d.most)
-	fit(&d.sums.upTo)
-	fit(&d.sums.odd)
-	return d
-}
-
-// fit copies a list into memory of its size, where it has much more.
-func fit[T any](list *[]T) {
-	if cap(*list) > len(*list)+len(*list)/16 {
-		*list = append(make([]T, 0, len(*list)), *list...)
+	for kind, counts := range old.counts {
+		if len(counts) > to {
+			more := d.counts[kind][first] - counts[from]
+			for _, n := range counts[from+1 : to+1] {
+				d.counts[kind] = append(d.counts[kind], n+more)
+			}
+		}
+	}
+	for kind, values := range old.values {
+		if len(values) >= to {
+			d.values[kind] = append(d.values[kind], values[from:to]...)
+		}
+	}
+	if d.parts&Sums != 0 {
+		d.sums.copy(&old.sums, from, to, first)
 	}
 }
 
-// living is the first chunk whose slab is in use, before which no chunk will be asked for again.
-func (d *Digests) living() int {
-	from := 0
+// clone copies d into memory of its size.
+func (d *Digests) clone() *Digests {
+	out := &Digests{slabs: slices.Clone(d.slabs), offsets: slices.Clone(d.offsets), parts: d.parts, falls: d.falls, sums: d.sums}
+	for kind := range d.counts {
+		out.counts[kind] = slices.Clone(d.counts[kind])
+	}
+	for kind := range d.values {
+		out.values[kind] = slices.Clone(d.values[kind])
+	}
+	out.falls.at, out.falls.before = slices.Clone(d.falls.at), slices.Clone(d.falls.before)
+	out.sums.upTo = slices.Clone(d.sums.upTo)
+	return out
+}
+
+// sizeOf is the memory in bytes that digests like d take of a number of chunks.
+func (d *Digests) sizeOf(chunks int) int64 {
+	each := int64(16) // its place, samples and last value
+	if d.parts&Changes != 0 {
+		each += 4
+	}
+	if d.parts&Extremes != 0 {
+		each += 16
+	}
+	if d.parts&Sums != 0 {
+		each += int64(unsafe.Sizeof(exact.Int192{}))
+	}
+	size := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(*d)) + int64(len(d.slabs))*int64(unsafe.Sizeof(slabRange{}))
+	return size + int64(chunks)*each + 12*int64(len(d.falls.at)) + 4*int64(len(d.sums.odd))
+}
+
+// living is the first chunk whose slab is in use. Those before will not be asked for again.
+func (d *Digests) living() (from int) {
 	for _, r := range d.slabs {
 		if r.slab.Value() != nil {
 			break

@@ -34,17 +34,8 @@ const (
 
 // bitsOf returns a finite value that is not 0 as digits times 2^e. digits has its sign.
 func bitsOf(v float64) (digits int64, e int) {
-	b := math.Float64bits(v)
-	digits, e = int64(b&(1<<52-1)), int(b>>52&(1<<11-1))
-	if e > 0 {
-		digits |= 1 << 52
-	} else {
-		e = 1
-	}
-	if v < 0 {
-		digits = -digits
-	}
-	return digits, e - 1075
+	fraction, e := math.Frexp(v)
+	return int64(fraction * (1 << 53)), e - 53
 }
 
 // lowestBit is the exponent of the lowest bit that is set in a value, which is finite and not 0.
@@ -75,7 +66,6 @@ func (s *sums) add(chunk int, vs []float64) {
 	if s.inexact {
 		return
 	}
-	sum, odd := s.upTo[len(s.upTo)-1], false
 	if !s.set {
 		s.lowest = math.MaxInt
 		for _, v := range vs {
@@ -85,24 +75,18 @@ func (s *sums) add(chunk int, vs []float64) {
 			}
 		}
 	}
+	t, ok := Total{Sum: s.upTo[len(s.upTo)-1], Exponent: s.exponent, Lowest: s.lowest, Most: s.most}, true
 	for _, v := range vs {
-		switch {
-		case v-v != 0:
-			odd = true
-		case v != 0:
-			x, ok := term(v, s.exponent)
-			s.most, s.lowest = max(s.most, math.Abs(v)), min(s.lowest, lowestBit(v))
-			if !ok || s.most > largest || s.lowest < leastBit {
-				*s = sums{inexact: true}
-				return
+		if v-v != 0 {
+			if n := len(s.odd); n == 0 || s.odd[n-1] != uint32(chunk) {
+				s.odd = append(s.odd, uint32(chunk))
 			}
-			sum = sum.Add(x)
+		} else if ok = ok && t.add(v); !ok {
+			*s = sums{inexact: true}
+			return
 		}
 	}
-	if odd {
-		s.odd = append(s.odd, uint32(chunk))
-	}
-	s.upTo = append(s.upTo, sum)
+	s.upTo, s.lowest, s.most = append(s.upTo, t.Sum), t.Lowest, t.Most
 }
 
 // copy adds what old knows of its chunks from to to, the end excluded, as chunks from a number on.
@@ -139,6 +123,16 @@ type Total struct {
 	Most             float64
 }
 
+// add adds a value, if it is finite and a multiple of 2^Exponent that is not too large.
+func (t *Total) add(v float64) (ok bool) {
+	if v == 0 {
+		return true
+	}
+	x, ok := term(v, t.Exponent)
+	t.Sum, t.Most, t.Lowest = t.Sum.Add(x), max(t.Most, math.Abs(v)), min(t.Lowest, lowestBit(v))
+	return ok && t.Most <= largest && t.Lowest >= leastBit
+}
+
 // Total is that of all samples of the window. It reports false where one is not finite, or there is
 // no such exponent.
 func (w *Digested) Total() (t Total, ok bool) {
@@ -150,18 +144,9 @@ func (w *Digested) Total() (t Total, ok bool) {
 	t = Total{Sum: s.upTo[w.end].Sub(s.upTo[w.begin]), Exponent: s.exponent, Lowest: s.lowest, Most: s.most}
 	for _, vs := range [2][]float64{w.Head, w.Tail[1:]} {
 		for _, v := range vs {
-			if v == 0 {
-				continue
-			}
-			if !s.set || !(math.Abs(v) <= largest) {
+			if v-v != 0 || v != 0 && !s.set || !t.add(v) {
 				return t, false
 			}
-			x, ok := term(v, t.Exponent)
-			if !ok {
-				return t, false
-			}
-			t.Sum = t.Sum.Add(x)
-			t.Most, t.Lowest = max(t.Most, math.Abs(v)), min(t.Lowest, lowestBit(v))
 		}
 	}
 	return t, true

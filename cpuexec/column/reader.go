@@ -16,7 +16,6 @@ type Reader struct {
 	starts decode.Starts // of a column and the samples behind it
 	chunks []selection.Chunk
 	needed []selection.Chunk
-	marker digester
 	last   use // of a series
 	Stats  decode.Stats
 }

@@ -151,7 +151,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 
 // retainDigests puts digests into s if there is room for them.
 func (h *Set) retainDigests(s *entry, before int64, d *Digests) bool {
-	size := d.sizeBytes()
+	size := d.sizeOf(len(d.offsets))
 	if !h.makeRoom(size, before) {
 		return false
 	}
