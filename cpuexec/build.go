@@ -79,6 +79,7 @@ func (o *noted) note(began time.Time, before plan.Work) {
 	o.work.Series += after.Series - before.Series
 	o.work.Samples += after.Samples - before.Samples
 	o.work.Kept += after.Kept - before.Kept
+	o.work.Digested += after.Digested - before.Digested
 }
 
 // filler is the switch from nodes of a plan, but for windows, to what evaluates them.

@@ -131,6 +131,7 @@ func (r *evaluation) absorb(m *plan.Matrix) {
 	w.Samples += v.Samples
 	w.Bytes += v.Bytes
 	w.Kept += v.Kept
+	w.Digested += v.Digested
 	w.FetchMicros += v.FetchMicros
 	if v.Device != nil {
 		w.AddDevice(v.Device)

@@ -42,6 +42,7 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	wants     func(i int) bool // whether a series is to be evaluated; nil for all
+	digested  *digested        // what series are evaluated from digests by; nil for none
 }
 
 // begin readies the loop over all series into out. Accelerators may add some or all of them to it, evaluate
@@ -100,13 +101,19 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		if e.wants != nil && !e.wants(i) {
 			return nil
 		}
-		s := scratch[k]
-		in, err := load(s, i)
-		if err != nil {
-			return err
+		s, samples := scratch[k], 0
+		done, err := false, error(nil)
+		if e.digested != nil {
+			samples, done, err = e.digested.evaluate(s, i, out, c)
 		}
-		err = s.Evaluate(frames, &e.call, in, out, c)
-		r.job.Progress.Evaluate(in.Times.Len())
+		if err == nil && !done {
+			var in column.Samples
+			if in, err = load(s, i); err != nil {
+				return err
+			}
+			samples, err = in.Times.Len(), s.Evaluate(frames, &e.call, in, out, c)
+		}
+		r.job.Progress.Evaluate(samples)
 		if s.Overlaps > 0 {
 			if s.overlapping == nil {
 				s.overlapping = map[string]uint64{}
@@ -135,6 +142,7 @@ func (e *windowing) evaluate(frames *frame.Frames, load func(s *worker, i int) (
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
+		r.Matrix.Work.Digested += s.Stats.Digested
 		r.varies = r.varies || s.Varies
 		if s.Counts == nil {
 			continue
@@ -228,6 +236,7 @@ func (s *selected) rest() (err error) {
 	}
 	frames := &frame.Frames{Span: frame.SpanOf(s.w, r.job.Grid, r.Context.Done())}
 	defer frames.Release()
+	s.digested = s.digests(q)
 	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }
 
@@ -277,5 +286,6 @@ type worker struct {
 	// overlapping counts, for all series of a name, the steps at which start timestamps
 	// overlap.
 	overlapping map[string]uint64
-	times       []int64 // of the points of a subquery
+	times       []int64      // of the points of a subquery
+	windows     frame.Bounds // of what is evaluated from digests
 }

@@ -105,6 +105,7 @@ type metrics struct {
 	samples  prometheus.Counter
 	bytes    prometheus.Counter
 	kept     prometheus.Counter
+	digested prometheus.Counter
 	lost     prometheus.Counter
 }
 
@@ -119,6 +120,7 @@ func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 		samples:  f.Counter("promwarp_cpu_samples_decoded_total", "Samples decoded by the CPU executor."),
 		bytes:    f.Counter("promwarp_cpu_chunk_bytes_total", "Bytes of encoded chunks decoded by the CPU executor."),
 		kept:     f.Counter("promwarp_cpu_samples_kept_total", "Samples that the CPU executor took from columns decoded for earlier queries."),
+		digested: f.Counter("promwarp_cpu_chunks_digested_total", "Chunks within long windows that the CPU executor answered from digests, without their samples."),
 		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for queries that it then declined."),
 	}
 }
@@ -146,6 +148,7 @@ func (m *metrics) count(q *query) {
 			m.samples.Add(float64(w.Samples))
 			m.bytes.Add(float64(w.Bytes))
 			m.kept.Add(float64(w.Kept))
+			m.digested.Add(float64(w.Digested))
 		}
 		if d.Own {
 			m.stayed.WithLabelValues(d.Reason).Inc()

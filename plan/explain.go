@@ -184,6 +184,9 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",
 			w.Series, w.Chunks, w.Samples, w.Bytes, w.Kept,
 			time.Duration(w.FetchMicros)*time.Microsecond, time.Duration(w.EvalMicros)*time.Microsecond, w.ResultPoints)
+		if w.Digested > 0 {
+			fmt.Fprintf(b, "  [%d chunks answered from digests]", w.Digested)
+		}
 		if g := w.Device; g != nil {
 			fmt.Fprintf(b, "  [on GPUs: %d windows, %d chunks, %d samples, %d bytes decoded, in %s]",
 				g.Leaves, g.Chunks, g.Samples, g.Bytes, time.Duration(g.Micros)*time.Microsecond)

@@ -97,9 +97,10 @@ func (m *Matrix) Release() {
 type Work struct {
 	Series       int   `json:"series"`
 	Chunks       int   `json:"chunks"`
-	Samples      int64 `json:"samples"` // decoded
-	Kept         int64 `json:"kept"`    // samples taken from columns decoded earlier
-	Bytes        int64 `json:"bytes"`   // of encoded chunks
+	Samples      int64 `json:"samples"`            // decoded
+	Kept         int64 `json:"kept"`               // samples taken from columns decoded earlier
+	Digested     int   `json:"digested,omitempty"` // chunks within long windows of which no sample was needed
+	Bytes        int64 `json:"bytes"`              // of encoded chunks
 	FetchMicros  int64 `json:"fetch_us"`
 	EvalMicros   int64 `json:"eval_us"`
 	ResultSeries int   `json:"result_series"`
@@ -129,11 +130,12 @@ type DeviceWork struct {
 // NodeWork says what a node took together with those below it. What adds the values of a window to
 // groups, in the same loop, is the window's.
 type NodeWork struct {
-	Micros  int64      `json:"us"`
-	Series  int        `json:"series"`
-	Samples int64      `json:"samples"`         // decoded on cores
-	Kept    int64      `json:"kept"`            // samples decoded earlier
-	Cache   *CacheWork `json:"cache,omitempty"` // the tiles of a window's selector
+	Micros   int64      `json:"us"`
+	Series   int        `json:"series"`
+	Samples  int64      `json:"samples"`            // decoded on cores
+	Kept     int64      `json:"kept"`               // samples decoded earlier
+	Digested int        `json:"digested,omitempty"` // chunks of which no sample was needed
+	Cache    *CacheWork `json:"cache,omitempty"`    // the tiles of a window's selector
 }
 
 // AddDevice adds what further leaves took.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"unsafe"
+	"weak"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -107,6 +109,24 @@ func (s *Selection) OverlappingIn(memory *[]Chunk, i int, mint, maxt int64) []Ch
 		return cs
 	}
 	return concat(memory, cs, overlapping(s.behind.of(i), mint, maxt))
+}
+
+// Table tells tables of chunks apart: selections with the same one have the very same chunks at the
+// same places of it, whatever is behind it.
+func (s *Selection) Table() weak.Pointer[Chunk] { return weak.Make(unsafe.SliceData(s.chunks)) }
+
+// OverlappingApart is Overlapping without a copy: the chunks that are in the table, the place in it where
+// they begin, and those behind it.
+func (s *Selection) OverlappingApart(i int, mint, maxt int64) (at int, table, behind []Chunk) {
+	table = overlapping(s.inTable(i), mint, maxt)
+	if s.behind != nil {
+		behind = overlapping(s.behind.of(i), mint, maxt)
+	}
+	if len(table) > 0 {
+		first := uintptr(unsafe.Pointer(unsafe.SliceData(table))) - uintptr(unsafe.Pointer(unsafe.SliceData(s.chunks)))
+		at = int(first / unsafe.Sizeof(Chunk{}))
+	}
+	return at, table, behind
 }
 
 // overlapping returns those of a series' chunks. Mostly these are all, or all but a few.

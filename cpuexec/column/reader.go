@@ -2,6 +2,7 @@ package column
 
 import (
 	"slices"
+	"weak"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/selection"
@@ -15,6 +16,7 @@ type Reader struct {
 	starts decode.Starts // of a column and the samples behind it
 	chunks []selection.Chunk
 	needed []selection.Chunk
+	last   use // of a series
 	Stats  decode.Stats
 }
 
@@ -35,10 +37,14 @@ type Request struct {
 	Partial bool
 	// TakePacked leaves packed values as they are.
 	TakePacked bool
+	// Table is the selection's, for what is asked of digests.
+	Table weak.Pointer[selection.Chunk]
 }
 
 // Reset begins an evaluation. With wantStarts, start timestamps are read.
-func (s *Reader) Reset(wantStarts bool) { s.Stats, s.buf.WantStarts = decode.Stats{}, wantStarts }
+func (s *Reader) Reset(wantStarts bool) {
+	s.Stats, s.buf.WantStarts, s.last = decode.Stats{}, wantStarts, use{}
+}
 
 // Load returns the samples of series i that q asks for, and possibly some before and
 // after. They come from decoded columns as far as such are retained.
@@ -52,7 +58,8 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil {
 		stays--
 	}
-	e, before := h.use(sel.Memo(i), q.Tick)
+	u := s.use(q, i)
+	e, before := u.entry, u.before
 	if e == nil || stays == 0 {
 		return s.decode(q, i, cs)
 	}
@@ -75,7 +82,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		known = cols.match(sel, cs[:stays])
 	}
 	if known < stays {
-		if err := s.retain(q, use{e, before, cols}, i, cs[:stays]); err != nil {
+		if err := s.retain(q, use{entry: e, before: before, cols: cols}, i, cs[:stays]); err != nil {
 			return Samples{}, err
 		}
 		if cols = columns.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.withStarts {
@@ -114,6 +121,17 @@ type use struct {
 	entry  *entry
 	before int64
 	cols   *column
+	memo   *selection.Memo // what it is of
+	tick   int64
+}
+
+// use notes the use of series i by a query, once however often it is asked for in a row.
+func (s *Reader) use(q *Request, i int) use {
+	if m := q.Sel.Memo(i); m == nil || m != s.last.memo || q.Tick != s.last.tick {
+		s.last = use{memo: m, tick: q.Tick}
+		s.last.entry, s.last.before = q.Set.use(m, q.Tick)
+	}
+	return s.last
 }
 
 // retain decodes those of the chunks of series i that are not retained and retains all of

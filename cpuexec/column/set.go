@@ -26,9 +26,9 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Set retains the decoded columns of series, within a limit in bytes. They hang on the
-// series' memos, so that they go with the selections they belong to; the set only
-// counts them and decides who has to go.
+// Set retains the decoded columns of series, and digests of their chunks, within a limit in
+// bytes. They hang on the series' memos, so that they go with the selections they belong to; the
+// set only counts them and decides who has to go.
 //
 // A series is admitted while there is room, and otherwise only in place of one
 // that was last used before the newcomer's own last use but one. So what is
@@ -54,17 +54,18 @@ func (h *Set) Tick() int64 { return h.clock.Add(1) }
 // account is the set's of a series: what it holds, and the times it
 // refers to.
 type account struct {
-	series weak.Pointer[entry]
-	column weak.Pointer[column]
-	size   int64
-	times  *SharedTimes
-	used   int64 // tick of the last use, as Shrink found it
+	series  weak.Pointer[entry]
+	column  weak.Pointer[column]
+	digests weak.Pointer[Digests] // in place of a column
+	size    int64
+	times   *SharedTimes // of a column
+	used    int64        // tick of the last use, as Shrink found it
 }
 
-// entry is the series' entry if it still has the column, else nil.
+// entry is the series' entry if it still has the column or the digests, else nil.
 func (a *account) entry() *entry {
-	e, c := a.series.Value(), a.column.Value()
-	if e == nil || c == nil || e.plain.Load() != c && e.marked.Load() != c {
+	e, c, d := a.series.Value(), a.column.Value(), a.digests.Value()
+	if e == nil || (c == nil || e.plain.Load() != c && e.marked.Load() != c) && (d == nil || e.digests.Load() != d) {
 		return nil
 	}
 	return e
@@ -82,6 +83,7 @@ type entry struct {
 	first atomic.Int64 // tick of the first
 	// Its columns without stale markers and with them: the same where there are none.
 	plain, marked atomic.Pointer[column]
+	digests       atomic.Pointer[Digests] // of its chunks
 }
 
 // use returns what memo m holds and the tick of the use before this one, which may be
@@ -147,6 +149,20 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 	return c
 }
 
+// retainDigests puts digests into s if there is room for them.
+func (h *Set) retainDigests(s *entry, before int64, d *Digests) bool {
+	size := d.sizeOf(len(d.offsets))
+	if !h.makeRoom(size, before) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ring = append(h.ring, account{series: weak.Make(s), digests: weak.Make(d), size: size})
+	h.bytes += size
+	s.digests.Store(d)
+	return true
+}
+
 // leastSize is the least memory in bytes that columns of a number of chunks and samples take.
 func leastSize(chunks, samples int) int64 {
 	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(column{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
@@ -209,14 +225,22 @@ func (h *Set) makeRoom(size, before int64) bool {
 // drop takes account i off the ring, and its column from its series. The set's mutex must be held.
 func (h *Set) drop(i int) {
 	gone, last := h.ring[i], len(h.ring)-1
-	if e, c := gone.entry(), gone.column.Value(); e != nil {
-		e.plain.CompareAndSwap(c, nil)
-		e.marked.CompareAndSwap(c, nil)
+	if e, c, d := gone.entry(), gone.column.Value(), gone.digests.Value(); e != nil {
+		if c != nil {
+			e.plain.CompareAndSwap(c, nil)
+			e.marked.CompareAndSwap(c, nil)
+		}
+		if d != nil {
+			e.digests.CompareAndSwap(d, nil)
+		}
 	}
 	h.ring[i], h.ring[last] = h.ring[last], account{}
 	h.ring = h.ring[:last]
 	h.bytes -= gone.size
 	t := gone.times
+	if t == nil {
+		return
+	}
 	if t.refs--; t.refs > 0 {
 		return
 	}

@@ -117,6 +117,7 @@ func (c *Buffer) put(of *placed, off int, last int64, dropStale bool) (int, erro
 type Stats struct {
 	Chunks                   int
 	Samples, Bytes, Retained int64
+	Digested                 int // chunks of which no sample was needed
 }
 
 func (r *Stats) Add(s Stats) {
@@ -124,6 +125,7 @@ func (r *Stats) Add(s Stats) {
 	r.Samples += s.Samples
 	r.Bytes += s.Bytes
 	r.Retained += s.Retained
+	r.Digested += s.Digested
 }
 
 // decodeOne decodes a chunk by itself. It adds the start timestamps to starts, or passes over them

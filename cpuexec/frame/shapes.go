@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -39,6 +40,24 @@ func (sh *shape) extrapolate(toStart float64) float64 {
 		f /= sh.seconds
 	}
 	return f
+}
+
+// Extent says when a window starts and ends, when its first and last sample are (ms), and how many
+// it has.
+type Extent struct {
+	Start, First, Last, End int64
+	Samples                 int
+}
+
+// Factor is what the increase between the first and the last sample is extrapolated by; of a counter, which
+// is first at first, not below zero. seconds divides it; 0 stands for none.
+func (x *Extent) Factor(counter bool, seconds, first, increase float64) float64 {
+	sh := newShape(x.Samples, x.First-x.Start, x.End-x.Last, x.Last-x.First, seconds)
+	toStart := sh.toStart
+	if counter && increase > 0 && first >= 0 {
+		toStart = math.Min(toStart, float64(sh.covered*(first/increase)))
+	}
+	return sh.extrapolate(toStart)
 }
 
 // near is how many times its increase a counter must be beyond at the window's start for the
