@@ -25,13 +25,13 @@ type shape struct {
 	jitter        string
 	block         time.Duration // length of blocks; 2 h for 0
 	gauges        bool          // of all kinds of values, alone
-	exporters     bool          // what the dashboards of queries.Exporters ask for, alone
+	families      string        // of queries.Families, alone
 }
 
 // or is the shape with another's numbers in place of the ones that it lacks.
 func (s shape) or(other shape) shape {
 	s.series, s.hours = cmp.Or(s.series, other.series), cmp.Or(s.hours, other.hours)
-	s.block, s.gauges, s.exporters = cmp.Or(s.block, other.block), other.gauges, other.exporters
+	s.block, s.gauges, s.families = cmp.Or(s.block, other.block), other.gauges, other.families
 	s.interval, s.age = cmp.Or(s.interval, other.interval), cmp.Or(s.age, other.age)
 	return s
 }
@@ -69,8 +69,8 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	if of.gauges {
 		s.dir += "-gauges"
 	}
-	if of.exporters {
-		s.dir += "-exporters"
+	if of.families != "" {
+		s.dir += "-" + of.families
 	}
 	made := readJSON(filepath.Join(s.dir, "state.json"), &s.state)
 	if errors.Is(made, os.ErrNotExist) {
@@ -81,9 +81,7 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	s.Options = dataset.Options{
 		Start: (s.state.End - int64(of.hours)*3600) * 1000, End: s.state.End * 1000, Series: of.series, Seed: of.seed, Interval: of.interval, Jitter: of.jitter, Block: of.block, Gauges: of.gauges,
 	}
-	if of.exporters {
-		s.Options.Families = queries.Families
-	}
+	s.Options.Families = queries.Families[of.families]
 	if made == nil {
 		return s, nil
 	}

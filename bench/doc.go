@@ -37,6 +37,11 @@
 //     that is measured. It was sent the samples over remote write, stale markers included, and has
 //     merged its parts into one.
 //
+// The stage slo moves with time: a promwarp on two cores answers 200 rules once a minute, as of that
+// minute, while the data go on for an hour after they are made, so that each round fetches samples
+// that have come meanwhile. What it ran on cores counts until the next round begins. Prometheus is
+// asked for the same rounds afterwards, for ten minutes or -budget.
+//
 // Rounds of a query end when -rounds is reached or, after at least one, when the query took
 // -budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of
 // promwarp's processes it is the largest.

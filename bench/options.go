@@ -27,6 +27,7 @@ type options struct {
 	only           []string       // peers
 	cores, clients []int
 	during         time.Duration
+	every          time.Duration // between the rounds of the stage slo
 	work           bool
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
@@ -37,7 +38,7 @@ type options struct {
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
-var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": peers.Promwarp, "cores": "1", "clients": "2", "for": "100ms"}
+var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": peers.Promwarp, "cores": "1", "clients": "2", "for": "100ms", "every": "1s"}
 
 // parseOptions reads the command line.
 func parseOptions(args []string, w io.Writer) (o options, err error) {
@@ -66,6 +67,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
 	clients := f.String("clients", "1,4,16,64", "numbers of clients of the stage clients")
 	f.DurationVar(&o.during, "for", 10*time.Second, "how long each number of clients asks")
+	f.DurationVar(&o.every, "every", time.Minute, "the time between the rounds of the stage slo, in which samples arrive")
 	f.BoolVar(&o.work, "work", false, "take the time that servers run on cores in place of what passes")
 	f.StringVar(&o.promwarpFlags, "flags", "", "flags of promwarp in place of the stage's own, with spaces between")
 	o.binaries = map[string]*string{}

@@ -29,7 +29,7 @@ func TestSmoke(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	kept := t.TempDir()
 	args := []string{"-smoke", "-dir", kept, "-stages", strings.Join(names, ","), "-only", "promwarp,victoriametrics,prometheus",
-		"-queries", "^(red-rate|k8s-.*|rate|.*-over-1h|half-a-job|one-group|sum.*|rate-by-job|arrow|.*_over_time, 5m, cents|node: Load over cores|slo: Page)$", "-markdown", filepath.Join(kept, "r.md")}
+		"-queries", "^(red-rate|k8s-.*|rate|.*-over-1h|half-a-job|one-group|sum.*|rate-by-job|arrow|.*_over_time, 5m, cents|node: Load over cores|slo: Page|Sloth errors 30d|Pyrra increase 30d)$", "-markdown", filepath.Join(kept, "r.md")}
 	var out, progress strings.Builder
 	err := run(t.Context(), args, &out, &progress)
 	require.NoError(t, err, "%s%s", progress.String(), out.String())

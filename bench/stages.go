@@ -31,7 +31,7 @@ type stage struct {
 var stages = []*stage{
 	{"dashboards", "44 queries of dashboards, first and repeated, of all peers", shape{series: 3000, hours: 30}, 3, 5 * time.Second,
 		"--gpu.mode=off --cache.decoded-bytes=192MiB --cache.results-bytes=0", dashboards(queries.All)},
-	{"exporters", "five dashboards of exporters' metrics over 30 days, first and repeated, of all peers", shape{exporters: true, series: 1200, hours: 30 * 24, interval: time.Minute,
+	{"exporters", "five dashboards of exporters' metrics over 30 days, first and repeated, of all peers", shape{families: "exporters", series: 1200, hours: 30 * 24, interval: time.Minute,
 		block: 54 * time.Hour, age: time.Hour}, 3, 5 * time.Second, "--gpu.mode=off", dashboards(queries.Exporters)},
 	{"first", "first and second answers over a month", shape{block: 54 * time.Hour, series: 1000, hours: 30 * 24, age: time.Hour}, 5, 0, "", first},
 	{"selectors", "first answers to queries of many selectors, with few series and with none", shape{series: 6800, hours: 6, age: time.Hour}, 5, 0, "", selectors},
@@ -46,6 +46,8 @@ var stages = []*stage{
 	{"readers", "a Prometheus that reads through promwarp", readShape, 10, 0, "", readers},
 	{"reduced", "readers of all samples, of thinned ones and of aggregates", readShape, 10, 0, "", reduced},
 	{"rules", "a Prometheus that evaluates fifty recording rules through promwarp", readShape, 1, 0, "", rules},
+	{"slo", "200 rules of objectives, windows of 5 minutes to 30 days, evaluated once a minute", shape{families: "slo", series: 10_000, hours: 30*24 + 1, interval: time.Minute,
+		block: 54 * time.Hour, age: -59 * time.Minute}, 5, 10 * time.Minute, "--gpu.mode=off", objectives},
 	{"tables", "aggregates of all series by five minutes as Arrow, CSV and JSON", shape{series: 10_000, hours: 4, age: time.Hour}, 5, 0,
 		"--query.max-samples=2000000000", tables},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
@@ -104,6 +105,24 @@ func TestExpected(t *testing.T) {
 	require.Len(t, up.expected.Series, 1)
 	require.Zero(t, up.expected.Samples)
 	require.NotSame(t, noted, up.expected.NoSamples, "of another selector")
+}
+
+// What is young may be kept scrape by scrape, in chunks of a sample each: a fetch is still told how many
+// samples to expect.
+func TestExpectedOfSingleSamples(t *testing.T) {
+	up := having(func(mint, maxt int64) *selection.Selection { return minutely(t, 20, mint, maxt) })
+	c, clock := clocked(t, up, Options{Recheck: 5 * time.Minute})
+	for i := range 4 {
+		query(t, c, *clock-hour, *clock, "m")
+		if i > 0 {
+			require.Positive(t, up.expected.Samples)
+			require.LessOrEqual(t, up.expected.Samples, 4)
+		}
+		*clock += minute
+	}
+	sel := c.entries[matching.Key([]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")})].sel
+	last := sel.Chunks(0)[len(sel.Chunks(0))-1]
+	require.EqualValues(t, 1, last.Samples)
 }
 
 // belated has samples later than their time.

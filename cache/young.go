@@ -79,10 +79,13 @@ func (c *Cache) expected(e *entry, s tile.Span) (x selection.Expectation) {
 	x.Signed = signed(e.sel)
 	n, length := len(x.Series), min(s.To, c.now().UnixMilli())-s.From
 	for i := range min(fewest, n) {
-		cs := e.sel.Chunks(i * n / min(fewest, n))
-		if k := cs[len(cs)-1]; k.Samples > 1 {
-			between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
-			x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
+		// The newest chunks have a sample each where what is young is kept scrape by scrape.
+		for _, k := range slices.Backward(e.sel.Chunks(i * n / min(fewest, n))) {
+			if k.Samples > 1 {
+				between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
+				x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
+				break
+			}
 		}
 	}
 	return x

@@ -23,8 +23,11 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// QueryRange is the path of range queries.
-const QueryRange = "/api/v1/query_range"
+// The paths of queries at one time, and over a range.
+const (
+	Query      = "/api/v1/query"
+	QueryRange = "/api/v1/query_range"
+)
 
 // Request is what a server is asked.
 type Request struct {
@@ -126,7 +129,7 @@ func Difference(want, got *compare.Answer) string {
 	return ""
 }
 
-// Parse reads an answer of a range query.
+// Parse reads an answer of series.
 func (a Answer) Parse() (*compare.Answer, error) {
 	if err := a.Err(); err != nil {
 		return nil, err
@@ -135,7 +138,7 @@ func (a Answer) Parse() (*compare.Answer, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case r.Type != parser.ValueTypeMatrix:
+	case r.Type != parser.ValueTypeMatrix && r.Type != parser.ValueTypeVector:
 		return nil, fmt.Errorf("the result is a %s", r.Type)
 	}
 	for _, s := range r.Series {

@@ -43,7 +43,7 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"an error":      {Answer{Code: 422, Body: []byte(`{"status":"error","error":"too slow"}`)}, "too slow"},
 		"no JSON":       {Answer{Code: 200, Body: []byte("hello")}, "hello"},
-		"a vector":      {Answer{Code: 200, Body: []byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`)}, "vector"},
+		"a scalar":      {Answer{Code: 200, Body: []byte(`{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`)}, "scalar"},
 		"histograms":    {matrix(`{"metric":{},"histograms":[[1,{"count":"1","sum":"1"}]]}`), "histograms"},
 		"a worded time": {matrix(`{"metric":{},"values":[[noon,"1"]]}`), "invalid"},
 		"a worded value": {

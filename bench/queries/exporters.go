@@ -11,8 +11,11 @@ import (
 var files embed.FS
 
 // Exporters are the queries of the five dashboards in exporters/, over 30 days every hour, named by
-// file and panel. Families are the metrics that they ask for, as dataset.Options has them.
-var Exporters, Families = exporters()
+// file and panel. ExporterFamilies are the metrics that they ask for, as dataset.Options has them.
+var Exporters, ExporterFamilies = exporters()
+
+// Families are the metrics of data sets that are made for some queries alone.
+var Families = map[string][]string{"exporters": ExporterFamilies, "slo": objectiveFamilies}
 
 func exporters() (qs []Query, families []string) {
 	entries, err := files.ReadDir("exporters")

@@ -72,7 +72,8 @@ type Options struct {
 	// the interval early or late.
 	Gauges bool
 	// Families has every instance expose these metrics alone, a line each: a kind (counter, gauge, or
-	// fixed), a name, a level (of a counter a second), labels. {} is the number of the instance.
+	// fixed), a name, a level (of a counter a second), labels. {} is the number of the instance, {n}
+	// that modulo n: a line with {n} and without {} is exposed by the first n instances alone.
 	Families []string
 }
 

@@ -400,6 +400,11 @@ func TestFamilies(t *testing.T) {
 			require.LessOrEqual(t, math.Float64frombits(s.v), math.Float64frombits(above.v))
 		}
 	}
+	o.Series, o.Families = 10, []string{"gauge used_ratio 1 service=s-{3} pod=p-{} kind=a|b", "fixed goal 1 service=s-{3}"}
+	got, stats = generate(t, o, 3)
+	require.Equal(t, 13, stats.Series, "of five instances, the first three of which have a goal")
+	require.Contains(t, got, `{__name__="goal", service="s-2"}`)
+	require.Contains(t, got, `{__name__="used_ratio", kind="b", pod="p-4", service="s-1"}`)
 	for _, line := range []string{"counter a", "gauge a x", "gauge a 1 le=1*x", "gauge a 1 le=", "other a 1"} {
 		o.Families = []string{line}
 		_, err := New(o)

@@ -16,13 +16,25 @@ import (
 //	counter requests_total 20 instance=app-{}:80 code=200*0.9|500*0.1
 var familyLine = regexp.MustCompile(`^\s*(counter|gauge|fixed)\s+\S+\s+[\d.e]+(\s+\w+=[^\s|*]+(\*[\d.e]+)?(\|[^\s|*]+(\*[\d.e]+)?)*)*\s*$`)
 
+// remainder is {n} in a line of Options.Families, for the number of an instance modulo n.
+var remainder = regexp.MustCompile(`\{(\d+)\}`)
+
 // newFamilies returns the target of an instance that exposes Options.Families.
 func newFamilies(o Options, i int) []*target {
 	r := newRNG(o.Seed, "families", i)
 	t := &target{scraper: newScraper(o, &r, i, o.Interval.Milliseconds())}
 	t.resets = true
 	for _, line := range o.Families {
-		words := strings.Fields(strings.ReplaceAll(line, "{}", strconv.Itoa(i)))
+		first := math.MaxInt
+		text := remainder.ReplaceAllStringFunc(line, func(s string) string {
+			n, _ := strconv.Atoi(strings.Trim(s, "{}"))
+			first = min(first, n)
+			return strconv.Itoa(i % max(1, n))
+		})
+		if i >= first && !strings.Contains(text, "{}") {
+			continue // an earlier instance exposes the same series
+		}
+		words := strings.Fields(strings.ReplaceAll(text, "{}", strconv.Itoa(i)))
 		level, _ := strconv.ParseFloat(words[2], 64)
 		t.expose(o.Seed, words[0], labels.FromStrings(model.MetricNameLabel, words[1]), words[3:], level)
 	}

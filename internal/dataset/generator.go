@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,7 +40,7 @@ func New(o Options) (*Generator, error) {
 		each = gaugesPerInstance()
 	}
 	if len(o.Families) > 0 {
-		targets, each = newFamilies, len(newFamilies(o, 0)[0].exposes)
+		targets, each = newFamilies, len(newFamilies(o, math.MaxInt)[0].exposes)
 	}
 	for i := range max(1, (o.Series+each/2)/each) {
 		g.targets = append(g.targets, targets(o, i)...)
