@@ -1,0 +1,482 @@
+//go:build clients
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/internal/dataset"
+)
+
+// chainDelay is what the offset of a minute in the rules is in tests.
+const chainDelay = 15 * time.Second
+
+// writeRules writes examples/rules/rules.yml into a folder, with seconds for the minutes that alerts wait and
+// chainDelay for the offset, and returns the file and its groups.
+func writeRules(t *testing.T) (file string, groups []rulefmt.RuleGroup) {
+	t.Helper()
+	text, err := os.ReadFile("../examples/rules/rules.yml")
+	require.NoError(t, err)
+	text = regexp.MustCompile(`(for: \d+)m`).ReplaceAll(text, []byte("${1}s"))
+	text = bytes.ReplaceAll(text, []byte("offset 1m"), []byte("offset "+chainDelay.String()))
+	file = filepath.Join(t.TempDir(), "rules.yml")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	var parsed struct{ Groups []rulefmt.RuleGroup }
+	require.NoError(t, yaml.Unmarshal(text, &parsed))
+	require.Len(t, parsed.Groups, 2)
+	return file, parsed.Groups
+}
+
+// ruled is what rulers ask: a Prometheus with hours of samples up to some minutes ahead, which scrapes itself
+// each second, and a promwarp in front of it.
+type ruled struct {
+	up, pw *process
+	start  time.Time // of the samples
+}
+
+func startRuled(t *testing.T, settings string) *ruled {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	r := &ruled{start: now.Add(-8 * time.Hour)}
+	generator, err := dataset.New(dataset.Options{Start: r.start.UnixMilli(), End: now.Add(time.Hour).UnixMilli(), Series: 500, Seed: 2})
+	require.NoError(t, err)
+	dir, addr := t.TempDir(), mustFreeAddr(t)
+	require.NoError(t, generator.WriteBlocks(t.Context(), dir, now.Add(-10*time.Minute).UnixMilli(), func(float64) {}))
+	config := settings + "scrape_configs: [{job_name: self, scrape_interval: 1s, static_configs: [{targets: ['" + addr + "']}]}]\n"
+	args := append(programs.PrometheusArgs(addr, dir, writeConfig(t, config)), "--web.enable-remote-write-receiver")
+	r.up = runServer(t, "Prometheus", addr, prometheusBin, args...)
+	require.NoError(t, generator.Write(t.Context(), programs.RemoteWrite(r.up.URL), now.Add(9*time.Minute).UnixMilli()))
+	r.pw = promwarp(t, r.up.URL)
+	return r
+}
+
+// receiver takes remote writes of a ruler, and hands them on to a Prometheus where it has one.
+type receiver struct {
+	URL string
+
+	mu      sync.Mutex
+	samples map[string]map[int64]float64 // by series and time in ms
+}
+
+func newReceiver(t *testing.T, forwardTo string) *receiver {
+	t.Helper()
+	r := &receiver{samples: map[string]map[int64]float64{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil || req.Header.Get("Content-Encoding") != "snappy" {
+			http.Error(w, "snappy alone", http.StatusUnsupportedMediaType)
+			return
+		}
+		if forwardTo != "" {
+			forwarded, err := http.NewRequestWithContext(req.Context(), http.MethodPost, forwardTo+"/api/v1/write", bytes.NewReader(body))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			forwarded.Header = req.Header.Clone()
+			resp, err := client.Do(forwarded)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			said, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode/100 != 2 {
+				t.Errorf("a ruler's remote write: %s: %s", resp.Status, said)
+				http.Error(w, string(said), resp.StatusCode)
+				return
+			}
+		}
+		raw, err := snappy.Decode(nil, body)
+		var message prompb.WriteRequest
+		if err == nil {
+			err = message.Unmarshal(raw)
+		}
+		if err != nil {
+			t.Errorf("a ruler's remote write: %v", err)
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, s := range message.Timeseries {
+			builder := labels.NewScratchBuilder(len(s.Labels))
+			for _, l := range s.Labels {
+				if l.Name != "alertgroup" { // which vmalert adds
+					builder.Add(l.Name, l.Value)
+				}
+			}
+			builder.Sort()
+			name := builder.Labels().String()
+			if r.samples[name] == nil {
+				r.samples[name] = map[int64]float64{}
+			}
+			for _, one := range s.Samples {
+				// Two requests of a replay have the step between them both, in any order, and alerts that
+				// wait for nothing begin anew with each: the earlier begin counts.
+				if v, twice := r.samples[name][one.Timestamp]; !twice || one.Value < v {
+					r.samples[name][one.Timestamp] = one.Value
+				}
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	r.URL = server.URL
+	return r
+}
+
+// at returns the samples of a metric, by time and then series. At a time at which there are only stale markers
+// there is an entry without series.
+func (r *receiver) at(metric string) map[int64]map[string]float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[int64]map[string]float64{}
+	for series, samples := range r.samples {
+		if !strings.HasPrefix(series, `{__name__="`+metric+`"`) {
+			continue
+		}
+		for t, v := range samples {
+			if out[t] == nil {
+				out[t] = map[string]float64{}
+			}
+			if !value.IsStaleNaN(v) {
+				out[t][series] = v
+			}
+		}
+	}
+	return out
+}
+
+// evaluated are the times at which a ruler evaluated the alerts: those of Watchdog's samples.
+func (r *receiver) evaluated() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for series, samples := range r.samples {
+		if strings.HasPrefix(series, `{__name__="ALERTS"`) && strings.Contains(series, `alertname="Watchdog"`) && strings.Contains(series, `alertstate="firing"`) {
+			return slices.Sorted(maps.Keys(samples))
+		}
+	}
+	return nil
+}
+
+// notified is an Alertmanager that keeps the labels, annotations and starts of alerts.
+type notified struct {
+	URL string
+
+	mu     sync.Mutex
+	alerts map[string]bool
+}
+
+func newAlertmanager(t *testing.T) *notified {
+	t.Helper()
+	n := &notified{alerts: map[string]bool{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var alerts []struct {
+			Labels, Annotations map[string]string
+			StartsAt            time.Time
+		}
+		if err := json.NewDecoder(req.Body).Decode(&alerts); err != nil || !strings.HasSuffix(req.URL.Path, "/api/v2/alerts") {
+			t.Errorf("alerts at %s: %v", req.URL, err)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, a := range alerts {
+			delete(a.Labels, "alertgroup")
+			text, err := json.Marshal([]any{a.Labels, a.Annotations, a.StartsAt.UnixMilli()})
+			if err != nil {
+				t.Error(err)
+			}
+			n.alerts[string(text)] = true
+		}
+	}))
+	t.Cleanup(server.Close)
+	n.URL = server.URL
+	return n
+}
+
+// of are the alerts whose text has a word in it.
+func (n *notified) of(word string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(n.alerts)), func(a string) bool { return !strings.Contains(a, word) })
+}
+
+// ruler is one of two that run the same rules.
+type ruler struct {
+	*receiver
+	*notified
+}
+
+// requireRecorded requires what a ruler recorded to be what a server answers as of each of the times, bit for bit.
+// Chains are asked of another server, which has what was recorded. It returns the number of samples by rule.
+func (r *ruler) requireRecorded(t *testing.T, groups []rulefmt.RuleGroup, server, chains string, until int64) map[string]int {
+	t.Helper()
+	counts, times := map[string]int{}, map[int64]bool{}
+	for _, rule := range groups[0].Rules {
+		for at := range r.at(rule.Record) {
+			times[at] = at <= until
+		}
+	}
+	for _, rule := range groups[0].Rules {
+		recorded := r.at(rule.Record)
+		from := server
+		if strings.Contains(rule.Expr, ":") {
+			from = chains
+		}
+		for at, counted := range times {
+			if !counted {
+				continue
+			}
+			want := asRecorded(t, rule, ask(t, from, queryPath, instantForm(rule.Expr, time.UnixMilli(at))))
+			require.Equal(t, bits(want), bits(recorded[at]), "%s at %d, in %d evaluations", rule.Record, at, len(times))
+			counts[rule.Record] += len(want)
+		}
+	}
+	return counts
+}
+
+// asRecorded is a vector as a rule records it.
+func asRecorded(t *testing.T, rule rulefmt.Rule, a answer) map[string]float64 {
+	t.Helper()
+	parsed, err := a.parse()
+	require.NoError(t, err)
+	require.Equal(t, "vector", parsed.Data.ResultType, "%s", a.body)
+	var vector []series
+	require.NoError(t, json.Unmarshal(parsed.Data.Result, &vector))
+	out := map[string]float64{}
+	for _, s := range vector {
+		l := labels.NewBuilder(labels.FromMap(s.Metric)).Set("__name__", rule.Record)
+		for name, value := range rule.Labels {
+			l.Set(name, value)
+		}
+		out[l.Labels().String()], err = strconv.ParseFloat(s.Value.v, 64)
+		require.NoError(t, err)
+	}
+	return out
+}
+
+func bits(of map[string]float64) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, v := range of {
+		out[name] = math.Float64bits(v)
+	}
+	return out
+}
+
+// incident is what the samples of one round say: an instance is down for ten seconds, another for three, and the
+// metric of a backup goes away. All is in the server before rulers get there.
+type incident struct {
+	round    string
+	from, to int64
+}
+
+func (r *ruled) incident(t *testing.T, round int) incident {
+	t.Helper()
+	start := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	one := incident{fmt.Sprint("round-", round), start.UnixMilli(), start.Add(24 * time.Second).UnixMilli()}
+	app := programs.RemoteWrite(r.up.URL).Appender(t.Context())
+	write := func(l labels.Labels, valueAt func(second int) float64) {
+		for second := range 25 {
+			v := valueAt(second)
+			_, err := app.Append(0, l, start.Add(time.Duration(second)*time.Second).UnixMilli(), v)
+			require.NoError(t, err)
+			if value.IsStaleNaN(v) {
+				return
+			}
+		}
+	}
+	stale := math.Float64frombits(value.StaleNaN)
+	upUntil := func(down, up int) func(int) float64 {
+		return func(second int) float64 {
+			switch {
+			case second == 24:
+				return stale
+			case second >= down && second < up:
+				return 0
+			}
+			return 1
+		}
+	}
+	write(labels.FromStrings("__name__", "up", "job", "backup", "instance", "down-for-long", "round", one.round), upUntil(3, 13))
+	write(labels.FromStrings("__name__", "up", "job", "backup", "instance", "down-for-short", "round", one.round), upUntil(5, 8))
+	write(labels.FromStrings("__name__", "backup_last_success_timestamp_seconds", "job", "backup", "round", one.round), func(second int) float64 {
+		if second == 10 {
+			return stale
+		}
+		return float64(start.Unix())
+	})
+	require.NoError(t, app.Commit())
+	return one
+}
+
+// compareRulers has two rulers, which run already, see an incident, and requires that the states of alerts are the
+// same at the same times, and those that are sent. A round in which one of them skipped an evaluation, as on a
+// machine that others use, says nothing, and there is another one.
+func compareRulers(t *testing.T, on *ruled, through, direct *ruler) {
+	t.Helper()
+	for round := range 4 {
+		for _, r := range []*ruler{through, direct} {
+			before := len(r.evaluated())
+			require.Eventually(t, func() bool { return len(r.evaluated()) >= before+4 }, time.Minute, 100*time.Millisecond, "a ruler evaluates")
+		}
+		one := on.incident(t, round)
+		for _, r := range []*ruler{through, direct} {
+			require.Eventually(t, func() bool {
+				times := r.evaluated()
+				return len(times) > 0 && times[len(times)-1] > one.to+2000
+			}, 2*time.Minute, 100*time.Millisecond, "a ruler evaluates until the end of the incident")
+		}
+		within := func(r *ruler) []int64 {
+			return slices.DeleteFunc(r.evaluated(), func(at int64) bool { return at < one.from || at > one.to })
+		}
+		times := within(through)
+		if !slices.Equal(times, within(direct)) || len(times) < 24 {
+			t.Logf("%s: %d and %d evaluations, at other times; once more", one.round, len(times), len(within(direct)))
+			continue
+		}
+		states := map[string]int{} // evaluations, by alert and state
+		of := regexp.MustCompile(`alertname="(\w+)", alertstate="(\w+)"`)
+		a, b := through.at("ALERTS"), direct.at("ALERTS")
+		sinceA, sinceB := through.at("ALERTS_FOR_STATE"), direct.at("ALERTS_FOR_STATE")
+		for _, at := range times {
+			require.Equal(t, bits(b[at]), bits(a[at]), "alerts at %d, %s", at, one.round)
+			young := func(since map[string]float64) map[string]uint64 { // those that began before may have begun otherwise
+				return bits(maps.Collect(func(yield func(string, float64) bool) {
+					for name, v := range since {
+						if int64(v)*1000 >= one.from && !yield(name, v) {
+							return
+						}
+					}
+				}))
+			}
+			require.Equal(t, young(sinceB[at]), young(sinceA[at]), "begin of alerts at %d", at)
+			for name := range a[at] {
+				if strings.Contains(name, "down-for-") && !strings.Contains(name, one.round) {
+					continue
+				}
+				m := of.FindStringSubmatch(name)
+				require.NotNil(t, m, name)
+				key := m[1] + " " + m[2]
+				if i := strings.Index(name, "down-for-"); i >= 0 {
+					key += " " + name[i:strings.Index(name[i:], `"`)+i]
+				}
+				states[key]++
+			}
+		}
+		t.Log(one.round, states)
+		// Down from second 3 to 13: pending for 5 s, firing for 5, and 3 more.
+		require.Positive(t, states["InstanceDown pending down-for-short"])
+		require.Zero(t, states["InstanceDown firing down-for-short"])
+		require.InDelta(t, 5, states["InstanceDown pending down-for-long"], 1)
+		require.InDelta(t, 8, states["InstanceDown firing down-for-long"], 2)
+		require.InDelta(t, 14, states["BackupMissing firing"], 2)
+		require.Positive(t, states["ErrorBudgetBurn firing"])
+		sent := func(r *ruler) []string { return r.of(one.round) }
+		require.Eventually(t, func() bool { return len(sent(through)) == len(sent(direct)) && len(sent(direct)) > 0 }, 30*time.Second, 100*time.Millisecond, "alerts are sent")
+		require.Equal(t, sent(direct), sent(through))
+		require.Contains(t, sent(through)[0], "down-for-long of backup is down (up is 0)")
+		return
+	}
+	t.Fatal("the rulers never evaluated at the same times")
+}
+
+// vmalert starts one with flags.
+func vmalert(t *testing.T, flags ...string) *process {
+	t.Helper()
+	bin, err := buildVictoriaMetrics("vmalert", victoriaMetricsModule)
+	require.NoError(t, err)
+	addr := mustFreeAddr(t)
+	p, err := start("vmalert", addr, bin, append([]string{"-httpListenAddr=" + addr}, flags...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the end of vmalert's output:\n%s", p.Log.Tail())
+		}
+	})
+	return p
+}
+
+// TestRulersVMAlert: vmalert records and alerts through promwarp what it does from Prometheus, live. What it
+// sends that VictoriaMetrics alone knows changes nothing.
+func TestRulersVMAlert(t *testing.T) {
+	on := startRuled(t, "")
+	file, groups := writeRules(t)
+	run := func(source, forwardTo string) *ruler {
+		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t)}
+		vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-notifier.url="+r.notified.URL,
+			"-datasource.roundDigits=3", "-datasource.queryStep=7s", "-datasource.headers=X-Scope-OrgID:rules^^VL-Debug:1",
+			"-evaluationInterval=1s", "-rule.evalDelay=0s", "-remoteWrite.flushInterval=1s")
+		return r
+	}
+	through, direct := run(on.pw.URL, on.up.URL), run(on.up.URL, "")
+	compareRulers(t, on, through, direct)
+	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, math.MaxInt64))
+}
+
+// TestRulersReplay: vmalert's replay of three hours through promwarp writes the samples that it writes from
+// Prometheus, bit for bit, chains and alerts too.
+func TestRulersReplay(t *testing.T) {
+	on := startRuled(t, "storage: {tsdb: {out_of_order_time_window: 12h}}\n")
+	file, groups := writeRules(t)
+	from := time.Now().Add(-200 * time.Minute).Truncate(time.Minute)
+	run := func(source, forwardTo string) *ruler {
+		r := &ruler{newReceiver(t, forwardTo), nil}
+		p := vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-evaluationInterval=1m",
+			"-replay.timeFrom="+from.UTC().Format(time.RFC3339), "-replay.timeTo="+from.Add(3*time.Hour).UTC().Format(time.RFC3339),
+			"-replay.maxDatapointsPerQuery=50", "-replay.disableProgressBar", "-remoteWrite.flushInterval=100ms", "-replay.rulesDelay=1s")
+		require.Zero(t, p.wait(t, 2*time.Minute), p.Log.Tail())
+		return r
+	}
+	through := run(on.pw.URL, on.up.URL)
+	direct := run(on.up.URL, "")
+	for _, metric := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
+		want, got := direct.at(metric), through.at(metric)
+		require.Greater(t, len(want), 170, metric)
+		require.Equal(t, want, got, metric)
+	}
+	for _, rule := range groups[0].Rules {
+		want, got := direct.at(rule.Record), through.at(rule.Record)
+		require.Equal(t, len(want), len(got), rule.Record)
+		for at := range want {
+			require.Equal(t, bits(want[at]), bits(got[at]), "%s at %d", rule.Record, at)
+		}
+	}
+	counts := through.requireRecorded(t, groups, on.up.URL, on.up.URL, math.MaxInt64)
+	counts["handler:prometheus_http_requests:rate5m"] += 100 // which were not there yet
+	requireAllRecorded(t, groups, counts)
+}
+
+// requireAllRecorded requires several samples of each rule.
+func requireAllRecorded(t *testing.T, groups []rulefmt.RuleGroup, counts map[string]int) {
+	t.Helper()
+	t.Log("samples that are the same", counts)
+	for _, rule := range groups[0].Rules {
+		require.Greater(t, counts[rule.Record], 5, rule.Record)
+	}
+}
