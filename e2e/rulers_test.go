@@ -56,14 +56,14 @@ func writeRules(t *testing.T) (file string, groups []rulefmt.RuleGroup) {
 // each second, and a promwarp in front of it.
 type ruled struct {
 	up, pw *process
-	start  time.Time // of the samples
+	grpc   string // the promwarp's address for gRPC
 }
 
 func startRuled(t *testing.T, settings string) *ruled {
 	t.Helper()
 	now := time.Now().Truncate(time.Second)
-	r := &ruled{start: now.Add(-8 * time.Hour)}
-	generator, err := dataset.New(dataset.Options{Start: r.start.UnixMilli(), End: now.Add(time.Hour).UnixMilli(), Series: 500, Seed: 2})
+	r := &ruled{grpc: mustFreeAddr(t)}
+	generator, err := dataset.New(dataset.Options{Start: now.Add(-8 * time.Hour).UnixMilli(), End: now.Add(time.Hour).UnixMilli(), Series: 500, Seed: 2})
 	require.NoError(t, err)
 	dir, addr := t.TempDir(), mustFreeAddr(t)
 	require.NoError(t, generator.WriteBlocks(t.Context(), dir, now.Add(-10*time.Minute).UnixMilli(), func(float64) {}))
@@ -71,7 +71,8 @@ func startRuled(t *testing.T, settings string) *ruled {
 	args := append(programs.PrometheusArgs(addr, dir, writeConfig(t, config)), "--web.enable-remote-write-receiver")
 	r.up = runServer(t, "Prometheus", addr, prometheusBin, args...)
 	require.NoError(t, generator.Write(t.Context(), programs.RemoteWrite(r.up.URL), now.Add(9*time.Minute).UnixMilli()))
-	r.pw = promwarp(t, r.up.URL)
+	addr = mustFreeAddr(t)
+	r.pw = runServer(t, "promwarp", addr, promwarpBin, append(promwarpArgs(addr, r.up.URL), "--grpc.listen-address="+r.grpc)...)
 	return r
 }
 
@@ -226,33 +227,37 @@ func (n *notified) of(word string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(n.alerts)), func(a string) bool { return !strings.Contains(a, word) })
 }
 
-// ruler is one of two that run the same rules.
+// ruler is one of several that run the same rules.
 type ruler struct {
 	*receiver
 	*notified
+	wholeSeconds bool // it asks for the second in which an evaluation is
 }
 
-// requireRecorded requires what a ruler recorded to be what a server answers as of each of the times, bit for bit.
-// Chains are asked of another server, which has what was recorded. It returns the number of samples by rule.
-func (r *ruler) requireRecorded(t *testing.T, groups []rulefmt.RuleGroup, server, chains string, until int64) map[string]int {
+// requireRecorded requires what a ruler recorded during an incident to be what a server answers as of each of the times of
+// evaluation, bit for bit. Chains are asked of another server, which has what was recorded. It returns the number of
+// samples by rule.
+func (r *ruler) requireRecorded(t *testing.T, groups []rulefmt.RuleGroup, server, chains string, during incident) map[string]int {
 	t.Helper()
 	counts, times := map[string]int{}, map[int64]bool{}
 	for _, rule := range groups[0].Rules {
 		for at := range r.at(rule.Record) {
-			times[at] = at <= until
+			times[at] = true
 		}
 	}
+	maps.DeleteFunc(times, func(at int64, _ bool) bool { return at < during.from || at > during.to })
 	for _, rule := range groups[0].Rules {
-		recorded := r.at(rule.Record)
 		from := server
 		if strings.Contains(rule.Expr, ":") {
 			from = chains
 		}
-		for at, counted := range times {
-			if !counted {
-				continue
+		recorded := r.at(rule.Record)
+		for at := range times {
+			asOf := time.UnixMilli(at)
+			if r.wholeSeconds {
+				asOf = asOf.Truncate(time.Second)
 			}
-			want := asRecorded(t, rule, ask(t, from, queryPath, instantForm(rule.Expr, time.UnixMilli(at))))
+			want := asRecorded(t, rule, ask(t, from, queryPath, instantForm(rule.Expr, asOf)))
 			require.Equal(t, bits(want), bits(recorded[at]), "%s at %d, in %d evaluations", rule.Record, at, len(times))
 			counts[rule.Record] += len(want)
 		}
@@ -334,75 +339,76 @@ func (r *ruled) incident(t *testing.T, round int) incident {
 	return one
 }
 
-// compareRulers has two rulers, which run already, see an incident, and requires that the states of alerts are the
-// same at the same times, and those that are sent. A round in which one of them skipped an evaluation, as on a
-// machine that others use, says nothing, and there is another one.
-func compareRulers(t *testing.T, on *ruled, through, direct *ruler) {
+// compareRulers has rulers, which run already, see an incident, and requires that the states of alerts are those
+// of the one that asks the server directly, at the same times, and so are the alerts that are sent. A round in which
+// one of them skipped an evaluation, as on a machine that others use, says nothing, and there is another one. It
+// returns the incident, of which all has been recorded.
+func compareRulers(t *testing.T, on *ruled, direct *ruler, through ...*ruler) incident {
 	t.Helper()
+	all := append([]*ruler{direct}, through...)
 	for round := range 4 {
-		for _, r := range []*ruler{through, direct} {
+		for _, r := range all {
 			before := len(r.evaluated())
 			require.Eventually(t, func() bool { return len(r.evaluated()) >= before+4 }, time.Minute, 100*time.Millisecond, "a ruler evaluates")
 		}
 		one := on.incident(t, round)
-		for _, r := range []*ruler{through, direct} {
+		for _, r := range all {
 			require.Eventually(t, func() bool {
 				times := r.evaluated()
-				return len(times) > 0 && times[len(times)-1] > one.to+2000
+				return times[len(times)-1] > one.to+2000
 			}, 2*time.Minute, 100*time.Millisecond, "a ruler evaluates until the end of the incident")
 		}
 		within := func(r *ruler) []int64 {
 			return slices.DeleteFunc(r.evaluated(), func(at int64) bool { return at < one.from || at > one.to })
 		}
-		times := within(through)
-		if !slices.Equal(times, within(direct)) || len(times) < 24 {
-			t.Logf("%s: %d and %d evaluations, at other times; once more", one.round, len(times), len(within(direct)))
+		times := within(direct)
+		if len(times) < 24 || slices.ContainsFunc(through, func(r *ruler) bool { return !slices.Equal(times, within(r)) }) {
+			t.Logf("%s: %d evaluations, or others at other times; once more", one.round, len(times))
 			continue
 		}
-		states := map[string]int{} // evaluations, by alert and state
-		of := regexp.MustCompile(`alertname="(\w+)", alertstate="(\w+)"`)
-		a, b := through.at("ALERTS"), direct.at("ALERTS")
-		sinceA, sinceB := through.at("ALERTS_FOR_STATE"), direct.at("ALERTS_FOR_STATE")
-		for _, at := range times {
-			require.Equal(t, bits(b[at]), bits(a[at]), "alerts at %d, %s", at, one.round)
-			young := func(since map[string]float64) map[string]uint64 { // those that began before may have begun otherwise
-				return bits(maps.Collect(func(yield func(string, float64) bool) {
-					for name, v := range since {
-						if int64(v)*1000 >= one.from && !yield(name, v) {
-							return
-						}
-					}
-				}))
-			}
-			require.Equal(t, young(sinceB[at]), young(sinceA[at]), "begin of alerts at %d", at)
-			for name := range a[at] {
-				if strings.Contains(name, "down-for-") && !strings.Contains(name, one.round) {
-					continue
-				}
-				m := of.FindStringSubmatch(name)
-				require.NotNil(t, m, name)
-				key := m[1] + " " + m[2]
-				if i := strings.Index(name, "down-for-"); i >= 0 {
-					key += " " + name[i:strings.Index(name[i:], `"`)+i]
-				}
-				states[key]++
-			}
+		for _, r := range through {
+			one.requireSameStates(t, times, direct, r)
 		}
-		t.Log(one.round, states)
-		// Down from second 3 to 13: pending for 5 s, firing for 5, and 3 more.
-		require.Positive(t, states["InstanceDown pending down-for-short"])
-		require.Zero(t, states["InstanceDown firing down-for-short"])
-		require.InDelta(t, 5, states["InstanceDown pending down-for-long"], 1)
-		require.InDelta(t, 8, states["InstanceDown firing down-for-long"], 2)
-		require.InDelta(t, 14, states["BackupMissing firing"], 2)
-		require.Positive(t, states["ErrorBudgetBurn firing"])
-		sent := func(r *ruler) []string { return r.of(one.round) }
-		require.Eventually(t, func() bool { return len(sent(through)) == len(sent(direct)) && len(sent(direct)) > 0 }, 30*time.Second, 100*time.Millisecond, "alerts are sent")
-		require.Equal(t, sent(direct), sent(through))
-		require.Contains(t, sent(through)[0], "down-for-long of backup is down (up is 0)")
-		return
+		return one
 	}
 	t.Fatal("the rulers never evaluated at the same times")
+	return incident{}
+}
+
+var alertState = regexp.MustCompile(`alertname="(\w+)", alertstate="(\w+)"(?:.*instance="(down-for-\w+)")?`)
+
+// requireSameStates requires of two rulers' alerts the same states at all of the times, and the states that the
+// incident should have.
+func (one incident) requireSameStates(t *testing.T, times []int64, direct, through *ruler) {
+	t.Helper()
+	want, got := direct.at("ALERTS"), through.at("ALERTS")
+	wantSince, gotSince := direct.at("ALERTS_FOR_STATE"), through.at("ALERTS_FOR_STATE")
+	states := map[string]int{} // evaluations, by alert and state
+	for _, at := range times {
+		require.Equal(t, bits(want[at]), bits(got[at]), "alerts at %d, %s", at, one.round)
+		// An alert that is older than the incident may have been seen first at another time.
+		older := func(_ string, since float64) bool { return int64(since)*1000 < one.from }
+		maps.DeleteFunc(wantSince[at], older)
+		maps.DeleteFunc(gotSince[at], older)
+		require.Equal(t, bits(wantSince[at]), bits(gotSince[at]), "begin of alerts at %d, %s", at, one.round)
+		for name := range got[at] {
+			if m := alertState.FindStringSubmatch(name); m[3] == "" || strings.Contains(name, one.round) {
+				states[strings.Join(m[1:], " ")]++
+			}
+		}
+	}
+	t.Log(one.round, states)
+	// Down from second 3 to 13: pending for 5 s, firing for 5, and 3 more.
+	require.Positive(t, states["InstanceDown pending down-for-short"])
+	require.Zero(t, states["InstanceDown firing down-for-short"])
+	require.InDelta(t, 5, states["InstanceDown pending down-for-long"], 1)
+	require.InDelta(t, 8, states["InstanceDown firing down-for-long"], 2)
+	require.InDelta(t, 14, states["BackupMissing firing "], 2)
+	require.Positive(t, states["ErrorBudgetBurn firing "])
+	require.Eventually(t, func() bool {
+		return len(through.of(one.round)) > 0 && slices.Equal(direct.of(one.round), through.of(one.round))
+	}, 30*time.Second, 100*time.Millisecond, "alerts are sent")
+	require.Contains(t, through.of(one.round)[0], "down-for-long of backup is down (up is 0)")
 }
 
 // vmalert starts one with flags.
@@ -428,15 +434,74 @@ func TestRulersVMAlert(t *testing.T) {
 	on := startRuled(t, "")
 	file, groups := writeRules(t)
 	run := func(source, forwardTo string) *ruler {
-		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t)}
+		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t), false}
 		vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-notifier.url="+r.notified.URL,
 			"-datasource.roundDigits=3", "-datasource.queryStep=7s", "-datasource.headers=X-Scope-OrgID:rules^^VL-Debug:1",
-			"-evaluationInterval=1s", "-rule.evalDelay=0s", "-remoteWrite.flushInterval=1s")
+			"-evaluationInterval=1s", "-rule.evalDelay=0s", "-remoteWrite.flushInterval=1s", "-remoteWrite.concurrency=1")
 		return r
 	}
 	through, direct := run(on.pw.URL, on.up.URL), run(on.up.URL, "")
-	compareRulers(t, on, through, direct)
-	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, math.MaxInt64))
+	during := compareRulers(t, on, direct, through)
+	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
+}
+
+// TestRulersThanos: a stateless Thanos Ruler records and alerts through promwarp, over HTTP and over gRPC, what it
+// does from Prometheus.
+func TestRulersThanos(t *testing.T) {
+	bin, err := buildThanos()
+	require.NoError(t, err)
+	on := startRuled(t, "")
+	file, groups := writeRules(t)
+	run := func(source, forwardTo string) *ruler {
+		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t), false}
+		addr := mustFreeAddr(t)
+		// Times of evaluation follow from the path of the rules, which is below the data directory: it is the
+		// same for all of them as seen from where they run.
+		runServer(t, "Thanos Ruler", addr, "env", "-C", t.TempDir(), bin, "rule", "--data-dir=data", "--rule-file="+file, source,
+			"--alertmanagers.url="+r.notified.URL, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t), "--eval-interval=1s", "--query.sd-dns-interval=1s",
+			"--remote-write.config=remote_write: [{url: '"+r.receiver.URL+"', queue_config: {batch_send_deadline: 1s}}]")
+		return r
+	}
+	through, direct := run("--query="+on.pw.URL, on.up.URL), run("--query="+on.up.URL, "")
+	overGRPC := run("--grpc-query-endpoint="+on.grpc, "")
+	overGRPC.wholeSeconds = true
+	during := compareRulers(t, on, direct, through, overGRPC)
+	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
+	requireAllRecorded(t, groups, overGRPC.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
+}
+
+// TestRulersPrometheus: a Prometheus whose rules read samples from promwarp records and alerts as one whose rules
+// read them from the Prometheus behind it. Its chains read what it recorded itself.
+func TestRulersPrometheus(t *testing.T) {
+	on := startRuled(t, "")
+	file, groups := writeRules(t)
+	servers := map[*ruler]*process{}
+	run := func(source string) *ruler {
+		r := &ruler{newReceiver(t, ""), newAlertmanager(t), false}
+		servers[r] = prometheus(t, mustFreeAddr(t), t.TempDir(), rulerConfig(t, file, source, r))
+		return r
+	}
+	through, direct := run(on.pw.URL), run(on.up.URL)
+	during := compareRulers(t, on, direct, through)
+	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, servers[through].URL, during))
+	requireAllRecorded(t, groups, direct.requireRecorded(t, groups, on.up.URL, servers[direct].URL, during))
+}
+
+// rulerConfig is examples/rules/prometheus.yml for a source of samples, rules each second, and where a ruler's
+// samples and alerts go.
+func rulerConfig(t *testing.T, rules, source string, r *ruler) string {
+	t.Helper()
+	text, err := os.ReadFile("../examples/rules/prometheus.yml")
+	require.NoError(t, err)
+	alertmanager := strings.TrimPrefix(r.notified.URL, "http://")
+	for from, to := range map[string]string{
+		"http://promwarp:9201": source, "alertmanager:9093": alertmanager, "/etc/prometheus/rules.yml": rules,
+		"evaluation_interval: 1m": "evaluation_interval: 1s",
+	} {
+		require.Contains(t, string(text), from)
+		text = bytes.ReplaceAll(text, []byte(from), []byte(to))
+	}
+	return string(text) + "remote_write: [{url: '" + r.receiver.URL + "', queue_config: {batch_send_deadline: 1s}}]\n"
 }
 
 // TestRulersReplay: vmalert's replay of three hours through promwarp writes the samples that it writes from
@@ -446,7 +511,7 @@ func TestRulersReplay(t *testing.T) {
 	file, groups := writeRules(t)
 	from := time.Now().Add(-200 * time.Minute).Truncate(time.Minute)
 	run := func(source, forwardTo string) *ruler {
-		r := &ruler{newReceiver(t, forwardTo), nil}
+		r := &ruler{newReceiver(t, forwardTo), nil, false}
 		p := vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-evaluationInterval=1m",
 			"-replay.timeFrom="+from.UTC().Format(time.RFC3339), "-replay.timeTo="+from.Add(3*time.Hour).UTC().Format(time.RFC3339),
 			"-replay.maxDatapointsPerQuery=50", "-replay.disableProgressBar", "-remoteWrite.flushInterval=100ms", "-replay.rulesDelay=1s")
@@ -467,7 +532,7 @@ func TestRulersReplay(t *testing.T) {
 			require.Equal(t, bits(want[at]), bits(got[at]), "%s at %d", rule.Record, at)
 		}
 	}
-	counts := through.requireRecorded(t, groups, on.up.URL, on.up.URL, math.MaxInt64)
+	counts := through.requireRecorded(t, groups, on.up.URL, on.up.URL, incident{to: math.MaxInt64})
 	counts["handler:prometheus_http_requests:rate5m"] += 100 // which were not there yet
 	requireAllRecorded(t, groups, counts)
 }
