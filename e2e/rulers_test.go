@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -443,6 +444,20 @@ func TestRulersVMAlert(t *testing.T) {
 	through, direct := run(on.pw.URL, on.up.URL), run(on.up.URL, "")
 	during := compareRulers(t, on, direct, through)
 	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
+	// What it would restore alerts with is MetricsQL.
+	restore := ask(t, on.pw.URL, queryPath, instantForm(`default_rollup(ALERTS_FOR_STATE{alertname="InstanceDown"}[3600s])`, time.Now()))
+	require.Equal(t, http.StatusBadRequest, restore.code, "%s", restore.body)
+}
+
+// thanosRuler starts a stateless one with the flag of what it asks.
+func thanosRuler(t *testing.T, bin, rules, source string, r *ruler) *process {
+	t.Helper()
+	addr := mustFreeAddr(t)
+	// Times of evaluation follow from the path of the rules, which is below the data directory: it is the same for
+	// all rulers as seen from where they run.
+	return runServer(t, "Thanos Ruler", addr, "env", "-C", t.TempDir(), bin, "rule", "--data-dir=data", "--rule-file="+rules, source,
+		"--alertmanagers.url="+r.notified.URL, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t), "--eval-interval=1s",
+		"--for-grace-period=1s", "--query.sd-dns-interval=1s", "--remote-write.config=remote_write: [{url: '"+r.receiver.URL+"', queue_config: {batch_send_deadline: 1s}}]")
 }
 
 // TestRulersThanos: a stateless Thanos Ruler records and alerts through promwarp, over HTTP and over gRPC, what it
@@ -452,14 +467,10 @@ func TestRulersThanos(t *testing.T) {
 	require.NoError(t, err)
 	on := startRuled(t, "")
 	file, groups := writeRules(t)
+	servers := map[*ruler]*process{}
 	run := func(source, forwardTo string) *ruler {
 		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t), false}
-		addr := mustFreeAddr(t)
-		// Times of evaluation follow from the path of the rules, which is below the data directory: it is the
-		// same for all of them as seen from where they run.
-		runServer(t, "Thanos Ruler", addr, "env", "-C", t.TempDir(), bin, "rule", "--data-dir=data", "--rule-file="+file, source,
-			"--alertmanagers.url="+r.notified.URL, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t), "--eval-interval=1s", "--query.sd-dns-interval=1s",
-			"--remote-write.config=remote_write: [{url: '"+r.receiver.URL+"', queue_config: {batch_send_deadline: 1s}}]")
+		servers[r] = thanosRuler(t, bin, file, source, r)
 		return r
 	}
 	through, direct := run("--query="+on.pw.URL, on.up.URL), run("--query="+on.up.URL, "")
@@ -468,6 +479,26 @@ func TestRulersThanos(t *testing.T) {
 	during := compareRulers(t, on, direct, through, overGRPC)
 	requireAllRecorded(t, groups, through.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
 	requireAllRecorded(t, groups, overGRPC.requireRecorded(t, groups, on.up.URL, on.up.URL, during))
+
+	// One that starts anew asks promwarp since when alerts wait.
+	servers[through].Kill()
+	began := func() (since float64, at int64) {
+		samples := through.at("ALERTS_FOR_STATE")
+		at = slices.Max(slices.Collect(maps.Keys(samples)))
+		for name, v := range samples[at] {
+			if strings.Contains(name, "ErrorBudgetBurn") {
+				since = max(since, v)
+			}
+		}
+		return since, at
+	}
+	before, last := began()
+	require.Positive(t, before)
+	thanosRuler(t, bin, file, "--query="+on.pw.URL, through)
+	require.Eventually(t, func() bool {
+		since, at := began()
+		return at > last && since == before
+	}, 30*time.Second, 100*time.Millisecond, "alerts go on")
 }
 
 // TestRulersPrometheus: a Prometheus whose rules read samples from promwarp records and alerts as one whose rules
@@ -544,4 +575,50 @@ func requireAllRecorded(t *testing.T, groups []rulefmt.RuleGroup, counts map[str
 	for _, rule := range groups[0].Rules {
 		require.Greater(t, counts[rule.Record], 5, rule.Record)
 	}
+}
+
+// TestRulersMimir: promwarp answers the requests that Mimir's ruler makes of an http:// address in a form that it
+// takes: it wants these very content types, and asks for a protobuf of its own first.
+func TestRulersMimir(t *testing.T) {
+	g := smallGrid(2)
+	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 2), "")
+	pw := promwarp(t, up.URL)
+	request := func(path string, body []byte, headers ...string) (*http.Response, []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, pw.URL+path, bytes.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("X-Scope-OrgID", "a-tenant")
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		said, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", said)
+		return resp, said
+	}
+	const query = "sum by (job) (rate(http_requests_total[5m]))"
+	form := url.Values{"query": {query}, "time": {g.end.UTC().Format(time.RFC3339Nano)}}
+	resp, said := request("/api/v1/query", []byte(form.Encode()),
+		"Content-Type", "application/x-www-form-urlencoded", "Accept", "application/vnd.mimir.queryresponse+protobuf,application/json")
+	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	want := ask(t, up.URL, queryPath, instantForm(query, g.end))
+	require.NotContains(t, string(want.body), `"result":[]`)
+	requireSame(t, want, answer{resp.StatusCode, said}, false, query)
+
+	read, err := (&prompb.ReadRequest{Queries: []*prompb.Query{{
+		StartTimestampMs: g.end.Add(-time.Hour).UnixMilli(), EndTimestampMs: g.end.UnixMilli(),
+		Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "up"}},
+	}}}).Marshal()
+	require.NoError(t, err)
+	resp, said = request("/api/v1/read", snappy.Encode(nil, read), "Content-Encoding", "snappy", "Accept-Encoding", "snappy",
+		"Content-Type", "application/x-protobuf", "X-Prometheus-Remote-Read-Version", "0.1.0")
+	require.Equal(t, "application/x-protobuf", resp.Header.Get("Content-Type"))
+	raw, err := snappy.Decode(nil, said)
+	require.NoError(t, err)
+	var samples prompb.ReadResponse
+	require.NoError(t, samples.Unmarshal(raw))
+	require.Len(t, samples.Results, 1)
+	require.NotEmpty(t, samples.Results[0].Timeseries)
 }
