@@ -155,8 +155,7 @@ func TestRulersOutage(t *testing.T) {
 	rulers, ways := map[string]*ruler{}, map[string]*way{}
 	for name, run := range map[string]func(source string, r *ruler){
 		"vmalert": func(source string, r *ruler) {
-			vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-notifier.url="+r.notified.URL,
-				"-evaluationInterval=1s", "-rule.evalDelay=0s", "-remoteWrite.flushInterval=1s", "-remoteWrite.concurrency=1")
+			liveVMAlert(t, file, source, r)
 		},
 		"Thanos": func(source string, r *ruler) { thanosRuler(t, thanos, file, "--query="+source, r) },
 		"Prometheus": func(source string, r *ruler) {

@@ -34,6 +34,28 @@ import (
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
+// exampleCommand is the command of a service in examples/rules/compose.yaml, with other values of some flags.
+func exampleCommand(t *testing.T, service string, values map[string]string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../examples/rules/compose.yaml")
+	require.NoError(t, err)
+	var file struct {
+		Services map[string]struct{ Command []string }
+	}
+	require.NoError(t, yaml.Unmarshal(text, &file))
+	args := file.Services[service].Command
+	changed := 0
+	for i, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if value, other := values[name]; other {
+			args[i] = name + "=" + value
+			changed++
+		}
+	}
+	require.Equal(t, len(values), changed, "flags of %s", service)
+	return args
+}
+
 // chainDelay is what the offset of a minute in the rules is in tests.
 const chainDelay = 15 * time.Second
 
@@ -412,6 +434,14 @@ func (one incident) requireSameStates(t *testing.T, times []int64, direct, throu
 	require.Contains(t, through.of(one.round)[0], "down-for-long of backup is down (up is 0)")
 }
 
+// liveVMAlert starts one that asks source every second, with more flags.
+func liveVMAlert(t *testing.T, rules, source string, r *ruler, flags ...string) {
+	t.Helper()
+	vmalert(t, append(exampleCommand(t, "vmalert", map[string]string{
+		"-rule": rules, "-datasource.url": source, "-remoteWrite.url": r.receiver.URL, "-notifier.url": r.notified.URL, "-evaluationInterval": "1s",
+	}), append(flags, "-remoteWrite.flushInterval=1s")...)...)
+}
+
 // vmalert starts one with flags.
 func vmalert(t *testing.T, flags ...string) *process {
 	t.Helper()
@@ -436,9 +466,7 @@ func TestRulersVMAlert(t *testing.T) {
 	file, groups := writeRules(t)
 	run := func(source, forwardTo string) *ruler {
 		r := &ruler{newReceiver(t, forwardTo), newAlertmanager(t), false}
-		vmalert(t, "-rule="+file, "-datasource.url="+source, "-remoteWrite.url="+r.receiver.URL, "-notifier.url="+r.notified.URL,
-			"-datasource.roundDigits=3", "-datasource.queryStep=7s", "-datasource.headers=X-Scope-OrgID:rules^^VL-Debug:1",
-			"-evaluationInterval=1s", "-rule.evalDelay=0s", "-remoteWrite.flushInterval=1s", "-remoteWrite.concurrency=1")
+		liveVMAlert(t, file, source, r, "-datasource.roundDigits=3", "-datasource.queryStep=7s", "-datasource.headers=X-Scope-OrgID:rules^^VL-Debug:1")
 		return r
 	}
 	through, direct := run(on.pw.URL, on.up.URL), run(on.up.URL, "")
@@ -455,9 +483,13 @@ func thanosRuler(t *testing.T, bin, rules, source string, r *ruler) *process {
 	addr := mustFreeAddr(t)
 	// Times of evaluation follow from the path of the rules, which is below the data directory: it is the same for
 	// all rulers as seen from where they run.
-	return runServer(t, "Thanos Ruler", addr, "env", "-C", t.TempDir(), bin, "rule", "--data-dir=data", "--rule-file="+rules, source,
-		"--alertmanagers.url="+r.notified.URL, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t), "--eval-interval=1s",
-		"--for-grace-period=1s", "--query.sd-dns-interval=1s", "--remote-write.config=remote_write: [{url: '"+r.receiver.URL+"', queue_config: {batch_send_deadline: 1s}}]")
+	args := exampleCommand(t, "thanos", map[string]string{
+		"--rule-file": rules, "--alertmanagers.url": r.notified.URL, "--eval-interval": "1s",
+		"--remote-write.config": "remote_write: [{url: '" + r.receiver.URL + "', queue_config: {batch_send_deadline: 1s}}]",
+	})
+	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--query=") })
+	args = append(args, source, "--http-address="+addr, "--grpc-address="+mustFreeAddr(t), "--for-grace-period=1s", "--query.sd-dns-interval=1s")
+	return runServer(t, "Thanos Ruler", addr, "env", append([]string{"-C", t.TempDir(), bin}, args...)...)
 }
 
 // TestRulersThanos: a stateless Thanos Ruler records and alerts through promwarp, over HTTP and over gRPC, what it
