@@ -285,6 +285,12 @@ func (r *ruler) requireRecorded(t *testing.T, groups []rulefmt.RuleGroup, server
 			counts[rule.Record] += len(want)
 		}
 	}
+	if during.round != "" {
+		r.receiver.mu.Lock()
+		defer r.receiver.mu.Unlock()
+		backup := r.samples[`{__name__="job:up:sum", job="backup"}`]
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(backup)), value.IsStaleNaN), "a recorded series ends")
+	}
 	return counts
 }
 
@@ -316,8 +322,8 @@ func bits(of map[string]float64) map[string]uint64 {
 	return out
 }
 
-// incident is what the samples of one round say: an instance is down for ten seconds, another for three, and the
-// metric of a backup goes away. All is in the server before rulers get there.
+// incident is what the samples of one round say: an instance is down for ten seconds, another for three, the metric
+// of a backup goes away after ten, and all of them after 24. All is in the server before rulers get there.
 type incident struct {
 	round    string
 	from, to int64
@@ -326,7 +332,7 @@ type incident struct {
 func (r *ruled) incident(t *testing.T, round int) incident {
 	t.Helper()
 	start := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	one := incident{fmt.Sprint("round-", round), start.UnixMilli(), start.Add(24 * time.Second).UnixMilli()}
+	one := incident{fmt.Sprint("round-", round), start.UnixMilli(), start.Add(26 * time.Second).UnixMilli()}
 	app := programs.RemoteWrite(r.up.URL).Appender(t.Context())
 	write := func(l labels.Labels, valueAt func(second int) float64) {
 		for second := range 25 {
@@ -385,7 +391,7 @@ func compareRulers(t *testing.T, on *ruled, direct *ruler, through ...*ruler) in
 			return slices.DeleteFunc(r.evaluated(), func(at int64) bool { return at < one.from || at > one.to })
 		}
 		times := within(direct)
-		if len(times) < 24 || slices.ContainsFunc(through, func(r *ruler) bool { return !slices.Equal(times, within(r)) }) {
+		if len(times) < 26 || slices.ContainsFunc(through, func(r *ruler) bool { return !slices.Equal(times, within(r)) }) {
 			t.Logf("%s: %d evaluations, or others at other times; once more", one.round, len(times))
 			continue
 		}
@@ -426,7 +432,7 @@ func (one incident) requireSameStates(t *testing.T, times []int64, direct, throu
 	require.Zero(t, states["InstanceDown firing down-for-short"])
 	require.InDelta(t, 5, states["InstanceDown pending down-for-long"], 1)
 	require.InDelta(t, 8, states["InstanceDown firing down-for-long"], 2)
-	require.InDelta(t, 14, states["BackupMissing firing "], 2)
+	require.InDelta(t, 16, states["BackupMissing firing "], 2)
 	require.Positive(t, states["ErrorBudgetBurn firing "])
 	require.Eventually(t, func() bool {
 		return len(through.of(one.round)) > 0 && slices.Equal(direct.of(one.round), through.of(one.round))
