@@ -175,8 +175,8 @@ vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB n
 licences:       ## the licences of all modules that are linked into promwarp
 	cd e2e && $(GO) test -count=1 ./licences
 
-clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, and Thanos has it evaluate; CONNECTOR=FILE for the community's connector, too
-	cd e2e && $(GO) test -count=1 -tags clients -timeout 30m -run 'TestThanos|TestVmctl|TestLeaf|TestStores|TestPair' .
+clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp, Thanos has it evaluate, and rulers ask it; CONNECTOR=FILE for the community's connector, too
+	cd e2e && $(GO) test -count=1 -tags clients -timeout 30m -run 'TestThanos|TestVmctl|TestLeaf|TestStores|TestPair|TestRulers' .
 
 # Thanos is built in its module's own folder, as its go.mod replaces some of its dependencies.
 THANOS := $(shell sed -n 's/^const thanosVersion = "\(.*\)"/\1/p' e2e/heavyclients_test.go)

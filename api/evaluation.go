@@ -3,15 +3,18 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/api/resampled"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -27,6 +30,7 @@ type turn struct {
 	api     *API
 	client  string         // its remote address
 	request engine.Request // what it says besides its query, if it is PromQL
+	whole   bool           // it refuses an answer without an upstream that failed, as Thanos's clients do
 }
 
 // evaluation has answer answer requests whose form was read, once it is their turn, and lists them
@@ -49,7 +53,7 @@ func (a *API) evaluation(door string, own bool, answer func(http.ResponseWriter,
 		defer t.End()
 		request.Storage = selection.For(a.o.Queryable, selection.Request{Stats: &t.Stats, Progress: &t.Progress})
 		request.Progress = &t.Progress
-		answer(w, r, &turn{t, a, r.RemoteAddr, request})
+		answer(w, r, &turn{t, a, r.RemoteAddr, request, r.FormValue("partial_response") == "false"})
 	}
 }
 
@@ -118,6 +122,8 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) 
 	r := exec(ctx)
 	if r.Err != nil {
 		r.Err = promapi.Plain(t.tooLarge(r.Err))
+	} else if t.whole {
+		r.Err = missing(r.Warnings)
 	}
 	if a.o.LogQueries || a.o.SlowQueries > 0 {
 		a.logQuery(ctx, t, q, time.Since(began), r.Err)
@@ -130,6 +136,16 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) 
 		cut(r, limit)
 	}
 	return r
+}
+
+// missing is an error where a warning says that the answer is without an upstream that failed.
+func missing(warnings annotations.Annotations) error {
+	for _, w := range warnings {
+		if errors.As(w, new(*fanout.PartialWarning)) {
+			return fmt.Errorf("%w; partial_response=false refuses such an answer", w)
+		}
+	}
+	return nil
 }
 
 // evaluated ends an evaluation that is no query's, of which it returns the error.

@@ -54,12 +54,18 @@ func TestCompose(t *testing.T) {
 }
 
 // TestComposeThanos: docker compose takes the example of Thanos, and what it mounts and builds from is there.
-func TestComposeThanos(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{"../examples/thanos/compose.yaml"}, cli.WithoutEnvironmentResolution, cli.WithResolvedPaths(true))
+func TestComposeThanos(t *testing.T) { requireCompose(t, "../examples/thanos/compose.yaml", 7) }
+
+// TestComposeRules: so it is with the example of rulers.
+func TestComposeRules(t *testing.T) { requireCompose(t, "../examples/rules/compose.yaml", 6) }
+
+func requireCompose(t *testing.T, file string, services int) {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithoutEnvironmentResolution, cli.WithResolvedPaths(true), cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	p, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
-	require.Len(t, p.Services, 7)
+	require.Len(t, p.Services, services)
 	for _, s := range p.Services {
 		for _, v := range s.Volumes {
 			require.FileExists(t, v.Source, s.Name)

@@ -14,5 +14,5 @@
 //	                without it prometheus on PATH, else Debian's package
 //
 // With the build tag clients, as make clients has it, also clients that take long to
-// build read through promwarp.
+// build read through promwarp, and rulers ask it.
 package e2e

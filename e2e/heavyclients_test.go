@@ -40,28 +40,23 @@ func buildThanos() (string, error) {
 	})
 }
 
-// buildVictoriaMetrics returns the paths of VictoriaMetrics and of its vmctl, built
-// if need be. They are of the version that the benchmark measures.
-func buildVictoriaMetrics() (server, vmctl string, err error) {
+// buildVictoriaMetrics returns the path of one of VictoriaMetrics's programs, built if need
+// be, of the version that the module in dir pins: the benchmark's measures it.
+func buildVictoriaMetrics(app, dir string) (string, error) {
 	const module = "github.com/VictoriaMetrics/VictoriaMetrics"
-	build := func(name, dir, app string) (string, error) {
-		cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module)
-		cmd.Dir = dir
-		version, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("which version of %s to build: %w", name, err)
-		}
-		return programs.Keep(name+"-"+strings.TrimSpace(string(version)), func(path string) error {
-			return programs.Build(dir, "-trimpath", "-o", path, module+"/app/"+app)
-		})
-	}
-	server, err = build("victoria-metrics", "../bench/victoriametrics", "victoria-metrics")
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module)
+	cmd.Dir = dir
+	version, err := cmd.Output()
 	if err != nil {
-		return "", "", err
+		return "", fmt.Errorf("which version of %s to build: %w", app, err)
 	}
-	vmctl, err = build("vmctl", "vmctl", "vmctl")
-	return server, vmctl, err
+	return programs.Keep(app+"-"+strings.TrimSpace(string(version)), func(path string) error {
+		return programs.Build(dir, "-trimpath", "-o", path, module+"/app/"+app)
+	})
 }
+
+// victoriaMetricsModule pins VictoriaMetrics and vmalert.
+const victoriaMetricsModule = "../bench/victoriametrics"
 
 // Thanos Query over a sidecar at promwarp answers what it answers over a sidecar at the
 // Prometheus behind promwarp, and what that Prometheus itself answers.
@@ -169,7 +164,9 @@ func fetch(t *testing.T, url string) string {
 // vmctl copies through promwarp each sample that it copies from the Prometheus behind
 // it, once, in both of remote read's forms.
 func TestVmctl(t *testing.T) {
-	server, vmctl, err := buildVictoriaMetrics()
+	server, err := buildVictoriaMetrics("victoria-metrics", victoriaMetricsModule)
+	require.NoError(t, err)
+	vmctl, err := buildVictoriaMetrics("vmctl", "vmctl")
 	require.NoError(t, err)
 	g := smallGrid(6)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 6), "")
