@@ -90,3 +90,48 @@ func TestCostErrors(t *testing.T) {
 	}
 	require.Equal(t, 405, do(t, a, httptest.NewRequest(http.MethodDelete, "/api/v1/query_cost", nil)).Code)
 }
+
+// TestCeilings: each endpoint that answers PromQL keeps to the most series and samples that a parameter or a
+// header allows, whatever executes the query.
+func TestCeilings(t *testing.T) {
+	a := newCostAPI(t)
+	ask := func(path string, headers ...string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := do(t, a, r)
+		return w.Code, w.Body.String()
+	}
+	for _, path := range []string{
+		"/api/v1/query?query=m&time=1800", "/api/v1/query_range?query=m&start=1200&end=1800&step=60", "/query?query=m&time=1800",
+		"/query?query=m&time=1800&format=csv", "/explain?query=m&time=1800&analyze=true", "/api/v1/query?query=m[5m]&time=1800",
+	} {
+		for _, executor := range []string{"&executor=auto", "&executor=prometheus"} {
+			for _, over := range [][]string{
+				{"&max_series=1"}, {"&max_samples=1"}, {"", "X-Promwarp-Max-Series", "1"}, {"", "X-Promwarp-Max-Samples", "1"},
+				{"&max_series=9", "X-Promwarp-Max-Series", "1"}, {"&max_series=1", "X-Promwarp-Max-Series", "9"},
+			} {
+				code, body := ask(path+executor+over[0], over[1:]...)
+				require.Equal(t, 422, code, "%s %s: %s", path, over, body)
+				require.Contains(t, body, `"errorType":"execution"`)
+				require.Regexp(t, `query reads [0-9]+ (series|samples), [0-9]+ more than the 1 that max_(series|samples) allows; most of them, [0-9]+, are of `, body)
+			}
+			code, body := ask(path + executor + "&max_series=2&max_samples=1000")
+			require.Equal(t, 200, code, body)
+			code, body = ask(path+executor+"&max_series=0", "X-Promwarp-Max-Samples", "0")
+			require.Equal(t, 200, code, body)
+		}
+		for _, wrong := range []string{"max_series=-1", "max_samples=many", "max_samples=1e3", "max_series=99999999999999999999"} {
+			code, body := ask(path + "&" + wrong)
+			require.Equal(t, 400, code, body)
+			require.Contains(t, body, "use a whole number from 0")
+		}
+		code, body := ask(path, "X-Promwarp-Max-Series", "x")
+		require.Equal(t, 400, code)
+		require.Contains(t, body, "X-Promwarp-Max-Series")
+	}
+	code, body := ask("/query?metric=m&start=1200&end=1800&every=1m&max_series=1")
+	require.Equal(t, 400, code)
+	require.Contains(t, body, "unknown_field")
+}

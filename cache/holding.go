@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math"
 	"time"
 
 	"github.com/promwarp/promwarp/cache/matching"
@@ -28,37 +29,54 @@ func (r *reader) Holdings(a selection.Ask, most int) []selection.Holding {
 			h.Parts = append(h.Parts, selection.HoldingPart{From: p.From, To: p.To, Source: p.from.String()})
 		}
 	}
-	h.Fetching, h.FetchedByte = c.pace.line()
+	learned := c.pace
+	h.Fetching = learned.expect
 	return []selection.Holding{h}
 }
 
-// pace is how long fetches take: sums for a line through their bytes and seconds. The cache's mutex
-// guards it.
-type pace struct{ n, bytes, seconds, squares, products float64 }
-
-const (
-	// paceKept is the share of what was measured before that each fetch leaves.
-	paceKept = 0.9
-	// What is assumed before anything was measured, and weighs paceAssumed fetches for ever, so that
-	// fetches of one size say nothing wild of others.
-	paceAssumed    = 0.05
-	assumedFixed   = 0.002 // seconds
-	assumedLarge   = 1e6   // bytes
-	assumedSeconds = 0.012 // of so many
-)
-
-// observe notes a fetch.
-func (p *pace) observe(bytes int64, took time.Duration) {
-	x, y := float64(bytes), took.Seconds()
-	p.n, p.bytes, p.seconds = p.n*paceKept+1, p.bytes*paceKept+x, p.seconds*paceKept+y
-	p.squares, p.products = p.squares*paceKept+x*x, p.products*paceKept+x*y
+// pace is how long fetches were measured to take, by their size: as a logarithm, compared with a millisecond
+// and 10 ns a byte. The cache's mutex guards it.
+type pace struct {
+	off  [paceSizes]float64
+	seen [paceSizes]bool
 }
 
-// line is what a fetch takes however small it is, and what each byte takes besides, in ns.
-func (p *pace) line() (fixed time.Duration, perByte float64) {
-	const w = paceAssumed
-	n, x, y := p.n+2*w, p.bytes+w*assumedLarge, p.seconds+w*(assumedFixed+assumedSeconds)
-	xx, xy := p.squares+w*assumedLarge*assumedLarge, p.products+w*assumedLarge*assumedSeconds
-	slope := max(0, (n*xy-x*y)/(n*xx-x*x)) // seconds
-	return time.Duration(max(0, (y-slope*x)/n) * 1e9), slope * 1e9
+const (
+	paceSizes  = 16
+	paceSize   = 4 // each size is so many times as large as the one before
+	paceWeight = 0.25
+	// paceOutlier is how many times as long as expected a fetch may take before it counts no more for it.
+	paceOutlier = 4
+)
+
+// sizeOf is the size of a fetch.
+func (p *pace) sizeOf(work float64) int {
+	return int(min(paceSizes-1, math.Log(max(work, 1))/math.Log(paceSize)))
+}
+
+// observe notes a fetch.
+func (p *pace) observe(work float64, took time.Duration) {
+	log := math.Log(max(1, float64(took)) / float64(p.expect(work)))
+	size, most := p.sizeOf(work), math.Log(paceOutlier)
+	if !p.seen[size] {
+		p.off[size], p.seen[size] = p.nearest(size), true
+	}
+	p.off[size] += paceWeight * max(-most, min(most, log))
+}
+
+// nearest is what was learned of the size that is nearest of all that were seen.
+func (p *pace) nearest(size int) float64 {
+	for away := range paceSizes {
+		for _, k := range []int{size - away, size + away} {
+			if k >= 0 && k < paceSizes && p.seen[k] {
+				return p.off[k]
+			}
+		}
+	}
+	return 0
+}
+
+// expect is how long a fetch takes: of so many bytes, chunks counted (see selection.ChunkBytes).
+func (p *pace) expect(work float64) time.Duration {
+	return time.Duration((1e6 + 10*work) * math.Exp(p.nearest(p.sizeOf(work))))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -29,7 +31,7 @@ const mostExamined = 1 << 15
 type reads struct {
 	text       fmt.Stringer
 	matchers   []*labels.Matcher
-	hints      func() storage.SelectHints
+	hints      storage.SelectHints
 	mint, maxt int64 // ms, both included
 	width      int64 // ms, of the window of a step
 	instant    bool  // each step reads one sample of a series
@@ -38,18 +40,21 @@ type reads struct {
 
 	known   bool
 	exact   bool
-	total   amount  // of all that is read
-	kept    amount  // of what was counted
+	total   amount  // expected
+	counted amount  // at least
 	cached  float64 // bytes
 	lacks   float64 // bytes
 	holds   float64 // bytes of memory that a byte to be fetched will take
-	sources map[string]int64
+	decoded float64 // share of the samples that cores retain decoded
+
+	fetching func(work float64) time.Duration // by bytes, chunks counted
+	sources  map[string]int64
 }
 
 // amount is what series have in a stretch of time.
 type amount struct {
-	series, samples, bytes float64
-	lived                  float64 // ms from first to last sample, over all series
+	series, samples, bytes, chunks float64
+	lived                          float64 // ms from first to last sample, over all series
 }
 
 // Cost says what a query would read and take. It does not run the query.
@@ -91,16 +96,17 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 		c.Estimate.Series += one.Series
 		c.Estimate.Samples += one.Read
 		c.CachedBytes += one.CachedBytes
+		c.MemoryBytes += int64(s.total.series) * operator.RowBytes(s.grid.Steps)
 		c.Selectors = append(c.Selectors, one)
 	}
 	for _, s := range fetched {
 		c.FetchBytes += int64(s.lacks)
 		c.MemoryBytes += int64(s.lacks * s.holds)
 	}
-	c.MemoryBytes += q.rowBytes(all)
 	if slices.ContainsFunc(all, func(s *reads) bool { return s.window != nil && s.window.Func == window.InfoTime }) {
 		c.Warnings = append(c.Warnings, "the estimate is incomplete: which series info() reads shows only in its input")
 	}
+	q.expect(c, all)
 	return c, nil
 }
 
@@ -119,7 +125,7 @@ func (q *query) survey() ([]*reads, error) {
 	}
 	looks := max(16, mostExamined/max(1, len(all)))
 	for _, s := range all {
-		ask := selection.Ask{MinT: s.mint, MaxT: s.maxt, Matchers: s.matchers, Hints: s.hints}
+		ask := selection.Ask{MinT: s.mint, MaxT: s.maxt, Matchers: s.matchers, Hints: func() storage.SelectHints { return s.hints }}
 		holdings := keeper.Holdings(ask, looks)
 		s.known, s.exact, s.sources = len(holdings) > 0, true, map[string]int64{}
 		for i := range holdings {
@@ -129,32 +135,31 @@ func (q *query) survey() ([]*reads, error) {
 	return all, nil
 }
 
-// allReads is what the plan reads, or where there is none the statement.
+// allReads is what the selectors of the statement read, by the windows of the plan where there is one.
 func (q *query) allReads() (all []*reads) {
-	if q.plan != nil && q.plan.Node != nil {
-		hinted := func(at posrange.PositionRange) func() storage.SelectHints {
-			return func() storage.SelectHints { return hints(q.stmt)[at] }
-		}
-		for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
-			w := r.window
-			s := &reads{text: w.Scan, matchers: w.Scan.Matchers, hints: hinted(w.Scan.Pos), grid: r.grid, window: w, instant: w.Func.Instant}
-			s.mint, s.maxt = w.Reads(r.grid)
-			s.width, _ = w.Reach()
-			all = append(all, s)
-		}
-		return all
-	}
 	grid := plan.NewGrid(q.stmt.Start.UnixMilli(), q.stmt.End.UnixMilli(), q.stmt.Interval.Milliseconds())
+	planned := map[posrange.PositionRange]reading{}
+	if q.plan != nil && q.plan.Node != nil {
+		for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
+			planned[r.window.Scan.Pos] = r
+		}
+	}
 	of := hints(q.stmt)
 	parser.Inspect(q.stmt.Expr, func(n parser.Node, _ []parser.Node) error {
-		if v, ok := n.(*parser.VectorSelector); ok {
-			h := of[v.PosRange]
-			s := &reads{text: v, matchers: v.LabelMatchers, hints: func() storage.SelectHints { return h }, grid: grid, mint: h.Start, maxt: h.End, width: h.Range}
-			if s.instant = h.Range == 0; s.instant {
-				s.width = q.stmt.LookbackDelta.Milliseconds()
-			}
-			all = append(all, s)
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
 		}
+		h := of[v.PosRange]
+		s := &reads{text: v, matchers: v.LabelMatchers, hints: h, grid: grid, mint: h.Start, maxt: h.End, width: h.Range, instant: h.Range == 0}
+		if s.instant {
+			s.width = q.stmt.LookbackDelta.Milliseconds()
+		}
+		if r, ok := planned[v.PosRange]; ok {
+			s.window, s.grid = r.window, r.grid
+			s.mint, s.maxt = r.window.Reads(r.grid)
+		}
+		all = append(all, s)
 		return nil
 	})
 	return all
@@ -172,17 +177,18 @@ func (s *reads) add(h *selection.Holding, looks int) {
 		s.known, s.exact = s.known && asked == 0, s.exact && asked == 0
 		return
 	}
-	kept, whole := s.count(h, s.mint, maxt, looks)
-	total, share := kept, 1.0
+	total, whole := s.count(h, s.mint, maxt, looks)
+	if whole {
+		s.counted.add(total)
+	}
 	if held < asked {
 		whole = false
-		basis, length := kept, held
 		if held == 0 {
-			basis, _ = s.count(h, -1<<61, 1<<61, looks)
-			length = overlap(h.Covered, -1<<61, 1<<61)
+			total, _ = s.count(h, -1<<61, 1<<61, looks)
+			held = overlap(h.Covered, -1<<61, 1<<61)
 		}
-		share = asked / max(length, 1)
-		total = amount{basis.series, basis.samples * share, basis.bytes * share, basis.series * asked}
+		share := asked / max(held, 1)
+		total = amount{total.series, total.samples * share, total.bytes * share, total.chunks * share, total.series * asked}
 	}
 	text := total.series * float64(h.Sel.TextBytes()) / float64(max(1, h.Sel.NumSeries()))
 	lacks := false
@@ -199,10 +205,13 @@ func (s *reads) add(h *selection.Holding, looks int) {
 	} else {
 		s.cached += text
 	}
+	s.fetching = h.Fetching
+	if s.lacks == 0 {
+		s.decoded = cpuexec.DecodedShare(h.Sel)
+	}
 	s.holds = max(s.holds, float64(h.Sel.SizeBytes())/float64(max(1, h.Sel.PayloadBytes())))
 	s.exact = s.exact && whole
 	s.total.add(total)
-	s.kept.add(kept)
 }
 
 // upstream is the source of what is fetched.
@@ -217,7 +226,7 @@ func overlap(stretches [][2]int64, from, to int64) (length float64) {
 }
 
 func (t *amount) add(o amount) {
-	t.series, t.samples, t.bytes, t.lived = t.series+o.series, t.samples+o.samples, t.bytes+o.bytes, t.lived+o.lived
+	t.series, t.samples, t.bytes, t.chunks, t.lived = t.series+o.series, t.samples+o.samples, t.bytes+o.bytes, t.chunks+o.chunks, t.lived+o.lived
 }
 
 // count adds up what is held from mint to maxt (ms, both included). Of more series than looks it takes
@@ -240,6 +249,7 @@ func (s *reads) count(h *selection.Holding, mint, maxt int64, looks int) (t amou
 				first = from
 			}
 			last = max(last, to)
+			t.chunks++
 			t.samples += float64(samples)
 			t.bytes += float64(c.Len) * float64(samples) / float64(c.Samples)
 		}
@@ -250,7 +260,7 @@ func (s *reads) count(h *selection.Holding, mint, maxt int64, looks int) (t amou
 	}
 	if every > 1 {
 		scale := float64(n) / float64((n+every-1)/every)
-		t = amount{t.series * scale, t.samples * scale, t.bytes * scale, t.lived * scale}
+		t = amount{t.series * scale, t.samples * scale, t.bytes * scale, t.chunks * scale, t.lived * scale}
 	}
 	return t, every == 1
 }
@@ -302,43 +312,3 @@ func (s *reads) cost() plan.SelectorCost {
 }
 
 const reasonUnknown = "nothing is cached of it, so its series are unknown; a run of the query over a short range tells, or count() of the selector"
-
-// rowBytes is the memory that rows take at most, by what is known of series: those of operators, and of
-// windows that are not aggregated.
-func (q *query) rowBytes(all []*reads) (bytes int64) {
-	series := map[*plan.Window]float64{}
-	most, steps := 0.0, 1
-	for _, s := range all {
-		series[s.window] = s.total.series
-		most, steps = max(most, s.total.series), max(steps, s.grid.Steps)
-	}
-	if q.plan.Node == nil {
-		return heldBytes * int64(most) * int64(steps)
-	}
-	var walk func(n plan.Node, g plan.Grid, summed bool) (rows int64)
-	walk = func(n plan.Node, g plan.Grid, summed bool) (rows int64) {
-		a, aggregates := n.(*plan.Aggregate)
-		if w, ok := n.(*plan.Window); ok {
-			rows = int64(series[w])
-		}
-		for _, in := range n.Inputs() {
-			at := g
-			switch n := n.(type) {
-			case *plan.Subwindow:
-				at = n.GridOf(in, g)
-			case *plan.Once:
-				at = n.Grid(g)
-			}
-			rows = max(rows, walk(in, at, aggregates))
-		}
-		if aggregates && !a.Func.Keeps && len(a.Grouping) == 0 && !a.Without {
-			rows = min(rows, 1)
-		}
-		if !summed {
-			bytes += rows * operator.RowBytes(g.Steps)
-		}
-		return rows
-	}
-	walk(q.plan.Node, q.plan.Grid, false)
-	return bytes
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -240,4 +241,132 @@ func TestCostOfMany(t *testing.T) {
 		t.Logf("%d selectors: %s", of, least)
 		require.Less(t, least, time.Duration(50+of/4)*time.Millisecond)
 	}
+}
+
+// TestCeilings: a query that reads more than its request allows fails, before anything is fetched where the
+// cache knows, and else before anything is evaluated; one that reads just as much is answered.
+func TestCeilings(t *testing.T) {
+	db := costDB(t, 500)
+	ask := question{query: `sum(rate(http_requests_total[5m])) / sum(up)`, start: hour, end: 3 * hour, step: minute}
+	both, err := New(Options{Prometheus: plainOpts()}).Cost(t.Context(), ask.request(db, false))
+	require.NoError(t, err)
+	require.False(t, both.Complete, "the storage keeps nothing")
+	var series, samples, mostSeries, mostSamples int64
+	for _, s := range both.Selectors {
+		n, m := really(t, db, s)
+		series, samples, mostSeries, mostSamples = series+n, samples+m, max(mostSeries, n), max(mostSamples, m)
+	}
+	for _, mode := range []Mode{Auto, CPU, Prometheus} {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cached: %t", mode, known), func(t *testing.T) {
+				c, asked := cached(t, db, costHours*hour, true)
+				e := New(Options{Prometheus: plainOpts()})
+				run := func(maxSeries, maxSamples int64) error {
+					r := ask.request(selection.Storage{Source: c}, false)
+					r.Mode, r.MaxSeries, r.MaxSamples = mode, maxSeries, maxSamples
+					query, err := e.NewQuery(t.Context(), r)
+					require.NoError(t, err)
+					defer query.Close()
+					return query.Exec(t.Context()).Err
+				}
+				if known {
+					require.NoError(t, run(0, 0))
+				}
+				before := asked.Load()
+				var beyond *CeilingError
+				require.ErrorAs(t, run(series-1, 0), &beyond)
+				require.Equal(t, CeilingError{"max_series", series, series - 1, "http_requests_total", mostSeries, false}, *beyond)
+				require.Contains(t, beyond.Error(), fmt.Sprintf("query reads %d series, 1 more than the %d that max_series allows; most of them, %d, are of http_requests_total: ask", series, series-1, mostSeries))
+				require.Equal(t, known, asked.Load() == before)
+				require.ErrorAs(t, run(series, 1000), &beyond)
+				require.Equal(t, "max_samples", beyond.Parameter)
+				require.Greater(t, beyond.Reads, int64(1000))
+				require.NoError(t, run(series, samples+samples/100))
+				require.NoError(t, run(0, samples+samples/100))
+			})
+		}
+	}
+}
+
+// TestCeilingsExpected: a query is refused before it fetches if it is expected to read twice as much as it
+// may by what is cached of a part of it, and not if it is expected to read a little more.
+func TestCeilingsExpected(t *testing.T) {
+	c, asked := cached(t, costDB(t, 500), costHours*hour, true)
+	e := New(Options{Prometheus: plainOpts()})
+	run := func(start, maxSamples int64) error {
+		r := question{query: "sum(up)", start: start, end: 9 * hour, step: minute}.request(c, false)
+		r.MaxSamples = maxSamples
+		query, err := e.NewQuery(t.Context(), r)
+		require.NoError(t, err)
+		defer query.Close()
+		return query.Exec(t.Context()).Err
+	}
+	require.NoError(t, run(8*hour+hour/2, 0))
+	before := asked.Load()
+	var beyond *CeilingError
+	require.ErrorAs(t, run(hour, 10_000), &beyond)
+	require.True(t, beyond.Extrapolated)
+	require.Contains(t, beyond.Error(), "is expected to read about")
+	require.Equal(t, before, asked.Load())
+	require.ErrorAs(t, run(hour, 9*beyond.Reads/10), &beyond)
+	require.False(t, beyond.Extrapolated)
+	require.Greater(t, asked.Load(), before)
+}
+
+// TestCostTime measures how far the time that is expected of 200 queries is from what they then take, cold
+// and warm. It depends on the machine, and runs where PROMWARP_COST is the number of series of the data.
+func TestCostTime(t *testing.T) {
+	n := fromEnv(t, "PROMWARP_COST", 0)
+	if n == 0 {
+		t.Skip("PROMWARP_COST is not set")
+	}
+	c, _ := cached(t, costDB(t, n), costHours*hour, true)
+	e := New(Options{Prometheus: plainOpts(), DecodedBytes: 1 << 28, ResultsBytes: int64(fromEnv(t, "PROMWARP_COST_RESULTS", 0))})
+	asks := costAsks()
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(asks), func(i, j int) { asks[i], asks[j] = asks[j], asks[i] })
+	run := func(q question) (took time.Duration) {
+		query, err := e.NewQuery(t.Context(), q.request(c, false))
+		require.NoError(t, err)
+		defer query.Close()
+		began := time.Now()
+		require.NoError(t, query.(*Query).ExecMatrix(t.Context()).Err)
+		return time.Since(began)
+	}
+	all := ratios{}
+	for i, q := range asks {
+		expected, took := map[string]plan.Took{}, map[string][]int64{}
+		for k := range 3 {
+			_, err := c.Drop(0, costHours*hour, nil)
+			require.NoError(t, err)
+			last := q
+			last.start = q.end - hour/2
+			run(last)
+			for _, state := range []string{"cold", "first", "warm"} {
+				got, err := e.Cost(t.Context(), q.request(c, false))
+				require.NoError(t, err)
+				if k == 0 {
+					expected[state] = got.Cores.Now
+				}
+				took[state] = append(took[state], run(q).Microseconds())
+			}
+		}
+		for state, x := range expected {
+			slices.Sort(took[state])
+			real := took[state][1] // the machine may have had other things to do
+			all.add(state, x.Total, real)
+			if off := all[state][len(all[state])-1]; i%20 == 0 || off > 2 {
+				t.Logf("%-5s %6d us expected (fetch %d, decode %d, evaluate %d), %6d took, %s, %d h, every %d s", state, x.Total, x.Fetch, x.Decode, x.Evaluate, real, q.query, (q.end-q.start)/hour, q.step/1000)
+			}
+		}
+	}
+	for state, all := range all {
+		within := 0
+		for _, off := range all {
+			if off <= 2 {
+				within++
+			}
+		}
+		t.Logf("%s: %d of %d within 2 times", state, within, len(all))
+	}
+	all.require(t, 0.9, 16)
 }

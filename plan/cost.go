@@ -11,9 +11,36 @@ type Cost struct {
 	FetchBytes  int64 `json:"fetch_bytes"`
 	CachedBytes int64 `json:"cached_bytes"`
 	// MemoryBytes are those of what is fetched and of rows, at most.
-	MemoryBytes int64          `json:"memory_bytes"`
-	Selectors   []SelectorCost `json:"selectors"`
-	Warnings    []string       `json:"-"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Cores and GPU are what the query takes there; nil where that is not known, as of what Prometheus's
+	// engine evaluates.
+	Cores *Times `json:"cores_us"`
+	GPU   *Times `json:"gpu_us,omitempty"`
+	// Dominates is what takes most of the time on cores, as things are.
+	Dominates *Dominant      `json:"dominates,omitempty"`
+	Selectors []SelectorCost `json:"selectors"`
+	Warnings  []string       `json:"-"`
+}
+
+// Times are what a query takes with what is cached now, with nothing cached, and with all.
+type Times struct {
+	Now  Took `json:"now"`
+	Cold Took `json:"cold"`
+	Warm Took `json:"warm"`
+}
+
+// Took is what a query takes, in µs. A GPU's decoding is a part of its evaluation.
+type Took struct {
+	Fetch    int64 `json:"fetch"`
+	Decode   int64 `json:"decode"`
+	Evaluate int64 `json:"evaluate"`
+	Total    int64 `json:"total"`
+}
+
+// Dominant is a selector and what of it takes long: fetch, decode or evaluate.
+type Dominant struct {
+	Selector string `json:"selector"`
+	Phase    string `json:"phase"`
 }
 
 // CostEstimate is what a query reads, added up over its selectors.

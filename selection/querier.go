@@ -130,10 +130,13 @@ type Holding struct {
 	Covered [][2]int64 // stretches of time that Sel has, in ms: from, and to, which is not included
 	Parts   []HoldingPart
 	Now     int64 // ms; there are no later samples
-	// Fetching and what a byte takes are how long fetches from the source were measured to take.
-	Fetching    time.Duration
-	FetchedByte float64 // ns
+	// Fetching is how long a fetch of so many bytes takes, as others were measured. A chunk counts as
+	// ChunkBytes besides its own.
+	Fetching func(work float64) time.Duration
 }
+
+// ChunkBytes is about how long a source takes for a chunk whatever is in it, as bytes.
+const ChunkBytes = 300
 
 // HoldingPart is a stretch of time, and where its samples would come from: kept, disk, wider or upstream.
 type HoldingPart struct {

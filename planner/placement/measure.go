@@ -26,7 +26,7 @@ func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 		return nil
 	}
 	if p.o.Constants != nil {
-		p.model.Store(newModel(*p.o.Constants))
+		p.model.Store(NewModel(*p.o.Constants))
 		return nil
 	}
 	start := time.Now()
@@ -38,7 +38,7 @@ func (p *Placer) calibrate(ctx context.Context, x *pipeline.Machine) error {
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
-	p.model.Store(newModel(c))
+	p.model.Store(NewModel(c))
 	return nil
 }
 
