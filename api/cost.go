@@ -7,9 +7,10 @@ import (
 	"github.com/promwarp/promwarp/api/promapi"
 )
 
-// cost says what an instant query would cost, and ranged that of a range query, without running it or
-// fetching anything. It takes the parameters of that query. The answer is a plan.Cost, whose estimate has
-// the form of Prometheus's proposal 0089, with a warning for each selector of which nothing is known.
+// cost says what an instant query would cost, and ranged that of a range query, without running it
+// or fetching anything. It takes the parameters of that query. The answer is a plan.Cost, whose
+// estimate has the form of Prometheus's proposal 0089, with a warning for each selector of which
+// nothing is known.
 func (a *API) cost(ranged bool) func(http.ResponseWriter, *http.Request, *turn) {
 	return func(w http.ResponseWriter, r *http.Request, t *turn) {
 		p, err := promapi.ParseAs(ranged, r, time.Now())

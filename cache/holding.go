@@ -34,8 +34,8 @@ func (r *reader) Holdings(a selection.Ask, most int) []selection.Holding {
 	return []selection.Holding{h}
 }
 
-// pace is how long fetches were measured to take, by their size: as a logarithm, compared with a millisecond
-// and 10 ns a byte. The cache's mutex guards it.
+// pace is how long fetches were measured to take, by their size: as a logarithm, compared with a
+// millisecond and 10 ns a byte. The cache's mutex guards it.
 type pace struct {
 	off  [paceSizes]float64
 	seen [paceSizes]bool
@@ -45,7 +45,8 @@ const (
 	paceSizes  = 16
 	paceSize   = 4 // each size is so many times as large as the one before
 	paceWeight = 0.25
-	// paceOutlier is how many times as long as expected a fetch may take before it counts no more for it.
+	// paceOutlier is how many times as long as expected a fetch may take before it counts no more for
+	// it.
 	paceOutlier = 4
 )
 

@@ -30,8 +30,8 @@ type ceiling struct {
 	expected, least int64
 }
 
-// add adds what is expected of a selector, and what it reads at least. It fails where the least is above
-// the ceiling, or what is expected twice as high: that far off no expectation should be.
+// add adds what is expected of a selector, and what it reads at least. It fails where the least is
+// above the ceiling, or what is expected twice as high: that far off no expectation should be.
 func (c *ceiling) add(selector fmt.Stringer, expected, least int64) error {
 	if c.Most == 0 {
 		return nil
@@ -54,8 +54,8 @@ func (r *Request) ceilings() *ceilings {
 	return &ceilings{ceiling{CeilingError: CeilingError{Parameter: "max_series", Most: r.MaxSeries}}, ceiling{CeilingError: CeilingError{Parameter: "max_samples", Most: r.MaxSamples}}}
 }
 
-// beginCeilings fails a query that reads more than its request allows by what is cached, before anything
-// is fetched.
+// beginCeilings fails a query that reads more than its request allows by what is cached, before
+// anything is fetched.
 func (q *query) beginCeilings() error {
 	q.ceilings = q.request.ceilings()
 	if !q.request.bounded() {

@@ -20,11 +20,13 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// This file says what a query would cost, by the cache's tables alone: nothing is fetched, and no chunk
-// is decoded. What is kept of a selector is counted, and what is missing is expected to be as dense.
+// This file says what a query would cost, by the cache's tables alone: nothing is fetched, and no
+// chunk is decoded. What is kept of a selector is counted, and what is missing is expected to be as
+// dense.
 
 // mostExamined is how many series, and how many entries of a cache, are looked at for all selectors
-// of a query together; a selector of more series is judged by every few. It takes a millisecond or two.
+// of a query together; a selector of more series is judged by every few. It takes a millisecond or
+// two.
 const mostExamined = 1 << 15
 
 // reads is what a query reads of one selector.
@@ -135,7 +137,8 @@ func (q *query) survey() ([]*reads, error) {
 	return all, nil
 }
 
-// allReads is what the selectors of the statement read, by the windows of the plan where there is one.
+// allReads is what the selectors of the statement read, by the windows of the plan where there is
+// one.
 func (q *query) allReads() (all []*reads) {
 	grid := plan.NewGrid(q.stmt.Start.UnixMilli(), q.stmt.End.UnixMilli(), q.stmt.Interval.Milliseconds())
 	planned := map[posrange.PositionRange]reading{}
@@ -229,8 +232,8 @@ func (t *amount) add(o amount) {
 	t.series, t.samples, t.bytes, t.chunks, t.lived = t.series+o.series, t.samples+o.samples, t.bytes+o.bytes, t.chunks+o.chunks, t.lived+o.lived
 }
 
-// count adds up what is held from mint to maxt (ms, both included). Of more series than looks it takes
-// every few; whole says that it took all.
+// count adds up what is held from mint to maxt (ms, both included). Of more series than looks it
+// takes every few; whole says that it took all.
 func (s *reads) count(h *selection.Holding, mint, maxt int64, looks int) (t amount, whole bool) {
 	n := h.Sel.NumSeries()
 	every := max(1, (n+looks-1)/looks)
@@ -265,8 +268,8 @@ func (s *reads) count(h *selection.Holding, mint, maxt int64, looks int) (t amou
 	return t, every == 1
 }
 
-// samplesIn is how many samples a chunk has from mint to maxt (ms, both included), as if they were evenly
-// spaced, and from when to when.
+// samplesIn is how many samples a chunk has from mint to maxt (ms, both included), as if they were
+// evenly spaced, and from when to when.
 func samplesIn(c selection.Chunk, mint, maxt int64) (from, to, samples int64) {
 	n := int64(c.Samples) - 1
 	if c.MinT >= mint && c.MaxT <= maxt || n <= 0 || c.MaxT <= c.MinT {
@@ -287,8 +290,8 @@ func matchesAll(ls labels.Labels, matchers []*labels.Matcher) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
 }
 
-// read is how many samples windows are over, each counted once: all of a range's, unless its windows
-// leave gaps, and one of an instant's at each step.
+// read is how many samples windows are over, each counted once: all of a range's, unless its
+// windows leave gaps, and one of an instant's at each step.
 func (s *reads) read() float64 {
 	steps, interval := float64(s.grid.Steps), float64(s.grid.Interval)
 	if s.instant {

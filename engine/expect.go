@@ -11,15 +11,16 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// assumed is what one core takes before the engine has learned anything, as calibration measured it.
+// assumed is what one core takes before the engine has learned anything, as calibration measured
+// it.
 func assumed() placement.Constants {
 	cores := float64(runtime.GOMAXPROCS(0))
 	return placement.Constants{Cores: placement.Costs{Fixed: 30 * time.Microsecond, Sample: 14 / cores}, Link: 1}
 }
 
 // learn notes how long executors took for the query, but for waiting. Of steps whose results were
-// remembered, and of leaves on GPUs, it says nothing. A moment at which the machine had no time for the query
-// counts little.
+// remembered, of steps that were evaluated during a fetch and of leaves on GPUs it says nothing. A
+// moment at which the machine had no time for the query counts little.
 func (q *query) learn() {
 	if q.worked == nil || q.remembered {
 		return
@@ -33,7 +34,7 @@ func (q *query) learn() {
 
 // noteWork notes what was evaluated on cores.
 func (q *query) noteWork(w *plan.Work) {
-	if w.Device != nil {
+	if w.Device != nil || len(q.fetches.took) > 0 {
 		return
 	}
 	size := offload.Size{Function: shape(q.plan.Node), Series: int64(w.Series), Samples: w.Samples + w.Kept}
@@ -66,7 +67,8 @@ func shape(n plan.Node) (names string) {
 
 const longestShape = 200
 
-// stateOf has what is decoded already learned apart: a little of it takes other times than much of the rest.
+// stateOf has what is decoded already learned apart: a little of it takes other times than much of
+// the rest.
 func stateOf(decoded float64) string {
 	if decoded > 0.5 {
 		return " decoded"
@@ -82,7 +84,8 @@ func (s *reads) size(function string, decoded float64) offload.Size {
 	}
 }
 
-// expect adds to the cost what the query will take: as things are, with nothing cached, and with all.
+// expect adds to the cost what the query will take: as things are, with nothing cached, and with
+// all.
 func (q *query) expect(c *plan.Cost, all []*reads) {
 	if q.plan.Node == nil || !c.Complete {
 		return
@@ -126,8 +129,8 @@ func sum(all []*reads, function string, decoded func(*reads) float64) (t offload
 	return t
 }
 
-// times is what the query takes where selectors lack bytes and have a share decoded. Where c is given, it
-// is told what dominates.
+// times is what the query takes where selectors lack bytes and have a share decoded. Where c is
+// given, it is told what dominates.
 func (q *query) times(all []*reads, function string, of func(*reads) (lacks, decoded float64), c *plan.Cost) (t plan.Took) {
 	cores := func(s offload.Size) int64 { return q.e.costs.Estimate(s)[placement.Cores].Microseconds() }
 	size := sum(all, function, func(s *reads) float64 { _, decoded := of(s); return decoded })

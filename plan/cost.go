@@ -4,7 +4,8 @@ package plan
 type Cost struct {
 	// Estimate has the form of Prometheus's proposal 0089.
 	Estimate CostEstimate `json:"estimate"`
-	// Complete says that something is known of every selector. Otherwise all numbers are of the others.
+	// Complete says that something is known of every selector. Otherwise all numbers are of the
+	// others.
 	Complete bool   `json:"complete"`
 	Executor string `json:"executor"`
 	// FetchBytes are to be fetched, and CachedBytes are there: bytes of encoded chunks and labels.
@@ -12,8 +13,8 @@ type Cost struct {
 	CachedBytes int64 `json:"cached_bytes"`
 	// MemoryBytes are those of what is fetched and of rows, at most.
 	MemoryBytes int64 `json:"memory_bytes"`
-	// Cores and GPU are what the query takes there; nil where that is not known, as of what Prometheus's
-	// engine evaluates.
+	// Cores and GPU are what the query takes there; nil where that is not known, as of what
+	// Prometheus's engine evaluates.
 	Cores *Times `json:"cores_us"`
 	GPU   *Times `json:"gpu_us,omitempty"`
 	// Dominates is what takes most of the time on cores, as things are.
@@ -45,8 +46,9 @@ type Dominant struct {
 
 // CostEstimate is what a query reads, added up over its selectors.
 type CostEstimate struct {
-	Series  int64 `json:"seriesTouched"`
-	Samples int64 `json:"samplesRead"` // as Prometheus's engine counts them, each once however many windows it is in
+	Series int64 `json:"seriesTouched"`
+	// Samples are counted as Prometheus's engine does, each once however many windows it is in.
+	Samples int64 `json:"samplesRead"`
 }
 
 // SelectorCost is what a query reads of one selector.
@@ -56,8 +58,8 @@ type SelectorCost struct {
 	End      int64  `json:"end"`
 	// Unknown says why nothing is known of the selector, and what would tell.
 	Unknown string `json:"unknown,omitempty"`
-	// Exact says that series and samples were counted. Otherwise they follow from what is cached of the
-	// selector, or from some of its series.
+	// Exact says that series and samples were counted. Otherwise they follow from what is cached of
+	// the selector, or from some of its series.
 	Exact  bool  `json:"exact"`
 	Series int64 `json:"series"`
 	// Samples are those from start to end, and Read those that windows are over.

@@ -99,6 +99,8 @@ const (
 	furthest = 16
 	// longest is the longest estimate, in ns.
 	longest = 1 << 62
+	// mostFunctions is of how many functions there is something to learn: queries make ever more of them.
+	mostFunctions = 1024
 	// tooShort is the time below which an observation says nothing about the costs.
 	tooShort = 50 * time.Microsecond
 )
@@ -113,7 +115,10 @@ func (m *Model) Observe(x Executor, l offload.Size, took time.Duration) {
 	limit := math.Log(furthest)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	off := m.off[x][l.Function]
+	off, known := m.off[x][l.Function]
+	if !known && len(m.off[x]) >= mostFunctions {
+		return
+	}
 	m.off[x][l.Function] = max(-limit, min(limit, off+learning*(ratio-off)))
 	for k := range m.off {
 		if Executor(k) != x {
