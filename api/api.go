@@ -45,6 +45,7 @@ import (
 type Engine interface {
 	NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
 	Explain(ctx context.Context, r engine.Request, analyze bool) (*plan.Explanation, error)
+	Cost(ctx context.Context, r engine.Request) (*plan.Cost, error)
 }
 
 // Options are what the doors are made from. All are required, unless one says otherwise.

@@ -108,6 +108,7 @@ func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	r := t.request
 	r.Options = promql.NewPrometheusQueryOpts(perStep, p.Lookback)
 	r.Query, r.Start, r.End, r.Step = p.Query, p.Start, p.End, p.Step
+	r.MaxSeries, r.MaxSamples = p.MaxSeries, p.MaxSamples
 	return r
 }
 

@@ -304,7 +304,7 @@ func TestWiderOfMany(t *testing.T) {
 	} {
 		ask(t, c, matchersIn(t, wide))
 		e := &entry{matchers: matchersIn(t, narrow), name: "up"}
-		require.NotNil(t, c.widest(e, c.moment(), c.entries[matching.Key(matchersIn(t, wide))].covered).entry)
+		require.NotNil(t, c.widest(e, c.moment(), c.entries[matching.Key(matchersIn(t, wide))].covered, maxWider).entry)
 	}
 	before := c.totals().Subsumed
 	ask(t, c, matchersIn(t, `up{zone=~"new.*",i="000000"}`))

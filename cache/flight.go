@@ -198,6 +198,11 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	}
 	own := *f.sel // the upstream may hand out one selection more than once
 	f.sel = &own
+	if came == nil {
+		c.mu.Lock()
+		c.pace.observe(float64(f.sel.PayloadBytes()+selection.ChunkBytes*int64(f.sel.NumChunks())), time.Since(start))
+		c.mu.Unlock()
+	}
 	c.metrics.bytes.Add(float64(f.sel.PayloadBytes()))
 	stats.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {

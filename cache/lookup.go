@@ -158,7 +158,7 @@ func (c *Cache) look(q *question) (l *lookup, starts []*flight) {
 	defer c.mu.Unlock()
 	e := c.use(q)
 	l = &lookup{asked: q, entry: e, sel: e.sel, covered: e.covered}
-	s := c.state(e, q)
+	s := c.state(e, q, maxWider)
 	var parts []part
 	for gone := 0; gone >= 0; {
 		parts, l.kept = need(q, s)
@@ -209,9 +209,9 @@ func (l *lookup) join(f *flight) bool {
 	return n > 0
 }
 
-// state is what there is of e. Beyond itself is looked for what neither it nor a flight has. The cache's
-// mutex must be held.
-func (c *Cache) state(e *entry, q *question) state {
+// state is what there is of e. Beyond itself is looked for what neither it nor a flight has, in at most
+// that many entries. The cache's mutex must be held.
+func (c *Cache) state(e *entry, q *question, most int) state {
 	s := state{usable: e.covered.Usable(q.at), flights: slices.Clone(e.flights)}
 	missing := s.usable.Missing(q.settled())
 	for _, f := range s.flights {
@@ -222,7 +222,7 @@ func (c *Cache) state(e *entry, q *question) state {
 		missing = missing.Less(s.disk)
 	}
 	if len(missing) > 0 && c.kept > 0 {
-		s.wider = c.widest(e, q.at, missing)
+		s.wider = c.widest(e, q.at, missing, most)
 	}
 	return s
 }
@@ -339,7 +339,7 @@ type Answerer interface {
 // widest is, of what is kept of selectors that match all that e does, the one that has most of what is
 // missing of e, and that. A matcher of e that implies a metric name is of that name. The cache's mutex
 // must be held.
-func (c *Cache) widest(e *entry, m tile.Moment, missing tile.Coverage) (best superset) {
+func (c *Cache) widest(e *entry, m tile.Moment, missing tile.Coverage, entries int) (best superset) {
 	up, ok := c.up.(Answerer)
 	if !ok || !up.Answers(e.matchers) {
 		return best
@@ -347,7 +347,7 @@ func (c *Cache) widest(e *entry, m tile.Moment, missing tile.Coverage) (best sup
 	looked, most := 0, int64(0)
 	for _, name := range slices.Compact([]string{"", e.name}) {
 		for w := range c.named[name] {
-			if looked++; looked > maxWider {
+			if looked++; looked > entries {
 				return best
 			}
 			if w == e || w.sel == nil || w.sel.NumSeries() > maxSubsumed || !matching.ImpliesAll(e.matchers, w.matchers) || !up.Answers(w.matchers) {

@@ -420,7 +420,7 @@ func (s *story) needs(ms []*labels.Matcher, span string) (out []string) {
 		e = &entry{key: matching.Key(ms), matchers: ms, name: matching.FixedName(ms)}
 	}
 	q := &question{Span: between(mint, maxt), at: m}
-	parts, _ := need(q, s.c.state(e, q))
+	parts, _ := need(q, s.c.state(e, q, maxWider))
 	for _, p := range parts {
 		from := p.from.String()
 		if p.flight != nil {

@@ -116,17 +116,22 @@ func (l *Leaf) Unsuited() string {
 	return ""
 }
 
-// Size implements offload.Leaf. The function tells apart what the formula of the costs does not.
-func (l *Leaf) Size() offload.Size {
-	s, steps := l.Input.Size(), int64(l.Grid.Steps)
-	looked, decoded := 0, 0 // of some series
-	for i := 0; i < l.Selection.NumSeries(); i += max(1, l.Selection.NumSeries()/64) {
+// DecodedShare is the share, from 0 to 1, of some series of a selection that cores retain decoded.
+func DecodedShare(s *selection.Selection) float64 {
+	looked, decoded := 0, 0
+	for i := 0; i < s.NumSeries(); i += max(1, s.NumSeries()/64) {
 		looked++
-		if column.IsDecoded(l.Selection.Memo(i)) {
+		if column.IsDecoded(s.Memo(i)) {
 			decoded++
 		}
 	}
-	s.Decoded = float64(decoded) / float64(max(looked, 1))
+	return float64(decoded) / float64(max(looked, 1))
+}
+
+// Size implements offload.Leaf. The function tells apart what the formula of the costs does not.
+func (l *Leaf) Size() offload.Size {
+	s, steps := l.Input.Size(), int64(l.Grid.Steps)
+	s.Decoded = DecodedShare(l.Selection)
 	s.Function = l.Window.Func.Name
 	if l.Aggregate == nil {
 		s.Function += " alone"

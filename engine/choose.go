@@ -79,6 +79,10 @@ func (q *query) choose() error {
 		if f.err != nil {
 			continue // for the evaluation to say
 		}
+		mint, maxt := r.window.Reads(r.grid)
+		if err := q.admit(r.window.Scan, f.sel, mint, maxt); err != nil {
+			return err
+		}
 		if why := cpuexec.Refuses(r.window, r.grid, f.sel); why != "" {
 			q.leave(r.window.Scan.Pos, why)
 			return nil

@@ -66,7 +66,8 @@ type Engine struct {
 	stock   *promql.Engine
 	opts    Options
 	cpu     *cpuexec.Executor
-	results *results.Memory // nil if nothing is remembered
+	results *results.Memory  // nil if nothing is remembered
+	costs   *placement.Model // what executors take on cores, learned of queries
 	metrics *metrics
 	life    *life
 
@@ -90,7 +91,7 @@ func New(o Options) *Engine {
 	stock.Reg, stock.ActiveQueryTracker = nil, nil // life sees to these
 	return &Engine{
 		stock: promql.NewEngine(stock), opts: o,
-		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
+		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg), costs: placement.NewModel(assumed()),
 		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2))),
 	}
 }

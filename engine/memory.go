@@ -11,8 +11,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -36,13 +38,14 @@ func (s samples) Querier(mint, maxt int64) (storage.Querier, error) {
 		matrix: s.q.stmt.Expr.Type() == parser.ValueTypeMatrix, f: f,
 	}
 	m.times, m.more = labelsMade(s.q.stmt.Expr)
-	return &querier{Querier: f.querier, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
+	return &querier{Querier: f.querier, q: s.q, f: f, fetched: f.bySelector(s.q.stmt.Expr), meter: m}, nil
 }
 
 // querier answers for selectors that were fetched, and passes every other selector on. What it
 // answered stays readable until the query's fetches are closed.
 type querier struct {
 	storage.Querier
+	q       *query
 	f       *fetches
 	fetched func([]*labels.Matcher) *fetched
 	meter   *meter
@@ -55,6 +58,16 @@ func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.S
 	if f := qr.fetched(ms); f != nil {
 		mint, maxt := selection.Bounds(hints, qr.f.mint, qr.f.maxt)
 		return qr.meter.over(selection.LazySeriesSet(mint, maxt, f.get), hints)
+	}
+	if from, ok := qr.Querier.(selection.Querier); ok && qr.q.request.bounded() {
+		mint, maxt := selection.Bounds(hints, qr.f.mint, qr.f.maxt)
+		return qr.meter.over(selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
+			sel, ws, err := from.SelectChunks(ctx, hints, ms...)
+			if err == nil {
+				err = qr.q.admit(&parser.VectorSelector{Name: matching.FixedName(ms), LabelMatchers: ms}, sel, mint, maxt)
+			}
+			return sel, ws, err
+		}), hints)
 	}
 	return qr.meter.over(qr.Querier.Select(ctx, sortSeries, hints, ms...), hints)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -52,10 +53,13 @@ type query struct {
 	matrix      *plan.Matrix  // the result, where it is that of executors
 	lease       *memory.Lease // of what the query holds until it is closed
 	budget      *operator.Budget
+	ceilings    *ceilings
 	took        []plan.Ahead  // what was evaluated while samples were on their way
 	waited      time.Duration // for samples, once the fetches are closed
 	queued      time.Duration // for its turn among evaluations of many samples
 	ran         time.Duration // all of it
+	worked      *offload.Size // what was evaluated on cores alone
+	remembered  bool          // whether results of some were
 }
 
 // NewQuery makes the query of a request, a Query, which must be closed.
@@ -115,7 +119,10 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
-	defer func(began time.Time) { q.ran = time.Since(began) }(time.Now())
+	defer func(began time.Time) {
+		q.ran = time.Since(began)
+		q.learn()
+	}(time.Now())
 	if q.e.opts.GPUs != nil {
 		defer q.e.opts.GPUs.Serve()()
 	}
@@ -137,7 +144,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 
 // run has executors evaluate the query, or Prometheus's engine.
 func (q *query) run(ctx context.Context) *promql.Result {
-	if err := q.beginBudget(ctx); err != nil {
+	if err := cmp.Or(q.beginCeilings(), q.beginBudget(ctx)); err != nil {
 		return &promql.Result{Err: err}
 	}
 	if q.request.Mode == Prometheus {
@@ -224,12 +231,18 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 	job := q.job
 	job.Select = func(_ context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 		if w.Func == window.InfoTime {
-			return q.fetches.infoSeries(w, g)
+			sel, ws, err := q.fetches.infoSeries(w, g)
+			if err == nil {
+				mint, maxt := w.Reads(g)
+				err = q.admit(w.Scan, sel, mint, maxt)
+			}
+			return sel, ws, err
 		}
 		f := q.fetches.of[w.Scan.Pos] // which was waited for
 		return f.sel, f.ws, f.err
 	}
 	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
+		q.remembered = q.remembered || steps.Kept > 0
 		if job.Results != nil || steps.Ahead > 0 {
 			p.Of[n].Remembered = &steps
 		}
@@ -256,6 +269,7 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 			work.Cache = &plan.CacheWork{TilesKept: s.TilesHit.Load(), TilesSubsumed: s.TilesSubsumed.Load(), TilesFetched: s.TilesFetched.Load(), TilesRead: s.TilesRead.Load()}
 		}
 	}
+	q.noteWork(&m.Work)
 	q.matrix = m
 	return m, nil
 }

@@ -30,6 +30,9 @@ type Request struct {
 	// otherwise, and with results kept from earlier queries the largest number of samples held at
 	// once is not known.
 	Statistics bool
+	// MaxSeries and MaxSamples are the most that the query may read, added up over its selectors; 0 sets
+	// no limit. A query that reads more fails with a *CeilingError.
+	MaxSeries, MaxSamples int64
 	// Progress is told how far the evaluation has come; it may be nil.
 	Progress *selection.Progress
 	// Plan says that the query's plan is to be shown when it has ended, with the text of expressions.

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -114,6 +115,33 @@ type Keeper interface {
 	// or a selection of each source that keeps some. It fetches nothing and is no use of
 	// what is kept.
 	Kept(matchers ...*labels.Matcher) []*Selection
+	// Holdings returns what each source has of what an Ask asks for, and what it would fetch. It
+	// fetches nothing either, and looks through at most that many entries for a wider selector.
+	Holdings(a Ask, most int) []Holding
+}
+
+// Holding is what a source has of what an Ask asks for, by its tables.
+type Holding struct {
+	// Sel is what is kept of the selector; nil where nothing is. It may have more than is asked for.
+	// Of it only labels and the table of chunks are to be read: the cache may drop it meanwhile.
+	Sel *Selection
+	// Narrow says that Sel is what is kept of a wider selector, of which only some series are asked for.
+	Narrow  bool
+	Covered [][2]int64 // stretches of time that Sel has, in ms: from, and to, which is not included
+	Parts   []HoldingPart
+	Now     int64 // ms; there are no later samples
+	// Fetching is how long a fetch of so many bytes takes, as others were measured. A chunk counts as
+	// ChunkBytes besides its own.
+	Fetching func(work float64) time.Duration
+}
+
+// ChunkBytes is about how long a source takes for a chunk whatever is in it, as bytes.
+const ChunkBytes = 300
+
+// HoldingPart is a stretch of time, and where its samples would come from: kept, disk, wider or upstream.
+type HoldingPart struct {
+	From, To int64 // ms; To is not included
+	Source   string
 }
 
 // Reader is what SeriesQuerier and ChunkQuerier make queriers of.

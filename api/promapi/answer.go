@@ -36,6 +36,8 @@ import (
 //	request body too large                            bad_data     413
 //	request body too slow                             timeout      408
 //	evaluation failed: too many samples, many-to-many execution    422
+//	more series or samples than max_series or
+//	max_samples allows                                execution    422
 //	upstream refused what was asked (its 400 and 422) execution    422
 //	the request went away                             canceled     499
 //	query timeout, fetching and the queue counted     timeout      503

@@ -23,6 +23,8 @@ type Evaluation struct {
 	Timeout    time.Duration
 	Lookback   time.Duration
 	Limit      int // of series in the answer; 0 is none
+	// MaxSeries and MaxSamples are the most that the query may read; 0 sets no limit.
+	MaxSeries, MaxSamples int64
 }
 
 // Parse reads the parameters of a query for promwarp's own endpoints, where start, end and step
@@ -39,6 +41,12 @@ func Parse(r *http.Request, now time.Time) (Evaluation, error) {
 // ParseAs reads the parameters of an instant or a range query as Prometheus does.
 func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err error) {
 	e.Query = r.FormValue("query")
+	if e.MaxSeries, err = ceiling(r, "max_series", MaxSeriesHeader); err != nil {
+		return e, err
+	}
+	if e.MaxSamples, err = ceiling(r, "max_samples", MaxSamplesHeader); err != nil {
+		return e, err
+	}
 	if s := r.FormValue("limit"); s != "" {
 		if e.Limit, err = Limit(s); err != nil {
 			return e, err
@@ -80,6 +88,30 @@ func ParseAs(ranged bool, r *http.Request, now time.Time) (e Evaluation, err err
 		}
 	}
 	return e, nil
+}
+
+// The headers that say the same as the parameters max_series and max_samples.
+const (
+	MaxSeriesHeader  = "X-Promwarp-Max-Series"
+	MaxSamplesHeader = "X-Promwarp-Max-Samples"
+)
+
+// ceiling reads the most of something that a query may read, from a parameter and from a header: the
+// lower one counts, so that a proxy's header holds whatever the client sends. 0 is none.
+func ceiling(r *http.Request, parameter, header string) (most int64, err error) {
+	for name, value := range map[string]string{parameter: r.FormValue(parameter), header: r.Header.Get(header)} {
+		if value == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 {
+			return 0, WrongParameter(name, fmt.Errorf("cannot parse %.100q: use a whole number from 0, which sets no limit", value))
+		}
+		if n > 0 && (most == 0 || n < most) {
+			most = n
+		}
+	}
+	return most, nil
 }
 
 // ParameterError is the error of a parameter, or of the request where Parameter is empty.

@@ -18,7 +18,7 @@ import (
 
 // words are the parameters that are numbers, times or words, and maxParameter the most bytes of each:
 // errors repeat them.
-var words = []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze", "explain"}
+var words = []string{"time", "start", "end", "step", "timeout", "limit", "max_series", "max_samples", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze", "explain"}
 
 const maxParameter = 1000
 

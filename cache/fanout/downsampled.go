@@ -59,3 +59,13 @@ func (r *downsampledReader) BeginChunks(asks []selection.Ask) []selection.Get {
 
 // Kept implements selection.Keeper. By what a selector is read is not known.
 func (r *downsampledReader) Kept(...*labels.Matcher) []*selection.Selection { return nil }
+
+// Holdings implements selection.Keeper.
+func (r *downsampledReader) Holdings(a selection.Ask, most int) []selection.Holding {
+	var h storage.SelectHints
+	if a.Hints != nil {
+		h = a.Hints()
+	}
+	a.Matchers = r.with(a.Matchers, h.Func, h.Range)
+	return r.Reader.Holdings(a, most)
+}

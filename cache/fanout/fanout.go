@@ -244,6 +244,14 @@ func (r *readers) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection
 	return kept
 }
 
+// Holdings implements selection.Keeper.
+func (r *readers) Holdings(a selection.Ask, most int) (all []selection.Holding) {
+	for _, q := range r.in {
+		all = append(all, q.Holdings(a, most/len(r.in))...)
+	}
+	return all
+}
+
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	return r.BeginChunks(r.ask(ctx, hints, matchers))[0](ctx)

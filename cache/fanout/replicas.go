@@ -72,6 +72,17 @@ type replicaReader struct {
 	readers
 }
 
+// Holdings implements selection.Keeper: what the replica has that is asked first. Gaps of it, and merges of
+// all, cost more.
+func (r *replicaReader) Holdings(a selection.Ask, most int) []selection.Holding {
+	for u, up := range r.s.upstreams {
+		if up.Away() == nil {
+			return r.in[u].Holdings(a, most)
+		}
+	}
+	return r.in[0].Holdings(a, most)
+}
+
 // SelectChunks implements selection.Querier.
 func (r *replicaReader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	return r.BeginChunks(r.ask(ctx, hints, matchers))[0](ctx)

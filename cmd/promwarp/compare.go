@@ -60,11 +60,7 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 	cmd.Flag("upstream.url", "Base URL of the Prometheus to compare with. Without it, promwarp is compared with Prometheus's engine inside it.").PlaceHolder("URL").StringVar(&o.upstream)
 	renamed(cmd, "upstream", "upstream.url", &o.upstream)
 	o.server.Add(cmd, "Without it, promwarp runs inside this process and reads from --upstream.url.")
-	cmd.Flag("start", "Start of the range; by default a dashboard's own, or -1d.").PlaceHolder("TIME").StringVar(&o.start)
-	cmd.Flag("end", "End of the range, and the time of rules; by default -10m, as newer samples may differ.").PlaceHolder("TIME").StringVar(&o.end)
-	cmd.Flag("step", "Step of the range; by default about 250 of them.").PlaceHolder("DURATION").StringVar(&o.step)
-	cmd.Flag("scrape-interval", "Scrape interval, from which $__rate_interval is made.").Default("15s").DurationVar(&o.scrape)
-	cmd.Flag("var", "Value of a dashboard's variable; may be repeated. Without it, the one that the dashboard was saved with.").PlaceHolder("NAME=VALUE").StringMapVar(&o.variables)
+	o.addTimes(cmd)
 	cmd.Flag("rounds", "How often each side is asked; promwarp once more before.").Default("3").IntVar(&o.rounds)
 	cmd.Flag("exact", "How exact promwarp's answers are: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&o.exact, "1e-12", "bits")
 	cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").EnumVar(&o.format, "table", "json")
@@ -72,6 +68,15 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		return runCompare(ctx, o, os.Stdin, os.Stdout, os.Stderr)
 	}
+}
+
+// addTimes declares the flags that say when queries are asked, and what variables stand for.
+func (o *compareOptions) addTimes(cmd *kingpin.CmdClause) {
+	cmd.Flag("start", "Start of the range; by default a dashboard's own, or -1d.").PlaceHolder("TIME").StringVar(&o.start)
+	cmd.Flag("end", "End of the range, and the time of rules; by default -10m, as newer samples may differ.").PlaceHolder("TIME").StringVar(&o.end)
+	cmd.Flag("step", "Step of the range; by default about 250 of them.").PlaceHolder("DURATION").StringVar(&o.step)
+	cmd.Flag("scrape-interval", "Scrape interval, from which $__rate_interval is made.").Default("15s").DurationVar(&o.scrape)
+	cmd.Flag("var", "Value of a dashboard's variable; may be repeated. Without it, the one that the dashboard was saved with.").PlaceHolder("NAME=VALUE").StringMapVar(&o.variables)
 }
 
 // errDifferent makes the exit code tell that answers differ, errNothing that there were none to compare.

@@ -340,6 +340,11 @@ func (plainEngine) Explain(context.Context, engine.Request, bool) (*plan.Explana
 	return nil, errors.New("the demo's Prometheus has no plans")
 }
 
+// Cost implements api.Engine.
+func (plainEngine) Cost(context.Context, engine.Request) (*plan.Cost, error) {
+	return nil, errors.New("the demo's Prometheus does not know what queries cost")
+}
+
 // startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not
 // scrape, its TSDB and its engine behind promwarp's doors, remote read included.
 func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func(), err error) {
@@ -374,7 +379,7 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h ht
 	}
 	m := http.NewServeMux()
 	m.Handle("/api/v1/", doors)
-	for _, own := range []string{"admin/", "status/cache", "status/gpus", "status/queries"} { // which no Prometheus has
+	for _, own := range []string{"admin/", "query_cost", "query_range_cost", "status/cache", "status/gpus", "status/queries"} { // which no Prometheus has
 		m.Handle("/api/v1/"+own, http.NotFoundHandler())
 	}
 	srv := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}

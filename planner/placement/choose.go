@@ -81,7 +81,7 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		return p.decline(o, reason)
 	}
 	s, number := &computed.Stages, g.Number()
-	p.model.Load().observe(Device, size, s.Total-s.Waited)
+	p.model.Load().Observe(Device, size, s.Total-s.Waited)
 	o.Choice.Took, o.Choice.Device, o.Choice.Stages = s.Total.Microseconds(), &number, s.Explain()
 	computed.Choice, computed.Reason = o.Choice, o.Reason
 	return computed.Outcome, nil
@@ -92,7 +92,7 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 // the cores delays what GPUs do, too, whose every query needs cores.
 func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (e Estimate) {
 	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
-	e = p.model.Load().estimate(*size)
+	e = p.model.Load().Estimate(*size)
 	e[Device] += g.Wait()
 	e[Cores] *= time.Duration(max(1, p.serving.Load()))
 	return e
@@ -126,7 +126,7 @@ func short(d time.Duration) time.Duration {
 // OnCores implements offload.Accelerator. Leaves that no GPU evaluates do not count.
 func (p *Placer) OnCores(l offload.Leaf, took time.Duration) {
 	if m := p.model.Load(); m != nil && gpuexec.Suits(l) == "" {
-		m.observe(Cores, l.Size(), took)
+		m.Observe(Cores, l.Size(), took)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // timing whole leaves on both executors, which takes under a second. The cores' part begins at once.
 func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) error) {
 	if p.o.Constants != nil {
-		p.model.Store(newModel(*p.o.Constants))
+		p.model.Store(NewModel(*p.o.Constants))
 	}
 	if p.model.Load() != nil {
 		return func(*pipeline.Machine) error { return nil }
@@ -53,7 +53,7 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 		p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 			"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 			"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
-		p.model.Store(newModel(c))
+		p.model.Store(NewModel(c))
 		return nil
 	}
 }

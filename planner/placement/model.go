@@ -50,8 +50,8 @@ func (c Constants) Estimate(l offload.Size) (e Estimate) {
 // duration is a number of ns as a Duration, the longest one where it is beyond that.
 func duration(ns float64) time.Duration { return time.Duration(min(ns, longest)) }
 
-// model estimates, and learns from what happened. It is safe for concurrent use.
-type model struct {
+// Model estimates, and learns from what happened. It is safe for concurrent use.
+type Model struct {
 	c Constants
 
 	mu sync.Mutex
@@ -60,17 +60,17 @@ type model struct {
 	off [executors]map[string]float64
 }
 
-// newModel returns a model that has learned nothing yet.
-func newModel(c Constants) *model {
-	m := &model{c: c}
+// NewModel returns a model that has learned nothing yet.
+func NewModel(c Constants) *Model {
+	m := &Model{c: c}
 	for k := range m.off {
 		m.off[k] = map[string]float64{}
 	}
 	return m
 }
 
-// estimate is how long each executor is expected to take for a leaf.
-func (m *model) estimate(l offload.Size) (e Estimate) {
+// Estimate is how long each executor is expected to take for a leaf.
+func (m *Model) Estimate(l offload.Size) (e Estimate) {
 	e = m.c.Estimate(l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,6 +78,14 @@ func (m *model) estimate(l offload.Size) (e Estimate) {
 		e[k] = duration(float64(took) * math.Exp(m.off[k][l.Function]))
 	}
 	return e
+}
+
+// Knows reports whether it has been seen how long cores take for a function.
+func (m *Model) Knows(function string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.off[Cores][function]
+	return ok
 }
 
 const (
@@ -91,12 +99,14 @@ const (
 	furthest = 16
 	// longest is the longest estimate, in ns.
 	longest = 1 << 62
+	// mostFunctions is of how many functions there is something to learn: queries make ever more of them.
+	mostFunctions = 1024
 	// tooShort is the time below which an observation says nothing about the costs.
 	tooShort = 50 * time.Microsecond
 )
 
-// observe notes how long an executor took for a leaf.
-func (m *model) observe(x Executor, l offload.Size, took time.Duration) {
+// Observe notes how long an executor took for a leaf.
+func (m *Model) Observe(x Executor, l offload.Size, took time.Duration) {
 	expected := m.c.Estimate(l)[x]
 	if took < tooShort || expected <= 0 {
 		return
@@ -105,7 +115,10 @@ func (m *model) observe(x Executor, l offload.Size, took time.Duration) {
 	limit := math.Log(furthest)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	off := m.off[x][l.Function]
+	off, known := m.off[x][l.Function]
+	if !known && len(m.off[x]) >= mostFunctions {
+		return
+	}
 	m.off[x][l.Function] = max(-limit, min(limit, off+learning*(ratio-off)))
 	for k := range m.off {
 		if Executor(k) != x {

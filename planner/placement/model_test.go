@@ -48,7 +48,7 @@ func TestCheaper(t *testing.T) {
 		"a slow link and all is there": {slow, offload.Size{Samples: 100e6, Windows: 1e6}, Device},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newModel(c.c).estimate(c.l)
+			e := NewModel(c.c).Estimate(c.l)
 			require.Equal(t, c.want, e.cheaper(), "%v", e)
 		})
 	}
@@ -63,15 +63,15 @@ func TestMonotone(t *testing.T) {
 			return Costs{Fixed: time.Duration(r.Int64N(1e7)), Sample: 100 * r.Float64()}
 		}
 		c := Constants{Cores: costs(), Device: costs(), Link: 1e6 + r.Float64()*1e11}
-		m := newModel(c)
+		m := NewModel(c)
 		l := offload.Size{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
-			m.observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
+			m.Observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
 		}
-		more, few := l, m.estimate(l)
+		more, few := l, m.Estimate(l)
 		for _, n := range []*int64{&more.Series, &more.Samples, &more.Missing, &more.Windows, &more.Results} {
 			*n += r.Int64N(1e9)
-			many := m.estimate(more)
+			many := m.Estimate(more)
 			for k := range few {
 				require.GreaterOrEqual(t, many[k], few[k])
 			}
@@ -83,28 +83,28 @@ func TestMonotone(t *testing.T) {
 // TestLearning: estimates approach what happens, within bounds, for the function
 // that it happened to, and what is not chosen is given another chance.
 func TestLearning(t *testing.T) {
-	m := newModel(h200)
+	m := NewModel(h200)
 	l := offload.Size{Function: "rate", Samples: 10_000_000, Missing: 60_000_000, Windows: 1_000_000}
-	first := m.estimate(l)
+	first := m.Estimate(l)
 	require.Equal(t, Device, first.cheaper())
 	for range 40 {
-		m.observe(Device, l, 3*first[Device])
+		m.Observe(Device, l, 3*first[Device])
 	}
-	require.InEpsilon(t, 3*first[Device], m.estimate(l)[Device], 0.01)
+	require.InEpsilon(t, 3*first[Device], m.Estimate(l)[Device], 0.01)
 	for range 100 {
-		m.observe(Device, l, time.Hour)
+		m.Observe(Device, l, time.Hour)
 	}
-	require.InEpsilon(t, furthest*first[Device], m.estimate(l)[Device], 0.01)
-	require.Equal(t, Cores, m.estimate(l).cheaper())
+	require.InEpsilon(t, furthest*first[Device], m.Estimate(l)[Device], 0.01)
+	require.Equal(t, Cores, m.Estimate(l).cheaper())
 	other := l
 	other.Function = "delta"
-	require.Equal(t, first, m.estimate(other))
+	require.Equal(t, first, m.Estimate(other))
 	for range 500 {
-		m.observe(Cores, l, first[Cores])
+		m.Observe(Cores, l, first[Cores])
 	}
-	require.InEpsilon(t, first[Device], m.estimate(l)[Device], 0.05)
-	m.observe(Device, l, 0)
-	require.Equal(t, Device, m.estimate(l).cheaper())
+	require.InEpsilon(t, first[Device], m.Estimate(l)[Device], 0.05)
+	m.Observe(Device, l, 0)
+	require.Equal(t, Device, m.Estimate(l).cheaper())
 }
 
 // crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the
@@ -133,20 +133,20 @@ func TestCrossover(t *testing.T) {
 	require.Len(t, r.Crossover.Points, 13)
 	for _, p := range r.Crossover.Points {
 		for gpu, missing := range map[float64]int64{p.Resident: 0, p.Missing: int64(bytesPerSample * float64(p.Samples))} {
-			m := newModel(h200)
+			m := NewModel(h200)
 			l := offload.Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows, Missing: missing}
 			takes := [executors]time.Duration{time.Duration(1e6 * p.Cores), time.Duration(1e6 * gpu)}
 			const early, leaves = 16, 100
 			onDevice := 0
 			for k := range leaves {
-				chosen := m.estimate(l).cheaper()
+				chosen := m.Estimate(l).cheaper()
 				if 1.3*p.Cores < gpu {
 					require.Equal(t, Cores, chosen, "%d samples, %g ms on the GPU", p.Samples, gpu)
 				}
 				if k >= early && chosen == Device {
 					onDevice++
 				}
-				m.observe(chosen, l, takes[chosen])
+				m.Observe(chosen, l, takes[chosen])
 			}
 			if 1.3*gpu < p.Cores {
 				require.Greater(t, onDevice, (leaves-early)*4/5, "%d samples, %g ms on the GPU", p.Samples, gpu)
@@ -244,9 +244,9 @@ func (s *simulation) next(c *client) bool {
 	case onDevice:
 		s.queue = slices.DeleteFunc(s.queue, func(o *client) bool { return o == c })
 		s.typical += (took - s.typical) / 8
-		s.p.model.Load().observe(Device, c.size, took)
+		s.p.model.Load().Observe(Device, c.size, took)
 	case onCores:
-		s.p.model.Load().observe(Cores, c.size, took)
+		s.p.model.Load().Observe(Cores, c.size, took)
 	case served:
 		c.done()
 		return true
@@ -311,7 +311,7 @@ func TestUnderLoad(t *testing.T) {
 			rate := map[string]float64{}
 			for _, mode := range []string{"gpu", "cpu", "auto"} {
 				p := &Placer{}
-				p.model.Store(newModel(Constants{Cores: Costs{Sample: 1}, Device: Costs{Sample: 1e-9}, Link: 1e9}))
+				p.model.Store(NewModel(Constants{Cores: Costs{Sample: 1}, Device: Costs{Sample: 1e-9}, Link: 1e9}))
 				rate[mode] = (&simulation{p: p, mode: mode, work: work}).run(clients)
 			}
 			t.Logf("%s, %2d clients: %.0f queries/s on the GPU, %.0f on cores, auto %.0f", name, clients, rate["gpu"], rate["cpu"], rate["auto"])

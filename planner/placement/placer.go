@@ -43,7 +43,7 @@ type Placer struct {
 	devices  *device.Set
 	gpus     func() (all []gpu, none string)
 	declined *prometheus.CounterVec
-	model    atomic.Pointer[model] // nil until a GPU is open
+	model    atomic.Pointer[Model] // nil until a GPU is open
 	serving  atomic.Int64          // queries that are being evaluated
 }
 
@@ -154,6 +154,16 @@ func (p *Placer) Report() (r Report) {
 		})
 	}
 	return r
+}
+
+// Expect is how long each executor is expected to take for a leaf that waits for nothing; ok is false
+// where no GPU has opened yet.
+func (p *Placer) Expect(l offload.Size) (e Estimate, ok bool) {
+	m := p.model.Load()
+	if m == nil {
+		return e, false
+	}
+	return m.Estimate(l), true
 }
 
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the GPU that has

@@ -342,7 +342,7 @@ func TestResampleCustom(t *testing.T) {
 		return r
 	}
 	ask := func(field string, choice resample.Choice) *resample.Result {
-		p.model.Store(newModel(constants)) // whatever requests before this one took
+		p.model.Store(NewModel(constants)) // whatever requests before this one took
 		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: counters(t, 2000)}, planned(field, choice))
 		require.NoError(t, err)
 		return got

@@ -84,6 +84,15 @@ test('the calendar and the texts choose a range', async () => {
   await page.getByRole('button', { name: 'Last 1h' }).waitFor();
 });
 
+test('what a query would cost is said before it runs', async () => {
+  await visit(asked(rate));
+  await page.locator('.chart .u-over').waitFor();
+  await page.getByRole('button', { name: 'Cost', exact: true }).click();
+  const said = panel().locator('p.hint[role=status]');
+  await said.waitFor();
+  assert.match(await text(said), /^It reads .* series and .* samples, fetches .*, most of it to (fetch|decode|evaluate) http_requests_total\.$/);
+});
+
 test('the executor is chosen, and the plan says who evaluates what and why', async () => {
   await visit(asked(rate, { executor: 'gpu' }));
   const plan = page.locator('.side');

@@ -37,6 +37,34 @@ interface Result {
   cancelled?: number;
 }
 
+/** What the server says of a query's cost, as far as it is shown. */
+interface Cost {
+  estimate: { seriesTouched: number; samplesRead: number };
+  complete: boolean;
+  fetch_bytes: number;
+  cores_us: { now: { total: number } } | null;
+  gpu_us?: { now: { total: number } };
+  dominates?: { selector: string; phase: string };
+}
+
+/** What a query would cost, in a sentence; or what is wrong with it. */
+async function costOf(a: Asked): Promise<string> {
+  try {
+    const { data: c, warnings } = await ask<Cost>(`${a.path}_cost`, a.fields);
+    if (!c.complete) return warnings.join('; ') || 'Its cost is not known.';
+    const time = c.gpu_us ?? c.cores_us;
+    return [
+      `It reads ${many(c.estimate.seriesTouched, 'series', 'series')} and ${many(c.estimate.samplesRead, 'sample', 'samples')}`,
+      c.fetch_bytes > 0 ? `fetches ${bytes(c.fetch_bytes)}` : 'fetches nothing',
+      time && `takes about ${milliseconds(time.now.total / 1000)}`,
+      c.dominates && `most of it to ${c.dominates.phase} ${c.dominates.selector}`,
+    ].filter(Boolean).join(', ') + '.';
+  } catch (error) {
+    if (error instanceof Failure) return error.message;
+    throw error;
+  }
+}
+
 /** Why a run ends that the user cancels, and not one that another takes the place of. */
 const byUser = new DOMException('cancelled', 'AbortError');
 const replaced = (signal: AbortSignal) => signal.aborted && signal.reason !== byUser;
@@ -56,6 +84,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   const [stage, setStage] = useState('');
   const [received, setReceived] = useState(0);
   const [exploring, explore] = useState(false);
+  const [cost, setCost] = useState('');
   const controller = useRef<AbortController | null>(null);
   const handle = useRef<Handle | null>(null);
   const runs = runNumber();
@@ -85,6 +114,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   }, [stage]);
 
   const submit = (expr: string) => {
+    setCost('');
     if (expr.trim()) record(expr);
     if (expr === panel.expr) run();
     else changePanel(panel.id, { expr, shape: { ...panel.shape, find: '', only: [] } });
@@ -108,6 +138,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
         <Editor value={panel.expr} onRun={submit} handle={(h) => (handle.current = h)} label={`Expression of panel ${index + 1}`} />
         <div class="ask-side">
           <button class="quiet metrics-button" aria-expanded={exploring} title="Find a metric" onClick={() => explore(!exploring)}>Metrics</button>
+          <button class="quiet" title="What would it cost?" onClick={async () => setCost(await costOf(asked(s, { ...panel, expr: handle.current?.text() ?? panel.expr })))}>Cost</button>
           {stage ? (
             <button onClick={() => controller.current?.abort(byUser)} class="cancel" title="Esc">Cancel</button>
           ) : (
@@ -119,6 +150,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           )}
         </div>
       </div>
+      {cost && <p class="hint" role="status">{cost}</p>}
       {exploring && <Explorer editor={() => handle.current} close={() => (explore(false), handle.current?.focus())} />}
       {(result || stage) && <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />}
       {(result || stage) && <div class="strip">

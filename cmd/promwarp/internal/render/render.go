@@ -296,7 +296,7 @@ func Resampling(w io.Writer, e *resample.Explanation, style terminal.Style) {
 	}
 	if work := e.Work; work != nil {
 		fmt.Fprintf(w, "\n%s series, %s samples, %d chunks decoded (%s), %s runs; %s values in %d groups\n",
-			count(work.Series), count(work.Samples), work.Chunks, size(work.Bytes), count(work.Runs), count(work.Values), work.Groups)
+			Count(work.Series), Count(work.Samples), work.Chunks, Size(work.Bytes), Count(work.Runs), Count(work.Values), work.Groups)
 		for _, s := range work.Stages {
 			fmt.Fprintf(w, "%-12s %s\n", s.Name, time.Duration(s.Micros)*time.Microsecond)
 		}
@@ -305,16 +305,16 @@ func Resampling(w io.Writer, e *resample.Explanation, style terminal.Style) {
 
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// count writes a number of things: in full where that is short.
-func count(n int64) string {
+// Count writes a number of things: in full where that is short.
+func Count(n int64) string {
 	if n < 100_000 {
 		return fmt.Sprint(n)
 	}
 	return short(float64(n))
 }
 
-// size writes a number of bytes.
-func size(n int64) string { return units.Base2Bytes(n).Round(1).String() }
+// Size writes a number of bytes.
+func Size(n int64) string { return units.Base2Bytes(n).Round(1).String() }
 
 // Caches prints what caches have: of each its sizes, and a row a selector.
 func Caches(w io.Writer, all []cache.Contents, width int) error {
@@ -329,9 +329,9 @@ func Caches(w io.Writer, all []cache.Contents, width int) error {
 		if c.Name != "" {
 			fmt.Fprintf(w, "%s: ", c.Name)
 		}
-		fmt.Fprintf(w, "%d selectors, %s of %s in memory", c.Count, size(c.Bytes), size(c.Limit))
+		fmt.Fprintf(w, "%d selectors, %s of %s in memory", c.Count, Size(c.Bytes), Size(c.Limit))
 		if c.DiskLimit > 0 {
-			fmt.Fprintf(w, ", %s of %s on disk", size(c.DiskBytes), size(c.DiskLimit))
+			fmt.Fprintf(w, ", %s of %s on disk", Size(c.DiskBytes), Size(c.DiskLimit))
 		}
 		fmt.Fprintf(w, "; tiles of %s\n", time.Duration(c.Tile)*time.Millisecond)
 		if len(c.Selectors) == 0 {
@@ -340,7 +340,7 @@ func Caches(w io.Writer, all []cache.Contents, width int) error {
 		rows := [][]string{{"SELECTOR", "SERIES", "SAMPLES", "MEMORY", "DISK", "DEVICE", "COVERS", "LATEST"}}
 		for _, s := range c.Selectors {
 			covered, latest := coverage(s)
-			rows = append(rows, []string{s.Text, count(int64(s.Series)), count(s.Samples), size(s.Bytes), size(s.DiskBytes), size(s.DeviceBytes), covered, latest})
+			rows = append(rows, []string{s.Text, Count(int64(s.Series)), Count(s.Samples), Size(s.Bytes), Size(s.DiskBytes), Size(s.DeviceBytes), covered, latest})
 		}
 		if err := Table(w, rows, 0, width); err != nil {
 			return err
