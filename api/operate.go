@@ -153,6 +153,7 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
 		return
 	}
+	a.tried.Clear()
 	a.logger.Info("Dropped cached tiles on request", "match", r.Form["match[]"], "start", r.FormValue("start"), "end", r.FormValue("end"),
 		"selectors", dropped.Selectors, "tiles", dropped.Tiles)
 	promapi.Data(w, dropped)
