@@ -56,7 +56,7 @@ func TestBacktest(t *testing.T) {
 	require.Equal(t, "firing", much.Alerts[0].Spells[1].State)
 	require.True(t, much.Alerts[0].Spells[1].Open)
 	require.EqualValues(t, 112, much.Alerts[0].Spells[1].Value, "5 m later than m=102 at 51 m")
-	require.Contains(t, recorded.Notes[0], `{__name__="i:m:sum"} is recorded by a rule of this file`)
+	require.Contains(t, recorded.Notes[0], `i:m:sum is recorded by a rule of this file, and the upstream has no samples of {__name__="i:m:sum"}`)
 	require.Empty(t, recorded.Alerts)
 	require.Contains(t, matched.Error, "found duplicate series", "one rule fails, and not all")
 

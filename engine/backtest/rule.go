@@ -261,7 +261,7 @@ func (t *trial) unrecorded(ctx context.Context, start, end time.Time) error {
 				return err
 			}
 			if len(found) == 0 {
-				t.report.Notes = append(t.report.Notes, fmt.Sprintf("%s is recorded by a rule of this file, and the upstream has no samples of it in that time: the alert is tried as if there were none", s))
+				t.report.Notes = append(t.report.Notes, fmt.Sprintf("%s is recorded by a rule of this file, and the upstream has no samples of %s in that time: the alert is tried as if there were none", m.Value, s))
 			}
 		}
 	}
