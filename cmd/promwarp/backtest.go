@@ -64,7 +64,7 @@ func backtestCommand(app *kingpin.Application) (string, func(context.Context) er
 	for _, kind := range []struct{ name, form, help string }{
 		{backtest.MustFire, "ALERT@START..END", "Fail unless the alert fires in that time. ALERT is a name, or has labels: Down{job=\"api\"}. May be repeated, as the next two."},
 		{backtest.MustNotFire, "ALERT@START..END", "Fail if the alert fires in that time."},
-		{backtest.AtMost, "ALERT=N/PERIOD", "Fail if the alert fires more often within any hour, day, week or duration."},
+		{backtest.AtMost, "ALERT=N/PERIOD", "Fail if the alert fires more often within any day, week or duration."},
 	} {
 		o.expected[kind.name] = cmd.Flag(kind.name, kind.help).PlaceHolder(kind.form).Strings()
 	}

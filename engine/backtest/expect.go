@@ -32,7 +32,7 @@ type Expectation struct {
 }
 
 // periods are lengths of time by their names.
-var periods = map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
+var periods = map[string]time.Duration{"day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 
 // Expect reads an expectation, whose times are read by when.
 func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectation, error) {
@@ -62,7 +62,7 @@ func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectati
 		if e.period = periods[period]; e.period == 0 {
 			d, err := model.ParseDuration(period)
 			if err != nil || d <= 0 {
-				return nil, fmt.Errorf("%q: %q is neither hour, day, week nor a duration", text, period)
+				return nil, fmt.Errorf("%q: %q is neither day, week nor a duration", text, period)
 			}
 			e.period = time.Duration(d)
 		}

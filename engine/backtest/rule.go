@@ -74,8 +74,8 @@ func (l *loader) Parse(query string) (parser.Expr, error) { return l.ParseExpr(q
 func Parse(file string, content []byte, interval time.Duration, p parser.Parser) ([]*Rule, error) {
 	l := &loader{Parser: p, content: content}
 	groups, errs := rules.NewManager(&rules.ManagerOptions{GroupLoader: l, Parser: p}).LoadGroups(interval, labels.EmptyLabels(), "", nil, false, file)
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if len(errs) > 0 { // what is no YAML is said twice
+		return nil, errors.Join(slices.CompactFunc(errs, func(a, b error) bool { return a.Error() == b.Error() })...)
 	}
 	var all []*Rule
 	var recorded []string
