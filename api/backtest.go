@@ -183,7 +183,8 @@ func (p *past) close() {
 func (p *past) Range(ctx context.Context, expr string, g plan.Grid, histograms bool) ([]plan.Row, error) {
 	key := fmt.Sprint(expr, g, histograms, p.turn.request.Mode, p.turn.request.Exact)
 	if p.retain {
-		if rows, ok := p.api.tried.Get(key); ok {
+		if rows, said, ok := p.api.tried.Get(key); ok {
+			p.said.Merge(said)
 			return rows, nil
 		}
 	}
@@ -200,7 +201,7 @@ func (p *past) Range(ctx context.Context, expr string, g plan.Grid, histograms b
 	p.said.Merge(r.Warnings)
 	rows := backtest.Rows(r.Value, g, histograms)
 	if p.retain {
-		rows = p.api.tried.Keep(key, rows)
+		rows = p.api.tried.Keep(key, rows, r.Warnings)
 	}
 	return rows, nil
 }

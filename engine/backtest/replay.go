@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -53,7 +51,8 @@ type presence struct {
 // of its expression may come and go.
 const (
 	mostSpells    = 100_000
-	mostPresences = 1_000_000
+	mostPresences = 300_000
+	longLabels    = 512 // bytes of an alert's labels that count as another change
 )
 
 // errTooMany is the error of a rule that changes too often.
@@ -65,20 +64,20 @@ func (t *trial) errTooMany() error {
 //
 // Alerts do not depend on each other, so each has a state machine of its own that is run only where its
 // series begins or ends and where its time is up. With a limit, or with series whose labels become the
-// same, they do: then one machine has all. Labels by a template that depends on more than the series'
-// labels may change at each step: then that is run at each.
+// same, they do: then one machine has all. Labels that depend on values may change at each step: then that
+// is run at each.
 func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) error {
-	fixed := fixedLabels(t.rule.labels)
+	safe, fixed, notes := safeLabels(t.rule.labels)
 	alone := fixed && t.rule.group.Limit() == 0
-	if !fixed {
-		t.report.Notes = append(t.report.Notes, "labels are made by a template of more than a series' labels: it is expanded at each evaluation, which takes long")
+	if t.report.Notes = notes; !fixed {
+		t.report.Notes = append(notes, "a label depends on values: it is made at each evaluation, which takes long")
 	}
 	var all [][]presence
 	known, presences := map[uint64]bool{}, 0
 	for i := range rows {
 		metric := rows[i].Labels
 		if fixed {
-			if err := t.label(ctx, &metric); err != nil {
+			if err := cmp.Or(context.Cause(ctx), t.label(ctx, safe, &metric)); err != nil {
 				return err
 			}
 		}
@@ -101,7 +100,11 @@ func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bo
 			continue
 		}
 		slices.SortStableFunc(found, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
-		if err := t.replay(ctx, found, fixed); err != nil {
+		add := labels.EmptyLabels() // the series have them
+		if !fixed {
+			add = safe
+		}
+		if err := t.replay(ctx, found, add, fixed); err != nil {
 			return err
 		}
 	}
@@ -128,40 +131,22 @@ func presencesOf(row *plan.Row, metric labels.Labels, keeps func(float64) bool) 
 	return all
 }
 
-// ofLabels are a template's actions that depend on a series' labels alone.
-var ofLabels = regexp.MustCompile(`\{\{-?\s*\$labels\.\w+\s*-?\}\}`)
-
-// fixedLabels reports whether a rule's labels depend on nothing but a series' labels.
-func fixedLabels(l labels.Labels) bool {
-	fixed := true
-	l.Range(func(l labels.Label) {
-		fixed = fixed && !strings.Contains(ofLabels.ReplaceAllString(l.Value, ""), "{{")
-	})
-	return fixed
-}
-
 // machine is Prometheus's state machine of the rule, with labels to add. Annotations change no state.
 func (t *trial) machine(add labels.Labels) *rules.AlertingRule {
 	return rules.NewAlertingRule(t.rule.Alert, t.rule.Expr, t.rule.For, t.rule.KeepFiringFor, add, labels.EmptyLabels(), labels.EmptyLabels(), "", false, promslog.NewNopLogger())
 }
 
-// eval evaluates a machine at step k, where the rule's expression has a result. What templates ask for is
-// evaluated.
+// eval evaluates a machine at step k, where the rule's expression has a result.
 func (t *trial) eval(ctx context.Context, m *rules.AlertingRule, k int, result promql.Vector) error {
-	answered := false
-	_, err := m.Eval(ctx, t.rule.group.QueryOffset(), t.at(k), func(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
-		if !answered {
-			answered = true
-			return result, nil
-		}
-		return t.from.Instant(ctx, expr, at)
+	_, err := m.Eval(ctx, t.rule.group.QueryOffset(), t.at(k), func(context.Context, string, time.Time) (promql.Vector, error) {
+		return result, nil
 	}, &url.URL{}, t.rule.group.Limit())
 	return err
 }
 
 // label has Prometheus give a series the labels that its alert has.
-func (t *trial) label(ctx context.Context, metric *labels.Labels) error {
-	m := t.machine(t.rule.labels)
+func (t *trial) label(ctx context.Context, safe labels.Labels, metric *labels.Labels) error {
+	m := t.machine(safe)
 	if err := t.eval(ctx, m, 0, promql.Vector{{Metric: *metric}}); err != nil {
 		return err
 	}
@@ -174,11 +159,7 @@ func (t *trial) at(k int) time.Time { return t.first.Add(time.Duration(k) * t.ru
 
 // replay runs one machine where its series begin and end, and where the time of alerts is up. Between
 // these steps nothing changes: the same series are there, whose alerts exist.
-func (t *trial) replay(ctx context.Context, coming []presence, fixed bool) error {
-	add := labels.EmptyLabels()
-	if !fixed {
-		add = t.rule.labels
-	}
+func (t *trial) replay(ctx context.Context, coming []presence, add labels.Labels, fixed bool) error {
 	m := t.machine(add)
 	var present []presence
 	var result promql.Vector
@@ -243,6 +224,7 @@ func (t *trial) note(m *rules.AlertingRule, active []*Alert, k int) []*Alert {
 		if a == nil {
 			a = &Alert{Labels: is.Labels}
 			t.alerts[h] = a
+			t.spells += len(is.Labels.String()) / longLabels
 		}
 		a.seen = k
 		state := is.State.String()

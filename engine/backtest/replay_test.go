@@ -62,7 +62,7 @@ func (p *prometheus) Instant(ctx context.Context, expr string, at time.Time) (pr
 	return rules.EngineQueryFunc(p.engine, p.db)(ctx, expr, at)
 }
 
-var parse = parser.NewParser(parser.Options{})
+var promQL = parser.NewParser(parser.Options{})
 
 // Example tries a rule on five hours, in two of which a queue was long.
 func Example() {
@@ -84,7 +84,7 @@ func Example() {
 	if err := app.Commit(); err != nil {
 		panic(err)
 	}
-	all, err := Parse("rules.yml", []byte(`groups: [{name: queues, rules: [{alert: LongQueue, expr: queue_length > 10, for: 10m}]}]`), time.Minute, parse)
+	all, err := Parse("rules.yml", []byte(`groups: [{name: queues, rules: [{alert: LongQueue, expr: queue_length > 10, for: 10m}]}]`), time.Minute, promQL)
 	if err != nil {
 		panic(err)
 	}
@@ -227,6 +227,36 @@ func randomData(t *testing.T, r *rand.Rand) storage.Storage {
 	return db
 }
 
+// TestTemplates: templates of labels are expanded that can be for everybody.
+func TestTemplates(t *testing.T) {
+	for text, c := range map[string]struct {
+		expanded, fixed bool
+	}{
+		"plain":             {true, true},
+		"{{ $labels.job }}": {true, true},
+		"{{.Labels.job}}":   {true, true},
+		"{{ $value }}":      {true, false},
+		"{{ . }}":           {false, true},
+		"{{ $labels }}":     {true, false},
+		"{{ if gt $value 1.0 }}high{{ else }}{{ $labels.job | toUpper }}{{ end }}": {true, false},
+		"{{ if eq $labels.job \"a\" }}x{{ else if eq .Labels.job `b` }}y{{ end }}": {true, true},
+		"{{ printf \"%1000000d\" 1 }}":                                             {false, true},
+		"{{ query \"up\" | first | value }}":                                       {false, true},
+		"{{ range query \"up\" }}{{ . }}{{ end }}":                                 {false, true},
+		"{{ $x := $labels.job }}{{ $x }}{{ $x }}":                                  {false, false},
+		"{{ define \"x\" }}y{{ end }}":                                             {false, true},
+		"{{ template \"__alert_A\" }}":                                             {false, true},
+		"{{ $labels.job | reReplaceAll \".\" \"xxxx\" }}":                          {false, true},
+		"{{ ": {false, true},
+		strings.Repeat("{{ $labels.job }}", 1000): {false, true},
+	} {
+		safe, fixed, notes := safeLabels(labels.FromStrings("l", text))
+		require.Equal(t, c.expanded, safe.Get("l") == text, text)
+		require.Equal(t, c.expanded, len(notes) == 0, text)
+		require.Equal(t, c.fixed, fixed, text)
+	}
+}
+
 // oneOf chooses.
 func oneOf[E any](r *rand.Rand, all ...E) E { return all[r.IntN(len(all))] }
 
@@ -270,9 +300,9 @@ func randomRules(r *rand.Rand) string {
 			case 2:
 				b.WriteString("    labels: {of: '{{ $labels.job }} {{$labels.i}}', zone: x}\n")
 			case 3:
-				b.WriteString("    labels: {v: '{{ $value | printf \"%.1f\" }}'}\n")
+				b.WriteString("    labels: {v: '{{ $value | humanize }}{{ if gt $value 0.7 }} high{{ end }}'}\n")
 			case 4:
-				b.WriteString("    labels: {v: '{{ range query \"count(n > 0.5)\" }}{{ .Value }}{{ end }}'}\n")
+				b.WriteString("    labels: {of: '{{ if eq $labels.job \"a\" }}first{{ else if .Labels.i }}{{ .Labels.i | toUpper }}{{ end }}'}\n")
 			case 5:
 				b.WriteString("    annotations: {summary: '{{ $value }}'}\n")
 			}
@@ -306,7 +336,7 @@ func TestLive(t *testing.T) {
 			end := start.Add(time.Duration(1+r.IntN(90)) * time.Minute).Add(7 * time.Minute)
 			check := func(content string, change func(*Rule), compared bool) {
 				want := live(t, content, p, start, end)
-				all, err := Parse("rules.yml", []byte(content), time.Minute, parse)
+				all, err := Parse("rules.yml", []byte(content), time.Minute, promQL)
 				require.NoError(t, err, content)
 				require.Len(t, all, len(want))
 				at := map[string]int{}
@@ -329,7 +359,7 @@ func TestLive(t *testing.T) {
 			check(content, func(*Rule) {}, true)
 			// The rules of another file, tried as changes of this one's.
 			other := written()
-			rewritten, err := Parse("rules.yml", []byte(content), time.Minute, parse)
+			rewritten, err := Parse("rules.yml", []byte(content), time.Minute, promQL)
 			require.NoError(t, err)
 			next := 0
 			check(other, func(r *Rule) {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
@@ -28,7 +29,9 @@ type Retained struct {
 // retained is one result.
 type retained struct {
 	rows []plan.Row
+	said annotations.Annotations
 	size int64
+	ends *time.Timer
 }
 
 // retainedFor is how long results are kept: as long as one moves sliders.
@@ -46,23 +49,27 @@ func NewRetained(pool *memory.Pool) *Retained {
 	if limit := pool.Limit(); limit > 0 {
 		r.most = limit / retainedShare
 	}
-	r.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ string, e *retained) { r.bytes -= e.size }) // bytes are bounded
+	// Bytes are bounded. A timer that runs would keep the result.
+	r.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ string, e *retained) {
+		r.bytes -= e.size
+		e.ends.Stop()
+	})
 	return r
 }
 
-// Get returns what is kept by a key, which must not be changed.
-func (r *Retained) Get(key string) ([]plan.Row, bool) {
+// Get returns what is kept by a key, which must not be changed, with what was said of it.
+func (r *Retained) Get(key string) ([]plan.Row, annotations.Annotations, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byKey.Get(key)
 	if !ok {
-		return nil, false
+		return nil, nil, false
 	}
-	return e.rows, true
+	return e.rows, e.said, true
 }
 
 // Keep keeps a copy of rows, if there is room, and returns that or the rows.
-func (r *Retained) Keep(key string, rows []plan.Row) []plan.Row {
+func (r *Retained) Keep(key string, rows []plan.Row, said annotations.Annotations) []plan.Row {
 	size, n := int64(len(key)), 0
 	for i := range rows {
 		n += len(rows[i].Values)
@@ -74,11 +81,12 @@ func (r *Retained) Keep(key string, rows []plan.Row) []plan.Row {
 	values := make([]float64, 0, max(n, 1))
 	// The copy counts as long as a request reads it.
 	runtime.AddCleanup(&values[:1][0], func(pool *memory.Pool) { pool.Count(memory.Evaluation, -size) }, r.pool)
-	e := &retained{make([]plan.Row, len(rows)), size}
+	e := &retained{rows: make([]plan.Row, len(rows)), said: said, size: size}
 	for i, row := range rows {
 		values = append(values, row.Values...)
 		e.rows[i] = plan.Row{Labels: row.Labels.Copy(), Values: values[len(values)-len(row.Values):], Runs: slices.Clone(row.Runs)}
 	}
+	e.ends = time.AfterFunc(retainedFor, func() { r.forget(key, e) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byKey.Remove(key)
@@ -86,7 +94,6 @@ func (r *Retained) Keep(key string, rows []plan.Row) []plan.Row {
 	for r.bytes += size; r.bytes > r.most; {
 		r.byKey.RemoveOldest()
 	}
-	time.AfterFunc(retainedFor, func() { r.forget(key, e) })
 	return e.rows
 }
 
