@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -52,6 +54,7 @@ type presence struct {
 const (
 	mostSpells    = 100_000
 	mostPresences = 300_000
+	mostActions   = 20  // of a label's template
 	longLabels    = 512 // bytes of an alert's labels that count as another change
 )
 
@@ -64,22 +67,17 @@ func (t *trial) errTooMany() error {
 //
 // Alerts do not depend on each other, so each has a state machine of its own that is run only where its
 // series begins or ends and where its time is up. With a limit, or with series whose labels become the
-// same, they do: then one machine has all. Labels that depend on values may change at each step: then that
-// is run at each.
+// same, they do: then one machine has all.
 func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) error {
-	safe, fixed, notes := safeLabels(t.rule.labels)
-	alone := fixed && t.rule.group.Limit() == 0
-	if t.report.Notes = notes; !fixed {
-		t.report.Notes = append(notes, "a label depends on values: it is made at each evaluation, which takes long")
-	}
+	add, notes := expandable(t.rule.labels)
+	t.report.Notes = notes
+	alone := t.rule.group.Limit() == 0
 	var all [][]presence
 	known, presences := map[uint64]bool{}, 0
 	for i := range rows {
 		metric := rows[i].Labels
-		if fixed {
-			if err := cmp.Or(context.Cause(ctx), t.label(ctx, safe, &metric)); err != nil {
-				return err
-			}
+		if err := cmp.Or(context.Cause(ctx), t.label(ctx, add, &metric)); err != nil {
+			return err
 		}
 		found := presencesOf(&rows[i], metric, keeps)
 		if presences += len(found); presences > mostPresences {
@@ -100,11 +98,7 @@ func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bo
 			continue
 		}
 		slices.SortStableFunc(found, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
-		add := labels.EmptyLabels() // the series have them
-		if !fixed {
-			add = safe
-		}
-		if err := t.replay(ctx, found, add, fixed); err != nil {
+		if err := t.replay(ctx, found); err != nil {
 			return err
 		}
 	}
@@ -131,6 +125,27 @@ func presencesOf(row *plan.Row, metric labels.Labels, keeps func(float64) bool) 
 	return all
 }
 
+// ofLabels are a template's actions that name a label of the series.
+var ofLabels = regexp.MustCompile(`\{\{-?\s*(\$labels|\.Labels)\.\w+\s*-?\}\}`)
+
+// unexpanded is the value of a label whose template is not expanded.
+const unexpanded = "<template>"
+
+// expandable returns a rule's labels with the templates that may be expanded for everybody who asks, and a
+// note on each other: those can ask for queries, and for any amount of time and memory.
+func expandable(all labels.Labels) (labels.Labels, []string) {
+	var notes []string
+	var b labels.ScratchBuilder // an empty label removes a series' label: it stays
+	all.Range(func(l labels.Label) {
+		if strings.Contains(ofLabels.ReplaceAllString(l.Value, ""), "{{") || strings.Count(l.Value, "{{") > mostActions {
+			notes = append(notes, fmt.Sprintf("the template of label %s has more than labels of the series: it is not expanded, and alerts that it alone tells apart are one", l.Name))
+			l.Value = unexpanded
+		}
+		b.Add(l.Name, l.Value)
+	})
+	return b.Labels(), notes
+}
+
 // machine is Prometheus's state machine of the rule, with labels to add. Annotations change no state.
 func (t *trial) machine(add labels.Labels) *rules.AlertingRule {
 	return rules.NewAlertingRule(t.rule.Alert, t.rule.Expr, t.rule.For, t.rule.KeepFiringFor, add, labels.EmptyLabels(), labels.EmptyLabels(), "", false, promslog.NewNopLogger())
@@ -145,8 +160,8 @@ func (t *trial) eval(ctx context.Context, m *rules.AlertingRule, k int, result p
 }
 
 // label has Prometheus give a series the labels that its alert has.
-func (t *trial) label(ctx context.Context, safe labels.Labels, metric *labels.Labels) error {
-	m := t.machine(safe)
+func (t *trial) label(ctx context.Context, add labels.Labels, metric *labels.Labels) error {
+	m := t.machine(add)
 	if err := t.eval(ctx, m, 0, promql.Vector{{Metric: *metric}}); err != nil {
 		return err
 	}
@@ -159,8 +174,8 @@ func (t *trial) at(k int) time.Time { return t.first.Add(time.Duration(k) * t.ru
 
 // replay runs one machine where its series begin and end, and where the time of alerts is up. Between
 // these steps nothing changes: the same series are there, whose alerts exist.
-func (t *trial) replay(ctx context.Context, coming []presence, add labels.Labels, fixed bool) error {
-	m := t.machine(add)
+func (t *trial) replay(ctx context.Context, coming []presence) error {
+	m := t.machine(labels.EmptyLabels()) // the series have the rule's
 	var present []presence
 	var result promql.Vector
 	var active []*Alert
@@ -194,8 +209,6 @@ func (t *trial) replay(ctx context.Context, coming []presence, add labels.Labels
 		switch {
 		case err != nil && (changed || !failed):
 			next = k + 1 // an error may have ended alerts, so that the same series may be fewer than the limit
-		case !fixed && len(present)+len(active) > 0:
-			next = k + 1
 		case err == nil:
 			next = min(next, t.due(m, k))
 		}

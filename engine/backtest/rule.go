@@ -88,8 +88,8 @@ func Parse(file string, content []byte, interval time.Duration, p parser.Parser)
 				continue
 			}
 			expr := alerting.Query()
-			if err := unpin(expr); err != nil {
-				return nil, fmt.Errorf("group %q, alert %q: %w", g.Name(), r.Name(), err)
+			if pinned(expr) {
+				return nil, fmt.Errorf("group %q, alert %q: @ start() and @ end() mean another time at each evaluation, which one range query cannot tell: leave them out", g.Name(), r.Name())
 			}
 			all = append(all, &Rule{
 				Group: g.Name(), Alert: r.Name(), Expr: expr, For: alerting.HoldDuration(), KeepFiringFor: alerting.KeepFiringFor(),
@@ -103,31 +103,19 @@ func Parse(file string, content []byte, interval time.Duration, p parser.Parser)
 	return all, nil
 }
 
-// unpin removes `@ start()` and `@ end()`, which of a rule mean the time of its evaluation, but of a range
-// query the ends of the range.
-func unpin(expr parser.Expr) error {
-	return parser.Walk(unpinner{}, expr, nil)
-}
-
-type unpinner struct{}
-
-// Visit implements parser.Visitor.
-func (u unpinner) Visit(node parser.Node, path []parser.Node) (parser.Visitor, error) {
-	var pinned *parser.ItemType
-	switch n := node.(type) {
-	case *parser.VectorSelector:
-		pinned = &n.StartOrEnd
-	case *parser.SubqueryExpr:
-		pinned = &n.StartOrEnd
-	}
-	if pinned == nil || *pinned == 0 {
-		return u, nil
-	}
-	if slices.ContainsFunc(path, func(n parser.Node) bool { _, sub := n.(*parser.SubqueryExpr); return sub }) {
-		return nil, errors.New("@ start() or @ end() within a subquery means another time at each evaluation, which one range query cannot tell")
-	}
-	*pinned = 0
-	return u, nil
+// pinned reports whether an expression has `@ start()` or `@ end()`, which of a rule mean the time of each
+// evaluation, but of a range query the ends of the range.
+func pinned(expr parser.Expr) (found bool) {
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.VectorSelector:
+			found = found || n.StartOrEnd != 0
+		case *parser.SubqueryExpr:
+			found = found || n.StartOrEnd != 0
+		}
+		return nil
+	})
+	return found
 }
 
 // thresholdOf finds the outermost comparison with a number, or returns nil.
