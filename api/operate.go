@@ -85,7 +85,8 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /query                PromQL; start, end and step make it a range; resample
                       requests; format=json|csv|ndjson|arrow|parquet
 /explain              how a query is evaluated; analyze=true runs it; format=json|text
-/openapi.json         describes /query, /explain and those below
+/api/v1/backtest      POST: alerting rules on the past
+/openapi.json         describes /query, /explain, /api/v1/backtest and those below
 /federate             the newest samples of series, for a Prometheus to scrape
 /graph                leads a browser to the upstream's page
 /metrics              promwarp's own metrics

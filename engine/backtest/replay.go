@@ -146,9 +146,10 @@ func expandable(all labels.Labels) (labels.Labels, []string) {
 	return b.Labels(), notes
 }
 
-// machine is Prometheus's state machine of the rule, with labels to add. Annotations change no state.
+// machine is Prometheus's state machine of the rule, with labels to add. Annotations change no state, and
+// the expression was evaluated: a number stands for it, as Eval writes it out each time.
 func (t *trial) machine(add labels.Labels) *rules.AlertingRule {
-	return rules.NewAlertingRule(t.rule.Alert, t.rule.Expr, t.rule.For, t.rule.KeepFiringFor, add, labels.EmptyLabels(), labels.EmptyLabels(), "", false, promslog.NewNopLogger())
+	return rules.NewAlertingRule(t.rule.Alert, &parser.NumberLiteral{}, t.rule.For, t.rule.KeepFiringFor, add, labels.EmptyLabels(), labels.EmptyLabels(), "", false, promslog.NewNopLogger())
 }
 
 // eval evaluates a machine at step k, where the rule's expression has a result.
