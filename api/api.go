@@ -31,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/backtest"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
@@ -169,13 +170,14 @@ type API struct {
 	guard     *guard.Guard
 	gate      *admit.Gate
 	resampled *resampled.Door
+	tried     *backtest.Retained
 	doors     *mux.Router
 }
 
 // New returns the doors.
 func New(o Options) (*API, error) {
 	o.Parser = o.Limits.Parser(o.Parser)
-	a := &API{o: o, logger: o.Logger}
+	a := &API{o: o, logger: o.Logger, tried: backtest.NewRetained(o.Memory)}
 	a.guard = &guard.Guard{
 		Metrics: o.Metrics, Logger: o.Logger, Memory: o.Memory, MaxBodyBytes: o.MaxBodyBytes,
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,

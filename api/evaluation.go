@@ -112,9 +112,21 @@ func (t *turn) of(p promapi.Evaluation, perStep bool) engine.Request {
 	return r
 }
 
-// evaluate evaluates a query and ends its turn. The result is cut to limit series, 0 for no limit, and
-// its value is the executor's own matrix where there is one.
+// evaluate evaluates a query and ends its turn. The result is cut to limit series, 0 for no limit.
 func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) *promql.Result {
+	r := a.execute(ctx, t, q)
+	if a.o.Answered != nil && r.Err == nil {
+		a.o.Answered(t.client, q)
+	}
+	t.Turn.Evaluated(r.Err)
+	if limit > 0 {
+		cut(r, limit)
+	}
+	return r
+}
+
+// execute evaluates a query of a turn. The result's value is the executor's own matrix where there is one.
+func (a *API) execute(ctx context.Context, t *turn, q promql.Query) *promql.Result {
 	exec := q.Exec
 	if ours, ok := q.(*engine.Query); ok {
 		exec = ours.ExecMatrix
@@ -128,13 +140,6 @@ func (a *API) evaluate(ctx context.Context, t *turn, q promql.Query, limit int) 
 	}
 	if a.o.LogQueries || a.o.SlowQueries > 0 {
 		a.logQuery(ctx, t, q, time.Since(began), r.Err)
-	}
-	if a.o.Answered != nil && r.Err == nil {
-		a.o.Answered(t.client, q)
-	}
-	t.Turn.Evaluated(r.Err)
-	if limit > 0 {
-		cut(r, limit)
 	}
 	return r
 }

@@ -85,7 +85,8 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /query                PromQL; start, end and step make it a range; resample
                       requests; format=json|csv|ndjson|arrow|parquet
 /explain              how a query is evaluated; analyze=true runs it; format=json|text
-/openapi.json         describes /query, /explain and those below
+/api/v1/backtest      POST: alerting rules on the past
+/openapi.json         describes /query, /explain, /api/v1/backtest and those below
 /federate             the newest samples of series, for a Prometheus to scrape
 /graph                leads a browser to the upstream's page
 /metrics              promwarp's own metrics
@@ -153,6 +154,7 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 		promapi.Error(w, http.StatusInternalServerError, promapi.Internal, err.Error())
 		return
 	}
+	a.tried.Clear()
 	a.logger.Info("Dropped cached tiles on request", "match", r.Form["match[]"], "start", r.FormValue("start"), "end", r.FormValue("end"),
 		"selectors", dropped.Selectors, "tiles", dropped.Tiles)
 	promapi.Data(w, dropped)

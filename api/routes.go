@@ -80,6 +80,7 @@ func (a *API) routes(read map[string]http.HandlerFunc) *mux.Router {
 	a.door(m, prefix+"/query_range", getPost, open, a.evaluation(prefix+"/query_range", false, a.prometheusQuery(true)))
 	a.door(m, prefix+"/query_cost", getPost, open, a.evaluation(prefix+"/query_cost", false, a.cost(false)))
 	a.door(m, prefix+"/query_range_cost", getPost, open, a.evaluation(prefix+"/query_range_cost", false, a.cost(true)))
+	a.door(m, prefix+"/backtest", post, open, a.evaluation(prefix+"/backtest", true, a.backtest))
 	a.door(m, prefix+"/format_query", getPost, open, a.says(a.printed(func(e parser.Expr) any { return e.Pretty(0) })))
 	a.door(m, prefix+"/parse_query", getPost, open, a.says(a.printed(tree)))
 	for path, h := range read {

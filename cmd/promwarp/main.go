@@ -35,7 +35,7 @@ const (
 // runs it. The context of run is cancelled by the first SIGINT or SIGTERM; the
 // second ends the program at once.
 var commands = []func(app *kingpin.Application) (name string, run func(ctx context.Context) error){
-	compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, costCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
+	backtestCommand, compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, costCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
 	probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."),
 	probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."),
 	devicesCommand, versionCommand,
@@ -128,14 +128,14 @@ var groups = []struct {
 	Title    string
 	Commands []string
 }{
-	{"Ask", []string{"query", "explain", "cost", "compare"}},
+	{"Ask", []string{"query", "explain", "cost", "compare", "backtest"}},
 	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
 	{"Look after", []string{"cache ls", "cache drop", "devices", "version"}},
 	{"Try and set up", []string{"demo", "completion"}},
 }
 
 // exitCodes are told by help and by docs/commands.md.
-const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line, or a file that it names, is wrong; 3 compare had nothing to compare."
+const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, answers differ, or alerts do not as expected; 2 the command line, or a file that it names, is wrong; 3 compare had nothing to compare."
 
 // scripts have promwarp itself complete the line, as kingpin's do. Packages install them.
 //

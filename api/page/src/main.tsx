@@ -6,6 +6,7 @@ import { scale, shift } from './lib/range';
 import { get } from './lib/store';
 import { Query } from './views/query';
 import { Resample } from './views/resample';
+import { Backtest } from './views/backtest';
 import { Cache } from './views/cache';
 import { Devices } from './views/devices';
 import { Status } from './views/status';
@@ -13,6 +14,7 @@ import { Status } from './views/status';
 const views: [name: string, title: string, view: () => preact.JSX.Element][] = [
   ['query', 'Query', Query],
   ['resample', 'Resample', Resample],
+  ['backtest', 'Backtest', Backtest],
   ['cache', 'Cache', Cache],
   ['devices', 'Devices', Devices],
   ['status', 'Status', Status],
@@ -28,7 +30,7 @@ function applyTheme(theme: Theme) {
 
 const keys: [key: string, text: string][] = [
   ['Enter', 'run the expression'], ['Shift Enter', 'a new line in it'], ['Esc', 'cancel what is running'], ['/', 'to the first editor'], ['m', 'find a metric'],
-  ['r', 'run everything again'], ['c', 'compare with Prometheus'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 5', 'views'], ['?', 'these keys'],
+  ['r', 'run everything again'], ['c', 'compare with Prometheus'], ['t', 'time range'], ['[  ]', 'earlier, later'], ['-', 'zoom out'], ['z', 'back from a zoom'], ['1 – 6', 'views'], ['?', 'these keys'],
 ];
 
 function App() {

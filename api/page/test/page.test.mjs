@@ -237,6 +237,38 @@ test('samples are resampled and downloaded', async () => {
   assert.match(await text(page.getByRole('alert')), /every/);
 });
 
+const rules = 'groups:\n- name: g\n  interval: 15s\n  rules:\n  - alert: Busy\n    expr: sum by (job) (rate(http_requests_total[5m])) > 0.001\n    for: 5m\n  - alert: Never\n    expr: node_memory_bytes < 0\n';
+
+test('alerts are tried on the past, and moved by sliders', async () => {
+  await visit(at('backtest', { from: 'now-1h' }));
+  await page.getByLabel('Rules, as in').fill(rules);
+  await page.getByRole('button', { name: 'Try', exact: true }).click();
+  const asked = [];
+  page.on('request', (r) => r.url().includes('backtest') && asked.push(new URLSearchParams(r.postData())));
+  await page.locator('.spells .firing[d*=M]').first().waitFor({ state: 'attached' });
+  await page.getByText(/answered in/).waitFor();
+  const fired = () => text(page.locator('.figures b').first());
+  assert.ok(Number(await fired()) >= 1);
+  assert.match(page.url(), /rules=groups/);
+  // A slider that moves fast asks once it rests, for the same times.
+  const slider = page.getByLabel(/^threshold/);
+  for (let k = 0; k < 5; k++) await slider.press('ArrowRight');
+  await waitFor('another threshold', async () => asked.some((a) => Number(a.get('threshold')) > 0.001));
+  assert.equal(new Set(asked.map((a) => a.get('end'))).size, 1);
+  await page.getByLabel(/^for:/).press('End'); // a day, in an hour
+  await waitFor('nothing fires', async () => (await fired()) === '0');
+  await page.getByRole('button', { name: 'As in the file' }).click();
+  await waitFor('it fires again', async () => Number(await fired()) >= 1);
+  await page.getByText(/^\d+ firings?$/).click();
+  await page.locator('details td', { hasText: 'job=' }).first().waitFor();
+  await page.getByRole('button', { name: 'Never: 0' }).click();
+  await page.getByText('node_memory_bytes < 0').last().waitFor();
+  await waitFor('none', async () => (await fired()) === '0');
+  await page.getByLabel('Rules, as in').fill('groups: [');
+  await page.getByLabel('Rules, as in').press('Control+Enter');
+  assert.match(await text(page.getByRole('alert')), /rules.*yaml/);
+});
+
 test('the cache shows its selectors, and drops one', async () => {
   await visit(asked(rate));
   await page.locator('.chart .u-over').waitFor();
@@ -306,7 +338,7 @@ const views = () => ({
   query: asked(rate, { compare: '1' }), error: asked('sum('), instant: asked(rate, { m: 'instant', v: 'table' }),
   beside: `${world.base}#/query?${new URLSearchParams([['columns', '2'], ['e', rate], ['e', 'node_memory_bytes'], ['m', 'range'], ['m', 'range'], ['v', 'chart'], ['v', 'chart'], ['s', 'stacked=1'], ['s', 'top=10&sort=-last']])}`,
   resample: at('resample', { 'r.match': 'node_memory_bytes', 'r.every': '5m', 'r.aggregates': 'mean,max', 'r.by': 'job' }),
-  cache: at('cache'), devices: at('devices'), status: at('status'),
+  backtest: at('backtest', { from: 'now-1h', rules }), cache: at('cache'), devices: at('devices'), status: at('status'),
 });
 
 for (const [name, options] of Object.entries({

@@ -36,6 +36,8 @@ export interface State {
   utc: boolean;
   /** Fields of the form of resample requests. */
   resample: Record<string, string>;
+  /** The text of rules that are tried on the past. */
+  rules: string;
 }
 
 let nextID = 1;
@@ -69,6 +71,7 @@ export function read(hash: string): State {
     every: Number(p.get('every')) >= 1 ? Number(p.get('every')) : 0,
     utc: p.get('tz') === 'utc',
     resample,
+    rules: p.get('rules') ?? '',
   };
 }
 
@@ -95,6 +98,7 @@ export function write(s: State): string {
     }
     if (shapes.some(Boolean)) for (const shape of shapes) p.append('s', shape);
   }
+  put('rules', s.rules, '');
   for (const [k, v] of Object.entries(s.resample)) if (v) p.append(`r.${k}`, v);
   const query = p.toString();
   return `#/${s.page}${query ? `?${query}` : ''}`;

@@ -1,0 +1,360 @@
+package backtest
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+var seed = flag.Uint64("seed", 0, "the only seed of random rules and data; 0 means several")
+
+// prometheus is a Source that is Prometheus's engine.
+type prometheus struct {
+	engine *promql.Engine
+	db     storage.Queryable
+	ranges int // range queries so far
+}
+
+func newPrometheus(db storage.Queryable) *prometheus {
+	return &prometheus{engine: promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 1e8, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+	}), db: db}
+}
+
+func (p *prometheus) Range(ctx context.Context, expr string, g plan.Grid, histograms bool) ([]plan.Row, error) {
+	p.ranges++
+	q, err := p.engine.NewRangeQuery(ctx, p.db, nil, expr, time.UnixMilli(g.Start), time.UnixMilli(g.End()), time.Duration(g.Interval)*time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	r := q.Exec(ctx)
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return Rows(r.Value, g, histograms), nil
+}
+
+func (p *prometheus) Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
+	return rules.EngineQueryFunc(p.engine, p.db)(ctx, expr, at)
+}
+
+var promQL = parser.NewParser(parser.Options{})
+
+// Example tries a rule on five hours, in two of which a queue was long.
+func Example() {
+	db, err := teststorage.NewWithError()
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	app := db.Appender(context.Background())
+	for m := range int64(300) {
+		length := 3.
+		if m >= 60 && m < 120 || m >= 200 && m < 260 {
+			length = 40
+		}
+		if _, err := app.Append(0, labels.FromStrings("__name__", "queue_length", "queue", "mail"), m*60_000, length); err != nil {
+			panic(err)
+		}
+	}
+	if err := app.Commit(); err != nil {
+		panic(err)
+	}
+	all, err := Parse("rules.yml", []byte(`groups: [{name: queues, rules: [{alert: LongQueue, expr: queue_length > 10, for: 10m}]}]`), time.Minute, promQL)
+	if err != nil {
+		panic(err)
+	}
+	report, err := all[0].Try(context.Background(), newPrometheus(db), time.Unix(0, 0), time.Unix(300*60, 0), false)
+	if err != nil {
+		panic(err)
+	}
+	for _, a := range report.Alerts {
+		fmt.Println(a.Labels, "fired", a.Fired, "times, flapped", a.Flapped)
+		for _, s := range a.Spells {
+			fmt.Println(s.State, "for", s.End.Sub(s.Start), "at", s.Value)
+		}
+	}
+	// Output:
+	// {alertname="LongQueue", queue="mail"} fired 2 times, flapped 0
+	// pending for 10m0s at 40
+	// firing for 50m0s at 40
+	// pending for 10m0s at 40
+	// firing for 50m0s at 40
+}
+
+// live evaluates the groups of a file as a running Prometheus does, one step after the other, and returns
+// what it found, by group and rule.
+func live(t *testing.T, content string, p *prometheus, start, end time.Time) map[string]string {
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	m := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc: rules.EngineQueryFunc(p.engine, p.db), Appendable: teststorage.New(t), NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
+	})
+	groups, errs := m.LoadGroups(time.Minute, labels.EmptyLabels(), "", nil, false, file)
+	require.Empty(t, errs)
+	out := map[string]string{}
+	for _, g := range groups {
+		// The times are those of a file called rules.yml.
+		named := rules.NewGroup(rules.GroupOptions{Name: g.Name(), File: "rules.yml", Interval: g.Interval(), Opts: &rules.ManagerOptions{}})
+		reports := make([]*trial, len(g.Rules()))
+		failures := make([]int, len(g.Rules()))
+		for i := range reports {
+			reports[i] = &trial{alerts: map[uint64]*Alert{}, report: &Report{}}
+		}
+		at := named.EvalTimestamp(start.UnixNano())
+		for ; !at.After(end); at = at.Add(g.Interval()) {
+			if at.Before(start) {
+				continue
+			}
+			g.Eval(t.Context(), at)
+			now := model.TimeFromUnixNano(at.UnixNano())
+			for i, r := range g.Rules() {
+				reports[i].report.End = now
+				if r.LastError() != nil {
+					failures[i]++
+				}
+				active := map[uint64]bool{}
+				for _, is := range r.(*rules.AlertingRule).ActiveAlerts() {
+					h := is.Labels.Hash()
+					active[h] = true
+					a := reports[i].alerts[h]
+					if a == nil {
+						a = &Alert{Labels: is.Labels}
+						reports[i].alerts[h] = a
+					}
+					if a.open != nil && a.open.State == is.State.String() {
+						continue
+					}
+					if a.open != nil {
+						a.open.End = now
+					}
+					a.open = &Spell{State: is.State.String(), Start: now, Value: model.SampleValue(is.Value)}
+					a.Spells = append(a.Spells, a.open)
+				}
+				for h, a := range reports[i].alerts {
+					if !active[h] && a.open != nil {
+						a.open.End, a.open = now, nil
+					}
+				}
+			}
+		}
+		for i, r := range g.Rules() {
+			for _, a := range reports[i].alerts {
+				if a.open != nil {
+					a.open.End, a.open.Open = reports[i].report.End, true
+				}
+			}
+			out[g.Name()+"/"+strconv.Itoa(i)+r.Name()] = told(reports[i].alerts, failures[i])
+		}
+	}
+	return out
+}
+
+// told is what alerts did, as text.
+func told(alerts map[uint64]*Alert, failed int) string {
+	var lines []string
+	for _, a := range alerts {
+		line := a.Labels.String()
+		for _, s := range a.Spells {
+			line += fmt.Sprintf("\n  %s %d..%d open=%t value=%x", s.State, s.Start, s.End, s.Open, math.Float64bits(float64(s.Value)))
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + fmt.Sprintf("\nfailed %d", failed)
+}
+
+// randomData fills a TSDB with three hours of series that end, pause, go stale, and whose values move
+// about their thresholds.
+func randomData(t *testing.T, r *rand.Rand) storage.Storage {
+	db := teststorage.New(t)
+	app := db.Appender(t.Context())
+	for _, name := range []string{"m", "n"} {
+		for i := range 5 {
+			l := labels.FromStrings("__name__", name, "i", strconv.Itoa(i), "job", string("ab"[i%2]))
+			v, at := r.Float64(), int64(r.IntN(60_000))
+			if r.IntN(4) == 0 {
+				at += int64(r.IntN(3_600_000))
+			}
+			last := int64(3 * 3_600_000)
+			if r.IntN(3) == 0 {
+				last = int64(r.IntN(3 * 3_600_000))
+			}
+			for at < last {
+				v = min(max(v+(r.Float64()-.5)*.3, 0), 1)
+				if r.IntN(3) == 0 {
+					v = math.Round(v*10) / 10 // at a threshold
+				}
+				_, err := app.Append(0, l, at, v)
+				require.NoError(t, err)
+				at += 15_000 + int64(r.IntN(50))
+				switch r.IntN(40) {
+				case 0:
+					_, err := app.Append(0, l, at, math.Float64frombits(value.StaleNaN))
+					require.NoError(t, err)
+					at += int64(r.IntN(1_200_000)) + 1
+				case 1:
+					at += int64(r.IntN(1_200_000))
+				}
+			}
+		}
+	}
+	require.NoError(t, app.Commit())
+	return db
+}
+
+// TestTemplates: templates of labels are expanded that can be for everybody.
+func TestTemplates(t *testing.T) {
+	for text, expanded := range map[string]bool{
+		"plain": true, "{{ $labels.job }}": true, "{{.Labels.job}} and {{- $labels.i -}}": true,
+		"{{ $value }}": false, "{{ $labels }}": false, "{{ . }}": false, "{{ $labels.job | toUpper }}": false, "{{ printf `%1000000d` 1 }}": false,
+		"{{ query `up` | first | value }}": false, "{{ if $labels.job }}x{{ end }}": false, "{{ ": false, "{{{{ $labels.job }} $value }}": false,
+		strings.Repeat("{{ $labels.job }}", 21): false,
+	} {
+		safe, notes := expandable(labels.FromStrings("l", text))
+		require.Equal(t, expanded, safe.Get("l") == text, text)
+		require.Equal(t, expanded, len(notes) == 0, text)
+	}
+}
+
+// oneOf chooses.
+func oneOf[E any](r *rand.Rand, all ...E) E { return all[r.IntN(len(all))] }
+
+// threshold stands in a random expression where its threshold is.
+const threshold = "THRESHOLD"
+
+// randomRules writes a file of rules, whose thresholds are still to be filled in.
+func randomRules(r *rand.Rand) string {
+	var b strings.Builder
+	b.WriteString("groups:\n")
+	for g := range 1 + r.IntN(2) {
+		fmt.Fprintf(&b, "- name: g%d\n  interval: %s\n", g, oneOf(r, "15s", "30s", "45s", "1m", "7m"))
+		if r.IntN(3) == 0 {
+			fmt.Fprintf(&b, "  query_offset: %s\n", oneOf(r, "10s", "90s", "5m"))
+		}
+		if r.IntN(4) == 0 {
+			fmt.Fprintf(&b, "  limit: %d\n", 1+r.IntN(3))
+		}
+		if r.IntN(4) == 0 {
+			b.WriteString("  labels: {team: blue, i: group}\n")
+		}
+		b.WriteString("  rules:\n")
+		for a := range 1 + r.IntN(3) {
+			expr := strings.ReplaceAll(oneOf(r,
+				"m > T", "m >= T", "T < m", "m == T", "m != T", "m{job=\"a\"} < T", "-m > -T", "(m > T) and on (i) n > 0.5", "(m > T) unless on (job) (n > 0.7)",
+				"((m > T) and n) unless on () n{i=\"3\"} > 0.8", "sum by (job) (m) > T", "max(m) > T", "avg_over_time(m[3m]) > T", "m > T or n > T", "absent(m{i=\"0\"})",
+				"m and on () (n{i=\"1\"} > T)", "m > on (i) n", "m > bool T", "vector(1) > T", "topk(2, m) > T", "m @ 3600 > T", "max_over_time(m[5m:1m]) > T", "rate(m[5m]) > T", "T"),
+				"T", threshold)
+			fmt.Fprintf(&b, "  - alert: A%d\n    expr: %s\n", a, expr)
+			if r.IntN(4) > 0 {
+				fmt.Fprintf(&b, "    for: %s\n", oneOf(r, "15s", "1m", "2m", "150s", "10m", "1h"))
+			}
+			if r.IntN(2) == 0 {
+				fmt.Fprintf(&b, "    keep_firing_for: %s\n", oneOf(r, "15s", "1m", "2m", "10m", "30m"))
+			}
+			switch r.IntN(8) {
+			case 0:
+				b.WriteString("    labels: {severity: page, job: \"\"}\n")
+			case 1:
+				b.WriteString("    labels: {i: same}\n") // which may make labels the same
+			case 2:
+				b.WriteString("    labels: {of: '{{ $labels.job }} {{$labels.i}}', zone: x}\n")
+			case 3:
+				b.WriteString("    labels: {of: 'x{{- .Labels.job -}} y', empty: ''}\n")
+			case 5:
+				b.WriteString("    annotations: {summary: '{{ $value }}'}\n")
+			}
+		}
+	}
+	return strings.ReplaceAll(b.String(), "150s", "2m30s")
+}
+
+// TestLive holds alerts of random rules over random data against a Prometheus that evaluates the same
+// groups step by step; then with another threshold, for and keep_firing_for.
+func TestLive(t *testing.T) {
+	seeds := []uint64{*seed}
+	if *seed == 0 {
+		n, _ := strconv.Atoi(cmp.Or(os.Getenv("PROMWARP_RANDOM"), "15"))
+		seeds = seeds[:0]
+		for range n {
+			seeds = append(seeds, rand.Uint64())
+		}
+	}
+	spells, failed := 0, 0
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			p := newPrometheus(randomData(t, r))
+			template := randomRules(r)
+			written := func() string {
+				return strings.ReplaceAll(template, threshold, strconv.FormatFloat(math.Round(r.Float64()*10)/10, 'f', -1, 64))
+			}
+			content := written()
+			start := time.UnixMilli(int64(r.IntN(2 * 3_600_000)))
+			end := start.Add(time.Duration(1+r.IntN(90)) * time.Minute).Add(7 * time.Minute)
+			check := func(content string, change func(*Rule), compared bool) {
+				want := live(t, content, p, start, end)
+				all, err := Parse("rules.yml", []byte(content), time.Minute, promQL)
+				require.NoError(t, err, content)
+				require.Len(t, all, len(want))
+				at := map[string]int{}
+				for _, rule := range all {
+					name := rule.Group + "/" + strconv.Itoa(at[rule.Group]) + rule.Alert
+					at[rule.Group]++
+					change(rule)
+					report, err := rule.Try(t.Context(), p, start, end, compared)
+					require.NoError(t, err, content)
+					alerts := map[uint64]*Alert{}
+					for _, a := range report.Alerts {
+						alerts[a.Labels.Hash()] = a
+						spells += len(a.Spells)
+					}
+					failed += report.Failed
+					require.Equal(t, want[name], told(alerts, report.Failed), "%s of\n%s\nfrom %d to %d, compared %t", name, content, start.UnixMilli(), end.UnixMilli(), compared)
+				}
+			}
+			check(content, func(*Rule) {}, false)
+			check(content, func(*Rule) {}, true)
+			// The rules of another file, tried as changes of this one's.
+			other := written()
+			rewritten, err := Parse("rules.yml", []byte(content), time.Minute, promQL)
+			require.NoError(t, err)
+			next := 0
+			check(other, func(r *Rule) {
+				was := rewritten[next]
+				next++
+				if was.Threshold == nil {
+					return
+				}
+				was.Threshold.Value, was.For, was.KeepFiringFor = r.Threshold.Value, r.For, r.KeepFiringFor
+				*r = *was
+			}, true)
+		})
+	}
+	t.Logf("%d spells, %d failed evaluations", spells, failed)
+	require.Positive(t, spells)
+}
