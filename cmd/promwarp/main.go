@@ -35,7 +35,7 @@ const (
 // runs it. The context of run is cancelled by the first SIGINT or SIGTERM; the
 // second ends the program at once.
 var commands = []func(app *kingpin.Application) (name string, run func(ctx context.Context) error){
-	compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
+	compareCommand, backfillCommand, demoCommand, completionCommand, queryCommand, explainCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
 	probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."),
 	probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."),
 	devicesCommand, versionCommand,
@@ -128,7 +128,7 @@ var groups = []struct {
 	Title    string
 	Commands []string
 }{
-	{"Ask", []string{"query", "explain", "compare"}},
+	{"Ask", []string{"query", "explain", "compare", "backfill"}},
 	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
 	{"Look after", []string{"cache ls", "cache drop", "devices", "version"}},
 	{"Try and set up", []string{"demo", "completion"}},

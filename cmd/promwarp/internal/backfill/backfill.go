@@ -1,0 +1,377 @@
+package backfill
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/tsdb/fileutil"
+
+	"github.com/promwarp/promwarp/cache/fanout"
+	"github.com/promwarp/promwarp/engine"
+)
+
+// Options say what to fill in, from what, and where to.
+type Options struct {
+	Files         []string      // rule files
+	Path          string        // under which Prometheus knows the file, or their directory with a / at its end
+	Interval      time.Duration // of groups that have none
+	QueryOffset   time.Duration // of groups that have none
+	Alerts        bool          // whether alerting rules write ALERTS and ALERTS_FOR_STATE
+	Start, End    time.Time     // of samples, both included
+	Output        string        // the directory
+	BlockDuration time.Duration
+	Share         float64 // the part of the time in which the upstream is asked
+
+	Parser   parser.Parser
+	Upstream fanout.Cache
+	Engine   interface {
+		NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
+	}
+	// Progress is told which part is done, up to when, and which rule is evaluated next.
+	Progress func(part float64, at time.Time, rule string)
+	// Warn is told what a person should know.
+	Warn func(text string)
+}
+
+// Summary is what a run came to, with those before it that it went on from.
+type Summary struct {
+	Series, Blocks int // written by this run; a series once for each stretch that has it first
+	Samples        int64
+}
+
+// state is the file in the output directory that a run goes on from. Blocks are written beside it. Then
+// the state names them, and then they move to the output directory: a run that dies in between leaves
+// what the next one can finish.
+type state struct {
+	Rules  string      `json:"rules"` // a hash of all that samples depend on
+	Start  int64       `json:"start"` // ms
+	Done   int64       `json:"done"`  // ms: what is before is written
+	Blocks []string    `json:"blocks"`
+	Of     []ruleState `json:"of"` // by rule
+}
+
+type ruleState struct {
+	Samples  int64         `json:"samples"`
+	Failed   int64         `json:"failed,omitempty"`
+	Previous []seriesState `json:"previous,omitempty"`
+	Quiet    int64         `json:"quiet,omitempty"`
+}
+
+// stretch is the least time that is evaluated at once. Tests shorten it.
+var stretch = 24 * time.Hour
+
+// backfill is one run.
+type backfill struct {
+	Options
+	rules  []*rule
+	units  [][]*rule
+	store  *store
+	state  state
+	pause  time.Duration
+	warned map[string]bool
+}
+
+// Run fills in what the rules would have recorded. It goes on from where a run before it ended.
+func Run(ctx context.Context, o Options) (sum Summary, err error) {
+	all, err := o.load()
+	if err != nil {
+		return sum, err
+	}
+	b := &backfill{Options: o, rules: all, units: order(all), store: &store{rules: all}, pause: firstPause, warned: map[string]bool{}}
+	defer func() {
+		if ctx.Err() != nil && err != nil {
+			err = fmt.Errorf("%w: what is before %s is done, and the same command goes on from there", ctx.Err(), stamp(max(b.state.Done, b.state.Start)))
+		}
+		err = errors.Join(err, b.store.close())
+	}()
+	if err := b.resume(); err != nil {
+		return sum, err
+	}
+	start, end := max(b.state.Done, b.state.Start), o.End.UnixMilli()+1
+	if start < end {
+		if err := b.unrecorded(ctx, start, end); err != nil {
+			return sum, err
+		}
+	}
+	if err := b.replay(ctx, start); err != nil {
+		return sum, err
+	}
+	duration := o.BlockDuration.Milliseconds()
+	long := (stretch.Milliseconds() + duration - 1) / duration * duration
+	series := map[string]bool{}
+	for from, to := start, int64(0); from < end; from = to {
+		to = min((from/long+1)*long, end)
+		b.store.series = map[string]*promql.Series{}
+		done := 0
+		for _, unit := range b.units {
+			part := (float64(from-start) + float64(to-from)*float64(done)/float64(len(all))) / float64(end-start)
+			o.Progress(part, time.UnixMilli(from), unit[0].name)
+			if err := b.evaluateUnit(ctx, unit, from, to, b.store); err != nil {
+				return sum, fmt.Errorf("%s, %s to %s: %w", unit[0], stamp(from), stamp(to), err)
+			}
+			done += len(unit)
+		}
+		for key, s := range b.store.series {
+			series[key] = true
+			sum.Samples += int64(len(s.Floats) + len(s.Histograms))
+		}
+		n, err := b.finish(from, to)
+		if err != nil {
+			return sum, err
+		}
+		sum.Blocks += n
+	}
+	sum.Series = len(series)
+	for _, r := range all {
+		if r.samples == 0 {
+			o.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))
+		}
+		if r.failed > 0 {
+			o.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %v", r, r.failed, r.failure))
+		}
+	}
+	return sum, nil
+}
+
+func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// evaluateUnit evaluates rules of one unit in [from, to). A nil store drops what they write.
+func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int64, into *store) error {
+	type turn struct {
+		*rule
+		evaluations
+	}
+	var turns []turn
+	for _, r := range unit {
+		over := r.evaluations(from, to)
+		switch {
+		case over.n == 0:
+		case !r.steps:
+			turns = append(turns, turn{r, over})
+		default:
+			for i := range over.n {
+				turns = append(turns, turn{r, over.alone(i)})
+			}
+		}
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return a.first.Compare(b.first) })
+	for _, t := range turns {
+		res, err := b.evaluate(ctx, t.rule, t.text, t.evaluations)
+		if err != nil {
+			return err
+		}
+		if t.alert != nil {
+			err = b.alert(ctx, t.rule, t.evaluations, &res, into)
+		} else {
+			t.record(t.evaluations, &res, into)
+		}
+		res.release()
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range unit {
+		if r.alert != nil && r.alert.isQuiet() {
+			r.alert.quiet = to
+		}
+	}
+	return nil
+}
+
+// own is the directory within the output directory that is this program's.
+func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
+
+// hash is that of all that samples depend on, but for the upstream.
+func (b *backfill) hash() string {
+	h := sha256.New()
+	fmt.Fprintln(h, b.Interval, b.QueryOffset, b.Alerts)
+	for _, r := range b.rules {
+		fmt.Fprintln(h, r.group.File(), r.group.Name(), r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.name, r.labels, r.text)
+		if r.alert != nil {
+			fmt.Fprintln(h, r.alert.rule.HoldDuration(), r.alert.rule.KeepFiringFor())
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// resume reads the state that a run before left, or begins one. It refuses a directory whose blocks
+// would overlap.
+func (b *backfill) resume() error {
+	b.state = state{Rules: b.hash(), Start: b.Start.UnixMilli(), Of: make([]ruleState, len(b.rules))}
+	if err := os.MkdirAll(b.own(), 0o777); err != nil {
+		return fmt.Errorf("the output directory cannot be used: %w; give another by --output", err)
+	}
+	text, err := os.ReadFile(filepath.Join(b.own(), "state.json"))
+	if err == nil {
+		was := state{}
+		if err := json.Unmarshal(text, &was); err != nil {
+			return fmt.Errorf("%s cannot be read: %w; give another directory by --output", filepath.Join(b.own(), "state.json"), err)
+		}
+		switch {
+		case was.Rules != b.state.Rules:
+			return fmt.Errorf("%s has what other rules, or other flags, recorded: give those again to go on, or another directory by --output", b.Output)
+		case was.Start != b.state.Start:
+			return fmt.Errorf("%s is filled in from %s on, and --start is %s: give --start=%s to go on, or another directory by --output",
+				b.Output, stamp(was.Start), stamp(b.state.Start), stamp(was.Start))
+		}
+		b.state = was
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the state of the run before: %w", err)
+	}
+	for i, r := range b.rules {
+		of := b.state.Of[i]
+		r.samples, r.failed, r.previous = of.Samples, of.Failed, map[string]seriesState{}
+		for _, p := range of.Previous {
+			r.previous[string(p.Labels.Bytes(nil))] = p
+		}
+		if r.alert != nil {
+			r.alert.quiet = max(of.Quiet, b.state.Start)
+		}
+	}
+	if err := b.move(b.state.Blocks); err != nil {
+		return err
+	}
+	there, err := blocksIn(b.Output)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, block := range there {
+		name := block.ULID.String()
+		names = append(names, name)
+		if !slices.Contains(b.state.Blocks, name) && block.MaxTime > b.state.Start && block.MinTime <= b.End.UnixMilli() {
+			return fmt.Errorf("the block %s in %s, of %s to %s, is of another origin and would overlap: give an empty directory by --output",
+				name, b.Output, stamp(block.MinTime), stamp(block.MaxTime))
+		}
+	}
+	return b.store.open(b.Output, names)
+}
+
+// move moves written blocks to the output directory.
+func (b *backfill) move(names []string) error {
+	for _, name := range names {
+		err := fileutil.Rename(filepath.Join(b.own(), name), filepath.Join(b.Output, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("moving a block to the output directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// finish writes the stretch [from, to), and notes that it is done.
+func (b *backfill) finish(from, to int64) (blocks int, err error) {
+	left, err := blocksIn(b.own())
+	if err != nil {
+		return 0, err
+	}
+	for _, block := range left { // of a run that died before its state named them
+		if err := os.RemoveAll(filepath.Join(b.own(), block.ULID.String())); err != nil {
+			return 0, err
+		}
+	}
+	names, err := b.store.write(b.own(), from, to, b.BlockDuration.Milliseconds())
+	if err != nil {
+		return 0, err
+	}
+	b.state.Blocks, b.state.Done = append(b.state.Blocks, names...), to
+	for i, r := range b.rules {
+		b.state.Of[i] = ruleState{Samples: r.samples, Failed: r.failed, Previous: slices.Collect(maps.Values(r.previous))}
+		if r.alert != nil {
+			b.state.Of[i].Quiet = r.alert.quiet
+		}
+	}
+	text, err := json.Marshal(b.state)
+	if err != nil {
+		return 0, err
+	}
+	file := filepath.Join(b.own(), "state.json")
+	if err := write(file+".new", text); err != nil {
+		return 0, fmt.Errorf("writing the state of the run: %w", err)
+	}
+	if err := fileutil.Rename(file+".new", file); err != nil {
+		return 0, fmt.Errorf("writing the state of the run: %w", err)
+	}
+	if err := b.move(names); err != nil {
+		return 0, err
+	}
+	return len(names), b.store.open(b.Output, names)
+}
+
+// write writes a file, to the disk.
+func write(name string, content []byte) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// replay brings alerting rules to the state that they have at a time.
+func (b *backfill) replay(ctx context.Context, until int64) error {
+	for _, r := range b.rules {
+		if r.alert == nil {
+			continue
+		}
+		samples, failed := r.samples, r.failed
+		for from, to := r.alert.quiet, int64(0); from < until; from = to {
+			to = min(from+stretch.Milliseconds(), until)
+			b.Progress(0, time.UnixMilli(from), r.name)
+			if err := b.evaluateUnit(ctx, []*rule{r}, from, to, nil); err != nil {
+				return fmt.Errorf("%s, %s to %s: %w", r, stamp(from), stamp(to), err)
+			}
+		}
+		r.samples, r.failed = samples, failed
+	}
+	return nil
+}
+
+// unrecorded fails if the upstream has samples in [start, end) of what is to be recorded: they would be
+// there twice.
+func (b *backfill) unrecorded(ctx context.Context, start, end int64) error {
+	const parts = 1000 // the time of the first sample is found to one of them
+	interval := time.Duration(max((end-start)/parts, 1)) * time.Millisecond
+	for _, r := range b.rules {
+		for _, written := range r.writes {
+			ask := func(over evaluations, window int64) (promql.Matrix, error) {
+				checked := &rule{group: rules.NewGroup(rules.GroupOptions{Interval: interval}), name: r.name}
+				q, rows, err := b.ask(ctx, checked, fmt.Sprintf("count(last_over_time(%s[%dms]))", written, window), over)
+				if err != nil {
+					return nil, fmt.Errorf("asking the upstream for what it has of %s: %w", written, err)
+				}
+				defer q.Close()
+				if len(rows) == 0 {
+					return nil, nil
+				}
+				return promql.Matrix{{Floats: slices.Clone(rows[0].Floats)}}, nil
+			}
+			is, err := ask(evaluations{start: end - 1, n: 1}, end-start)
+			if err != nil {
+				return err
+			}
+			if is == nil {
+				continue
+			}
+			step := interval.Milliseconds()
+			at, err := ask(evaluations{start: start + step - 1, n: parts + 1}, step)
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("the upstream has samples of %s from about %s on, and those would be there twice: "+
+				"fill in what is before, by --end, or delete them there first", written, stamp(at[0].Floats[0].T))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package backfill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// store holds what is recorded: a stretch in memory, and the blocks of those before it.
+type store struct {
+	series map[string]*promql.Series
+	blocks []*tsdb.Block
+	rules  []*rule
+}
+
+// add adds samples of a series. Where another rule recorded the series at the same time its sample
+// stays, as in Prometheus.
+func (s *store) add(key string, more promql.Series) {
+	is := s.series[key]
+	if is == nil {
+		s.series[key] = &more
+		return
+	}
+	is.Floats = inOrder(append(is.Floats, more.Floats...), len(is.Floats), func(p promql.FPoint) int64 { return p.T })
+	is.Histograms = inOrder(append(is.Histograms, more.Histograms...), len(is.Histograms), func(p promql.HPoint) int64 { return p.T })
+}
+
+// inOrder sorts points by time, of which those from the given one on were added. The first one of a
+// time stays.
+func inOrder[P any](points []P, added int, at func(P) int64) []P {
+	if added == 0 || added == len(points) || at(points[added-1]) < at(points[added]) {
+		return points
+	}
+	slices.SortStableFunc(points, func(a, b P) int { return int(at(a) - at(b)) })
+	return slices.CompactFunc(points, func(a, b P) bool { return at(a) == at(b) })
+}
+
+// between are the points in [mint, maxt).
+func between[P any](points []P, mint, maxt int64, at func(P) int64) []P {
+	search := func(t int64) int {
+		i, _ := slices.BinarySearchFunc(points, t, func(p P, t int64) int { return int(at(p) - t) })
+		return i
+	}
+	return points[search(mint):max(search(mint), search(maxt))]
+}
+
+// cut is the part of a series in [mint, maxt), in ms.
+func cut(s *promql.Series, mint, maxt int64) promql.Series {
+	return promql.Series{
+		Metric: s.Metric, Floats: between(s.Floats, mint, maxt, func(p promql.FPoint) int64 { return p.T }),
+		Histograms: between(s.Histograms, mint, maxt, func(p promql.HPoint) int64 { return p.T }),
+	}
+}
+
+// write writes the stretch [mint, maxt) into blocks below dir, and returns their names.
+func (s *store) write(dir string, mint, maxt, duration int64) (names []string, err error) {
+	for from, to := mint, int64(0); from < maxt; from = to {
+		to = min((from/duration+1)*duration, maxt)
+		var all []storage.Series
+		for _, series := range s.series {
+			if part := cut(series, from, to); len(part.Floats)+len(part.Histograms) > 0 {
+				all = append(all, promql.NewStorageSeries(part))
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		// A block writer takes samples up to half its range before the newest one.
+		path, err := tsdb.CreateBlock(all, dir, 2*duration, promslog.NewNopLogger())
+		if err != nil {
+			return nil, fmt.Errorf("writing a block to %s: %w", dir, err)
+		}
+		names = append(names, filepath.Base(path))
+	}
+	return names, nil
+}
+
+// open opens blocks, so that rules read them.
+func (s *store) open(dir string, names []string) error {
+	for _, name := range names {
+		b, err := tsdb.OpenBlock(promslog.NewNopLogger(), filepath.Join(dir, name), nil, tsdb.DefaultPostingsDecoderFactory)
+		if err != nil {
+			return fmt.Errorf("reading the block %s in %s: %w", name, dir, err)
+		}
+		s.blocks = append(s.blocks, b)
+	}
+	return nil
+}
+
+// close closes the blocks.
+func (s *store) close() error {
+	var all []error
+	for _, b := range s.blocks {
+		all = append(all, b.Close())
+	}
+	return errors.Join(all...)
+}
+
+// blocksIn are the blocks in a directory.
+func blocksIn(dir string) (all []tsdb.BlockMeta, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
+	for _, file := range files {
+		var meta tsdb.BlockMeta
+		text, err := os.ReadFile(file)
+		if err = errors.Join(err, json.Unmarshal(text, &meta)); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		all = append(all, meta)
+	}
+	return all, err
+}
+
+// view is what a rule sees of what is recorded.
+type view struct {
+	*store
+	reader *rule
+	at     int64 // of a single evaluation: what is recorded after it is not seen; else 0
+}
+
+// Drop implements fanout.Cache.
+func (view) Drop(int64, int64, ...[]*labels.Matcher) (cache.Dropped, error) {
+	return cache.Dropped{}, nil
+}
+
+// Open implements selection.Source.
+func (v view) Open(_ selection.Request, mint, maxt int64) selection.Reader {
+	return &viewReader{storage.NoopQuerier(), v, mint, maxt}
+}
+
+// viewReader reads for one query.
+type viewReader struct {
+	storage.LabelQuerier
+	view
+	mint, maxt int64
+}
+
+// Kept implements selection.Keeper.
+func (*viewReader) Kept(...*labels.Matcher) []*selection.Selection { return nil }
+
+// BeginChunks implements selection.Beginner.
+func (v *viewReader) BeginChunks(asks []selection.Ask) []selection.Get {
+	gets := make([]selection.Get, len(asks))
+	for i, a := range asks {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			return v.read(ctx, a.MinT, a.MaxT, a.Matchers)
+		}
+	}
+	return gets
+}
+
+// SelectChunks implements selection.Querier.
+func (v *viewReader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	mint, maxt := selection.Bounds(hints, v.mint, v.maxt)
+	return v.read(ctx, mint, maxt, matchers)
+}
+
+// read returns what matches in [mint, maxt].
+func (v *viewReader) read(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	var parts []*selection.Selection
+	for _, r := range v.rules {
+		until := maxt
+		if v.at != 0 {
+			until = min(maxt, v.at-r.delay(v.reader))
+		}
+		for _, known := range r.writes {
+			if until < mint || !mayMatch(known, matchers) {
+				continue
+			}
+			own := slices.Clone(matchers)
+			known.Range(func(l labels.Label) { own = append(own, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
+			past, err := v.past(ctx, mint, until, own)
+			if err != nil {
+				return nil, nil, err
+			}
+			now, err := v.stretch(ctx, mint, until, own)
+			if err != nil {
+				return nil, nil, err
+			}
+			parts = append(parts, past, now)
+		}
+	}
+	sel, err := selection.Merge(ctx, parts...)
+	return sel, nil, err
+}
+
+// past returns what blocks have.
+func (s *store) past(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
+	var queriers []storage.ChunkQuerier
+	for _, b := range s.blocks {
+		if b.OverlapsClosedInterval(mint, maxt) {
+			q, err := tsdb.NewBlockChunkQuerier(b, mint, maxt)
+			if err != nil {
+				return nil, err
+			}
+			defer q.Close()
+			queriers = append(queriers, q)
+		}
+	}
+	all := storage.NewMergeChunkQuerier(queriers, nil, storage.NewCompactingChunkSeriesMerger(storage.ChainedSeriesMerge))
+	sel, _, err := selection.FromChunkSeriesSet(ctx, all.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+	return sel, err
+}
+
+// stretch returns what matches of the stretch in memory.
+func (s *store) stretch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
+	b := selection.NewBuilder(0).Within(ctx)
+	var times []int64
+	var values []float64
+	for _, series := range s.series {
+		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Metric.Get(m.Name)) }) {
+			continue
+		}
+		part := cut(series, mint, maxt+1)
+		b.Series(part.Metric)
+		if len(part.Histograms) > 0 {
+			if err := b.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		times, values = times[:0], values[:0]
+		for _, p := range part.Floats {
+			times, values = append(times, p.T), append(values, p.F)
+		}
+		if err := b.Floats(times, values); err != nil {
+			return nil, err
+		}
+	}
+	return b.Finish()
+}
