@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
@@ -55,18 +55,26 @@ type Summary struct {
 // the state names them, and then they move to the output directory: a run that dies in between leaves
 // what the next one can finish.
 type state struct {
-	Rules  string      `json:"rules"` // a hash of all that samples depend on
-	Start  int64       `json:"start"` // ms
-	Done   int64       `json:"done"`  // ms: what is before is written
-	Blocks []string    `json:"blocks"`
-	Of     []ruleState `json:"of"` // by rule
+	Rules  string       `json:"rules"` // a hash of all that samples depend on
+	Start  int64        `json:"start"` // ms
+	Done   int64        `json:"done"`  // ms: what is before is written
+	Blocks []string     `json:"blocks"`
+	Of     []*ruleState `json:"of"` // by rule
 }
 
+// ruleState is what is known of a rule.
 type ruleState struct {
 	Samples  int64         `json:"samples"`
-	Failed   int64         `json:"failed,omitempty"`
+	Failed   int64         `json:"failed,omitempty"`  // evaluations
+	Failure  string        `json:"failure,omitempty"` // the first
 	Previous []seriesState `json:"previous,omitempty"`
-	Quiet    int64         `json:"quiet,omitempty"`
+	Quiet    int64         `json:"quiet,omitempty"` // the latest end of a stretch at which no alert was pending or firing, ms
+}
+
+// seriesState is a series that a recording rule had at its last evaluation that did not fail.
+type seriesState struct {
+	Labels    labels.Labels `json:"labels"`
+	Histogram bool          `json:"histogram,omitempty"`
 }
 
 // stretch is the least time that is evaluated at once. Tests shorten it.
@@ -92,14 +100,14 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	b := &backfill{Options: o, rules: all, units: order(all), store: &store{rules: all}, pause: firstPause, warned: map[string]bool{}}
 	defer func() {
 		if ctx.Err() != nil && err != nil {
-			err = fmt.Errorf("%w: what is before %s is done, and the same command goes on from there", ctx.Err(), stamp(max(b.state.Done, b.state.Start)))
+			err = fmt.Errorf("%w: what is before %s is done, and the same command goes on from there", ctx.Err(), stamp(b.state.Done))
 		}
 		err = errors.Join(err, b.store.close())
 	}()
 	if err := b.resume(); err != nil {
 		return sum, err
 	}
-	start, end := max(b.state.Done, b.state.Start), o.End.UnixMilli()+1
+	start, end := b.state.Done, o.End.UnixMilli()+1
 	if start < end {
 		if err := b.unrecorded(ctx, start, end); err != nil {
 			return sum, err
@@ -135,11 +143,11 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	}
 	sum.Series = len(series)
 	for _, r := range all {
-		if r.samples == 0 {
+		if r.Samples == 0 {
 			o.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))
 		}
-		if r.failed > 0 {
-			o.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %v", r, r.failed, r.failure))
+		if r.Failed > 0 {
+			o.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %s", r, r.Failed, r.Failure))
 		}
 	}
 	return sum, nil
@@ -184,7 +192,7 @@ func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int6
 	}
 	for _, r := range unit {
 		if r.alert != nil && r.alert.isQuiet() {
-			r.alert.quiet = to
+			r.Quiet = to
 		}
 	}
 	return nil
@@ -192,6 +200,9 @@ func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int6
 
 // own is the directory within the output directory that is this program's.
 func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
+
+// made is where blocks are written.
+func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
 
 // hash is that of all that samples depend on, but for the upstream.
 func (b *backfill) hash() string {
@@ -209,7 +220,10 @@ func (b *backfill) hash() string {
 // resume reads the state that a run before left, or begins one. It refuses a directory whose blocks
 // would overlap.
 func (b *backfill) resume() error {
-	b.state = state{Rules: b.hash(), Start: b.Start.UnixMilli(), Of: make([]ruleState, len(b.rules))}
+	b.state = state{Rules: b.hash(), Start: b.Start.UnixMilli(), Done: b.Start.UnixMilli()}
+	for range b.rules {
+		b.state.Of = append(b.state.Of, &ruleState{Quiet: b.state.Start})
+	}
 	if err := os.MkdirAll(b.own(), 0o777); err != nil {
 		return fmt.Errorf("the output directory cannot be used: %w; give another by --output", err)
 	}
@@ -231,14 +245,7 @@ func (b *backfill) resume() error {
 		return fmt.Errorf("reading the state of the run before: %w", err)
 	}
 	for i, r := range b.rules {
-		of := b.state.Of[i]
-		r.samples, r.failed, r.previous = of.Samples, of.Failed, map[string]seriesState{}
-		for _, p := range of.Previous {
-			r.previous[string(p.Labels.Bytes(nil))] = p
-		}
-		if r.alert != nil {
-			r.alert.quiet = max(of.Quiet, b.state.Start)
-		}
+		r.ruleState = b.state.Of[i]
 	}
 	if err := b.move(b.state.Blocks); err != nil {
 		return err
@@ -262,7 +269,7 @@ func (b *backfill) resume() error {
 // move moves written blocks to the output directory.
 func (b *backfill) move(names []string) error {
 	for _, name := range names {
-		err := fileutil.Rename(filepath.Join(b.own(), name), filepath.Join(b.Output, name))
+		err := fileutil.Rename(filepath.Join(b.made(), name), filepath.Join(b.Output, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("moving a block to the output directory: %w", err)
 		}
@@ -272,26 +279,14 @@ func (b *backfill) move(names []string) error {
 
 // finish writes the stretch [from, to), and notes that it is done.
 func (b *backfill) finish(from, to int64) (blocks int, err error) {
-	left, err := blocksIn(b.own())
-	if err != nil {
+	if err := os.RemoveAll(b.made()); err != nil { // of a run that died before its state named them
 		return 0, err
 	}
-	for _, block := range left { // of a run that died before its state named them
-		if err := os.RemoveAll(filepath.Join(b.own(), block.ULID.String())); err != nil {
-			return 0, err
-		}
-	}
-	names, err := b.store.write(b.own(), from, to, b.BlockDuration.Milliseconds())
+	names, err := b.store.write(b.made(), from, to, b.BlockDuration.Milliseconds())
 	if err != nil {
 		return 0, err
 	}
 	b.state.Blocks, b.state.Done = append(b.state.Blocks, names...), to
-	for i, r := range b.rules {
-		b.state.Of[i] = ruleState{Samples: r.samples, Failed: r.failed, Previous: slices.Collect(maps.Values(r.previous))}
-		if r.alert != nil {
-			b.state.Of[i].Quiet = r.alert.quiet
-		}
-	}
 	text, err := json.Marshal(b.state)
 	if err != nil {
 		return 0, err
@@ -325,15 +320,15 @@ func (b *backfill) replay(ctx context.Context, until int64) error {
 		if r.alert == nil {
 			continue
 		}
-		samples, failed := r.samples, r.failed
-		for from, to := r.alert.quiet, int64(0); from < until; from = to {
+		was := *r.ruleState
+		for from, to := was.Quiet, int64(0); from < until; from = to {
 			to = min(from+stretch.Milliseconds(), until)
 			b.Progress(0, time.UnixMilli(from), r.name)
 			if err := b.evaluateUnit(ctx, []*rule{r}, from, to, nil); err != nil {
 				return fmt.Errorf("%s, %s to %s: %w", r, stamp(from), stamp(to), err)
 			}
 		}
-		r.samples, r.failed = samples, failed
+		r.Failed = was.Failed
 	}
 	return nil
 }
@@ -341,36 +336,24 @@ func (b *backfill) replay(ctx context.Context, until int64) error {
 // unrecorded fails if the upstream has samples in [start, end) of what is to be recorded: they would be
 // there twice.
 func (b *backfill) unrecorded(ctx context.Context, start, end int64) error {
-	const parts = 1000 // the time of the first sample is found to one of them
-	interval := time.Duration(max((end-start)/parts, 1)) * time.Millisecond
+	parts := min(1000, end-start) // the time of the first sample is found to one of them
+	step := (end - start) / parts
+	over := evaluations{start: end - 1 - (parts-1)*step, step: step, n: int(parts)}
+	asking := &rule{group: rules.NewGroup(rules.GroupOptions{Interval: time.Duration(step) * time.Millisecond})}
 	for _, r := range b.rules {
 		for _, written := range r.writes {
-			ask := func(over evaluations, window int64) (promql.Matrix, error) {
-				checked := &rule{group: rules.NewGroup(rules.GroupOptions{Interval: interval}), name: r.name}
-				q, rows, err := b.ask(ctx, checked, fmt.Sprintf("count(last_over_time(%s[%dms]))", written, window), over)
-				if err != nil {
-					return nil, fmt.Errorf("asking the upstream for what it has of %s: %w", written, err)
-				}
-				defer q.Close()
-				if len(rows) == 0 {
-					return nil, nil
-				}
-				return promql.Matrix{{Floats: slices.Clone(rows[0].Floats)}}, nil
+			q, rows, err := b.ask(ctx, asking, fmt.Sprintf("count(last_over_time(%s[%dms]))", written, step), over)
+			if err != nil {
+				return fmt.Errorf("asking the upstream for what it has of %s: %w", written, err)
 			}
-			is, err := ask(evaluations{start: end - 1, n: 1}, end-start)
+			if len(rows) > 0 {
+				err = fmt.Errorf("the upstream has samples of %s from about %s on, and those would be there twice: "+
+					"fill in what is before, by --end, or delete them there first", written, stamp(rows[0].Floats[0].T))
+			}
+			q.Close()
 			if err != nil {
 				return err
 			}
-			if is == nil {
-				continue
-			}
-			step := interval.Milliseconds()
-			at, err := ask(evaluations{start: start + step - 1, n: parts + 1}, step)
-			if err != nil {
-				return err
-			}
-			return fmt.Errorf("the upstream has samples of %s from about %s on, and those would be there twice: "+
-				"fill in what is before, by --end, or delete them there first", written, stamp(at[0].Floats[0].T))
 		}
 	}
 	return nil

@@ -362,7 +362,7 @@ func TestResume(t *testing.T) {
 			stops := 0
 			for {
 				ctx, cancel := context.WithCancel(t.Context())
-				left := random.IntN(60)
+				left := random.IntN(25)
 				o.Progress = func(float64, time.Time, string) {
 					if left--; left == 0 {
 						cancel()

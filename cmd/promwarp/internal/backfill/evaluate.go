@@ -1,11 +1,11 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/prometheus/common/promslog"
@@ -140,131 +140,115 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seriesState is a series that a rule recorded at its last evaluation.
-type seriesState struct {
-	Labels    labels.Labels `json:"labels"`
-	Histogram bool          `json:"histogram,omitempty"`
+// at are the samples of rows at a time, and which rows have them. Times ascend from call to call.
+func (r *result) at(t int64) (v promql.Vector, of []int) {
+	for i := range r.rows {
+		row := &r.rows[i]
+		switch {
+		case len(row.Floats) > 0 && row.Floats[0].T == t:
+			v, of = append(v, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F}), append(of, i)
+			row.Floats = row.Floats[1:]
+		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
+			v, of = append(v, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H}), append(of, i)
+			row.Histograms = row.Histograms[1:]
+		}
+	}
+	return v, of
 }
 
-var errDuplicate = errors.New("vector contains metrics with the same labelset after applying rule labels")
-
-// output is a series that a rule records.
-type output struct {
+// recording is a series that a rule records in a stretch.
+type recording struct {
+	seriesState
 	promql.Series
-	seen []bool // by step, where several rows have its labels
+	there bool          // at the last evaluation that did not fail
+	now   promql.Sample // the newest
 }
 
-// outputs are the series of a recording rule by their key, with the steps that fail noted in res.
-func (r *rule) outputs(over evaluations, res *result) map[string]*output {
-	all := map[string]*output{}
-	counts := make([]int, over.n)
-	lb, buf := labels.NewBuilder(labels.EmptyLabels()), []byte(nil)
-	for _, row := range res.rows {
+// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
+func (s *recording) write(t int64) {
+	is := s.now.T == t
+	switch {
+	case is && s.now.H != nil:
+		s.Histograms = append(s.Histograms, promql.HPoint{T: t, H: s.now.H.Copy()})
+		s.Histogram = true
+	case is:
+		s.Floats = append(s.Floats, promql.FPoint{T: t, F: s.now.F})
+		s.Histogram = false
+	case s.there && s.Histogram:
+		s.Histograms = append(s.Histograms, promql.HPoint{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
+	case s.there:
+		s.Floats = append(s.Floats, promql.FPoint{T: t, F: staleNaN})
+	}
+	s.there = is
+}
+
+var (
+	staleNaN     = math.Float64frombits(value.StaleNaN)
+	errDuplicate = errors.New("vector contains metrics with the same labelset after applying rule labels")
+)
+
+// record adds what a recording rule writes to a store. As in Prometheus, an evaluation that fails writes
+// nothing, and forgets no series.
+func (r *rule) record(over evaluations, res *result, to *store) {
+	var all []*recording
+	byKey := map[string]*recording{}
+	find := func(l labels.Labels) *recording {
+		key := string(l.Bytes(nil))
+		s := byKey[key]
+		if s == nil {
+			s = &recording{seriesState: seriesState{Labels: l}, Series: promql.Series{Metric: l}}
+			all, byKey[key] = append(all, s), s
+		}
+		return s
+	}
+	for _, p := range r.Previous {
+		s := find(p.Labels)
+		s.there, s.Histogram = true, p.Histogram
+	}
+	rows := make([]*recording, len(res.rows))
+	lb := labels.NewBuilder(labels.EmptyLabels())
+	for i, row := range res.rows {
 		lb.Reset(row.Metric)
 		lb.Set(labels.MetricName, r.name)
 		r.labels.Range(func(l labels.Label) { lb.Set(l.Name, l.Value) })
-		metric := lb.Labels()
-		buf = metric.Bytes(buf)
-		o := all[string(buf)]
-		if o == nil {
-			o = &output{Series: promql.Series{Metric: metric, Floats: row.Floats, Histograms: row.Histograms}}
-			all[string(buf)] = o
-		} else {
-			if o.seen == nil {
-				o.seen = make([]bool, over.n)
-				over.each(o.Series, func(i int) { o.seen[i] = true })
+		rows[i] = find(lb.Labels())
+	}
+	for i := range over.n {
+		t, err := over.start+int64(i)*over.step, res.failed[i]
+		v, of := res.at(t)
+		if limit := r.group.Limit(); limit > 0 && len(v) > limit {
+			err = fmt.Errorf("exceeded limit of %d with %d series", limit, len(v))
+		}
+		for k, row := range of {
+			if rows[row].now.T == t {
+				err = errDuplicate
 			}
-			over.each(row, func(i int) {
-				if o.seen[i] {
-					res.failed[i] = errDuplicate
-				}
-				o.seen[i] = true
-			})
-			o.Floats, o.Histograms = slices.Concat(o.Floats, row.Floats), slices.Concat(o.Histograms, row.Histograms)
-			slices.SortFunc(o.Floats, func(a, b promql.FPoint) int { return int(a.T - b.T) })
-			slices.SortFunc(o.Histograms, func(a, b promql.HPoint) int { return int(a.T - b.T) })
+			rows[row].now = v[k]
 		}
-		if limit := r.group.Limit(); limit > 0 {
-			over.each(row, func(i int) {
-				if counts[i]++; counts[i] > limit {
-					res.failed[i] = fmt.Errorf("exceeded limit of %d", limit)
-				}
-			})
+		if r.fail(err) {
+			continue
+		}
+		for _, s := range all {
+			s.write(t)
 		}
 	}
-	return all
-}
-
-// each calls f with the step of each sample of a row.
-func (e evaluations) each(row promql.Series, f func(i int)) {
-	for _, p := range row.Floats {
-		f(int((p.T - e.start) / e.step))
-	}
-	for _, p := range row.Histograms {
-		f(int((p.T - e.start) / e.step))
+	r.Previous = nil
+	for key, s := range byKey {
+		if s.there {
+			r.Previous = append(r.Previous, s.seriesState)
+		}
+		r.Samples += to.add(key, s.Series)
 	}
 }
 
-// record adds what a recording rule writes: its samples, and stale markers of series that have none
-// at an evaluation and had one before. An evaluation that fails writes nothing, and forgets nothing.
-func (r *rule) record(over evaluations, res *result, to *store) {
-	all := r.outputs(over, res)
-	for key, p := range r.previous {
-		if all[key] == nil {
-			all[key] = &output{Series: promql.Series{Metric: p.Labels}}
-		}
+// fail notes that an evaluation failed, if it did.
+func (r *rule) fail(err error) bool {
+	if err == nil {
+		return false
 	}
-	r.fail(res.failed)
-	for key, o := range all {
-		was, there := r.previous[key]
-		was.Labels = o.Metric
-		out := promql.Series{Metric: o.Metric, Floats: make([]promql.FPoint, 0, len(o.Floats)+1)}
-		f, h := o.Floats, o.Histograms
-		for i := range over.n {
-			t := over.start + int64(i)*over.step
-			isFloat, isHistogram := len(f) > 0 && f[0].T == t, len(h) > 0 && h[0].T == t
-			switch {
-			case res.failed[i] != nil:
-			case isFloat:
-				out.Floats, there, was.Histogram = append(out.Floats, f[0]), true, false
-			case isHistogram:
-				out.Histograms, there, was.Histogram = append(out.Histograms, promql.HPoint{T: t, H: h[0].H.Copy()}), true, true
-			case there && was.Histogram:
-				out.Histograms, there = append(out.Histograms, promql.HPoint{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}}), false
-			case there:
-				out.Floats, there = append(out.Floats, promql.FPoint{T: t, F: staleNaN}), false
-			}
-			for len(f) > 0 && f[0].T <= t { // several where the step fails
-				f = f[1:]
-			}
-			for len(h) > 0 && h[0].T <= t {
-				h = h[1:]
-			}
-		}
-		if there {
-			r.previous[key] = was
-		} else {
-			delete(r.previous, key)
-		}
-		if n := len(out.Floats) + len(out.Histograms); n > 0 {
-			r.samples += int64(n)
-			to.add(key, out)
-		}
-	}
-}
-
-var staleNaN = math.Float64frombits(value.StaleNaN)
-
-// fail counts evaluations that failed.
-func (r *rule) fail(failed []error) {
-	for _, err := range failed {
-		if err != nil {
-			r.failed++
-			if r.failure == nil {
-				r.failure = err
-			}
-		}
-	}
+	r.Failed++
+	r.Failure = cmp.Or(r.Failure, err.Error())
+	return true
 }
 
 // alerting is an alerting rule alone in a group of Prometheus's, whose state machine is fed.
@@ -273,7 +257,6 @@ type alerting struct {
 	rule  *rules.AlertingRule
 	query rules.QueryFunc
 	to    *alertSamples
-	quiet int64 // the latest end of a stretch at which no alert was pending or firing, ms
 }
 
 func newAlerting(r *rule, expr parser.Expr, from rulefmt.Rule, o *Options) *alerting {
@@ -300,12 +283,12 @@ func newAlerting(r *rule, expr parser.Expr, from rulefmt.Rule, o *Options) *aler
 func (b *backfill) alert(ctx context.Context, r *rule, over evaluations, res *result, to *store) (err error) {
 	a := r.alert
 	a.to.store = to
-	next := slices.Clone(res.rows)
 	for i := range over.n {
 		one := over.alone(i)
 		a.query = func(ctx context.Context, text string, at time.Time) (promql.Vector, error) {
 			if text == r.text && timestamp.FromTime(at) == one.start {
-				return vectorAt(next, one.start), res.failed[i]
+				v, _ := res.at(one.start)
+				return v, res.failed[i]
 			}
 			// A label's template asks for more.
 			asked := one
@@ -316,31 +299,16 @@ func (b *backfill) alert(ctx context.Context, r *rule, over evaluations, res *re
 				return nil, err
 			}
 			defer other.release()
-			return vectorAt(other.rows, asked.start), other.failed[0]
+			v, _ := other.at(asked.start)
+			return v, other.failed[0]
 		}
 		a.group.Eval(ctx, one.first)
 		if err != nil {
 			return err
 		}
-		r.fail([]error{a.rule.LastError()})
+		r.fail(a.rule.LastError())
 	}
 	return ctx.Err()
-}
-
-// vectorAt are the samples of rows at a time, before which nothing more is asked for.
-func vectorAt(rows []promql.Series, t int64) (v promql.Vector) {
-	for i := range rows {
-		row := &rows[i]
-		switch {
-		case len(row.Floats) > 0 && row.Floats[0].T == t:
-			v = append(v, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F})
-			row.Floats = row.Floats[1:]
-		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
-			v = append(v, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H})
-			row.Histograms = row.Histograms[1:]
-		}
-	}
-	return v
 }
 
 // isQuiet reports whether nothing of the past matters to the rule.
@@ -370,8 +338,7 @@ func (*alertSamples) Commit() error { return nil }
 // Append implements storage.Appender.
 func (s *alertSamples) Append(_ storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
 	if s.store != nil {
-		s.rule.samples++
-		s.store.add(string(l.Bytes(nil)), promql.Series{Metric: l, Floats: []promql.FPoint{{T: t, F: v}}})
+		s.rule.Samples += s.store.add(string(l.Bytes(nil)), promql.Series{Metric: l, Floats: []promql.FPoint{{T: t, F: v}}})
 	}
 	return 0, nil
 }

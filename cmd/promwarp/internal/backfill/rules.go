@@ -29,21 +29,19 @@ import (
 // rule is a rule, and what it wrote so far.
 type rule struct {
 	group  *rules.Group // without rules: its times, its limit
-	place  [2]int       // of the group, and within it
+	index  int          // in the group
 	name   string
 	text   string // the expression
 	labels labels.Labels
 	writes []labels.Labels // for each metric that it writes, the labels that all its series have
 	reads  [][]*labels.Matcher
+	alert  *alerting // nil for a recording rule
+	*ruleState
+
+	recorded bool // it reads what is recorded
 	// steps says that one range query does not come to what a live group has: each step is evaluated
 	// alone, after all that a live group has evaluated before it.
-	steps    bool
-	recorded bool                   // whether it reads what is recorded
-	alert    *alerting              // nil for a recording rule
-	previous map[string]seriesState // of a recording rule, at the last evaluation that did not fail
-	samples  int64
-	failed   int64
-	failure  error // the first
+	steps bool
 }
 
 // String names the rule for messages.
@@ -53,7 +51,6 @@ func (r *rule) String() string {
 
 // load reads the rule files. Alerting rules are left out unless they are asked for.
 func (o *Options) load() (all []*rule, err error) {
-	groups := 0
 	for _, file := range o.Files {
 		path, err := o.pathOf(file)
 		if err != nil {
@@ -64,7 +61,6 @@ func (o *Options) load() (all []*rule, err error) {
 			return nil, errors.Join(errs...)
 		}
 		for _, g := range parsed.Groups {
-			groups++
 			offset := o.QueryOffset
 			if g.QueryOffset != nil {
 				offset = time.Duration(*g.QueryOffset)
@@ -76,7 +72,7 @@ func (o *Options) load() (all []*rule, err error) {
 				if from.Alert != "" && !o.Alerts {
 					continue
 				}
-				r := &rule{group: group, place: [2]int{groups, i}, name: from.Record + from.Alert, labels: rules.FromMaps(g.Labels, from.Labels)}
+				r := &rule{group: group, index: i, name: from.Record + from.Alert, labels: rules.FromMaps(g.Labels, from.Labels)}
 				if err := r.parse(from, o); err != nil {
 					return nil, fmt.Errorf("%s: %w", r, err)
 				}
@@ -152,60 +148,37 @@ func mayMatch(known labels.Labels, matchers []*labels.Matcher) bool {
 // delay is how long after its time, in ms, a sample of the rule is there for a reader.
 func (r *rule) delay(reader *rule) int64 {
 	d := r.group.QueryOffset().Milliseconds()
-	if r.group == reader.group && r.place[1] >= reader.place[1] {
+	if r.group == reader.group && r.index >= reader.index {
 		d++ // the reader is evaluated before it
 	}
 	return d
 }
 
-// ordering finds Tarjan's strongly connected components of rules that read from one another.
-type ordering struct {
-	all         []*rule
-	number, low map[*rule]int
-	stack       []*rule
-	units       [][]*rule
-}
-
-// order returns the rules in units, each behind those that it reads from. The rules of a unit are
-// evaluated together: each reads what another one records. It notes which rules need single steps.
-func order(all []*rule) [][]*rule {
-	o := &ordering{all: all, number: map[*rule]int{}, low: map[*rule]int{}}
-	for _, r := range all {
-		if o.number[r] == 0 {
-			o.visit(r)
+// order cuts the rules, in the order of their files, into units that are evaluated one after another. A
+// rule that reads what itself or one behind it records is in a unit with all up to that one. It notes
+// which rules need single steps.
+func order(all []*rule) (units [][]*rule) {
+	last := make([]int, len(all))
+	for i, r := range all {
+		for j, from := range all {
+			if slices.ContainsFunc(r.reads, from.mayWrite) {
+				last[i], r.recorded = max(last[i], j), true
+				r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+			}
 		}
 	}
-	return o.units
-}
-
-func (o *ordering) visit(r *rule) {
-	o.number[r] = len(o.number) + 1
-	o.low[r] = o.number[r]
-	o.stack = append(o.stack, r)
-	for _, from := range o.all {
-		if !slices.ContainsFunc(r.reads, from.mayWrite) {
-			continue
+	for i := 0; i < len(all); {
+		end := i
+		for k := i; k <= end; k++ {
+			end = max(end, last[k])
 		}
-		r.recorded = true
-		r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
-		if o.number[from] == 0 {
-			o.visit(from)
-			o.low[r] = min(o.low[r], o.low[from])
-		} else if slices.Contains(o.stack, from) {
-			o.low[r] = min(o.low[r], o.number[from])
+		unit := all[i : end+1]
+		for _, r := range unit {
+			r.steps = r.steps || len(unit) > 1
 		}
+		units, i = append(units, unit), end+1
 	}
-	if o.low[r] < o.number[r] {
-		return
-	}
-	first := slices.Index(o.stack, r)
-	unit := slices.Clone(o.stack[first:])
-	o.stack = o.stack[:first]
-	slices.SortFunc(unit, func(a, b *rule) int { return slices.Compare(a.place[:], b.place[:]) })
-	for _, r := range unit {
-		r.steps = r.steps || len(unit) > 1
-	}
-	o.units = append(o.units, unit)
+	return units
 }
 
 // evaluations are the times at which a rule is evaluated whose samples lie in [mint, maxt), in ms.

@@ -27,16 +27,21 @@ type store struct {
 	rules  []*rule
 }
 
-// add adds samples of a series. Where another rule recorded the series at the same time its sample
-// stays, as in Prometheus.
-func (s *store) add(key string, more promql.Series) {
+// add adds samples of a series, and returns how many. Where another rule recorded the series at the same
+// time its sample stays, as in Prometheus.
+func (s *store) add(key string, more promql.Series) (n int64) {
+	n = int64(len(more.Floats) + len(more.Histograms))
 	is := s.series[key]
+	if n == 0 {
+		return n
+	}
 	if is == nil {
 		s.series[key] = &more
-		return
+		return n
 	}
 	is.Floats = inOrder(append(is.Floats, more.Floats...), len(is.Floats), func(p promql.FPoint) int64 { return p.T })
 	is.Histograms = inOrder(append(is.Histograms, more.Histograms...), len(is.Histograms), func(p promql.HPoint) int64 { return p.T })
+	return n
 }
 
 // inOrder sorts points by time, of which those from the given one on were added. The first one of a
