@@ -133,7 +133,7 @@ func TestBackfillSpeed(t *testing.T) {
 	end := time.Now().Add(-time.Hour).Truncate(2 * time.Hour)
 	start := end.Add(-time.Duration(days) * 24 * time.Hour)
 	p, stats, err := programs.StartFilled(t.Context(), prometheusBin, dir, dataset.Options{
-		Start: start.Add(-2 * time.Hour).UnixMilli(), End: end.UnixMilli(), Series: series, Seed: 1, Interval: 30 * time.Second,
+		Start: start.Add(-2 * time.Hour).UnixMilli(), End: end.UnixMilli(), Series: series, Seed: 1,
 	})
 	require.NoError(t, err)
 	defer p.Kill()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/promslog"
@@ -31,6 +32,9 @@ type result struct {
 	rows   []promql.Series
 	failed []error // by step; nil where there is a value
 	close  []func()
+
+	now promql.Vector // what at returns
+	of  []int
 }
 
 func (r *result) release() {
@@ -140,20 +144,22 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// at are the samples of rows at a time, and which rows have them. Times ascend from call to call.
-func (r *result) at(t int64) (v promql.Vector, of []int) {
+// at are the samples of rows at a time, and which rows have them, until the next call. Times ascend from
+// call to call.
+func (r *result) at(t int64) (promql.Vector, []int) {
+	r.now, r.of = r.now[:0], r.of[:0]
 	for i := range r.rows {
 		row := &r.rows[i]
 		switch {
 		case len(row.Floats) > 0 && row.Floats[0].T == t:
-			v, of = append(v, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F}), append(of, i)
+			r.now, r.of = append(r.now, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F}), append(r.of, i)
 			row.Floats = row.Floats[1:]
 		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
-			v, of = append(v, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H}), append(of, i)
+			r.now, r.of = append(r.now, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H}), append(r.of, i)
 			row.Histograms = row.Histograms[1:]
 		}
 	}
-	return v, of
+	return r.now, r.of
 }
 
 // recording is a series that a rule records in a stretch.
@@ -212,6 +218,7 @@ func (r *rule) record(over evaluations, res *result, to *store) {
 		lb.Set(labels.MetricName, r.name)
 		r.labels.Range(func(l labels.Label) { lb.Set(l.Name, l.Value) })
 		rows[i] = find(lb.Labels())
+		rows[i].Floats = slices.Grow(rows[i].Floats, len(row.Floats)+1)
 	}
 	for i := range over.n {
 		t, err := over.start+int64(i)*over.step, res.failed[i]

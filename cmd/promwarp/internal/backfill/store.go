@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -73,25 +74,29 @@ func cut(s *promql.Series, mint, maxt int64) promql.Series {
 
 // write writes the stretch [mint, maxt) into blocks below dir, and returns their names.
 func (s *store) write(dir string, mint, maxt, duration int64) (names []string, err error) {
-	for from, to := mint, int64(0); from < maxt; from = to {
-		to = min((from/duration+1)*duration, maxt)
+	first := mint / duration
+	n := int((maxt-1)/duration - first + 1)
+	names = make([]string, n)
+	errs := make([]error, n)
+	parallel.For(n, func(i int) {
+		from := (first + int64(i)) * duration
 		var all []storage.Series
 		for _, series := range s.series {
-			if part := cut(series, from, to); len(part.Floats)+len(part.Histograms) > 0 {
+			if part := cut(series, from, from+duration); len(part.Floats)+len(part.Histograms) > 0 {
 				all = append(all, promql.NewStorageSeries(part))
 			}
 		}
 		if len(all) == 0 {
-			continue
+			return
 		}
 		// A block writer takes samples up to half its range before the newest one.
 		path, err := tsdb.CreateBlock(all, dir, 2*duration, promslog.NewNopLogger())
-		if err != nil {
-			return nil, fmt.Errorf("writing a block to %s: %w", dir, err)
-		}
-		names = append(names, filepath.Base(path))
+		names[i], errs[i] = filepath.Base(path), err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("writing blocks to %s: %w", dir, err)
 	}
-	return names, nil
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
 }
 
 // open opens blocks, so that rules read them.
