@@ -87,7 +87,6 @@ type backfill struct {
 	units  [][]*rule
 	store  *store
 	state  state
-	pause  time.Duration
 	warned map[string]bool
 }
 
@@ -97,7 +96,7 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	if err != nil {
 		return sum, err
 	}
-	b := &backfill{Options: o, rules: all, units: order(all), store: &store{rules: all}, pause: firstPause, warned: map[string]bool{}}
+	b := &backfill{Options: o, rules: all, units: order(all), store: &store{rules: all}, warned: map[string]bool{}}
 	defer func() {
 		if ctx.Err() != nil && err != nil {
 			err = fmt.Errorf("%w: what is before %s is done, and the same command goes on from there", ctx.Err(), stamp(b.state.Done))

@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -24,12 +25,15 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // dataStart is a border of blocks of all lengths up to 6 h.
@@ -380,4 +384,126 @@ func TestResume(t *testing.T) {
 			requireSame(t, want, backfilled(t, o))
 		})
 	}
+}
+
+// A run that dies between its steps leaves what the next one finishes.
+func TestDiesBetweenSteps(t *testing.T) {
+	w := newWorld(t, 3)
+	o := w.options(t, chains)
+	stretch = 4 * time.Hour
+	want := w.live(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Progress = func(part float64, _ time.Time, _ string) {
+		if part > 0.6 {
+			cancel()
+		}
+	}
+	_, err := Run(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "the same command goes on from there")
+	blocks, err := blocksIn(o.Output)
+	require.NoError(t, err)
+	require.NotEmpty(t, blocks)
+	// The state names the last block, which was not moved; another was not named.
+	last := blocks[len(blocks)-1].ULID.String()
+	require.NoError(t, os.Rename(filepath.Join(o.Output, last), filepath.Join(o.made(), last)))
+	require.NoError(t, os.Mkdir(filepath.Join(o.made(), "01HV0000000000000000000000.tmp-for-creation"), 0o700))
+	o.Progress = func(float64, time.Time, string) {}
+	_, err = Run(t.Context(), o)
+	require.NoError(t, err)
+	requireSame(t, want, backfilled(t, o))
+
+	sum, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Zero(t, sum, "all is done")
+	o.End = o.End.Add(time.Hour)
+	sum, err = Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, 1, sum.Blocks, "a later end goes on")
+}
+
+// failing fails the first fetches.
+type failing struct {
+	fanout.Cache
+	left *int
+}
+
+func (f failing) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	if *f.left > 0 {
+		*f.left--
+		return failingReader{}
+	}
+	return f.Cache.Open(r, mint, maxt)
+}
+
+type failingReader struct{ selection.Reader }
+
+func (failingReader) Close() error { return nil }
+
+func (failingReader) BeginChunks(asks []selection.Ask) []selection.Get {
+	gets := make([]selection.Get, len(asks))
+	for i := range gets {
+		gets[i] = func(context.Context) (*selection.Selection, annotations.Annotations, error) {
+			return nil, nil, promql.ErrStorage{Err: errors.New("the upstream is away")}
+		}
+	}
+	return gets
+}
+
+// What is wrong is named, with what to do.
+func TestRefuses(t *testing.T) {
+	w := newWorld(t, 4)
+	const one = "groups: [{name: g, rules: [{record: one, expr: sum(up)}, {alert: A, expr: up == 0}]}]"
+	run := func(o Options) string {
+		_, err := Run(t.Context(), o)
+		require.Error(t, err)
+		return err.Error()
+	}
+	o := w.options(t, "groups: [{name: g, rules: [{alert: A, expr: up}]}]")
+	require.Contains(t, run(o), "no recording rule in "+o.Files[0])
+	require.Contains(t, run(w.options(t, "groups: [{name: g, rules: [{record: a, expr: '1 +'}]}]")), "unexpected end of input")
+	o = w.options(t, one, one)
+	o.Path = "/etc/rules.yml"
+	require.Contains(t, run(o), "give their directory, with a / at its end")
+	require.Contains(t, run(w.options(t, "groups: [{name: g, rules: [{record: up, expr: 'vector(1)'}]}]")), `the upstream has samples of {__name__="up"} from about 2023-11-15T01:30:`)
+
+	o = w.options(t, one)
+	require.NoError(t, os.WriteFile(o.Output, nil, 0o600))
+	require.Contains(t, run(o), "give another by --output")
+
+	o = w.options(t, one)
+	_, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	changed := o
+	changed.Alerts = true
+	require.Contains(t, run(changed), "other rules, or other flags")
+	changed = o
+	changed.Start = o.Start.Add(time.Hour)
+	require.Contains(t, run(changed), "give --start=2023-11-15T01:30:00Z to go on")
+	require.NoError(t, os.RemoveAll(o.own()))
+	require.Contains(t, run(o), "is of another origin and would overlap")
+}
+
+// A rule without results is named; one that the upstream fails is asked again.
+func TestWarnsAndRetries(t *testing.T) {
+	w := newWorld(t, 5)
+	o := w.options(t, "groups: [{name: g, rules: [{record: one, expr: sum(up)}, {record: empty, expr: nothing}]}]")
+	var warned []string
+	o.Warn = func(text string) { warned = append(warned, text) }
+	left := 2
+	o.Upstream = failing{w.upstream, &left}
+	firstPause = time.Millisecond
+	defer func() { firstPause = time.Second }()
+	sum, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Positive(t, sum.Samples)
+	require.Zero(t, left)
+	require.Len(t, warned, 1)
+	require.Contains(t, warned[0], "rule empty of group g in "+o.Files[0]+" wrote nothing")
+
+	o.Output, left = filepath.Join(t.TempDir(), "out"), 1000
+	mostPause = 4 * time.Millisecond
+	defer func() { mostPause = 16 * time.Second }()
+	_, err = Run(t.Context(), o)
+	require.ErrorContains(t, err, "the upstream is away")
 }

@@ -83,10 +83,8 @@ func (b *backfill) fill(ctx context.Context, r *rule, text string, over evaluati
 	return nil
 }
 
-const (
-	firstPause = time.Second      // before a failed fetch is tried again
-	mostPause  = 16 * time.Second // of those, each twice as long as the one before
-)
+// A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
+var firstPause, mostPause = time.Second, 16 * time.Second
 
 // ask asks the engine, and again where the upstream fails.
 func (b *backfill) ask(ctx context.Context, r *rule, text string, over evaluations) (promql.Query, promql.Matrix, error) {
@@ -103,7 +101,7 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, over evaluatio
 		Storage: selection.Storage{Source: source, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
 		Start: start, End: start.Add(time.Duration(over.n-1) * r.group.Interval()), Step: r.group.Interval(),
 	}
-	for pause := b.pause; ; pause *= 2 {
+	for pause := firstPause; ; pause *= 2 {
 		q, err := b.Engine.NewQuery(ctx, request)
 		if err != nil {
 			return nil, nil, err
