@@ -12,14 +12,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
-	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Options say what to fill in, from what, and where to.
@@ -35,7 +36,7 @@ type Options struct {
 	Share         float64 // the part of the time in which the upstream is asked
 
 	Parser   parser.Parser
-	Upstream fanout.Cache
+	Upstream selection.Source
 	Engine   interface {
 		NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
 	}
@@ -45,9 +46,9 @@ type Options struct {
 	Warn func(text string)
 }
 
-// Summary is what a run came to, with those before it that it went on from.
+// Summary is what a run wrote.
 type Summary struct {
-	Series, Blocks int // written by this run; a series once for each stretch that has it first
+	Series, Blocks int
 	Samples        int64
 }
 
@@ -98,8 +99,11 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	}
 	b := &backfill{Options: o, rules: all, units: order(all), store: &store{rules: all}, warned: map[string]bool{}}
 	defer func() {
-		if ctx.Err() != nil && err != nil {
-			err = fmt.Errorf("%w: what is before %s is done, and the same command goes on from there", ctx.Err(), stamp(b.state.Done))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			err = fmt.Errorf("%w: %s", ctx.Err(), b.onward())
+		case errors.As(err, new(fetchError)):
+			err = fmt.Errorf("%w: %s", err, b.onward())
 		}
 		err = errors.Join(err, b.store.close())
 	}()
@@ -152,7 +156,12 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	return sum, nil
 }
 
-func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00") }
+
+// onward says how to go on after a run that ended early.
+func (b *backfill) onward() string {
+	return fmt.Sprintf("what is before %s is done, and the same command goes on from there", stamp(b.state.Done))
+}
 
 // evaluateUnit evaluates rules of one unit in [from, to). A nil store drops what they write.
 func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int64, into *store) error {
@@ -257,7 +266,8 @@ func (b *backfill) resume() error {
 	for _, block := range there {
 		name := block.ULID.String()
 		names = append(names, name)
-		if !slices.Contains(b.state.Blocks, name) && block.MaxTime > b.state.Start && block.MinTime <= b.End.UnixMilli() {
+		foreign := func(id ulid.ULID) bool { return !slices.Contains(b.state.Blocks, id.String()) }
+		if slices.ContainsFunc(block.Compaction.Sources, foreign) && block.MaxTime > b.state.Start && block.MinTime <= b.End.UnixMilli() {
 			return fmt.Errorf("the block %s in %s, of %s to %s, is of another origin and would overlap: give an empty directory by --output",
 				name, b.Output, stamp(block.MinTime), stamp(block.MaxTime))
 		}

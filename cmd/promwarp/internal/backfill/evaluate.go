@@ -21,8 +21,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cache/fanout"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -65,7 +67,7 @@ func (b *backfill) fill(ctx context.Context, r *rule, text string, over evaluati
 	case err == nil:
 		res.rows, res.close = append(res.rows, rows...), append(res.close, q.Close)
 		return nil
-	case ctx.Err() != nil || errors.As(err, new(promql.ErrStorage)):
+	case ctx.Err() != nil || errors.As(err, new(fetchError)):
 		return err
 	case over.n > 1:
 		half := over
@@ -76,11 +78,19 @@ func (b *backfill) fill(ctx context.Context, r *rule, text string, over evaluati
 			return err
 		}
 		return b.fill(ctx, r, text, rest, failed[half.n:], res)
-	case errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)):
-		return fmt.Errorf("%w; --query.max-samples and --query.timeout allow more", err)
+	case exceeds(err):
+		return fmt.Errorf("%w; --query.max-samples, --query.timeout and --memory.limit allow more", err)
 	}
 	failed[0] = err
 	return nil
+}
+
+// exceeds reports whether an evaluation failed by what promwarp allows, or by promwarp itself, so that a
+// live rule may not have failed.
+func exceeds(err error) bool {
+	return errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)) || errors.As(err, new(promql.ErrStorage)) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(*memory.BusyError)) ||
+		errors.As(err, new(*memory.TooLargeError)) || errors.As(err, new(*parallel.Panic))
 }
 
 // A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
@@ -88,17 +98,13 @@ var firstPause, mostPause = time.Second, 16 * time.Second
 
 // ask asks the engine, and again where the upstream fails.
 func (b *backfill) ask(ctx context.Context, r *rule, text string, over evaluations) (promql.Query, promql.Matrix, error) {
-	source := selection.Source(b.Upstream)
-	if r.recorded {
-		v := view{store: b.store, reader: r}
-		if r.steps {
-			v.at = over.start + r.group.QueryOffset().Milliseconds()
-		}
-		source = fanout.New(nil, fanout.Upstream{Name: "recorded", Cache: v}, fanout.Upstream{Name: "upstream", Cache: b.Upstream})
+	from := source{store: b.store, upstream: b.Upstream, rule: r}
+	if r.steps {
+		from.at = over.start + r.group.QueryOffset().Milliseconds()
 	}
 	start := timestamp.Time(over.start)
 	request := engine.Request{
-		Storage: selection.Storage{Source: source, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
+		Storage: selection.Storage{Source: from, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
 		Start: start, End: start.Add(time.Duration(over.n-1) * r.group.Interval()), Step: r.group.Interval(),
 	}
 	for pause := firstPause; ; pause *= 2 {
@@ -113,7 +119,7 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, over evaluatio
 			return q, m, err
 		}
 		q.Close()
-		if !errors.As(res.Err, new(promql.ErrStorage)) || pause > mostPause {
+		if !errors.As(res.Err, new(fetchError)) || pause > mostPause {
 			return nil, nil, res.Err
 		}
 		if err := sleep(ctx, pause); err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -134,77 +133,98 @@ func blocksIn(dir string) (all []tsdb.BlockMeta, err error) {
 	return all, err
 }
 
-// view is what a rule sees of what is recorded.
-type view struct {
+// source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
+type source struct {
 	*store
-	reader *rule
-	at     int64 // of a single evaluation: what is recorded after it is not seen; else 0
+	upstream selection.Source
+	rule     *rule
+	at       int64 // of a single evaluation: what is recorded after it is not seen; else 0
 }
 
-// Drop implements fanout.Cache.
-func (view) Drop(int64, int64, ...[]*labels.Matcher) (cache.Dropped, error) {
-	return cache.Dropped{}, nil
-}
+// fetchError is that samples could not be read, which is no failure of a rule.
+type fetchError struct{ error }
+
+func (e fetchError) Unwrap() error { return e.error }
 
 // Open implements selection.Source.
-func (v view) Open(_ selection.Request, mint, maxt int64) selection.Reader {
-	return &viewReader{storage.NoopQuerier(), v, mint, maxt}
+func (s source) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	return &reader{s.upstream.Open(r, mint, maxt), s, mint, maxt}
 }
 
-// viewReader reads for one query.
-type viewReader struct {
-	storage.LabelQuerier
-	view
+// reader reads for one query.
+type reader struct {
+	selection.Reader
+	source
 	mint, maxt int64
 }
 
-// Kept implements selection.Keeper.
-func (*viewReader) Kept(...*labels.Matcher) []*selection.Selection { return nil }
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	one := selection.Ask{Ctx: ctx, Matchers: matchers}
+	one.MinT, one.MaxT = selection.Bounds(hints, r.mint, r.maxt)
+	if hints != nil {
+		one.Hints = func() storage.SelectHints { return *hints }
+	}
+	return r.BeginChunks([]selection.Ask{one})[0](ctx)
+}
 
 // BeginChunks implements selection.Beginner.
-func (v *viewReader) BeginChunks(asks []selection.Ask) []selection.Get {
-	gets := make([]selection.Get, len(asks))
-	for i, a := range asks {
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	asks = slices.Clone(asks)
+	for i := range asks {
+		if r.rule.recorded {
+			asks[i].Came = nil // a part of the upstream's is none of what all have
+		}
+	}
+	gets := r.Reader.BeginChunks(asks)
+	for i, get := range gets {
 		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
-			return v.read(ctx, a.MinT, a.MaxT, a.Matchers)
+			sel, ws, err := get(ctx)
+			if err == nil && r.rule.recorded {
+				sel, err = r.withRecorded(ctx, sel, asks[i])
+			}
+			if err != nil {
+				return nil, ws, fetchError{err}
+			}
+			return sel, ws, nil
 		}
 	}
 	return gets
 }
 
-// SelectChunks implements selection.Querier.
-func (v *viewReader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	mint, maxt := selection.Bounds(hints, v.mint, v.maxt)
-	return v.read(ctx, mint, maxt, matchers)
-}
-
-// read returns what matches in [mint, maxt].
-func (v *viewReader) read(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+// withRecorded adds what is recorded to what the upstream has. Of two samples at one time the recorded
+// one stays.
+func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection, ask selection.Ask) (*selection.Selection, error) {
 	var parts []*selection.Selection
-	for _, r := range v.rules {
-		until := maxt
-		if v.at != 0 {
-			until = min(maxt, v.at-r.delay(v.reader))
+	for _, r := range s.rules {
+		until := ask.MaxT
+		if s.at != 0 {
+			until = min(until, s.at-r.delay(s.rule))
 		}
 		for _, known := range r.writes {
-			if until < mint || !mayMatch(known, matchers) {
+			if until < ask.MinT || !mayMatch(known, ask.Matchers) {
 				continue
 			}
-			own := slices.Clone(matchers)
-			known.Range(func(l labels.Label) { own = append(own, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
-			past, err := v.past(ctx, mint, until, own)
+			matchers := slices.Clone(ask.Matchers)
+			known.Range(func(l labels.Label) {
+				matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+			})
+			past, err := s.past(ctx, ask.MinT, until, matchers)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			now, err := v.stretch(ctx, mint, until, own)
+			now, err := s.stretch(ctx, ask.MinT, until, matchers)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			parts = append(parts, past, now)
 		}
 	}
-	sel, err := selection.Merge(ctx, parts...)
-	return sel, nil, err
+	sel, err := selection.Merge(ctx, append(parts, upstream)...)
+	if err == nil && sel != upstream {
+		sel.OnDiscard = upstream.Discard
+	}
+	return sel, err
 }
 
 // past returns what blocks have.
