@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	defer func() {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			err = fmt.Errorf("%w: %s", ctx.Err(), b.onward())
+			err = fmt.Errorf("interrupted: %s", b.onward())
 		case errors.As(err, new(fetchError)):
 			err = fmt.Errorf("%w: %s", err, b.onward())
 		}
@@ -142,9 +142,8 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 		if err != nil {
 			return sum, err
 		}
-		sum.Blocks += n
+		sum.Blocks, sum.Series = sum.Blocks+n, len(series)
 	}
-	sum.Series = len(series)
 	for _, r := range all {
 		if r.Samples == 0 {
 			o.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))

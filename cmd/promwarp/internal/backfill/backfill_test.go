@@ -376,7 +376,7 @@ func TestResume(t *testing.T) {
 				if err == nil {
 					break
 				}
-				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorContains(t, err, "interrupted: what is before ")
 				stops++
 			}
 			t.Logf("%d stops, blocks of %s, stretches of %s", stops, o.BlockDuration, stretch)
@@ -398,7 +398,6 @@ func TestDiesBetweenSteps(t *testing.T) {
 		}
 	}
 	_, err := Run(ctx, o)
-	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "the same command goes on from there")
 	blocks, err := blocksIn(o.Output)
 	require.NoError(t, err)
