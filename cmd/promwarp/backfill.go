@@ -41,7 +41,7 @@ func backfillCommand(app *kingpin.Application) (string, func(context.Context) er
 	cmd.Flag("start", "Time of the first samples: RFC 3339, seconds since the epoch, now, or relative such as -30d.").PlaceHolder("TIME").Required().StringVar(&o.start)
 	cmd.Flag("end", "Time of the last samples, before the first ones that the rules recorded live.").PlaceHolder("TIME").Required().StringVar(&o.end)
 	cmd.Flag("output", "Directory to write blocks to. A run that was stopped goes on from what is there.").PlaceHolder("DIRECTORY").Required().StringVar(&o.Output)
-	cmd.Flag("block-duration", "Time range of a block. Prometheus, Thanos and Mimir take 2h; 6h, 18h and 54h are for Prometheus alone, which compacts them less.").Default("2h").EnumVar(&o.block, "2h", "6h", "18h", "54h")
+	cmd.Flag("block-duration", "Time range of a block: Prometheus, Thanos and Mimir take 2h and 6h; 18h and 54h are for Prometheus alone.").Default("6h").EnumVar(&o.block, "2h", "6h", "18h", "54h")
 	cmd.Flag("rules.path", "Path under which Prometheus knows the rule file, or with a / at its end the files' directory: the moments at which a group is evaluated follow from it. By default the file's absolute path.").PlaceHolder("PATH").StringVar(&o.Path)
 	cmd.Flag("rules.query-offset", "Prometheus's global rule_query_offset, of groups without query_offset.").Default("0s").DurationVar(&o.QueryOffset)
 	cmd.Flag("alerts", "Write ALERTS and ALERTS_FOR_STATE of alerting rules as well.").BoolVar(&o.Alerts)
