@@ -257,21 +257,18 @@ func (b *backfill) resume() error {
 	if err := b.move(b.state.Blocks); err != nil {
 		return err
 	}
-	there, err := blocksIn(b.Output)
-	if err != nil {
+	if err := b.store.open(b.Output, "*"); err != nil {
 		return err
 	}
-	var names []string
-	for _, block := range there {
-		name := block.ULID.String()
-		names = append(names, name)
-		foreign := func(id ulid.ULID) bool { return !slices.Contains(b.state.Blocks, id.String()) }
-		if slices.ContainsFunc(block.Compaction.Sources, foreign) && block.MaxTime > b.state.Start && block.MinTime <= b.End.UnixMilli() {
-			return fmt.Errorf("the block %s in %s, of %s to %s, is of another origin and would overlap: give an empty directory by --output",
-				name, b.Output, stamp(block.MinTime), stamp(block.MaxTime))
+	foreign := func(id ulid.ULID) bool { return !slices.Contains(b.state.Blocks, id.String()) }
+	for _, block := range b.store.blocks {
+		meta := block.Meta()
+		if slices.ContainsFunc(meta.Compaction.Sources, foreign) && meta.MaxTime > b.state.Start && meta.MinTime <= b.End.UnixMilli() {
+			return fmt.Errorf("the block %s, of %s to %s, is of another origin and would overlap: give an empty directory by --output",
+				block.Dir(), stamp(meta.MinTime), stamp(meta.MaxTime))
 		}
 	}
-	return b.store.open(b.Output, names)
+	return nil
 }
 
 // move moves written blocks to the output directory.
@@ -309,7 +306,7 @@ func (b *backfill) finish(from, to int64) (blocks int, err error) {
 	if err := b.move(names); err != nil {
 		return 0, err
 	}
-	return len(names), b.store.open(b.Output, names)
+	return len(names), b.store.open(b.Output, names...)
 }
 
 // write writes a file, to the disk.

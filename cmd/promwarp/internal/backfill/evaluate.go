@@ -26,6 +26,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -90,7 +91,7 @@ func (b *backfill) fill(ctx context.Context, r *rule, text string, over evaluati
 func exceeds(err error) bool {
 	return errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)) || errors.As(err, new(promql.ErrStorage)) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(*memory.BusyError)) ||
-		errors.As(err, new(*memory.TooLargeError)) || errors.As(err, new(*parallel.Panic))
+		errors.As(err, new(*memory.TooLargeError)) || errors.As(err, new(*planner.LimitError)) || errors.As(err, new(*parallel.Panic))
 }
 
 // A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
@@ -170,13 +171,30 @@ func (r *result) at(t int64) (promql.Vector, []int) {
 type recording struct {
 	seriesState
 	promql.Series
-	there bool          // at the last evaluation that did not fail
-	now   promql.Sample // the newest
+	there bool           // at the last evaluation that did not fail
+	now   promql.Sample  // the newest
+	other *promql.Series // what rules before this one recorded; may be nil
+}
+
+// taken reports whether a rule before this one recorded another sample at the same time. Prometheus
+// drops the newest sample then, and takes the series for one that the rule has not.
+func (s *recording) taken() bool {
+	if s.other == nil {
+		return false
+	}
+	at := cut(s.other, s.now.T, s.now.T+1)
+	switch {
+	case len(at.Floats) > 0:
+		return s.now.H != nil || math.Float64bits(at.Floats[0].F) != math.Float64bits(s.now.F)
+	case len(at.Histograms) > 0:
+		return s.now.H == nil || !at.Histograms[0].H.Equals(s.now.H)
+	}
+	return false
 }
 
 // write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
 func (s *recording) write(t int64) {
-	is := s.now.T == t
+	is := s.now.T == t && !s.taken()
 	switch {
 	case is && s.now.H != nil:
 		s.Histograms = append(s.Histograms, promql.HPoint{T: t, H: s.now.H.Copy()})
@@ -206,7 +224,7 @@ func (r *rule) record(over evaluations, res *result, to *store) {
 		key := string(l.Bytes(nil))
 		s := byKey[key]
 		if s == nil {
-			s = &recording{seriesState: seriesState{Labels: l}, Series: promql.Series{Metric: l}}
+			s = &recording{seriesState: seriesState{Labels: l}, Series: promql.Series{Metric: l}, other: to.series[key]}
 			all, byKey[key] = append(all, s), s
 		}
 		return s
@@ -348,8 +366,13 @@ func (*alertSamples) Commit() error { return nil }
 
 // Append implements storage.Appender.
 func (s *alertSamples) Append(_ storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
-	if s.store != nil {
-		s.rule.Samples += s.store.add(string(l.Bytes(nil)), promql.Series{Metric: l, Floats: []promql.FPoint{{T: t, F: v}}})
+	if s.store == nil {
+		return 0, nil
 	}
+	key := string(l.Bytes(nil))
+	if is := (&recording{now: promql.Sample{T: t, F: v}, other: s.store.series[key]}); is.taken() {
+		return 0, storage.ErrDuplicateSampleForTimestamp
+	}
+	s.rule.Samples += s.store.add(key, promql.Series{Metric: l, Floats: []promql.FPoint{{T: t, F: v}}})
 	return 0, nil
 }

@@ -2,10 +2,8 @@ package backfill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -98,14 +96,20 @@ func (s *store) write(dir string, mint, maxt, duration int64) (names []string, e
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
 }
 
-// open opens blocks, so that rules read them.
-func (s *store) open(dir string, names []string) error {
+// open opens the blocks of these names in a directory, * for all, so that rules read them.
+func (s *store) open(dir string, names ...string) error {
 	for _, name := range names {
-		b, err := tsdb.OpenBlock(promslog.NewNopLogger(), filepath.Join(dir, name), nil, tsdb.DefaultPostingsDecoderFactory)
+		files, err := filepath.Glob(filepath.Join(dir, name, "meta.json"))
 		if err != nil {
-			return fmt.Errorf("reading the block %s in %s: %w", name, dir, err)
+			return err
 		}
-		s.blocks = append(s.blocks, b)
+		for _, file := range files {
+			b, err := tsdb.OpenBlock(promslog.NewNopLogger(), filepath.Dir(file), nil, tsdb.DefaultPostingsDecoderFactory)
+			if err != nil {
+				return fmt.Errorf("reading the block %s: %w", filepath.Dir(file), err)
+			}
+			s.blocks = append(s.blocks, b)
+		}
 	}
 	return nil
 }
@@ -117,20 +121,6 @@ func (s *store) close() error {
 		all = append(all, b.Close())
 	}
 	return errors.Join(all...)
-}
-
-// blocksIn are the blocks in a directory.
-func blocksIn(dir string) (all []tsdb.BlockMeta, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
-	for _, file := range files {
-		var meta tsdb.BlockMeta
-		text, err := os.ReadFile(file)
-		if err = errors.Join(err, json.Unmarshal(text, &meta)); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
-		}
-		all = append(all, meta)
-	}
-	return all, err
 }
 
 // source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
