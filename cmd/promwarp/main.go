@@ -35,7 +35,8 @@ const (
 // runs it. The context of run is cancelled by the first SIGINT or SIGTERM; the
 // second ends the program at once.
 var commands = []func(app *kingpin.Application) (name string, run func(ctx context.Context) error){
-	backtestCommand, compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, costCommand, cacheListCommand, cacheDropCommand, serveCommand, checkConfigCommand,
+	backfillCommand, backtestCommand, compareCommand, demoCommand, completionCommand, queryCommand, explainCommand, costCommand, cacheListCommand,
+	cacheDropCommand, serveCommand, checkConfigCommand,
 	probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."),
 	probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."),
 	devicesCommand, versionCommand,
@@ -128,7 +129,7 @@ var groups = []struct {
 	Title    string
 	Commands []string
 }{
-	{"Ask", []string{"query", "explain", "cost", "compare", "backtest"}},
+	{"Ask", []string{"query", "explain", "cost", "compare", "backtest", "backfill"}},
 	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
 	{"Look after", []string{"cache ls", "cache drop", "devices", "version"}},
 	{"Try and set up", []string{"demo", "completion"}},

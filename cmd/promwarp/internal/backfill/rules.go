@@ -1,0 +1,209 @@
+// Package backfill evaluates the rules of Prometheus's rule files over the past, and writes what a
+// Prometheus would have recorded then into TSDB blocks.
+//
+// Rule files and a time range go in; blocks in a directory come out, with a state file that lets a run
+// which was stopped go on. The range is cut into stretches of whole blocks. In a stretch each rule is one
+// range query, over the upstream and what rules before it recorded. Every sample and stale marker is the
+// one that a live Prometheus writes which evaluates the same samples at the same times. Start reading at
+// Run; rules.go holds which rule reads what another one records, evaluate.go what a rule writes.
+package backfill
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/timestamp"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
+)
+
+// rule is a rule, and what it wrote so far.
+type rule struct {
+	group  *rules.Group // without rules: its times, its limit
+	index  int          // in the group
+	name   string
+	text   string // the expression
+	labels labels.Labels
+	writes []labels.Labels // for each metric that it writes, the labels that all its series have
+	reads  [][]*labels.Matcher
+	alert  *alerting // nil for a recording rule
+	*ruleState
+
+	recorded bool // it reads what is recorded
+	// steps says that one range query does not come to what a live group has: each step is evaluated
+	// alone, after all that a live group has evaluated before it.
+	steps bool
+}
+
+// String names the rule for messages.
+func (r *rule) String() string {
+	return fmt.Sprintf("rule %s of group %s in %s", r.name, r.group.Name(), r.group.File())
+}
+
+// load reads the rule files. Alerting rules are left out unless they are asked for.
+func (o *Options) load() (all []*rule, err error) {
+	for _, file := range o.Files {
+		path, err := o.pathOf(file)
+		if err != nil {
+			return nil, err
+		}
+		parsed, errs := rulefmt.ParseFile(file, false, model.UTF8Validation, o.Parser, promslog.NewNopLogger())
+		if len(errs) > 0 {
+			return nil, errors.Join(errs...)
+		}
+		for _, g := range parsed.Groups {
+			offset := o.QueryOffset
+			if g.QueryOffset != nil {
+				offset = time.Duration(*g.QueryOffset)
+			}
+			group := rules.NewGroup(rules.GroupOptions{
+				Name: g.Name, File: path, Interval: cmp.Or(time.Duration(g.Interval), o.Interval), Limit: g.Limit, QueryOffset: &offset,
+			})
+			for i, from := range g.Rules {
+				if from.Alert != "" && !o.Alerts {
+					continue
+				}
+				r := &rule{group: group, index: i, name: from.Record + from.Alert, labels: rules.FromMaps(g.Labels, from.Labels)}
+				if err := r.parse(from, o); err != nil {
+					return nil, fmt.Errorf("%s: %w", r, err)
+				}
+				all = append(all, r)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no recording rule in %s: give files with rules that have record:, or --alerts for rules that have alert:", strings.Join(o.Files, ", "))
+	}
+	return all, nil
+}
+
+// pathOf is the path under which Prometheus knows a rule file.
+func (o *Options) pathOf(file string) (string, error) {
+	switch {
+	case strings.HasSuffix(o.Path, "/"):
+		return o.Path + filepath.Base(file), nil
+	case o.Path != "" && len(o.Files) > 1:
+		return "", fmt.Errorf("--rules.path=%s names one file, and there are %d: give their directory, with a / at its end", o.Path, len(o.Files))
+	case o.Path != "":
+		return o.Path, nil
+	}
+	return filepath.Abs(file)
+}
+
+// parse reads the expression, and notes what the rule reads and writes.
+func (r *rule) parse(from rulefmt.Rule, o *Options) error {
+	expr, err := o.Parser.ParseExpr(from.Expr)
+	if err != nil {
+		return err
+	}
+	r.text = expr.String()
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			r.reads = append(r.reads, n.LabelMatchers)
+			r.steps = r.steps || n.StartOrEnd != 0 // @ start() is the time of each evaluation
+		case *parser.SubqueryExpr:
+			r.steps = r.steps || n.StartOrEnd != 0
+		}
+		return nil
+	})
+	if from.Alert == "" {
+		b := labels.NewBuilder(r.labels)
+		r.writes = []labels.Labels{b.Set(model.MetricNameLabel, r.name).Labels()}
+		return nil
+	}
+	b := labels.NewBuilder(labels.EmptyLabels())
+	r.labels.Range(func(l labels.Label) {
+		if !strings.Contains(l.Value, "{{") {
+			b.Set(l.Name, l.Value)
+		}
+	})
+	b.Set(labels.AlertName, r.name)
+	for _, name := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
+		r.writes = append(r.writes, b.Set(model.MetricNameLabel, name).Labels())
+	}
+	r.alert = newAlerting(r, expr, from, o)
+	return nil
+}
+
+// mayWrite reports whether series of the rule may match.
+func (r *rule) mayWrite(matchers []*labels.Matcher) bool {
+	return slices.ContainsFunc(r.writes, func(known labels.Labels) bool { return mayMatch(known, matchers) })
+}
+
+// mayMatch reports whether a series may match of which some labels are known.
+func mayMatch(known labels.Labels, matchers []*labels.Matcher) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return known.Has(m.Name) && !m.Matches(known.Get(m.Name)) })
+}
+
+// delay is how long after its time, in ms, a sample of the rule is there for a reader.
+func (r *rule) delay(reader *rule) int64 {
+	d := r.group.QueryOffset().Milliseconds()
+	if r.group == reader.group && r.index >= reader.index {
+		d++ // the reader is evaluated before it
+	}
+	return d
+}
+
+// order cuts the rules, in the order of their files, into units that are evaluated one after another. A
+// rule that reads what itself or one behind it records is in a unit with all up to that one. It notes
+// which rules need single steps.
+func order(all []*rule) (units [][]*rule) {
+	last := make([]int, len(all))
+	for i, r := range all {
+		for j, from := range all {
+			if slices.ContainsFunc(r.reads, from.mayWrite) {
+				last[i], r.recorded = max(last[i], j), true
+				r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+			}
+		}
+	}
+	for i := 0; i < len(all); {
+		end := i
+		for k := i; k <= end; k++ {
+			end = max(end, last[k])
+		}
+		unit := all[i : end+1]
+		for _, r := range unit {
+			r.steps = r.steps || len(unit) > 1
+		}
+		units, i = append(units, unit), end+1
+	}
+	return units
+}
+
+// evaluations are the times at which a rule is evaluated whose samples lie in [mint, maxt), in ms.
+type evaluations struct {
+	first time.Time
+	n     int
+	start int64 // the time of the first sample, ms
+	step  int64 // ms
+}
+
+func (r *rule) evaluations(mint, maxt int64) evaluations {
+	offset, interval := r.group.QueryOffset(), r.group.Interval()
+	at := r.group.EvalTimestamp(timestamp.Time(mint).Add(offset).UnixNano())
+	for timestamp.FromTime(at.Add(-offset)) < mint {
+		at = at.Add(interval)
+	}
+	e := evaluations{first: at, start: timestamp.FromTime(at.Add(-offset)), step: interval.Milliseconds()}
+	if e.start < maxt {
+		e.n = int((maxt-1-e.start)/e.step) + 1
+	}
+	return e
+}
+
+// alone is the evaluation of one step.
+func (e evaluations) alone(i int) evaluations {
+	e.first, e.start, e.n = e.first.Add(time.Duration(int64(i)*e.step)*time.Millisecond), e.start+int64(i)*e.step, 1
+	return e
+}
