@@ -94,8 +94,7 @@ func (r *Rows) Sums(n float64, out []float64) {
 	sumRows(&r.values[0], &r.at[0], r.samples, r.windows, n, &out[:r.windows][0])
 }
 
-// Means fills out with the mean of each window, of values of those magnitudes. It reports false where it
-// cannot.
+// Means fills out with the means of windows, of values of those magnitudes, or reports false.
 //
 // All values are multiples of a unit, the last bit of the least, and no sum reaches 2^62 units. So each
 // addition loses 2^9 units at most, a multiple of the unit, and what all lose together is a float: the sum

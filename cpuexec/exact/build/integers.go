@@ -42,9 +42,8 @@ func (a *assembly) running() {
 	a.end()
 }
 
-// means writes what makes means of windows whose samples lie in rows without adding up what each addition
-// loses; see exact.Rows.Means. One function adds up the samples of each column as integers, the other adds
-// up those of each window, and subtracts that from the integers of its columns.
+// means writes what exact.Rows.Means calls. One function adds up the samples of each column as integers,
+// the other those of each window as floats, and subtracts that from the integers of its columns.
 func (a *assembly) means() {
 	sums := []string{"Y16", "Y17"}
 	a.wide = true

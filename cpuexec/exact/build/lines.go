@@ -61,8 +61,7 @@ func (a *assembly) lines() {
 	a.begin("integerRows", "rows R8", "at R9", "samples CX", "windows", "xs R12", "back R13", "t DI", "u", "slopes", "intercepts")
 	a.op("XORQ", "BX", "BX")
 	a.wideWindows(2, func(g group) {
-		sums := g.sums(0)
-		if a.zero(sums[:]...); g == 0 {
+		if a.zero(g.sums(0)[0], g.sums(0)[1]); g == 0 {
 			a.op("MOVQ", "u+56(FP)", "SI")
 			a.op("VBROADCASTSD", "(SI)", number)
 			a.op("VBROADCASTSD", "8(SI)", unit)
