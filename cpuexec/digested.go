@@ -34,7 +34,7 @@ func (s *selected) digests(q *column.Request) *digested {
 // read, and how many samples are in the windows.
 func (d *digested) evaluate(s *worker, i int, out dense.Row, c *dense.Counts) (samples int, ok bool, err error) {
 	steps := d.grid.Steps
-	v, ok, err := s.Digests(d.q, d.form.Parts, steps, i)
+	v, ok, err := s.Digests(d.q, d.form.Kind, steps, i)
 	if !ok || err != nil {
 		return 0, false, err
 	}

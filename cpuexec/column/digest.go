@@ -10,15 +10,16 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Parts say what Digests know of chunks besides how many samples these have.
-type Parts uint8
+// Kind says what Digests know of chunks besides how many samples these have, and the last one.
+type Kind int
 
-// The parts, each of which takes memory of its own.
+// The kinds, of which a series may have each.
 const (
-	Falls    Parts = 1 << iota // the values before those that are less
-	Changes                    // how many samples differ from the one before
-	Extremes                   // the least and the largest value
-	Sums                       // sums, if they are exact
+	Falls    Kind = iota // the values before those that are less
+	Changes              // how many samples differ from the one before
+	Extremes             // the least and the largest value
+	Sums                 // sums, if they are exact
+	kinds
 )
 
 // Digests are what is known of some consecutive chunks of a series, without stale markers, whose
@@ -35,7 +36,7 @@ const (
 type Digests struct {
 	slabs   []slabRange
 	offsets []uint32 // where chunks lie in their slabs
-	parts   Parts
+	kind    Kind
 	counts  [2][]uint32  // before each chunk, and at last all: samples, and those that differ from the one before
 	values  [3][]float64 // of each chunk the last one, or that before it, the least and the largest
 	falls   falls
@@ -150,9 +151,9 @@ type View struct {
 // leastWhole is the number of chunks of a window from which on their digests are worth it.
 const leastWhole = 8
 
-// Digests returns a view of series i with those parts, for that number of windows. It reports false
-// where the samples had better be read: where windows have few chunks, or digests have no room.
-func (s *Reader) Digests(q *Request, parts Parts, windows, i int) (v View, ok bool, err error) {
+// Digests returns a view of series i of a kind, for that number of windows. It reports false where
+// the samples had better be read: where windows have few chunks, or digests have no room.
+func (s *Reader) Digests(q *Request, kind Kind, windows, i int) (v View, ok bool, err error) {
 	sel := q.Sel
 	v = View{series: i}
 	v.at, v.table, v.behind = sel.OverlappingApart(i, q.Mint, q.Maxt)
@@ -166,13 +167,13 @@ func (s *Reader) Digests(q *Request, parts Parts, windows, i int) (v View, ok bo
 	if u.entry == nil {
 		return v, false, nil
 	}
-	d, cs := u.entry.digests.Load(), v.table[:v.stays]
+	d, cs := u.entry.digests[kind].Load(), v.table[:v.stays]
 	known := -1 // the index of the first chunk
-	if d != nil && d.parts&parts == parts {
+	if d != nil {
 		known = d.find(q, v.at, cs)
 	}
 	if known < 0 {
-		if d, err = s.digest(q, u, parts, cs, i); d == nil || err != nil {
+		if d, err = s.digest(q, u, kind, cs, i); d == nil || err != nil {
 			return v, false, err
 		}
 		known = d.find(q, v.at, cs)

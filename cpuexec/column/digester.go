@@ -18,17 +18,27 @@ const digestedAtOnce = 32
 //
 // What is known of a chunk holds if the chunk comes behind the sample that it came behind. Other
 // chunks are decoded.
-func (s *Reader) digest(q *Request, u use, parts Parts, cs []selection.Chunk, i int) (*Digests, error) {
-	sel, old, d := q.Sel, u.entry.digests.Load(), &Digests{parts: parts}
-	if old != nil {
-		d.parts |= old.parts
-	}
+func (s *Reader) digest(q *Request, u use, kind Kind, cs []selection.Chunk, i int) (*Digests, error) {
+	old, d := u.entry.digests[kind].Load(), &Digests{kind: kind}
 	if !q.Set.makeRoom(d.sizeOf(len(cs)), u.before) {
 		return nil, nil
 	}
-	if old == nil || old.parts != d.parts {
-		old = &Digests{parts: d.parts}
+	if old == nil {
+		old = d
 	}
+	d, err := s.digestFrom(q.Sel, old, cs, i)
+	if err == nil && d.sums.inexact && !old.sums.inexact && len(old.offsets) > 0 { // maybe for its unit
+		d, err = s.digestFrom(q.Sel, &Digests{kind: kind}, cs, i)
+	}
+	if err != nil || !q.Set.retainDigests(u.entry, u.before, d) {
+		return nil, err
+	}
+	return d, nil
+}
+
+// digestFrom makes digests of chunks of which old may know some.
+func (s *Reader) digestFrom(sel *selection.Selection, old *Digests, cs []selection.Chunk, i int) (*Digests, error) {
+	d := &Digests{kind: old.kind}
 	d.counts[samples], d.counts[changes], d.sums.upTo = []uint32{0}, []uint32{0}, make([]exact.Int192, 1)
 	next := old.indexOf(sel, cs[0]) // the chunk of old that may be copied behind what there is
 	if next > 0 {
@@ -56,10 +66,7 @@ func (s *Reader) digest(q *Request, u use, parts Parts, cs []selection.Chunk, i 
 	if next >= 0 {
 		d.copy(old, next, len(old.offsets))
 	}
-	if d = d.clone(); !q.Set.retainDigests(u.entry, u.before, d) {
-		return nil, nil
-	}
-	return d, nil
+	return d.clone(), nil
 }
 
 // digestChunks decodes chunks of series i and adds them to d.
@@ -102,7 +109,7 @@ func (d *Digests) add(vs []float64) {
 	}
 	changed := uint32(0)
 	for i, v := range vs {
-		if v < last && d.parts&Falls != 0 {
+		if v < last && d.kind == Falls {
 			d.falls.add(all+uint32(i), last)
 		}
 		if v != last && (v == v || last == last) { // NaN is no other than NaN
@@ -111,17 +118,17 @@ func (d *Digests) add(vs []float64) {
 		last = v
 	}
 	d.values[lasts] = append(d.values[lasts], last)
-	if d.parts&Changes != 0 {
+	if d.kind == Changes {
 		d.counts[changes] = append(d.counts[changes], d.counts[changes][len(d.offsets)-1]+changed)
 	}
-	if d.parts&Extremes != 0 {
+	if d.kind == Extremes {
 		least, most := last, last // of none, a value that others are no more extreme than
 		if len(vs) > 0 {
 			least, most = Extreme(vs, true), Extreme(vs, false)
 		}
 		d.values[leasts], d.values[mosts] = append(d.values[leasts], least), append(d.values[mosts], most)
 	}
-	if d.parts&Sums != 0 {
+	if d.kind == Sums {
 		d.sums.add(len(d.offsets)-1, vs)
 	}
 }
@@ -187,14 +194,14 @@ func (d *Digests) copy(old *Digests, from, to int) {
 			d.values[kind] = append(d.values[kind], values[from:to]...)
 		}
 	}
-	if d.parts&Sums != 0 {
+	if d.kind == Sums {
 		d.sums.copy(&old.sums, from, to, first)
 	}
 }
 
 // clone copies d into memory of its size.
 func (d *Digests) clone() *Digests {
-	out := &Digests{slabs: slices.Clone(d.slabs), offsets: slices.Clone(d.offsets), parts: d.parts, falls: d.falls, sums: d.sums}
+	out := &Digests{slabs: slices.Clone(d.slabs), offsets: slices.Clone(d.offsets), kind: d.kind, falls: d.falls, sums: d.sums}
 	for kind := range d.counts {
 		out.counts[kind] = slices.Clone(d.counts[kind])
 	}
@@ -209,13 +216,13 @@ func (d *Digests) clone() *Digests {
 // sizeOf is the memory in bytes that digests like d take of a number of chunks.
 func (d *Digests) sizeOf(chunks int) int64 {
 	each := int64(16) // its place, samples and last value
-	if d.parts&Changes != 0 {
+	if d.kind == Changes {
 		each += 4
 	}
-	if d.parts&Extremes != 0 {
+	if d.kind == Extremes {
 		each += 16
 	}
-	if d.parts&Sums != 0 {
+	if d.kind == Sums {
 		each += int64(unsafe.Sizeof(exact.Int192{}))
 	}
 	size := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(*d)) + int64(len(d.slabs))*int64(unsafe.Sizeof(slabRange{}))

@@ -26,8 +26,9 @@ type sums struct {
 const (
 	// mostShift is such that a value of 53 bits and 2^62 of them have a sum of 192 bits.
 	mostShift = 62
-	// room is by how many bits the unit is less than the least bit of the first chunk's values.
-	room = 32
+	// room is by how many bits the unit is less than the least bit of the first chunk's values, at
+	// least.
+	room = 24
 	// Magnitudes up to largest, and bits from least on, are added up.
 	largest, leastBit = 0x1p450, -500
 )
@@ -71,7 +72,7 @@ func (s *sums) add(chunk int, vs []float64) {
 		for _, v := range vs {
 			if v != 0 && v-v == 0 {
 				s.lowest, s.set = min(s.lowest, lowestBit(v)), true
-				s.exponent = s.lowest - room
+				s.exponent = (s.lowest - room) >> 4 << 4 // mostly the same whichever chunk is the first
 			}
 		}
 	}

@@ -65,7 +65,7 @@ type account struct {
 // entry is the series' entry if it still has the column or the digests, else nil.
 func (a *account) entry() *entry {
 	e, c, d := a.series.Value(), a.column.Value(), a.digests.Value()
-	if e == nil || (c == nil || e.plain.Load() != c && e.marked.Load() != c) && (d == nil || e.digests.Load() != d) {
+	if e == nil || (c == nil || e.plain.Load() != c && e.marked.Load() != c) && (d == nil || e.digests[d.kind].Load() != d) {
 		return nil
 	}
 	return e
@@ -83,7 +83,7 @@ type entry struct {
 	first atomic.Int64 // tick of the first
 	// Its columns without stale markers and with them: the same where there are none.
 	plain, marked atomic.Pointer[column]
-	digests       atomic.Pointer[Digests] // of its chunks
+	digests       [kinds]atomic.Pointer[Digests] // of its chunks
 }
 
 // use returns what memo m holds and the tick of the use before this one, which may be
@@ -159,7 +159,7 @@ func (h *Set) retainDigests(s *entry, before int64, d *Digests) bool {
 	defer h.mu.Unlock()
 	h.ring = append(h.ring, account{series: weak.Make(s), digests: weak.Make(d), size: size})
 	h.bytes += size
-	s.digests.Store(d)
+	s.digests[d.kind].Store(d)
 	return true
 }
 
@@ -231,7 +231,7 @@ func (h *Set) drop(i int) {
 			e.marked.CompareAndSwap(c, nil)
 		}
 		if d != nil {
-			e.digests.CompareAndSwap(d, nil)
+			e.digests[d.kind].CompareAndSwap(d, nil)
 		}
 	}
 	h.ring[i], h.ring[last] = h.ring[last], account{}

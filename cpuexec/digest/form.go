@@ -16,7 +16,7 @@ import (
 
 // Form is how a function is computed.
 type Form struct {
-	Parts column.Parts // what digests need for it
+	Kind column.Kind // of digests that it takes
 	// Value reports false where the bits are uncertain, or too little is known.
 	Value func(w *column.Digested) (v float64, ok bool)
 }
@@ -32,16 +32,16 @@ var forms = map[string]*Form{
 	// Prometheus's engine never answers a time before 1970.
 	"NewestTime": always(func(w *column.Digested) float64 { return max(0, float64(w.LastTime)/1000) }),
 	"Delta":      {Value: func(w *column.Digested) (float64, bool) { return difference(w, false, 0) }},
-	"Increase":   {Parts: column.Falls, Value: func(w *column.Digested) (float64, bool) { return difference(w, true, 0) }},
-	"Rate": {Parts: column.Falls, Value: func(w *column.Digested) (float64, bool) {
+	"Increase":   {Kind: column.Falls, Value: func(w *column.Digested) (float64, bool) { return difference(w, true, 0) }},
+	"Rate": {Kind: column.Falls, Value: func(w *column.Digested) (float64, bool) {
 		return difference(w, true, frame.SecondsOf(w.End-w.Start))
 	}},
-	"Resets":  {Parts: column.Falls, Value: resets},
-	"Changes": {Parts: column.Changes, Value: changes},
-	"Min":     {Parts: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, true), true }},
-	"Max":     {Parts: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, false), true }},
-	"Sum":     {Parts: column.Sums, Value: sum},
-	"Avg":     {Parts: column.Sums, Value: mean},
+	"Resets":  {Kind: column.Falls, Value: resets},
+	"Changes": {Kind: column.Changes, Value: changes},
+	"Min":     {Kind: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, true), true }},
+	"Max":     {Kind: column.Extremes, Value: func(w *column.Digested) (float64, bool) { return extreme(w, false), true }},
+	"Sum":     {Kind: column.Sums, Value: sum},
+	"Avg":     {Kind: column.Sums, Value: mean},
 }
 
 // Of is the form of what kernels compute by that policy, or nil.

@@ -86,7 +86,7 @@ func requireBits(t *testing.T, r *rand.Rand, value func() float64) (sums, means 
 	of := func(policy string) (float64, bool) {
 		var reader column.Reader
 		form := Of(abi.Policy{Name: policy})
-		v, ok, err := reader.Digests(q, form.Parts, 1, 0)
+		v, ok, err := reader.Digests(q, form.Kind, 1, 0)
 		require.NoError(t, err)
 		var w column.Digested
 		if ok {
