@@ -162,7 +162,7 @@ func TestRulersOutage(t *testing.T) {
 			prometheus(t, mustFreeAddr(t), t.TempDir(), rulerConfig(t, file, source, r))
 		},
 	} {
-		ways[name], rulers[name] = newWay(t), &ruler{newReceiver(t, ""), newAlertmanager(t), false}
+		ways[name], rulers[name] = newWay(t), &ruler{newReceiver(t, ""), newAlertmanager(t), false, nil}
 		ways[name].to.Store(mustURL(t, on.pw.URL))
 		run(ways[name].URL, rulers[name])
 	}
