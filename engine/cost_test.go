@@ -214,7 +214,7 @@ func (a answering) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Mat
 
 // TestCostOfMany: a thousand selectors take a short time, however many series each has.
 func TestCostOfMany(t *testing.T) {
-	db := costDB(t, 3000)
+	db := costDB(t, 1000)
 	c, _ := cached(t, db, costHours*hour, true)
 	e := New(Options{Prometheus: plainOpts()})
 	var many []string
@@ -314,7 +314,8 @@ func TestCeilingsExpected(t *testing.T) {
 }
 
 // TestCostTime measures how far the time that is expected of 200 queries is from what they then take, cold
-// and warm. It depends on the machine, and runs where PROMWARP_COST is the number of series of the data.
+// and warm, and how far two runs of the same query are from each other, which is the noise. It depends on the
+// machine, and runs where PROMWARP_COST is the number of series of the data.
 func TestCostTime(t *testing.T) {
 	n := fromEnv(t, "PROMWARP_COST", 0)
 	if n == 0 {
@@ -351,10 +352,11 @@ func TestCostTime(t *testing.T) {
 			}
 		}
 		for state, x := range expected {
+			all.add("noise of "+state, took[state][0], took[state][1])
 			slices.Sort(took[state])
 			real := took[state][1] // the machine may have had other things to do
 			all.add(state, x.Total, real)
-			if off := all[state][len(all[state])-1]; i%20 == 0 || off > 2 {
+			if off := all[state][len(all[state])-1]; i%20 == 0 || off > 8 {
 				t.Logf("%-5s %6d us expected (fetch %d, decode %d, evaluate %d), %6d took, %s, %d h, every %d s", state, x.Total, x.Fetch, x.Decode, x.Evaluate, real, q.query, (q.end-q.start)/hour, q.step/1000)
 			}
 		}
@@ -368,5 +370,5 @@ func TestCostTime(t *testing.T) {
 		}
 		t.Logf("%s: %d of %d within 2 times", state, within, len(all))
 	}
-	all.require(t, 0.9, 16)
+	all.require(t, 0.5, 4)
 }
