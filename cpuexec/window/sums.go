@@ -36,10 +36,7 @@ var (
 
 // sums slides over the sums of the windows, or their means, where that is worth it.
 func (s *Evaluator) sums(mean bool) (points int, ok bool) {
-	if s.integerSums(s.fr, &s.in, mean, s.out) {
-		return s.fr.Counts.Points, true
-	}
-	if s.runningSums(mean) {
+	if s.integerSums(s.fr, &s.in, mean, s.out) || s.runningSums(mean) {
 		return s.fr.Counts.Points, true
 	}
 	s.Varies = s.Varies || mean
@@ -58,12 +55,11 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 // sumsAbreast fills out with the sums of windows, or their means, by Prometheus's operations in its
 // order.
 func (s *Evaluator) sumsAbreast(mean bool) (points int, ok bool) {
-	plain := exact.Sum
+	plain, of := exact.Sum, exact.Magnitudes{}
 	if mean {
 		plain = exact.Mean
 	}
 	strides, rest := s.fr.Bunches()
-	of := exact.Magnitudes{}
 	if mean && len(strides) > 0 {
 		s.values()
 		of = s.in.Magnitudes()
