@@ -17,5 +17,5 @@ func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, 
 	return 0
 }
 
-func packedLast(out []float64, p *column.Packed, hi []int32) int { return 0 }
+func packedLast(out []float64, p *column.Packed, hi []int32) int                     { return 0 }
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int { return 0 }
