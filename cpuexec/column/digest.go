@@ -148,8 +148,9 @@ type View struct {
 	begin, end    int // chunks of the table within the last window
 }
 
-// leastWhole is the number of chunks of a window from which on their digests are worth it.
-const leastWhole = 8
+// besideColumns is how many times as many chunks a window must have where its samples are decoded: these
+// are read as fast as digests of 64 chunks.
+const besideColumns = 2
 
 // Digests returns a view of series i of a kind, for that number of windows. It reports false where
 // the samples had better be read: where windows have few chunks, or digests have no room.
@@ -160,7 +161,11 @@ func (s *Reader) Digests(q *Request, kind Kind, windows, i int) (v View, ok bool
 	for v.stays = len(v.table); v.stays > 0 && v.table[v.stays-1].MaxT >= sel.KeptUntil; {
 		v.stays--
 	}
-	if v.stays < leastWhole*windows {
+	least := q.LeastChunks
+	if IsDecoded(sel.Memo(i)) {
+		least *= besideColumns
+	}
+	if v.stays < least*windows {
 		return v, false, nil
 	}
 	u := s.use(q, i)
@@ -210,7 +215,7 @@ func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok 
 			v.end++
 		}
 	}
-	if v.end-v.begin < leastWhole {
+	if v.end-v.begin < q.LeastChunks {
 		return false, nil
 	}
 	for k := max(v.begin-1, 0); k < v.end; k++ { // the first with a sample

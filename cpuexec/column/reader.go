@@ -37,6 +37,8 @@ type Request struct {
 	Partial bool
 	// TakePacked leaves packed values as they are.
 	TakePacked bool
+	// LeastChunks is how many chunks a window must have for their digests to be worth it.
+	LeastChunks int
 	// Table is the selection's, for what is asked of digests.
 	Table weak.Pointer[selection.Chunk]
 }

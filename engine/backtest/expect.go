@@ -50,7 +50,7 @@ func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectati
 		return nil, fmt.Errorf("%q is no alert's name and no selector of alerts: %w", text[:at], err)
 	}
 	for _, m := range e.alerts {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			m.Name = labels.AlertName
 		}
 	}

@@ -240,7 +240,7 @@ func (r *Rule) Try(ctx context.Context, from Source, start, end time.Time, compa
 func (t *trial) unrecorded(ctx context.Context, start, end time.Time) error {
 	for _, selectors := range parser.ExtractSelectors(t.rule.Expr) {
 		for _, m := range selectors {
-			if m.Name != labels.MetricName || m.Type != labels.MatchEqual || !slices.Contains(t.rule.recorded, m.Value) {
+			if m.Name != model.MetricNameLabel || m.Type != labels.MatchEqual || !slices.Contains(t.rule.recorded, m.Value) {
 				continue
 			}
 			s := &parser.VectorSelector{LabelMatchers: selectors}

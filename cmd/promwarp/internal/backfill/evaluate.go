@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
@@ -237,7 +238,7 @@ func (r *rule) record(over evaluations, res *result, to *store) {
 	lb := labels.NewBuilder(labels.EmptyLabels())
 	for i, row := range res.rows {
 		lb.Reset(row.Metric)
-		lb.Set(labels.MetricName, r.name)
+		lb.Set(model.MetricNameLabel, r.name)
 		r.labels.Range(func(l labels.Label) { lb.Set(l.Name, l.Value) })
 		rows[i] = find(lb.Labels())
 		rows[i].Floats = slices.Grow(rows[i].Floats, len(row.Floats)+1)

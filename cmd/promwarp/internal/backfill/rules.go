@@ -81,7 +81,7 @@ func (o *Options) load() (all []*rule, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no recording rule in %s: give files with rules that have record:, or --alerts for rules that have alert:", strings.Join(o.Files, ", "))
+		return nil, fmt.Errorf("no recording rule in %s: give files that have some, or --alerts for alerting rules", strings.Join(o.Files, ", "))
 	}
 	return all, nil
 }
