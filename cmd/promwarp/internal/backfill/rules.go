@@ -24,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/model/timestamp"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // rule is a rule, and what it wrote so far.
@@ -35,7 +37,7 @@ type rule struct {
 	labels labels.Labels
 	writes []labels.Labels // for each metric that it writes, the labels that all its series have
 	reads  [][]*labels.Matcher
-	alert  *alerting // nil for a recording rule
+	alert  *rules.AlertingRule // its state machine; nil for a recording rule
 	*ruleState
 
 	recorded bool // it reads what is recorded
@@ -131,7 +133,9 @@ func (r *rule) parse(from rulefmt.Rule, o *Options) error {
 	for _, name := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
 		r.writes = append(r.writes, b.Set(model.MetricNameLabel, name).Labels())
 	}
-	r.alert = newAlerting(r, expr, from, o)
+	// Annotations are in no sample.
+	r.alert = rules.NewAlertingRule(r.name, expr, time.Duration(from.For), time.Duration(from.KeepFiringFor), r.labels,
+		labels.EmptyLabels(), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 	return nil
 }
 
@@ -181,29 +185,13 @@ func order(all []*rule) (units [][]*rule) {
 	return units
 }
 
-// evaluations are the times at which a rule is evaluated whose samples lie in [mint, maxt), in ms.
-type evaluations struct {
-	first time.Time
-	n     int
-	start int64 // the time of the first sample, ms
-	step  int64 // ms
-}
-
-func (r *rule) evaluations(mint, maxt int64) evaluations {
-	offset, interval := r.group.QueryOffset(), r.group.Interval()
-	at := r.group.EvalTimestamp(timestamp.Time(mint).Add(offset).UnixNano())
-	for timestamp.FromTime(at.Add(-offset)) < mint {
-		at = at.Add(interval)
+// grid holds the times in [mint, maxt), in ms, of the rule's samples.
+func (r *rule) grid(mint, maxt int64) plan.Grid {
+	offset, interval := r.group.QueryOffset(), r.group.Interval().Milliseconds()
+	before := r.group.EvalTimestamp(timestamp.Time(mint).Add(offset).UnixNano())
+	start := timestamp.FromTime(before.Add(-offset))
+	if start < mint {
+		start += interval
 	}
-	e := evaluations{first: at, start: timestamp.FromTime(at.Add(-offset)), step: interval.Milliseconds()}
-	if e.start < maxt {
-		e.n = int((maxt-1-e.start)/e.step) + 1
-	}
-	return e
-}
-
-// alone is the evaluation of one step.
-func (e evaluations) alone(i int) evaluations {
-	e.first, e.start, e.n = e.first.Add(time.Duration(int64(i)*e.step)*time.Millisecond), e.start+int64(i)*e.step, 1
-	return e
+	return plan.NewGrid(start, maxt-1, interval)
 }
