@@ -128,14 +128,12 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	for from, to := start, int64(0); from < end; from = to {
 		to = min((from/long+1)*long, end)
 		b.series = map[string]*promql.Series{}
-		done := 0
-		for _, unit := range units {
-			part := (float64(from-start) + float64(to-from)*float64(done)/float64(len(all))) / float64(end-start)
+		for i, unit := range units {
+			part := (float64(from-start) + float64(to-from)*float64(i)/float64(len(units))) / float64(end-start)
 			o.Progress(part, time.UnixMilli(from), unit[0].name)
 			if err := b.evaluateUnit(ctx, unit, from, to, b.series); err != nil {
 				return sum, err
 			}
-			done += len(unit)
 		}
 		blocks, err := b.finish(from, to)
 		if err != nil {
@@ -211,7 +209,7 @@ func (b *backfill) hash() string {
 	h := sha256.New()
 	fmt.Fprintln(h, b.Interval, b.QueryOffset, b.Alerts)
 	for _, r := range b.rules {
-		fmt.Fprintln(h, r.group.File(), r.group.Name(), r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.name, r.labels, r.text)
+		fmt.Fprintln(h, r, r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.labels, r.text)
 		if r.alert != nil {
 			fmt.Fprintln(h, r.alert.HoldDuration(), r.alert.KeepFiringFor())
 		}

@@ -28,9 +28,7 @@ type result struct {
 	rows    []promql.Series
 	failed  []error // by step; nil where there is a value
 	queries []promql.Query
-
-	now promql.Vector // what at returns
-	of  []int
+	now     promql.Vector // what at returns
 }
 
 func (r *result) release() {
@@ -129,22 +127,21 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// at are the samples of rows at a time, and which rows have them, until the next call. Times ascend from
-// call to call.
-func (r *result) at(t int64) (promql.Vector, []int) {
-	r.now, r.of = r.now[:0], r.of[:0]
+// at are the samples of rows at a time, until the next call. Times ascend from call to call.
+func (r *result) at(t int64) promql.Vector {
+	r.now = r.now[:0]
 	for i := range r.rows {
 		row := &r.rows[i]
 		switch {
 		case len(row.Floats) > 0 && row.Floats[0].T == t:
-			r.now, r.of = append(r.now, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F}), append(r.of, i)
+			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F})
 			row.Floats = row.Floats[1:]
 		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
-			r.now, r.of = append(r.now, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H}), append(r.of, i)
+			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H})
 			row.Histograms = row.Histograms[1:]
 		}
 	}
-	return r.now, r.of
+	return r.now
 }
 
 // recording is a series that a rule records in a stretch.
@@ -180,16 +177,17 @@ var (
 // that fails writes nothing, and forgets no series.
 func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[string]*promql.Series) error {
 	var all []*recording
+	var key []byte
 	byKey := map[string]*recording{}
 	find := func(l labels.Labels) *recording {
-		key := string(l.Bytes(nil))
-		s := byKey[key]
+		key = l.Bytes(key)
+		s := byKey[string(key)]
 		if s == nil {
-			if to[key] == nil {
-				to[key] = &promql.Series{Metric: l}
+			if to[string(key)] == nil {
+				to[string(key)] = &promql.Series{Metric: l}
 			}
-			s = &recording{seriesState: seriesState{Labels: l}, Series: to[key]}
-			all, byKey[key] = append(all, s), s
+			s = &recording{seriesState: seriesState{Labels: l}, Series: to[string(key)]}
+			all, byKey[string(key)] = append(all, s), s
 		}
 		return s
 	}
@@ -197,37 +195,30 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 		s := find(p.Labels)
 		s.there, s.Histogram = true, p.Histogram
 	}
-	rows := make([]*recording, len(res.rows)) // of a recording rule
-	lb := labels.NewBuilder(labels.EmptyLabels())
-	for i := range rows {
-		if r.alert == nil {
-			lb.Reset(res.rows[i].Metric)
-			lb.Set(labels.MetricName, r.name)
-			r.labels.Range(func(l labels.Label) { lb.Set(l.Name, l.Value) })
-			rows[i] = find(lb.Labels())
+	if r.alert == nil {
+		for i := range res.rows {
+			b := labels.NewBuilder(res.rows[i].Metric).Set(labels.MetricName, r.name)
+			r.labels.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
+			res.rows[i].Metric = b.Labels()
 		}
 	}
 	for k := range g.Steps {
 		t, err := g.At(k), res.failed[k]
-		v, of := res.at(t)
+		v := res.at(t)
 		if r.alert != nil {
 			var refused error
 			if v, err, refused = r.alerts(ctx, t, v, err); refused != nil {
 				return refused
 			}
-			for _, sample := range v {
-				find(sample.Metric).now = sample
+		} else if limit := r.group.Limit(); limit > 0 && len(v) > limit {
+			err = fmt.Errorf("exceeded limit of %d with %d series", limit, len(v))
+		}
+		for _, sample := range v {
+			s := find(sample.Metric)
+			if s.now.T == t {
+				err = errDuplicate
 			}
-		} else {
-			if limit := r.group.Limit(); limit > 0 && len(v) > limit {
-				err = fmt.Errorf("exceeded limit of %d with %d series", limit, len(v))
-			}
-			for i, row := range of {
-				if rows[row].now.T == t {
-					err = errDuplicate
-				}
-				rows[row].now = v[i]
-			}
+			s.now = sample
 		}
 		if err != nil {
 			r.Failed++

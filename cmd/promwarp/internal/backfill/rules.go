@@ -107,41 +107,26 @@ func (r *rule) parse(from rulefmt.Rule, o *Options) error {
 	if err != nil {
 		return err
 	}
-	r.text = expr.String()
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		switch n := n.(type) {
-		case *parser.VectorSelector:
-			r.reads = append(r.reads, n.LabelMatchers)
-			r.steps = r.steps || n.StartOrEnd != 0 // @ start() is the time of each evaluation
-		case *parser.SubqueryExpr:
-			r.steps = r.steps || n.StartOrEnd != 0
-		}
-		return nil
-	})
-	if from.Alert == "" {
-		b := labels.NewBuilder(r.labels)
-		r.writes = []labels.Labels{b.Set(model.MetricNameLabel, r.name).Labels()}
-		return nil
+	r.text, r.reads = expr.String(), parser.ExtractSelectors(expr)
+	// These are the time of each evaluation.
+	r.steps = strings.Contains(r.text, "@ start()") || strings.Contains(r.text, "@ end()")
+	known, names := labels.NewBuilder(r.labels), []string{r.name}
+	if from.Alert != "" {
+		r.labels.Range(func(l labels.Label) {
+			if strings.Contains(l.Value, "{{") {
+				known.Del(l.Name)
+			}
+		})
+		known.Set(labels.AlertName, r.name)
+		names = []string{"ALERTS", "ALERTS_FOR_STATE"}
+		// Annotations are in no sample.
+		r.alert = rules.NewAlertingRule(r.name, expr, time.Duration(from.For), time.Duration(from.KeepFiringFor), r.labels,
+			labels.EmptyLabels(), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 	}
-	b := labels.NewBuilder(labels.EmptyLabels())
-	r.labels.Range(func(l labels.Label) {
-		if !strings.Contains(l.Value, "{{") {
-			b.Set(l.Name, l.Value)
-		}
-	})
-	b.Set(labels.AlertName, r.name)
-	for _, name := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
-		r.writes = append(r.writes, b.Set(model.MetricNameLabel, name).Labels())
+	for _, name := range names {
+		r.writes = append(r.writes, known.Set(model.MetricNameLabel, name).Labels())
 	}
-	// Annotations are in no sample.
-	r.alert = rules.NewAlertingRule(r.name, expr, time.Duration(from.For), time.Duration(from.KeepFiringFor), r.labels,
-		labels.EmptyLabels(), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 	return nil
-}
-
-// mayWrite reports whether series of the rule may match.
-func (r *rule) mayWrite(matchers []*labels.Matcher) bool {
-	return slices.ContainsFunc(r.writes, func(known labels.Labels) bool { return mayMatch(known, matchers) })
 }
 
 // mayMatch reports whether a series may match of which some labels are known.
@@ -165,9 +150,11 @@ func order(all []*rule) (units [][]*rule) {
 	last := make([]int, len(all))
 	for i, r := range all {
 		for j, from := range all {
-			if slices.ContainsFunc(r.reads, from.mayWrite) {
-				last[i], r.recorded = max(last[i], j), true
-				r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+			for _, known := range from.writes {
+				if slices.ContainsFunc(r.reads, func(matchers []*labels.Matcher) bool { return mayMatch(known, matchers) }) {
+					last[i], r.recorded = j, true
+					r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+				}
 			}
 		}
 	}
