@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
@@ -66,17 +65,11 @@ type state struct {
 
 // ruleState is what is known of a rule.
 type ruleState struct {
-	Found    bool          `json:"found"`             // its expression had a result
-	Failed   int64         `json:"failed,omitempty"`  // evaluations
-	Failure  string        `json:"failure,omitempty"` // the first
-	Previous []seriesState `json:"previous,omitempty"`
-	Quiet    int64         `json:"quiet,omitempty"` // the latest end of a stretch at which no alert was pending or firing, ms
-}
-
-// seriesState is a series that a rule had at its last evaluation that did not fail.
-type seriesState struct {
-	Labels    labels.Labels `json:"labels"`
-	Histogram bool          `json:"histogram,omitempty"`
+	Found    bool         `json:"found"`              // its expression had a result
+	Failed   int64        `json:"failed,omitempty"`   // evaluations
+	Failure  string       `json:"failure,omitempty"`  // the first
+	Previous []*recording `json:"previous,omitempty"` // series at the last evaluation that did not fail
+	Quiet    int64        `json:"quiet,omitempty"`    // no alert was pending or firing then, ms
 }
 
 // stretch is the least time that is evaluated at once. Tests shorten it.
@@ -88,6 +81,7 @@ type backfill struct {
 	rules  []*rule
 	state  state
 	warned map[string]bool
+	rest   time.Duration             // before the upstream is asked again
 	blocks []*tsdb.Block             // what is recorded before the stretch
 	series map[string]*promql.Series // what is recorded in the stretch, by the bytes of labels
 }
@@ -135,8 +129,7 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 				return sum, err
 			}
 		}
-		blocks, err := b.finish(from, to)
-		if err != nil {
+		if err := b.finish(from, to, &sum); err != nil {
 			return sum, err
 		}
 		for key, s := range b.series {
@@ -145,7 +138,7 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 				sum.Samples += int64(n)
 			}
 		}
-		sum.Blocks, sum.Series = sum.Blocks+blocks, len(series)
+		sum.Series = len(series)
 	}
 	for _, r := range all {
 		if !r.Found {
@@ -181,18 +174,16 @@ func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int6
 		return cmp.Compare(a.Start+a.group.QueryOffset().Milliseconds(), b.Start+b.group.QueryOffset().Milliseconds())
 	})
 	for _, t := range turns {
-		res, err := b.evaluate(ctx, t.rule, t.Grid)
+		res := &result{}
+		err := b.fill(ctx, t.rule, t.Grid, res)
 		if err == nil {
 			err = t.record(ctx, t.Grid, res, into)
 		}
-		res.release()
+		for _, q := range res.queries {
+			q.Close()
+		}
 		if err != nil {
 			return fmt.Errorf("%s, %s to %s: %w", t.rule, stamp(from), stamp(to), err)
-		}
-	}
-	for _, r := range unit {
-		if r.alert != nil && len(r.alert.ActiveAlerts()) == 0 {
-			r.Quiet = to
 		}
 	}
 	return nil
@@ -209,10 +200,8 @@ func (b *backfill) hash() string {
 	h := sha256.New()
 	fmt.Fprintln(h, b.Interval, b.QueryOffset, b.Alerts)
 	for _, r := range b.rules {
-		fmt.Fprintln(h, r, r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.labels, r.text)
-		if r.alert != nil {
-			fmt.Fprintln(h, r.alert.HoldDuration(), r.alert.KeepFiringFor())
-		}
+		// An alert is written as YAML; there is none of a recording rule.
+		fmt.Fprintln(h, r, r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.labels, r.text, r.alert)
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
@@ -255,19 +244,20 @@ func (b *backfill) resume() error {
 }
 
 // finish writes the stretch [from, to), and notes that it is done.
-func (b *backfill) finish(from, to int64) (blocks int, err error) {
+func (b *backfill) finish(from, to int64, sum *Summary) error {
 	if err := os.RemoveAll(b.made()); err != nil { // of a run that died before its state named them
-		return 0, err
+		return err
 	}
 	names, err := b.write(from, to)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	b.state.Blocks, b.state.Done = append(b.state.Blocks, names...), to
 	if err := b.save(); err != nil {
-		return 0, fmt.Errorf("writing the state of the run: %w", err)
+		return fmt.Errorf("writing the state of the run: %w", err)
 	}
-	return len(names), b.adopt(names)
+	sum.Blocks += len(names)
+	return b.adopt(names)
 }
 
 // save writes the state, to the disk.
@@ -319,13 +309,10 @@ func (b *backfill) unrecorded(ctx context.Context, start, end int64) error {
 			if err != nil {
 				return fmt.Errorf("asking the upstream for what it has of %s: %w", written, err)
 			}
+			defer q.Close()
 			if len(rows) > 0 {
-				err = fmt.Errorf("the upstream has samples of %s from about %s on, and those would be there twice: "+
+				return fmt.Errorf("the upstream has samples of %s from about %s on, and those would be there twice: "+
 					"fill in what is before, by --end, or delete them there first", written, stamp(rows[0].Floats[0].T))
-			}
-			q.Close()
-			if err != nil {
-				return err
 			}
 		}
 	}

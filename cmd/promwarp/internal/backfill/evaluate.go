@@ -26,29 +26,13 @@ import (
 // result is what a rule's expression came to. Rows with the same labels have no step in common.
 type result struct {
 	rows    []promql.Series
-	failed  []error // by step; nil where there is a value
-	queries []promql.Query
-	now     promql.Vector // what at returns
+	failed  []error        // by step; nil where there is a value
+	queries []promql.Query // to be closed after the last use of rows
+	now     promql.Vector  // what at returns
 }
 
-func (r *result) release() {
-	for _, q := range r.queries {
-		q.Close()
-	}
-}
-
-// evaluate evaluates a rule's expression. The result is to be released, also where there is an error.
-func (b *backfill) evaluate(ctx context.Context, r *rule, g plan.Grid) (*result, error) {
-	res, began := &result{}, time.Now()
-	err := b.fill(ctx, r, g, res)
-	if err == nil && b.Share < 1 {
-		err = sleep(ctx, time.Duration(float64(time.Since(began))*(1/b.Share-1)))
-	}
-	return res, err
-}
-
-// fill evaluates by a range query. Where that fails by what it evaluates, each half of the steps is
-// evaluated, since a live rule fails at single steps alone.
+// fill evaluates a rule's expression by a range query. Where that fails by what it evaluates, each half
+// of the steps is evaluated, since a live rule fails at single steps alone.
 func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) error {
 	q, rows, err := b.ask(ctx, r, r.text, g)
 	switch half := g.Steps / 2; {
@@ -81,7 +65,8 @@ func exceeds(err error) bool {
 // A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
 var firstPause, mostPause = time.Second, 16 * time.Second
 
-// ask asks the engine, and again where the upstream fails. It says each warning once.
+// ask asks the engine, and again where the upstream fails. It rests before as Share has it, and says each
+// warning once.
 func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (promql.Query, promql.Matrix, error) {
 	from := source{backfill: b, rule: r}
 	if r.steps {
@@ -91,7 +76,14 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (
 		Storage: selection.Storage{Source: from, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
 		Start: timestamp.Time(g.Start), End: timestamp.Time(g.End()), Step: time.Duration(g.Interval) * time.Millisecond,
 	}
-	for pause := firstPause; ; pause *= 2 {
+	began := time.Now().Add(b.rest)
+	defer func() { b.rest = time.Duration(float64(time.Since(began)) * (1/b.Share - 1)) }()
+	for pause, rest := firstPause, b.rest; ; pause, rest = 2*pause, pause {
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
 		q, err := b.Engine.NewQuery(ctx, request)
 		if err != nil {
 			return nil, nil, err
@@ -112,18 +104,6 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (
 		if !errors.As(res.Err, new(fetchError)) || pause > mostPause {
 			return nil, nil, res.Err
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return nil, nil, err
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -144,34 +124,32 @@ func (r *result) at(t int64) promql.Vector {
 	return r.now
 }
 
-// recording is a series that a rule records in a stretch.
+// recording is a series that a rule records.
 type recording struct {
-	seriesState
-	*promql.Series
-	there bool          // at the last evaluation that did not fail
-	now   promql.Sample // the newest
+	Labels    labels.Labels  `json:"labels"`
+	Histogram bool           `json:"histogram,omitempty"` // its newest sample is one
+	there     bool           // at the last evaluation that did not fail
+	now       promql.Sample  // the newest result
+	in        *promql.Series // what is recorded of it in the stretch
 }
 
 // write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
 // Where a rule before this one recorded another sample, Prometheus takes the series for one that this
 // rule has not.
 func (s *recording) write(t int64) {
-	is := s.now.T == t && add(s.Series, s.now)
+	is := s.now.T == t && add(s.in, s.now)
 	switch {
 	case is:
 		s.Histogram = s.now.H != nil
 	case s.there && s.Histogram:
-		add(s.Series, promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
+		add(s.in, promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
 	case s.there:
-		add(s.Series, promql.Sample{T: t, F: staleNaN})
+		add(s.in, promql.Sample{T: t, F: staleNaN})
 	}
 	s.there = is
 }
 
-var (
-	staleNaN     = math.Float64frombits(value.StaleNaN)
-	errDuplicate = errors.New("vector contains metrics with the same labelset after applying rule labels")
-)
+var staleNaN = math.Float64frombits(value.StaleNaN)
 
 // record adds what a rule writes to series, by the bytes of their labels. As in Prometheus, an evaluation
 // that fails writes nothing, and forgets no series.
@@ -186,7 +164,7 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 			if to[string(key)] == nil {
 				to[string(key)] = &promql.Series{Metric: l}
 			}
-			s = &recording{seriesState: seriesState{Labels: l}, Series: to[string(key)]}
+			s = &recording{Labels: l, in: to[string(key)]}
 			all, byKey[string(key)] = append(all, s), s
 		}
 		return s
@@ -216,7 +194,7 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 		for _, sample := range v {
 			s := find(sample.Metric)
 			if s.now.T == t {
-				err = errDuplicate
+				err = errors.New("vector contains metrics with the same labelset after applying rule labels")
 			}
 			s.now = sample
 		}
@@ -230,10 +208,13 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 		}
 	}
 	r.Found = r.Found || len(all) > 0
+	if r.alert != nil && len(r.alert.ActiveAlerts()) == 0 {
+		r.Quiet = g.End() + 1
+	}
 	r.Previous = nil
 	for _, s := range all {
 		if s.there {
-			r.Previous = append(r.Previous, s.seriesState)
+			r.Previous = append(r.Previous, s)
 		}
 	}
 	return ctx.Err()

@@ -63,12 +63,9 @@ func (o *Options) load() (all []*rule, err error) {
 			return nil, errors.Join(errs...)
 		}
 		for _, g := range parsed.Groups {
-			offset := o.QueryOffset
-			if g.QueryOffset != nil {
-				offset = time.Duration(*g.QueryOffset)
-			}
 			group := rules.NewGroup(rules.GroupOptions{
-				Name: g.Name, File: path, Interval: cmp.Or(time.Duration(g.Interval), o.Interval), Limit: g.Limit, QueryOffset: &offset,
+				Name: g.Name, File: path, Interval: cmp.Or(time.Duration(g.Interval), o.Interval), Limit: g.Limit,
+				QueryOffset: cmp.Or((*time.Duration)(g.QueryOffset), &o.QueryOffset),
 			})
 			for i, from := range g.Rules {
 				if from.Alert != "" && !o.Alerts {

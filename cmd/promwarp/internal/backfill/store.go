@@ -173,15 +173,11 @@ func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection
 			known.Range(func(l labels.Label) {
 				matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
 			})
-			past, err := s.past(ctx, ask.MinT, until, matchers)
+			more, err := s.recorded(ctx, ask.MinT, until, matchers)
 			if err != nil {
 				return nil, err
 			}
-			now, err := s.stretch(ctx, ask.MinT, until, matchers)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, past, now)
+			parts = append(parts, more...)
 		}
 	}
 	sel, err := selection.Merge(ctx, append(parts, upstream)...)
@@ -191,36 +187,33 @@ func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection
 	return sel, err
 }
 
-// past returns what blocks have.
-func (b *backfill) past(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
-	var queriers []storage.ChunkQuerier
+// recorded returns what blocks have in [mint, maxt], and what the stretch in memory has.
+func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (parts []*selection.Selection, err error) {
 	for _, block := range b.blocks {
-		if block.OverlapsClosedInterval(mint, maxt) {
-			q, err := tsdb.NewBlockChunkQuerier(block, mint, maxt)
-			if err != nil {
-				return nil, err
-			}
-			defer q.Close()
-			queriers = append(queriers, q)
+		if !block.OverlapsClosedInterval(mint, maxt) {
+			continue
 		}
+		q, err := tsdb.NewBlockChunkQuerier(block, mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		part, _, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+		if err := errors.Join(err, q.Close()); err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
 	}
-	all := storage.NewMergeChunkQuerier(queriers, nil, storage.NewCompactingChunkSeriesMerger(storage.ChainedSeriesMerge))
-	sel, _, err := selection.FromChunkSeriesSet(ctx, all.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
-	return sel, err
-}
-
-// stretch returns what matches of the stretch in memory.
-func (b *backfill) stretch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
-	sel := selection.NewBuilder(0).Within(ctx)
+	memory := selection.NewBuilder(0).Within(ctx)
 	for _, series := range b.series {
 		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Metric.Get(m.Name)) }) {
 			continue
 		}
 		part := cut(series, mint, maxt+1)
-		sel.Series(part.Metric)
-		if err := sel.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
+		memory.Series(part.Metric)
+		if err := memory.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
 			return nil, err
 		}
 	}
-	return sel.Finish()
+	part, err := memory.Finish()
+	return append(parts, part), err
 }
