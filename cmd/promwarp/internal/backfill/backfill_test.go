@@ -460,6 +460,9 @@ func TestRefuses(t *testing.T) {
 	o := w.options(t, "groups: [{name: g, rules: [{alert: A, expr: up}]}]")
 	require.Contains(t, run(o), "no recording rule in "+o.Files[0])
 	require.Contains(t, run(w.options(t, "groups: [{name: g, rules: [{record: a, expr: '1 +'}]}]")), "unexpected end of input")
+	o = w.options(t, `groups: [{name: g, rules: [{alert: A, expr: up == 0, labels: {n: '{{ query "up" | len }}'}}]}]`)
+	o.Alerts = true
+	require.Contains(t, run(o), "a template of its labels asks for up, which is not evaluated")
 	o = w.options(t, one, one)
 	o.Path = "/etc/rules.yml"
 	require.Contains(t, run(o), "give their directory, with a / at its end")
@@ -479,7 +482,7 @@ func TestRefuses(t *testing.T) {
 	changed.Start = o.Start.Add(time.Hour)
 	require.Contains(t, run(changed), "give --start=2023-11-15T01:30:00Z to go on")
 	require.NoError(t, os.RemoveAll(o.own()))
-	require.Contains(t, run(o), "is of another origin and would overlap")
+	require.Contains(t, run(o), "is of another origin: give an empty directory")
 }
 
 // A rule without results is named; one that the upstream fails is asked again.

@@ -24,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/model/timestamp"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // rule is a rule, and what it wrote so far.
@@ -35,7 +37,7 @@ type rule struct {
 	labels labels.Labels
 	writes []labels.Labels // for each metric that it writes, the labels that all its series have
 	reads  [][]*labels.Matcher
-	alert  *alerting // nil for a recording rule
+	alert  *rules.AlertingRule // its state machine; nil for a recording rule
 	*ruleState
 
 	recorded bool // it reads what is recorded
@@ -61,12 +63,9 @@ func (o *Options) load() (all []*rule, err error) {
 			return nil, errors.Join(errs...)
 		}
 		for _, g := range parsed.Groups {
-			offset := o.QueryOffset
-			if g.QueryOffset != nil {
-				offset = time.Duration(*g.QueryOffset)
-			}
 			group := rules.NewGroup(rules.GroupOptions{
-				Name: g.Name, File: path, Interval: cmp.Or(time.Duration(g.Interval), o.Interval), Limit: g.Limit, QueryOffset: &offset,
+				Name: g.Name, File: path, Interval: cmp.Or(time.Duration(g.Interval), o.Interval), Limit: g.Limit,
+				QueryOffset: cmp.Or((*time.Duration)(g.QueryOffset), &o.QueryOffset),
 			})
 			for i, from := range g.Rules {
 				if from.Alert != "" && !o.Alerts {
@@ -105,39 +104,26 @@ func (r *rule) parse(from rulefmt.Rule, o *Options) error {
 	if err != nil {
 		return err
 	}
-	r.text = expr.String()
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		switch n := n.(type) {
-		case *parser.VectorSelector:
-			r.reads = append(r.reads, n.LabelMatchers)
-			r.steps = r.steps || n.StartOrEnd != 0 // @ start() is the time of each evaluation
-		case *parser.SubqueryExpr:
-			r.steps = r.steps || n.StartOrEnd != 0
-		}
-		return nil
-	})
-	if from.Alert == "" {
-		b := labels.NewBuilder(r.labels)
-		r.writes = []labels.Labels{b.Set(model.MetricNameLabel, r.name).Labels()}
-		return nil
+	r.text, r.reads = expr.String(), parser.ExtractSelectors(expr)
+	// These are the time of each evaluation.
+	r.steps = strings.Contains(r.text, "@ start()") || strings.Contains(r.text, "@ end()")
+	known, names := labels.NewBuilder(r.labels), []string{r.name}
+	if from.Alert != "" {
+		r.labels.Range(func(l labels.Label) {
+			if strings.Contains(l.Value, "{{") {
+				known.Del(l.Name)
+			}
+		})
+		known.Set(labels.AlertName, r.name)
+		names = []string{"ALERTS", "ALERTS_FOR_STATE"}
+		// Annotations are in no sample.
+		r.alert = rules.NewAlertingRule(r.name, expr, time.Duration(from.For), time.Duration(from.KeepFiringFor), r.labels,
+			labels.EmptyLabels(), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 	}
-	b := labels.NewBuilder(labels.EmptyLabels())
-	r.labels.Range(func(l labels.Label) {
-		if !strings.Contains(l.Value, "{{") {
-			b.Set(l.Name, l.Value)
-		}
-	})
-	b.Set(labels.AlertName, r.name)
-	for _, name := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
-		r.writes = append(r.writes, b.Set(model.MetricNameLabel, name).Labels())
+	for _, name := range names {
+		r.writes = append(r.writes, known.Set(model.MetricNameLabel, name).Labels())
 	}
-	r.alert = newAlerting(r, expr, from, o)
 	return nil
-}
-
-// mayWrite reports whether series of the rule may match.
-func (r *rule) mayWrite(matchers []*labels.Matcher) bool {
-	return slices.ContainsFunc(r.writes, func(known labels.Labels) bool { return mayMatch(known, matchers) })
 }
 
 // mayMatch reports whether a series may match of which some labels are known.
@@ -161,9 +147,11 @@ func order(all []*rule) (units [][]*rule) {
 	last := make([]int, len(all))
 	for i, r := range all {
 		for j, from := range all {
-			if slices.ContainsFunc(r.reads, from.mayWrite) {
-				last[i], r.recorded = max(last[i], j), true
-				r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+			for _, known := range from.writes {
+				if slices.ContainsFunc(r.reads, func(matchers []*labels.Matcher) bool { return mayMatch(known, matchers) }) {
+					last[i], r.recorded = j, true
+					r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+				}
 			}
 		}
 	}
@@ -181,29 +169,13 @@ func order(all []*rule) (units [][]*rule) {
 	return units
 }
 
-// evaluations are the times at which a rule is evaluated whose samples lie in [mint, maxt), in ms.
-type evaluations struct {
-	first time.Time
-	n     int
-	start int64 // the time of the first sample, ms
-	step  int64 // ms
-}
-
-func (r *rule) evaluations(mint, maxt int64) evaluations {
-	offset, interval := r.group.QueryOffset(), r.group.Interval()
-	at := r.group.EvalTimestamp(timestamp.Time(mint).Add(offset).UnixNano())
-	for timestamp.FromTime(at.Add(-offset)) < mint {
-		at = at.Add(interval)
+// grid holds the times in [mint, maxt), in ms, of the rule's samples.
+func (r *rule) grid(mint, maxt int64) plan.Grid {
+	offset, interval := r.group.QueryOffset(), r.group.Interval().Milliseconds()
+	before := r.group.EvalTimestamp(timestamp.Time(mint).Add(offset).UnixNano())
+	start := timestamp.FromTime(before.Add(-offset))
+	if start < mint {
+		start += interval
 	}
-	e := evaluations{first: at, start: timestamp.FromTime(at.Add(-offset)), step: interval.Milliseconds()}
-	if e.start < maxt {
-		e.n = int((maxt-1-e.start)/e.step) + 1
-	}
-	return e
-}
-
-// alone is the evaluation of one step.
-func (e evaluations) alone(i int) evaluations {
-	e.first, e.start, e.n = e.first.Add(time.Duration(int64(i)*e.step)*time.Millisecond), e.start+int64(i)*e.step, 1
-	return e
+	return plan.NewGrid(start, maxt-1, interval)
 }

@@ -4,73 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// store holds what is recorded: a stretch in memory, and the blocks of those before it.
-type store struct {
-	series map[string]*promql.Series
-	blocks []*tsdb.Block
-	rules  []*rule
+// add adds a sample to a series, and reports whether the series has it then. A sample that another rule
+// recorded at that time stays, as in Prometheus.
+func add(s *promql.Series, p promql.Sample) bool {
+	i, k := position(s, p.T)
+	switch {
+	case i < len(s.Floats) && s.Floats[i].T == p.T:
+		return p.H == nil && math.Float64bits(p.F) == math.Float64bits(s.Floats[i].F)
+	case k < len(s.Histograms) && s.Histograms[k].T == p.T:
+		return p.H != nil && p.H.Equals(s.Histograms[k].H)
+	case p.H != nil:
+		s.Histograms = slices.Insert(s.Histograms, k, promql.HPoint{T: p.T, H: p.H.Copy()})
+	default:
+		s.Floats = slices.Insert(s.Floats, i, promql.FPoint{T: p.T, F: p.F})
+	}
+	return true
 }
 
-// add adds samples of a series, and returns how many. Where another rule recorded the series at the same
-// time its sample stays, as in Prometheus.
-func (s *store) add(key string, more promql.Series) (n int64) {
-	n = int64(len(more.Floats) + len(more.Histograms))
-	is := s.series[key]
-	if n == 0 {
-		return n
-	}
-	if is == nil {
-		s.series[key] = &more
-		return n
-	}
-	is.Floats = inOrder(append(is.Floats, more.Floats...), len(is.Floats), func(p promql.FPoint) int64 { return p.T })
-	is.Histograms = inOrder(append(is.Histograms, more.Histograms...), len(is.Histograms), func(p promql.HPoint) int64 { return p.T })
-	return n
-}
-
-// inOrder sorts points by time, of which those from the given one on were added. The first one of a
-// time stays.
-func inOrder[P any](points []P, added int, at func(P) int64) []P {
-	if added == 0 || added == len(points) || at(points[added-1]) < at(points[added]) {
-		return points
-	}
-	slices.SortStableFunc(points, func(a, b P) int { return int(at(a) - at(b)) })
-	return slices.CompactFunc(points, func(a, b P) bool { return at(a) == at(b) })
-}
-
-// between are the points in [mint, maxt).
-func between[P any](points []P, mint, maxt int64, at func(P) int64) []P {
-	search := func(t int64) int {
-		i, _ := slices.BinarySearchFunc(points, t, func(p P, t int64) int { return int(at(p) - t) })
-		return i
-	}
-	return points[search(mint):max(search(mint), search(maxt))]
+// position is the index of the first point of each kind at a time or after it.
+func position(s *promql.Series, t int64) (float, histogram int) {
+	return sort.Search(len(s.Floats), func(i int) bool { return s.Floats[i].T >= t }),
+		sort.Search(len(s.Histograms), func(i int) bool { return s.Histograms[i].T >= t })
 }
 
 // cut is the part of a series in [mint, maxt), in ms.
 func cut(s *promql.Series, mint, maxt int64) promql.Series {
-	return promql.Series{
-		Metric: s.Metric, Floats: between(s.Floats, mint, maxt, func(p promql.FPoint) int64 { return p.T }),
-		Histograms: between(s.Histograms, mint, maxt, func(p promql.HPoint) int64 { return p.T }),
-	}
+	i, k := position(s, mint)
+	iEnd, kEnd := position(s, max(mint, maxt))
+	return promql.Series{Metric: s.Metric, Floats: s.Floats[i:iEnd], Histograms: s.Histograms[k:kEnd]}
 }
 
-// write writes the stretch [mint, maxt) into blocks below dir, and returns their names.
-func (s *store) write(dir string, mint, maxt, duration int64) (names []string, err error) {
+// write writes the stretch [mint, maxt) into blocks, and returns their names.
+func (b *backfill) write(mint, maxt int64) (names []string, err error) {
+	duration := b.BlockDuration.Milliseconds()
 	first := mint / duration
 	n := int((maxt-1)/duration - first + 1)
 	names = make([]string, n)
@@ -78,7 +62,7 @@ func (s *store) write(dir string, mint, maxt, duration int64) (names []string, e
 	parallel.For(n, func(i int) {
 		from := (first + int64(i)) * duration
 		var all []storage.Series
-		for _, series := range s.series {
+		for _, series := range b.series {
 			if part := cut(series, from, from+duration); len(part.Floats)+len(part.Histograms) > 0 {
 				all = append(all, promql.NewStorageSeries(part))
 			}
@@ -87,48 +71,38 @@ func (s *store) write(dir string, mint, maxt, duration int64) (names []string, e
 			return
 		}
 		// A block writer takes samples up to half its range before the newest one.
-		path, err := tsdb.CreateBlock(all, dir, 2*duration, promslog.NewNopLogger())
+		path, err := tsdb.CreateBlock(all, b.made(), 2*duration, promslog.NewNopLogger())
 		names[i], errs[i] = filepath.Base(path), err
 	})
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("writing blocks to %s: %w", dir, err)
+		return nil, fmt.Errorf("writing blocks to %s: %w", b.made(), err)
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
 }
 
-// open opens the blocks of these names in a directory, * for all, so that rules read them.
-func (s *store) open(dir string, names ...string) error {
+// adopt moves written blocks to the output directory, and opens them, so that rules read them. A block
+// that is not there any more was moved elsewhere by a person.
+func (b *backfill) adopt(names []string) error {
 	for _, name := range names {
-		files, err := filepath.Glob(filepath.Join(dir, name, "meta.json"))
-		if err != nil {
-			return err
+		dir := filepath.Join(b.Output, name)
+		if err := fileutil.Rename(filepath.Join(b.made(), name), dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("moving a block to the output directory: %w", err)
 		}
-		for _, file := range files {
-			b, err := tsdb.OpenBlock(promslog.NewNopLogger(), filepath.Dir(file), nil, tsdb.DefaultPostingsDecoderFactory)
-			if err != nil {
-				return fmt.Errorf("reading the block %s: %w", filepath.Dir(file), err)
-			}
-			s.blocks = append(s.blocks, b)
+		block, err := tsdb.OpenBlock(promslog.NewNopLogger(), dir, nil, tsdb.DefaultPostingsDecoderFactory)
+		if err == nil {
+			b.blocks = append(b.blocks, block)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading the block %s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// close closes the blocks.
-func (s *store) close() error {
-	var all []error
-	for _, b := range s.blocks {
-		all = append(all, b.Close())
-	}
-	return errors.Join(all...)
-}
-
 // source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
 type source struct {
-	*store
-	upstream selection.Source
-	rule     *rule
-	at       int64 // of a single evaluation: what is recorded after it is not seen; else 0
+	*backfill
+	rule *rule
+	at   int64 // of a single evaluation: what is recorded after it is not seen; else 0
 }
 
 // fetchError is that samples could not be read, which is no failure of a rule.
@@ -138,7 +112,7 @@ func (e fetchError) Unwrap() error { return e.error }
 
 // Open implements selection.Source.
 func (s source) Open(r selection.Request, mint, maxt int64) selection.Reader {
-	return &reader{s.upstream.Open(r, mint, maxt), s, mint, maxt}
+	return &reader{s.Upstream.Open(r, mint, maxt), s, mint, maxt}
 }
 
 // reader reads for one query.
@@ -199,15 +173,11 @@ func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection
 			known.Range(func(l labels.Label) {
 				matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
 			})
-			past, err := s.past(ctx, ask.MinT, until, matchers)
+			more, err := s.recorded(ctx, ask.MinT, until, matchers)
 			if err != nil {
 				return nil, err
 			}
-			now, err := s.stretch(ctx, ask.MinT, until, matchers)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, past, now)
+			parts = append(parts, more...)
 		}
 	}
 	sel, err := selection.Merge(ctx, append(parts, upstream)...)
@@ -217,48 +187,33 @@ func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection
 	return sel, err
 }
 
-// past returns what blocks have.
-func (s *store) past(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
-	var queriers []storage.ChunkQuerier
-	for _, b := range s.blocks {
-		if b.OverlapsClosedInterval(mint, maxt) {
-			q, err := tsdb.NewBlockChunkQuerier(b, mint, maxt)
-			if err != nil {
-				return nil, err
-			}
-			defer q.Close()
-			queriers = append(queriers, q)
+// recorded returns what blocks have in [mint, maxt], and what the stretch in memory has.
+func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (parts []*selection.Selection, err error) {
+	for _, block := range b.blocks {
+		if !block.OverlapsClosedInterval(mint, maxt) {
+			continue
 		}
+		q, err := tsdb.NewBlockChunkQuerier(block, mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		part, _, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+		if err := errors.Join(err, q.Close()); err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
 	}
-	all := storage.NewMergeChunkQuerier(queriers, nil, storage.NewCompactingChunkSeriesMerger(storage.ChainedSeriesMerge))
-	sel, _, err := selection.FromChunkSeriesSet(ctx, all.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
-	return sel, err
-}
-
-// stretch returns what matches of the stretch in memory.
-func (s *store) stretch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, error) {
-	b := selection.NewBuilder(0).Within(ctx)
-	var times []int64
-	var values []float64
-	for _, series := range s.series {
+	memory := selection.NewBuilder(0).Within(ctx)
+	for _, series := range b.series {
 		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Metric.Get(m.Name)) }) {
 			continue
 		}
 		part := cut(series, mint, maxt+1)
-		b.Series(part.Metric)
-		if len(part.Histograms) > 0 {
-			if err := b.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		times, values = times[:0], values[:0]
-		for _, p := range part.Floats {
-			times, values = append(times, p.T), append(values, p.F)
-		}
-		if err := b.Floats(times, values); err != nil {
+		memory.Series(part.Metric)
+		if err := memory.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
 			return nil, err
 		}
 	}
-	return b.Finish()
+	part, err := memory.Finish()
+	return append(parts, part), err
 }
