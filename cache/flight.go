@@ -200,7 +200,7 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	f.sel = &own
 	if came == nil {
 		c.mu.Lock()
-		c.pace.observe(float64(f.sel.PayloadBytes()+selection.ChunkBytes*int64(f.sel.NumChunks())), time.Since(start))
+		c.pace.observe(f.sel.PayloadBytes(), time.Since(start))
 		c.mu.Unlock()
 	}
 	c.metrics.bytes.Add(float64(f.sel.PayloadBytes()))

@@ -24,67 +24,60 @@ func (e *CeilingError) Error() string {
 		reads, e.Reads, what, e.Reads-e.Most, e.Most, e.Parameter, e.OfSelector, e.Selector)
 }
 
-// ceiling adds up what a query reads, against one parameter of its request.
-type ceiling struct {
-	CeilingError
-	expected, least int64
-}
-
-// add adds what is expected of a selector, and what it reads at least. It fails where the least is
-// above the ceiling, or what is expected twice as high: that far off no expectation should be.
-func (c *ceiling) add(selector fmt.Stringer, expected, least int64) error {
-	if c.Most == 0 {
-		return nil
-	}
-	if c.expected, c.least = c.expected+expected, c.least+least; expected > c.OfSelector {
-		c.OfSelector, c.Selector = expected, selector.String()
-	}
-	if c.least <= c.Most && c.expected <= 2*c.Most {
-		return nil
-	}
-	failed := c.CeilingError
-	failed.Reads, failed.Extrapolated = c.expected, c.expected > c.least
-	return &failed
-}
-
-// ceilings are those of a request.
-type ceilings struct{ series, samples ceiling }
+// ceilings add up what a query reads, against what its request allows: series, and samples.
+type ceilings [2]CeilingError
 
 func (r *Request) ceilings() *ceilings {
-	return &ceilings{ceiling{CeilingError: CeilingError{Parameter: "max_series", Most: r.MaxSeries}}, ceiling{CeilingError: CeilingError{Parameter: "max_samples", Most: r.MaxSamples}}}
+	return &ceilings{{Parameter: "max_series", Most: r.MaxSeries}, {Parameter: "max_samples", Most: r.MaxSamples}}
+}
+
+// add adds what is read of a selector. It fails where all is above a ceiling, or is expected to be
+// twice above: that far off no expectation should be.
+func (c *ceilings) add(selector string, series, samples int64, exact bool) error {
+	for i, n := range []int64{series, samples} {
+		e := &c[i]
+		e.Reads += n
+		e.Extrapolated = e.Extrapolated || !exact
+		if n > e.OfSelector {
+			e.OfSelector, e.Selector = n, selector
+		}
+		reads := e.Reads
+		if e.Extrapolated {
+			reads /= 2
+		}
+		if e.Most > 0 && reads > e.Most {
+			failed := *e
+			return &failed
+		}
+	}
+	return nil
 }
 
 // beginCeilings fails a query that reads more than its request allows by what is cached, before
 // anything is fetched.
 func (q *query) beginCeilings() error {
-	q.ceilings = q.request.ceilings()
-	if !q.request.bounded() {
+	if q.request.MaxSeries == 0 && q.request.MaxSamples == 0 {
 		return nil
 	}
+	q.ceilings = q.request.ceilings()
 	all, err := q.survey()
+	if err != nil {
+		return err
+	}
 	foreseen := q.request.ceilings()
 	for _, s := range all {
-		if err == nil {
-			err = foreseen.series.add(s.text, int64(s.total.series), int64(s.counted.series))
-		}
-		if err == nil {
-			err = foreseen.samples.add(s.text, int64(s.total.samples), int64(s.counted.samples))
+		if err := foreseen.add(s.Selector, s.Series, s.Samples, s.Exact); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
-
-// bounded reports whether the request has ceilings.
-func (r *Request) bounded() bool { return r.MaxSeries > 0 || r.MaxSamples > 0 }
 
 // admit counts a selection that is there, of which mint to maxt (ms, both included) is read.
 func (q *query) admit(selector fmt.Stringer, sel *selection.Selection, mint, maxt int64) error {
-	if !q.request.bounded() {
+	if q.ceilings == nil {
 		return nil
 	}
-	n, _ := (&reads{}).count(&selection.Holding{Sel: sel}, mint, maxt, max(1, sel.NumSeries()))
-	if err := q.ceilings.series.add(selector, int64(n.series), int64(n.series)); err != nil {
-		return err
-	}
-	return q.ceilings.samples.add(selector, int64(n.samples), int64(n.samples))
+	n := amountOf(sel, nil, mint, maxt, 1)
+	return q.ceilings.add(selector.String(), int64(n.series), int64(n.samples), true)
 }

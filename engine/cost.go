@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -29,34 +30,27 @@ import (
 // two.
 const mostExamined = 1 << 15
 
-// reads is what a query reads of one selector.
+// reads is what a query reads of one selector. Its cost's numbers are rounded from what is added up.
 type reads struct {
-	text       fmt.Stringer
-	matchers   []*labels.Matcher
-	hints      storage.SelectHints
-	mint, maxt int64 // ms, both included
-	width      int64 // ms, of the window of a step
-	instant    bool  // each step reads one sample of a series
-	grid       plan.Grid
-	window     *plan.Window // nil without a plan
+	plan.SelectorCost
+	matchers []*labels.Matcher
+	hints    storage.SelectHints
+	width    int64 // ms, of the window of a step
+	instant  bool  // each step reads one sample of a series
+	grid     plan.Grid
+	window   *plan.Window // nil without a plan
 
-	known   bool
-	exact   bool
-	total   amount  // expected
-	counted amount  // at least
-	cached  float64 // bytes
-	lacks   float64 // bytes
-	holds   float64 // bytes of memory that a byte to be fetched will take
-	decoded float64 // share of the samples that cores retain decoded
-
-	fetching func(work float64) time.Duration // by bytes, chunks counted
-	sources  map[string]int64
+	amount
+	lacks, cached float64 // bytes
+	memory        float64 // bytes that what is fetched will take
+	decoded       float64 // share of the samples that cores retain decoded
+	fetching      func(bytes int64) time.Duration
 }
 
 // amount is what series have in a stretch of time.
 type amount struct {
-	series, samples, bytes, chunks float64
-	lived                          float64 // ms from first to last sample, over all series
+	series, samples, bytes float64
+	lived                  float64 // ms from first to last sample, over all series
 }
 
 // Cost says what a query would read and take. It does not run the query.
@@ -87,26 +81,25 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 	}
 	fetched := map[string]*reads{} // by selector, the one that fetches most
 	for _, s := range all {
-		one := s.cost()
 		if key := matching.Key(s.matchers); fetched[key] == nil || fetched[key].lacks < s.lacks {
 			fetched[key] = s
 		}
-		if !s.known {
+		if s.Unknown != "" {
 			c.Complete = false
-			c.Warnings = append(c.Warnings, fmt.Sprintf("the estimate is incomplete: %s: %s", one.Selector, one.Unknown))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("the estimate is incomplete: %s: %s", s.Selector, s.Unknown))
 		}
-		c.Estimate.Series += one.Series
-		c.Estimate.Samples += one.Read
-		c.CachedBytes += one.CachedBytes
-		c.MemoryBytes += int64(s.total.series) * operator.RowBytes(s.grid.Steps)
-		c.Selectors = append(c.Selectors, one)
+		if s.window != nil && s.window.Func == window.InfoTime {
+			c.Warnings = append(c.Warnings, "the estimate is incomplete: which series info() reads shows only in its input")
+		}
+		c.Estimate.Series += s.Series
+		c.Estimate.Samples += s.Read
+		c.CachedBytes += s.CachedBytes
+		c.MemoryBytes += s.Series * operator.RowBytes(s.grid.Steps)
+		c.Selectors = append(c.Selectors, s.SelectorCost)
 	}
 	for _, s := range fetched {
-		c.FetchBytes += int64(s.lacks)
-		c.MemoryBytes += int64(s.lacks * s.holds)
-	}
-	if slices.ContainsFunc(all, func(s *reads) bool { return s.window != nil && s.window.Func == window.InfoTime }) {
-		c.Warnings = append(c.Warnings, "the estimate is incomplete: which series info() reads shows only in its input")
+		c.FetchBytes += s.FetchBytes
+		c.MemoryBytes += int64(s.memory)
 	}
 	q.expect(c, all)
 	return c, nil
@@ -127,12 +120,14 @@ func (q *query) survey() ([]*reads, error) {
 	}
 	looks := max(16, mostExamined/max(1, len(all)))
 	for _, s := range all {
-		ask := selection.Ask{MinT: s.mint, MaxT: s.maxt, Matchers: s.matchers, Hints: func() storage.SelectHints { return s.hints }}
+		ask := selection.Ask{MinT: s.Start, MaxT: s.End, Matchers: s.matchers, Hints: func() storage.SelectHints { return s.hints }}
+		s.Unknown, s.Exact, s.Sources = "", true, map[string]int64{}
 		holdings := keeper.Holdings(ask, looks)
-		s.known, s.exact, s.sources = len(holdings) > 0, true, map[string]int64{}
 		for i := range holdings {
 			s.add(&holdings[i], looks/len(holdings))
 		}
+		s.Series, s.Samples, s.Read = int64(s.series+0.5), int64(s.samples+0.5), int64(s.read()+0.5)
+		s.FetchBytes, s.CachedBytes = int64(s.lacks), int64(s.cached)
 	}
 	return all, nil
 }
@@ -154,13 +149,14 @@ func (q *query) allReads() (all []*reads) {
 			return nil
 		}
 		h := of[v.PosRange]
-		s := &reads{text: v, matchers: v.LabelMatchers, hints: h, grid: grid, mint: h.Start, maxt: h.End, width: h.Range, instant: h.Range == 0}
+		s := &reads{matchers: v.LabelMatchers, hints: h, grid: grid, width: h.Range, instant: h.Range == 0}
+		s.SelectorCost = plan.SelectorCost{Selector: v.String(), Start: h.Start, End: h.End, Unknown: reasonUnknown}
 		if s.instant {
 			s.width = q.stmt.LookbackDelta.Milliseconds()
 		}
 		if r, ok := planned[v.PosRange]; ok {
 			s.window, s.grid = r.window, r.grid
-			s.mint, s.maxt = r.window.Reads(r.grid)
+			s.Start, s.End = r.window.Reads(r.grid)
 		}
 		all = append(all, s)
 		return nil
@@ -170,55 +166,46 @@ func (q *query) allReads() (all []*reads) {
 
 // add adds what one source has, by that many series at most.
 func (s *reads) add(h *selection.Holding, looks int) {
-	maxt := min(s.maxt, h.Now)
-	asked := float64(max(0, maxt+1-s.mint))
-	held := overlap(h.Covered, s.mint, maxt+1)
-	for _, p := range h.Parts {
-		s.sources[p.Source] += max(0, min(p.To, maxt+1)-max(p.From, s.mint))
+	for source, ms := range h.Sources {
+		s.Sources[source] += ms
 	}
-	if h.Sel == nil || asked == 0 {
-		s.known, s.exact = s.known && asked == 0, s.exact && asked == 0
+	from, to := s.Start, min(s.End, h.Now)+1
+	asked := float64(to - from)
+	if asked <= 0 {
 		return
 	}
-	total, whole := s.count(h, s.mint, maxt, looks)
-	if whole {
-		s.counted.add(total)
+	if h.Sel == nil {
+		s.Unknown, s.Exact = reasonUnknown, false
+		return
 	}
-	if held < asked {
-		whole = false
-		if held == 0 {
-			total, _ = s.count(h, -1<<61, 1<<61, looks)
-			held = overlap(h.Covered, -1<<61, 1<<61)
-		}
-		share := asked / max(held, 1)
-		total = amount{total.series, total.samples * share, total.bytes * share, total.chunks * share, total.series * asked}
+	held := overlap(h.Covered, from, to)
+	every := max(1, (h.Sel.NumSeries()+looks-1)/looks)
+	s.Exact = s.Exact && held == asked && every == 1
+	if held == 0 {
+		from, to = -1<<61, 1<<61
+		held = overlap(h.Covered, from, to)
 	}
-	text := total.series * float64(h.Sel.TextBytes()) / float64(max(1, h.Sel.NumSeries()))
-	lacks := false
-	for _, p := range h.Parts {
-		bytes := total.bytes * float64(p.To-p.From) / asked
-		if p.Source == upstream {
-			s.lacks, lacks = s.lacks+bytes, true
-		} else {
-			s.cached += min(bytes, total.bytes) // what is widened to whole tiles is not read
-		}
+	var matchers []*labels.Matcher
+	if h.Narrow {
+		matchers = s.matchers
 	}
-	if lacks {
-		s.lacks += text
+	n, share := amountOf(h.Sel, matchers, from, to-1, every), asked/max(held, 1)
+	s.series += n.series
+	s.samples += n.samples * share
+	s.lived += n.lived * share
+	text := n.series * float64(h.Sel.TextBytes()) / float64(max(1, h.Sel.NumSeries()))
+	lacks := n.bytes * share * float64(h.Fetched) / asked // more than is asked for, as tiles are fetched whole
+	s.cached += n.bytes * share * (1 - float64(h.Sources["upstream"])/asked)
+	if h.Fetched > 0 {
+		lacks += text
 	} else {
 		s.cached += text
-	}
-	s.fetching = h.Fetching
-	if s.lacks == 0 {
 		s.decoded = cpuexec.DecodedShare(h.Sel)
 	}
-	s.holds = max(s.holds, float64(h.Sel.SizeBytes())/float64(max(1, h.Sel.PayloadBytes())))
-	s.exact = s.exact && whole
-	s.total.add(total)
+	s.lacks += lacks
+	s.memory += lacks * float64(h.Sel.SizeBytes()) / float64(max(1, h.Sel.PayloadBytes()))
+	s.fetching = h.Fetching
 }
-
-// upstream is the source of what is fetched.
-const upstream = "upstream"
 
 // overlap is how many ms of the stretches lie from from to to, the end excluded.
 func overlap(stretches [][2]int64, from, to int64) (length float64) {
@@ -228,62 +215,33 @@ func overlap(stretches [][2]int64, from, to int64) (length float64) {
 	return length
 }
 
-func (t *amount) add(o amount) {
-	t.series, t.samples, t.bytes, t.chunks, t.lived = t.series+o.series, t.samples+o.samples, t.bytes+o.bytes, t.chunks+o.chunks, t.lived+o.lived
-}
-
-// count adds up what is held from mint to maxt (ms, both included). Of more series than looks it
-// takes every few; whole says that it took all.
-func (s *reads) count(h *selection.Holding, mint, maxt int64, looks int) (t amount, whole bool) {
-	n := h.Sel.NumSeries()
-	every := max(1, (n+looks-1)/looks)
+// amountOf adds up what a selection has from mint to maxt (ms, both included) of series that all
+// matchers match, by every few of them. Samples of a chunk count as if they were evenly spaced.
+func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt int64, every int) (n amount) {
 	var memory []selection.Chunk
-	for i := 0; i < n; i += every {
-		if h.Narrow && !matchesAll(h.Sel.Labels(i), s.matchers) {
+	for i := 0; i < sel.NumSeries(); i += every {
+		if !matchesAll(sel.Labels(i), matchers) {
 			continue
 		}
-		first, last := int64(0), int64(-1)
-		for _, c := range h.Sel.OverlappingIn(&memory, i, mint, maxt) {
-			from, to, samples := samplesIn(c, mint, maxt)
-			if samples == 0 {
-				continue
-			}
-			if last < first {
-				first = from
-			}
-			last = max(last, to)
-			t.chunks++
-			t.samples += float64(samples)
-			t.bytes += float64(c.Len) * float64(samples) / float64(c.Samples)
+		chunks := sel.OverlappingIn(&memory, i, mint, maxt)
+		if len(chunks) == 0 {
+			continue
 		}
-		if last >= first {
-			t.series++
-			t.lived += float64(last - first)
+		n.series++
+		first, last := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, c := range chunks {
+			from, to, samples := max(c.MinT, mint), min(c.MaxT, maxt), float64(c.Samples)
+			if to-from < c.MaxT-c.MinT {
+				samples = math.Floor(float64(to-from)/float64(c.MaxT-c.MinT)*(samples-1)) + 1
+			}
+			first, last = min(first, from), max(last, to)
+			n.samples += samples
+			n.bytes += float64(c.Len) * samples / float64(c.Samples)
 		}
+		n.lived += float64(last - first)
 	}
-	if every > 1 {
-		scale := float64(n) / float64((n+every-1)/every)
-		t = amount{t.series * scale, t.samples * scale, t.bytes * scale, t.chunks * scale, t.lived * scale}
-	}
-	return t, every == 1
-}
-
-// samplesIn is how many samples a chunk has from mint to maxt (ms, both included), as if they were
-// evenly spaced, and from when to when.
-func samplesIn(c selection.Chunk, mint, maxt int64) (from, to, samples int64) {
-	n := int64(c.Samples) - 1
-	if c.MinT >= mint && c.MaxT <= maxt || n <= 0 || c.MaxT <= c.MinT {
-		return c.MinT, c.MaxT, n + 1
-	}
-	gap := float64(c.MaxT-c.MinT) / float64(n)
-	lo, hi := int64(0), n
-	if c.MinT < mint {
-		lo = int64((float64(mint-c.MinT) + gap - 1) / gap)
-	}
-	if c.MaxT > maxt {
-		hi = int64(float64(maxt-c.MinT) / gap)
-	}
-	return c.MinT + int64(float64(lo)*gap), c.MinT + int64(float64(hi)*gap), max(0, hi-lo+1)
+	weight := float64(every)
+	return amount{n.series * weight, n.samples * weight, n.bytes * weight, n.lived * weight}
 }
 
 func matchesAll(ls labels.Labels, matchers []*labels.Matcher) bool {
@@ -295,23 +253,10 @@ func matchesAll(ls labels.Labels, matchers []*labels.Matcher) bool {
 func (s *reads) read() float64 {
 	steps, interval := float64(s.grid.Steps), float64(s.grid.Interval)
 	if s.instant {
-		lives := s.total.lived/max(s.total.series, 1) + float64(s.width)
-		return s.total.series * steps * min(1, lives/(steps*interval))
+		lives := s.lived/max(s.series, 1) + float64(s.width)
+		return s.series * steps * min(1, lives/(steps*interval))
 	}
-	return s.total.samples * min(1, steps*float64(s.width)/((steps-1)*interval+float64(s.width)))
-}
-
-// cost is what is said of the selector.
-func (s *reads) cost() plan.SelectorCost {
-	c := plan.SelectorCost{
-		Selector: s.text.String(), Start: s.mint, End: s.maxt, Exact: s.known && s.exact,
-		Series: int64(s.total.series + 0.5), Samples: int64(s.total.samples + 0.5), Read: int64(s.read() + 0.5),
-		FetchBytes: int64(s.lacks), CachedBytes: int64(s.cached), Sources: s.sources,
-	}
-	if !s.known {
-		c.Unknown = reasonUnknown
-	}
-	return c
+	return s.samples * min(1, steps*float64(s.width)/((steps-1)*interval+float64(s.width)))
 }
 
 const reasonUnknown = "nothing is cached of it, so its series are unknown; a run of the query over a short range tells, or count() of the selector"

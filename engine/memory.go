@@ -59,7 +59,7 @@ func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.S
 		mint, maxt := selection.Bounds(hints, qr.f.mint, qr.f.maxt)
 		return qr.meter.over(selection.LazySeriesSet(mint, maxt, f.get), hints)
 	}
-	if from, ok := qr.Querier.(selection.Querier); ok && qr.q.request.bounded() {
+	if from, ok := qr.Querier.(selection.Querier); ok && qr.q.ceilings != nil {
 		mint, maxt := selection.Bounds(hints, qr.f.mint, qr.f.maxt)
 		return qr.meter.over(selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
 			sel, ws, err := from.SelectChunks(ctx, hints, ms...)

@@ -23,7 +23,6 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -58,8 +57,6 @@ type query struct {
 	waited      time.Duration // for samples, once the fetches are closed
 	queued      time.Duration // for its turn among evaluations of many samples
 	ran         time.Duration // all of it
-	worked      *offload.Size // what was evaluated on cores alone
-	remembered  bool          // whether results of some were
 }
 
 // NewQuery makes the query of a request, a Query, which must be closed.
@@ -119,10 +116,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
-	defer func(began time.Time) {
-		q.ran = time.Since(began)
-		q.learn()
-	}(time.Now())
+	defer func(began time.Time) { q.ran = time.Since(began) }(time.Now())
 	if q.e.opts.GPUs != nil {
 		defer q.e.opts.GPUs.Serve()()
 	}
@@ -241,8 +235,9 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		f := q.fetches.of[w.Scan.Pos] // which was waited for
 		return f.sel, f.ws, f.err
 	}
+	remembered := false // results of some steps
 	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
-		q.remembered = q.remembered || steps.Kept > 0
+		remembered = remembered || steps.Kept > 0
 		if job.Results != nil || steps.Ahead > 0 {
 			p.Of[n].Remembered = &steps
 		}
@@ -269,7 +264,9 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 			work.Cache = &plan.CacheWork{TilesKept: s.TilesHit.Load(), TilesSubsumed: s.TilesSubsumed.Load(), TilesFetched: s.TilesFetched.Load(), TilesRead: s.TilesRead.Load()}
 		}
 	}
-	q.noteWork(&m.Work)
+	if !remembered {
+		q.learn(&m.Work)
+	}
 	q.matrix = m
 	return m, nil
 }

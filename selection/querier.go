@@ -128,20 +128,13 @@ type Holding struct {
 	// Narrow says that Sel is what is kept of a wider selector, of which only some series are asked for.
 	Narrow  bool
 	Covered [][2]int64 // stretches of time that Sel has, in ms: from, and to, which is not included
-	Parts   []HoldingPart
-	Now     int64 // ms; there are no later samples
-	// Fetching is how long a fetch of so many bytes takes, as others were measured. A chunk counts as
-	// ChunkBytes besides its own.
-	Fetching func(work float64) time.Duration
-}
-
-// ChunkBytes is about how long a source takes for a chunk whatever is in it, as bytes.
-const ChunkBytes = 300
-
-// HoldingPart is a stretch of time, and where its samples would come from: kept, disk, wider or upstream.
-type HoldingPart struct {
-	From, To int64 // ms; To is not included
-	Source   string
+	Now     int64      // ms; there are no later samples
+	// Sources says for how many ms of what is asked for samples would come from where: kept, disk, wider or
+	// upstream. Fetched is how many ms would be fetched, in whole tiles.
+	Sources map[string]int64
+	Fetched int64
+	// Fetching is how long a fetch of so many bytes takes, as others were measured.
+	Fetching func(bytes int64) time.Duration
 }
 
 // Reader is what SeriesQuerier and ChunkQuerier make queriers of.

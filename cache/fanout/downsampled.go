@@ -62,10 +62,7 @@ func (r *downsampledReader) Kept(...*labels.Matcher) []*selection.Selection { re
 
 // Holdings implements selection.Keeper.
 func (r *downsampledReader) Holdings(a selection.Ask, most int) []selection.Holding {
-	var h storage.SelectHints
-	if a.Hints != nil {
-		h = a.Hints()
-	}
+	h := a.Hints()
 	a.Matchers = r.with(a.Matchers, h.Func, h.Range)
 	return r.Reader.Holdings(a, most)
 }

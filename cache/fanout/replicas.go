@@ -72,14 +72,9 @@ type replicaReader struct {
 	readers
 }
 
-// Holdings implements selection.Keeper: what the replica has that is asked first. Gaps of it, and merges of
-// all, cost more.
+// Holdings implements selection.Keeper: what the first replica has. Gaps of it, and merges of all,
+// cost more.
 func (r *replicaReader) Holdings(a selection.Ask, most int) []selection.Holding {
-	for u, up := range r.s.upstreams {
-		if up.Away() == nil {
-			return r.in[u].Holdings(a, most)
-		}
-	}
 	return r.in[0].Holdings(a, most)
 }
 

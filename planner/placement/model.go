@@ -80,14 +80,6 @@ func (m *Model) Estimate(l offload.Size) (e Estimate) {
 	return e
 }
 
-// Knows reports whether it has been seen how long cores take for a function.
-func (m *Model) Knows(function string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, ok := m.off[Cores][function]
-	return ok
-}
-
 const (
 	// learning is the weight of the newest observation.
 	learning = 0.2
@@ -99,8 +91,6 @@ const (
 	furthest = 16
 	// longest is the longest estimate, in ns.
 	longest = 1 << 62
-	// mostFunctions is of how many functions there is something to learn: queries make ever more of them.
-	mostFunctions = 1024
 	// tooShort is the time below which an observation says nothing about the costs.
 	tooShort = 50 * time.Microsecond
 )
@@ -115,10 +105,7 @@ func (m *Model) Observe(x Executor, l offload.Size, took time.Duration) {
 	limit := math.Log(furthest)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	off, known := m.off[x][l.Function]
-	if !known && len(m.off[x]) >= mostFunctions {
-		return
-	}
+	off := m.off[x][l.Function]
 	m.off[x][l.Function] = max(-limit, min(limit, off+learning*(ratio-off)))
 	for k := range m.off {
 		if Executor(k) != x {

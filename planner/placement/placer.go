@@ -157,13 +157,12 @@ func (p *Placer) Report() (r Report) {
 }
 
 // Expect is how long each executor is expected to take for a leaf that waits for nothing; ok is false
-// where no GPU has opened yet.
+// where no GPU has opened yet. A nil Placer has none.
 func (p *Placer) Expect(l offload.Size) (e Estimate, ok bool) {
-	m := p.model.Load()
-	if m == nil {
+	if p == nil || p.model.Load() == nil {
 		return e, false
 	}
-	return m.Estimate(l), true
+	return p.model.Load().Estimate(l), true
 }
 
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the GPU that has
