@@ -189,12 +189,6 @@ func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int6
 	return nil
 }
 
-// own is the directory within the output directory that is this program's.
-func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
-
-// made is where blocks are written.
-func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
-
 // hash is that of all that samples depend on, but for the upstream.
 func (b *backfill) hash() string {
 	h := sha256.New()

@@ -22,6 +22,12 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
+// own is the directory within the output directory that is this program's.
+func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
+
+// made is where blocks are written.
+func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
+
 // add adds a sample to a series, and reports whether the series has it then. A sample that another rule
 // recorded at that time stays, as in Prometheus.
 func add(s *promql.Series, p promql.Sample) bool {
