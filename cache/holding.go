@@ -54,7 +54,7 @@ func (p *pace) observe(bytes int64, took time.Duration) {
 	*p += pace(paceWeight * max(-most, min(most, off)))
 }
 
-// expect is how long a fetch of so many bytes takes.
+// expect is how long a fetch of that many bytes takes.
 func (p pace) expect(bytes int64) time.Duration {
 	return time.Duration((1e6 + 10*float64(bytes)) * math.Exp(float64(p)))
 }

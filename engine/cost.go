@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -220,7 +219,7 @@ func overlap(stretches [][2]int64, from, to int64) (length float64) {
 func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt int64, every int) (n amount) {
 	var memory []selection.Chunk
 	for i := 0; i < sel.NumSeries(); i += every {
-		if !matchesAll(sel.Labels(i), matchers) {
+		if !labels.Selector(matchers).Matches(sel.Labels(i)) {
 			continue
 		}
 		chunks := sel.OverlappingIn(&memory, i, mint, maxt)
@@ -242,10 +241,6 @@ func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt i
 	}
 	weight := float64(every)
 	return amount{n.series * weight, n.samples * weight, n.bytes * weight, n.lived * weight}
-}
-
-func matchesAll(ls labels.Labels, matchers []*labels.Matcher) bool {
-	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
 }
 
 // read is how many samples windows are over, each counted once: all of a range's, unless its

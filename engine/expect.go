@@ -19,9 +19,8 @@ func assumed() placement.Constants {
 }
 
 // learn notes how long cores took to evaluate the query, by a function of its windows: most queries
-// have one. Of steps that were evaluated during a fetch
-// and of leaves on GPUs it says nothing. A moment at which the machine had no time for the query
-// counts little.
+// have one. It learns nothing from steps that were evaluated during a fetch, nor from leaves on GPUs. A
+// moment at which the machine had no time for the query counts little.
 func (q *query) learn(w *plan.Work) {
 	if w.Device != nil || len(q.fetches.took) > 0 {
 		return

@@ -211,7 +211,7 @@ func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*l
 	}
 	memory := selection.NewBuilder(0).Within(ctx)
 	for _, series := range b.series {
-		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Metric.Get(m.Name)) }) {
+		if !labels.Selector(matchers).Matches(series.Metric) {
 			continue
 		}
 		part := cut(series, mint, maxt+1)
