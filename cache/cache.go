@@ -79,7 +79,6 @@ type Cache struct {
 	noted   atomic.Int64               // bytes of the notes on all entries' selections
 	kept    int                        // entries that hold something
 	tiles   int64                      // of all entries
-	pace    pace                       // of fetches
 
 	// LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that several
 	// selectors share count for each.

@@ -198,13 +198,9 @@ func (c *Cache) bring(f *flight, came *selection.Selection) (err error) {
 	}
 	own := *f.sel // the upstream may hand out one selection more than once
 	f.sel = &own
-	if came == nil {
-		c.mu.Lock()
-		c.pace.observe(f.sel.PayloadBytes(), time.Since(start))
-		c.mu.Unlock()
-	}
 	c.metrics.bytes.Add(float64(f.sel.PayloadBytes()))
 	stats.FetchedBytes.Add(f.sel.PayloadBytes())
+	f.fetch.Own.FetchedBytes.Add(f.sel.PayloadBytes())
 	if c.doubts(f) || len(f.ws) > 0 {
 		f.has = nil
 	} else if until < f.To {

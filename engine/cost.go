@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -43,7 +42,6 @@ type reads struct {
 	lacks, cached float64 // bytes
 	memory        float64 // bytes that what is fetched will take
 	decoded       float64 // share of the samples that cores retain decoded
-	fetching      func(bytes int64) time.Duration
 }
 
 // amount is what series have in a stretch of time.
@@ -100,7 +98,7 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 		c.FetchBytes += s.FetchBytes
 		c.MemoryBytes += int64(s.memory)
 	}
-	q.expect(c, all)
+	q.expect(c, all, fetched)
 	return c, nil
 }
 
@@ -203,7 +201,6 @@ func (s *reads) add(h *selection.Holding, looks int) {
 	}
 	s.lacks += lacks
 	s.memory += lacks * float64(h.Sel.SizeBytes()) / float64(max(1, h.Sel.PayloadBytes()))
-	s.fetching = h.Fetching
 }
 
 // overlap is how many ms of the stretches lie from from to to, the end excluded.

@@ -66,10 +66,11 @@ type Engine struct {
 	stock   *promql.Engine
 	opts    Options
 	cpu     *cpuexec.Executor
-	results *results.Memory  // nil if nothing is remembered
-	costs   *placement.Model // what executors take on cores, learned of queries
+	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
 	life    *life
+	// evaluating and fetching are how long these take, learned of queries.
+	evaluating, fetching *pace
 
 	turns *semaphore.Weighted // of evaluations of many samples
 }
@@ -91,7 +92,7 @@ func New(o Options) *Engine {
 	stock.Reg, stock.ActiveQueryTracker = nil, nil // life sees to these
 	return &Engine{
 		stock: promql.NewEngine(stock), opts: o,
-		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg), costs: placement.NewModel(assumed()),
+		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg), evaluating: newEvaluating(), fetching: newFetching(),
 		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2))),
 	}
 }

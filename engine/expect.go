@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/promwarp/promwarp/plan"
@@ -11,104 +13,146 @@ import (
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
-// assumed is what one core takes before the engine has learned anything, as calibration measured
-// it.
-func assumed() placement.Constants {
-	cores := float64(runtime.GOMAXPROCS(0))
-	return placement.Constants{Cores: placement.Costs{Fixed: 30 * time.Microsecond, Sample: 14 / cores}, Link: 1}
+// pace is how long each unit of some work takes. It learns from what happened, and is safe for
+// concurrent use.
+type pace struct {
+	mu   sync.Mutex
+	unit []float64          // µs
+	off  map[string]float64 // by kind of work, the logarithm of how many times as long it takes
 }
 
-// learn notes how long cores took to evaluate the query, by a function of its windows: most queries
-// have one. It learns nothing from steps that were evaluated during a fetch, nor from leaves on GPUs. A
-// moment at which the machine had no time for the query counts little.
-func (q *query) learn(w *plan.Work) {
-	if w.Device != nil || len(q.fetches.took) > 0 {
-		return
+const (
+	learning = 0.1 // weight of the newest observation
+	// outlier is how many times as long or short as expected counts no more than that: the machine
+	// may have had no time for a query.
+	outlier = 4
+)
+
+// newEvaluating is the pace of evaluations before any was observed: the units are a selector, a
+// series, a sample that is decoded, one that was, and a window of a series.
+func newEvaluating() *pace {
+	n := float64(runtime.GOMAXPROCS(0))
+	return &pace{unit: []float64{200, 1.5 / n, 0.02 / n, 0.001 / n, 0.004 / n}, off: map[string]float64{}}
+}
+
+// newFetching is that of fetches: the units are a fetch, a series and a byte.
+func newFetching() *pace {
+	return &pace{unit: []float64{200, 15, 0.01}, off: map[string]float64{}}
+}
+
+// expect is how many µs that many of each unit take of a kind of work.
+func (p *pace) expect(kind string, units ...float64) (took float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, n := range units {
+		took += n * p.unit[i]
 	}
-	size := offload.Size{Series: int64(w.Series), Samples: w.Samples + w.Kept}
-	size.Decoded = float64(w.Kept) / float64(max(1, size.Samples))
+	return took * math.Exp(p.off[kind])
+}
+
+// observe notes what they took. The units that most of it was expected of are corrected most.
+func (p *pace) observe(took time.Duration, kind string, units ...float64) {
+	expected, most := p.expect(kind, units...), math.Log(outlier)
+	off := learning * max(-most, min(most, math.Log(max(1, float64(took.Microseconds()))/expected)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, n := range units {
+		p.unit[i] *= math.Exp(off * min(1, n*p.unit[i]*math.Exp(p.off[kind])/expected))
+	}
+	p.off[kind] += off
+}
+
+// learn notes how long the query took on cores: to fetch, and for all else by a function of its
+// windows, of which most queries have one. Of that it learns nothing where steps were evaluated
+// during a fetch or remembered, or leaves on GPUs.
+func (q *query) learn(took time.Duration) {
+	waited := q.waited + q.fetches.waited
+	var selectors, series, windows, fetched, bytes float64
+	function := ""
 	for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
-		if f := q.fetches.of[r.window.Scan.Pos]; f.sel != nil {
-			size.Windows += int64(f.sel.NumSeries()) * int64(r.grid.Steps)
+		f := q.fetches.of[r.window.Scan.Pos]
+		if f.sel == nil {
+			continue
 		}
-		size.Function = max(size.Function, r.window.Func.Name)
+		n := float64(f.sel.NumSeries())
+		selectors, series, windows = selectors+1, series+n, windows+n*float64(r.grid.Steps)
+		if b := f.tiles.FetchedBytes.Load(); b > 0 {
+			fetched, bytes = fetched+n, bytes+float64(b)
+		}
+		function = max(function, r.window.Func.Name)
 	}
-	size.Function += stateOf(size.Decoded)
-	took := time.Duration(w.EvalMicros) * time.Microsecond
-	q.e.costs.Observe(placement.Cores, size, min(took, 3*q.e.costs.Estimate(size)[placement.Cores]))
-}
-
-// stateOf has what is decoded already learned apart: a little of it takes other times than much of
-// the rest.
-func stateOf(decoded float64) string {
-	if decoded > 0.5 {
-		return " decoded"
+	if bytes > 0 {
+		q.e.fetching.observe(waited, "", 1, fetched, bytes)
 	}
-	return ""
+	w := &q.matrix.Work
+	if selectors > 0 && w.Device == nil && !q.remembered && len(q.fetches.took) == 0 {
+		q.e.evaluating.observe(took-waited-q.queued, function, selectors, series, float64(w.Samples), float64(w.Kept), windows)
+	}
 }
 
 // expect adds to the cost what the query will take: as things are, with nothing cached, and with
-// all.
-func (q *query) expect(c *plan.Cost, all []*reads) {
-	if q.plan.Node == nil || !c.Complete {
+// all. Each selector is fetched once.
+func (q *query) expect(c *plan.Cost, all []*reads, once map[string]*reads) {
+	if q.plan.Node == nil || !c.Complete || len(all) == 0 {
 		return
 	}
-	var size offload.Size
-	function, decoded, retained := "", 0.0, 0.0
+	var series, samples, windows, decoded, retained float64
+	function := ""
 	for _, s := range all {
-		size.Series += s.Series
-		size.Samples += s.Samples
-		size.Windows += s.Series * int64(s.grid.Steps)
+		series, samples, windows = series+s.series, samples+s.samples, windows+s.series*float64(s.grid.Steps)
 		decoded += s.decoded * s.samples
 		if s.window != nil {
 			function = max(function, s.window.Func.Name)
 		}
 	}
 	if q.e.opts.DecodedBytes > 0 {
-		retained = 1
+		retained = samples
 	}
-	bytes := c.FetchBytes + c.CachedBytes
+	now, cold := [3]float64{1}, [3]float64{1}
+	for _, s := range once {
+		cold[1], cold[2] = cold[1]+s.series, cold[2]+s.lacks+s.cached
+		if s.lacks > 0 {
+			now[1], now[2] = now[1]+s.series, now[2]+s.lacks
+		}
+	}
 	c.Cores, c.GPU = &plan.Times{}, &plan.Times{}
 	for _, state := range []struct {
-		cores, gpu       *plan.Took
-		fetched, missing int64 // bytes; missing on the GPU
-		decoded          float64
+		cores, gpu *plan.Took
+		fetches    [3]float64
+		missing    float64 // bytes, on the GPU
+		decoded    float64 // samples
 	}{
-		{&c.Cores.Now, &c.GPU.Now, c.FetchBytes, bytes, decoded / float64(max(1, size.Samples))},
-		{&c.Cores.Cold, &c.GPU.Cold, bytes, bytes, 0},
-		{&c.Cores.Warm, &c.GPU.Warm, 0, 0, retained},
+		{&c.Cores.Now, &c.GPU.Now, now, cold[2], decoded},
+		{&c.Cores.Cold, &c.GPU.Cold, cold, cold[2], 0},
+		{&c.Cores.Warm, &c.GPU.Warm, [3]float64{}, 0, retained},
 	} {
-		fetch := int64(0)
-		if state.fetched > 0 {
-			fetch = all[0].fetching(state.fetched).Microseconds()
+		var t plan.Took
+		if state.fetches[2] > 0 {
+			t.Fetch = int64(q.e.fetching.expect("", state.fetches[:]...))
 		}
-		size.Missing, size.Decoded, size.Function = state.missing, state.decoded, function+stateOf(state.decoded)
-		whole := q.e.costs.Estimate(size)[placement.Cores].Microseconds()
-		if gpu, ok := q.e.opts.GPUs.Expect(size); ok {
-			evaluate := gpu[placement.Device].Microseconds()
-			*state.gpu = plan.Took{Fetch: fetch, Evaluate: evaluate, Total: fetch + evaluate}
-		} else {
+		evaluation := func(decoded float64) int64 {
+			return int64(q.e.evaluating.expect(function, float64(len(all)), series, samples-decoded, decoded, windows))
+		}
+		t.Evaluate = min(evaluation(samples), evaluation(state.decoded))
+		t.Decode = evaluation(state.decoded) - t.Evaluate
+		t.Total = t.Fetch + t.Decode + t.Evaluate
+		*state.cores = t
+		size := offload.Size{Function: function, Series: int64(series), Samples: int64(samples), Missing: int64(state.missing), Windows: int64(windows)}
+		gpu, ok := q.e.opts.GPUs.Expect(size)
+		if !ok {
 			c.GPU = nil
+			continue
 		}
-		size.Decoded = 1
-		evaluate := min(whole, q.e.costs.Estimate(size)[placement.Cores].Microseconds())
-		*state.cores = plan.Took{Fetch: fetch, Decode: whole - evaluate, Evaluate: evaluate, Total: fetch + whole}
-	}
-	c.Dominates = dominant(c.Cores.Now, all)
-}
-
-// dominant is the phase that takes longest, and the selector of which most is fetched or read.
-func dominant(t plan.Took, all []*reads) *plan.Dominant {
-	if len(all) == 0 {
-		return nil
+		evaluate := gpu[placement.Device].Microseconds()
+		*state.gpu = plan.Took{Fetch: t.Fetch, Evaluate: evaluate, Total: t.Fetch + evaluate}
 	}
 	phase, of := "evaluate", func(s *reads) int64 { return s.Samples }
-	switch max(t.Fetch, t.Decode, t.Evaluate) {
+	switch t := c.Cores.Now; max(t.Fetch, t.Decode, t.Evaluate) {
 	case t.Fetch:
 		phase, of = "fetch", func(s *reads) int64 { return s.FetchBytes }
 	case t.Decode:
 		phase = "decode"
 	}
 	most := slices.MaxFunc(all, func(a, b *reads) int { return cmp.Compare(of(a), of(b)) })
-	return &plan.Dominant{Selector: most.Selector, Phase: phase}
+	c.Dominates = &plan.Dominant{Selector: most.Selector, Phase: phase}
 }

@@ -53,6 +53,7 @@ type query struct {
 	lease       *memory.Lease // of what the query holds until it is closed
 	budget      *operator.Budget
 	ceilings    *ceilings
+	remembered  bool          // whether results of some steps were
 	took        []plan.Ahead  // what was evaluated while samples were on their way
 	waited      time.Duration // for samples, once the fetches are closed
 	queued      time.Duration // for its turn among evaluations of many samples
@@ -116,7 +117,8 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
-	defer func(began time.Time) { q.ran = time.Since(began) }(time.Now())
+	began := time.Now()
+	defer func() { q.ran = time.Since(began) }()
 	if q.e.opts.GPUs != nil {
 		defer q.e.opts.GPUs.Serve()()
 	}
@@ -125,6 +127,9 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 		res := q.e.life.of(ctx, q.Query, q.run)
 		var again *selection.Again
 		if !errors.As(res.Err, &again) {
+			if res.Err == nil && q.matrix != nil {
+				q.learn(time.Since(began))
+			}
 			return q.finish(res)
 		}
 		q.closeFetches()
@@ -235,9 +240,8 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 		f := q.fetches.of[w.Scan.Pos] // which was waited for
 		return f.sel, f.ws, f.err
 	}
-	remembered := false // results of some steps
 	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
-		remembered = remembered || steps.Kept > 0
+		q.remembered = q.remembered || steps.Kept > 0
 		if job.Results != nil || steps.Ahead > 0 {
 			p.Of[n].Remembered = &steps
 		}
@@ -263,9 +267,6 @@ func (q *query) compute(ctx context.Context) (m *plan.Matrix, err error) {
 			s := &q.fetches.of[w.window.Scan.Pos].tiles
 			work.Cache = &plan.CacheWork{TilesKept: s.TilesHit.Load(), TilesSubsumed: s.TilesSubsumed.Load(), TilesFetched: s.TilesFetched.Load(), TilesRead: s.TilesRead.Load()}
 		}
-	}
-	if !remembered {
-		q.learn(&m.Work)
 	}
 	q.matrix = m
 	return m, nil

@@ -2,7 +2,6 @@ package selection
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -133,8 +132,6 @@ type Holding struct {
 	// upstream. Fetched is how many ms would be fetched, in whole tiles.
 	Sources map[string]int64
 	Fetched int64
-	// Fetching is how long a fetch of so many bytes takes, as others were measured.
-	Fetching func(bytes int64) time.Duration
 }
 
 // Reader is what SeriesQuerier and ChunkQuerier make queriers of.
