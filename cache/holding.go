@@ -2,6 +2,7 @@ package cache
 
 import (
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -17,16 +18,27 @@ func (r *reader) Holdings(a selection.Ask, most int) []selection.Holding {
 	}
 	s := c.state(e, &q, min(most, maxWider))
 	parts, _ := need(&q, s)
-	h := selection.Holding{Sel: e.sel, Covered: e.covered.Pairs(), Now: q.at.Now, Sources: map[string]int64{}}
+	h := selection.Holding{Sel: e.sel, Sources: map[string]int64{}}
+	covered, asked := e.covered, tile.Span{From: a.MinT, To: min(a.MaxT, q.at.Now) + 1}
 	if e.sel == nil && s.wider.sel != nil {
-		h.Sel, h.Narrow, h.Covered = s.wider.sel, true, s.wider.entry.covered.Pairs()
+		h.Sel, h.Matchers, covered = s.wider.sel, a.Matchers, s.wider.entry.covered
+	}
+	h.MinT, h.MaxT, h.Asked = asked.From, asked.To-1, asked.To-asked.From
+	if within := covered.Within(asked); len(within) > 0 {
+		covered = within
+	} else {
+		h.MinT, h.MaxT = tile.MinTime, tile.MaxTime
+	}
+	for _, c := range covered {
+		h.Held += c.To - c.From
 	}
 	for _, p := range parts {
 		p.To = min(p.To, q.at.Now+1)
 		if p.Empty() {
 			continue
 		}
-		h.Sources[p.from.String()] += max(0, min(p.To, a.MaxT+1)-max(p.From, a.MinT))
+		within := p.And(asked)
+		h.Sources[p.from.String()] += max(0, within.To-within.From)
 		if p.from == fromUpstream {
 			h.Fetched += p.To - p.From
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -34,14 +35,14 @@ type reads struct {
 	matchers []*labels.Matcher
 	hints    storage.SelectHints
 	width    int64 // ms, of the window of a step
-	instant  bool  // each step reads one sample of a series
 	grid     plan.Grid
 	window   *plan.Window // nil without a plan
 
 	amount
-	lacks, cached float64 // bytes
-	memory        float64 // bytes that what is fetched will take
-	decoded       float64 // share of the samples that cores retain decoded
+	// lacks and cached are bytes, and memory those that what is fetched will take: 0 where another
+	// selector has the same fetched.
+	lacks, cached, memory float64
+	decoded               float64 // share of the samples that cores retain decoded
 }
 
 // amount is what series have in a stretch of time.
@@ -65,22 +66,19 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 	if err := q.foresee(ctx); err != nil {
 		return nil, err
 	}
+	c := &plan.Cost{Complete: true, Executor: q.Executors(), Selectors: []plan.SelectorCost{}}
 	if r.Mode == Prometheus {
 		q.plan.Node = nil
+	}
+	if q.plan.Node == nil {
+		c.Executor = plan.OnPrometheus
 	}
 	all, err := q.survey()
 	if err != nil {
 		return nil, err
 	}
-	c := &plan.Cost{Complete: true, Executor: q.Executors(), Selectors: []plan.SelectorCost{}}
-	if q.plan.Node == nil {
-		c.Executor = plan.OnPrometheus
-	}
-	fetched := map[string]*reads{} // by selector, the one that fetches most
+	most := map[string]*reads{} // by selector, the one that fetches most
 	for _, s := range all {
-		if key := matching.Key(s.matchers); fetched[key] == nil || fetched[key].lacks < s.lacks {
-			fetched[key] = s
-		}
 		if s.Unknown != "" {
 			c.Complete = false
 			c.Warnings = append(c.Warnings, fmt.Sprintf("the estimate is incomplete: %s: %s", s.Selector, s.Unknown))
@@ -93,25 +91,31 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 		c.CachedBytes += s.CachedBytes
 		c.MemoryBytes += s.Series * operator.RowBytes(s.grid.Steps)
 		c.Selectors = append(c.Selectors, s.SelectorCost)
+		key, other := matching.Key(s.matchers), s
+		if m := most[key]; m == nil || m.lacks < s.lacks {
+			most[key], other = s, m
+		}
+		if other != nil {
+			other.lacks, other.cached, other.memory = 0, 0, 0
+		}
 	}
-	for _, s := range fetched {
+	for _, s := range most {
 		c.FetchBytes += s.FetchBytes
 		c.MemoryBytes += int64(s.memory)
 	}
-	q.expect(c, all, fetched)
+	q.expect(c, all)
 	return c, nil
 }
 
 // survey finds what a planned query reads, and what is known of it.
 func (q *query) survey() ([]*reads, error) {
-	mint, maxt := promql.FindMinMaxTime(q.stmt)
-	querier, err := q.request.Storage.Querier(mint, maxt)
+	querier, err := q.request.Storage.Querier(promql.FindMinMaxTime(q.stmt))
 	if err != nil {
 		return nil, err
 	}
 	defer querier.Close()
-	keeper, ok := querier.(selection.Keeper)
 	all := q.allReads()
+	keeper, ok := querier.(selection.Keeper)
 	if !ok {
 		return all, nil
 	}
@@ -146,11 +150,8 @@ func (q *query) allReads() (all []*reads) {
 			return nil
 		}
 		h := of[v.PosRange]
-		s := &reads{matchers: v.LabelMatchers, hints: h, grid: grid, width: h.Range, instant: h.Range == 0}
+		s := &reads{matchers: v.LabelMatchers, hints: h, grid: grid, width: cmp.Or(h.Range, q.stmt.LookbackDelta.Milliseconds())}
 		s.SelectorCost = plan.SelectorCost{Selector: v.String(), Start: h.Start, End: h.End, Unknown: reasonUnknown}
-		if s.instant {
-			s.width = q.stmt.LookbackDelta.Milliseconds()
-		}
 		if r, ok := planned[v.PosRange]; ok {
 			s.window, s.grid = r.window, r.grid
 			s.Start, s.End = r.window.Reads(r.grid)
@@ -166,33 +167,22 @@ func (s *reads) add(h *selection.Holding, looks int) {
 	for source, ms := range h.Sources {
 		s.Sources[source] += ms
 	}
-	from, to := s.Start, min(s.End, h.Now)+1
-	asked := float64(to - from)
-	if asked <= 0 {
+	if h.Asked <= 0 {
 		return
 	}
 	if h.Sel == nil {
 		s.Unknown, s.Exact = reasonUnknown, false
 		return
 	}
-	held := overlap(h.Covered, from, to)
-	every := max(1, (h.Sel.NumSeries()+looks-1)/looks)
-	s.Exact = s.Exact && held == asked && every == 1
-	if held == 0 {
-		from, to = -1<<61, 1<<61
-		held = overlap(h.Covered, from, to)
-	}
-	var matchers []*labels.Matcher
-	if h.Narrow {
-		matchers = s.matchers
-	}
-	n, share := amountOf(h.Sel, matchers, from, to-1, every), asked/max(held, 1)
+	every, asked := max(1, (h.Sel.NumSeries()+looks-1)/looks), float64(h.Asked)
+	s.Exact = s.Exact && h.MinT == s.Start && h.Held == h.Asked && every == 1
+	n, share := amountOf(h.Sel, h.Matchers, h.MinT, h.MaxT, every), asked/max(float64(h.Held), 1)
 	s.series += n.series
 	s.samples += n.samples * share
 	s.lived += n.lived * share
-	text := n.series * float64(h.Sel.TextBytes()) / float64(max(1, h.Sel.NumSeries()))
-	lacks := n.bytes * share * float64(h.Fetched) / asked // more than is asked for, as tiles are fetched whole
 	s.cached += n.bytes * share * (1 - float64(h.Sources["upstream"])/asked)
+	lacks := n.bytes * share * float64(h.Fetched) / asked // more than is asked for, as tiles are fetched whole
+	text := n.series * float64(h.Sel.TextBytes()) / float64(max(1, h.Sel.NumSeries()))
 	if h.Fetched > 0 {
 		lacks += text
 	} else {
@@ -203,18 +193,11 @@ func (s *reads) add(h *selection.Holding, looks int) {
 	s.memory += lacks * float64(h.Sel.SizeBytes()) / float64(max(1, h.Sel.PayloadBytes()))
 }
 
-// overlap is how many ms of the stretches lie from from to to, the end excluded.
-func overlap(stretches [][2]int64, from, to int64) (length float64) {
-	for _, c := range stretches {
-		length += float64(max(0, min(c[1], to)-max(c[0], from)))
-	}
-	return length
-}
-
 // amountOf adds up what a selection has from mint to maxt (ms, both included) of series that all
 // matchers match, by every few of them. Samples of a chunk count as if they were evenly spaced.
 func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt int64, every int) (n amount) {
 	var memory []selection.Chunk
+	weight := float64(every)
 	for i := 0; i < sel.NumSeries(); i += every {
 		if !labels.Selector(matchers).Matches(sel.Labels(i)) {
 			continue
@@ -223,7 +206,7 @@ func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt i
 		if len(chunks) == 0 {
 			continue
 		}
-		n.series++
+		n.series += weight
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)
 		for _, c := range chunks {
 			from, to, samples := max(c.MinT, mint), min(c.MaxT, maxt), float64(c.Samples)
@@ -231,20 +214,19 @@ func amountOf(sel *selection.Selection, matchers []*labels.Matcher, mint, maxt i
 				samples = math.Floor(float64(to-from)/float64(c.MaxT-c.MinT)*(samples-1)) + 1
 			}
 			first, last = min(first, from), max(last, to)
-			n.samples += samples
-			n.bytes += float64(c.Len) * samples / float64(c.Samples)
+			n.samples += weight * samples
+			n.bytes += weight * float64(c.Len) * samples / float64(c.Samples)
 		}
-		n.lived += float64(last - first)
+		n.lived += weight * float64(last-first)
 	}
-	weight := float64(every)
-	return amount{n.series * weight, n.samples * weight, n.bytes * weight, n.lived * weight}
+	return n
 }
 
 // read is how many samples windows are over, each counted once: all of a range's, unless its
 // windows leave gaps, and one of an instant's at each step.
 func (s *reads) read() float64 {
 	steps, interval := float64(s.grid.Steps), float64(s.grid.Interval)
-	if s.instant {
+	if s.hints.Range == 0 { // an instant's
 		lives := s.lived/max(s.series, 1) + float64(s.width)
 		return s.series * steps * min(1, lives/(steps*interval))
 	}

@@ -62,89 +62,88 @@ func (p *pace) observe(took time.Duration, kind string, units ...float64) {
 	p.off[kind] += off
 }
 
-// learn notes how long the query took on cores: to fetch, and for all else by a function of its
-// windows, of which most queries have one. Of that it learns nothing where steps were evaluated
-// during a fetch or remembered, or leaves on GPUs.
-func (q *query) learn(took time.Duration) {
-	waited := q.waited + q.fetches.waited
-	var selectors, series, windows, fetched, bytes float64
-	function := ""
-	for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
-		f := q.fetches.of[r.window.Scan.Pos]
-		if f.sel == nil {
-			continue
-		}
-		n := float64(f.sel.NumSeries())
-		selectors, series, windows = selectors+1, series+n, windows+n*float64(r.grid.Steps)
-		if b := f.tiles.FetchedBytes.Load(); b > 0 {
-			fetched, bytes = fetched+n, bytes+float64(b)
-		}
-		function = max(function, r.window.Func.Name)
+// work is what a query has executors and upstreams do, in the units of newEvaluating and newFetching.
+type work struct {
+	function  string // of its windows: most queries have one
+	evaluated [5]float64
+	fetched   [3]float64
+}
+
+// add adds what a window does on that many steps, nil without a plan, and what is fetched for it.
+func (w *work) add(of *plan.Window, steps int, series, bytes float64) {
+	if of != nil {
+		w.function = max(w.function, of.Func.Name)
 	}
+	w.evaluated[0]++
+	w.evaluated[1] += series
+	w.evaluated[4] += series * float64(steps)
 	if bytes > 0 {
-		q.e.fetching.observe(waited, "", 1, fetched, bytes)
+		w.fetched = [3]float64{1, w.fetched[1] + series, w.fetched[2] + bytes}
 	}
-	w := &q.matrix.Work
-	if selectors > 0 && w.Device == nil && !q.remembered && len(q.fetches.took) == 0 {
-		q.e.evaluating.observe(took-waited-q.queued, function, selectors, series, float64(w.Samples), float64(w.Kept), windows)
+}
+
+// learn notes how long the query took on cores: to fetch, and all else. Of that it learns nothing
+// where steps were evaluated during a fetch or remembered, or leaves on GPUs.
+func (q *query) learn(took time.Duration) {
+	var w work
+	for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
+		if f := q.fetches.of[r.window.Scan.Pos]; f.sel != nil {
+			w.add(r.window, r.grid.Steps, float64(f.sel.NumSeries()), float64(f.tiles.FetchedBytes.Load()))
+		}
+	}
+	waited, did := q.waited+q.fetches.waited, &q.matrix.Work
+	if w.fetched[0] > 0 {
+		q.e.fetching.observe(waited, "", w.fetched[:]...)
+	}
+	if w.evaluated[0] > 0 && did.Device == nil && !q.remembered && len(q.fetches.took) == 0 {
+		w.evaluated[2], w.evaluated[3] = float64(did.Samples), float64(did.Kept)
+		q.e.evaluating.observe(took-waited-q.queued, w.function, w.evaluated[:]...)
 	}
 }
 
 // expect adds to the cost what the query will take: as things are, with nothing cached, and with
-// all. Each selector is fetched once.
-func (q *query) expect(c *plan.Cost, all []*reads, once map[string]*reads) {
+// all.
+func (q *query) expect(c *plan.Cost, all []*reads) {
 	if q.plan.Node == nil || !c.Complete || len(all) == 0 {
 		return
 	}
-	var series, samples, windows, decoded, retained float64
-	function := ""
+	var now, cold work
+	var samples, decoded, retained float64
 	for _, s := range all {
-		series, samples, windows = series+s.series, samples+s.samples, windows+s.series*float64(s.grid.Steps)
+		now.add(s.window, s.grid.Steps, s.series, s.lacks)
+		cold.add(s.window, s.grid.Steps, s.series, s.lacks+s.cached)
+		samples += s.samples
 		decoded += s.decoded * s.samples
-		if s.window != nil {
-			function = max(function, s.window.Func.Name)
-		}
 	}
 	if q.e.opts.DecodedBytes > 0 {
 		retained = samples
 	}
-	now, cold := [3]float64{1}, [3]float64{1}
-	for _, s := range once {
-		cold[1], cold[2] = cold[1]+s.series, cold[2]+s.lacks+s.cached
-		if s.lacks > 0 {
-			now[1], now[2] = now[1]+s.series, now[2]+s.lacks
-		}
-	}
+	size := offload.Size{Function: now.function, Series: int64(now.evaluated[1]), Samples: int64(samples), Windows: int64(now.evaluated[4])}
 	c.Cores, c.GPU = &plan.Times{}, &plan.Times{}
 	for _, state := range []struct {
 		cores, gpu *plan.Took
-		fetches    [3]float64
+		fetched    [3]float64
 		missing    float64 // bytes, on the GPU
 		decoded    float64 // samples
 	}{
-		{&c.Cores.Now, &c.GPU.Now, now, cold[2], decoded},
-		{&c.Cores.Cold, &c.GPU.Cold, cold, cold[2], 0},
+		{&c.Cores.Now, &c.GPU.Now, now.fetched, cold.fetched[2], decoded},
+		{&c.Cores.Cold, &c.GPU.Cold, cold.fetched, cold.fetched[2], 0},
 		{&c.Cores.Warm, &c.GPU.Warm, [3]float64{}, 0, retained},
 	} {
-		var t plan.Took
-		if state.fetches[2] > 0 {
-			t.Fetch = int64(q.e.fetching.expect("", state.fetches[:]...))
-		}
 		evaluation := func(decoded float64) int64 {
-			return int64(q.e.evaluating.expect(function, float64(len(all)), series, samples-decoded, decoded, windows))
+			now.evaluated[2], now.evaluated[3] = samples-decoded, decoded
+			return int64(q.e.evaluating.expect(now.function, now.evaluated[:]...))
 		}
-		t.Evaluate = min(evaluation(samples), evaluation(state.decoded))
-		t.Decode = evaluation(state.decoded) - t.Evaluate
-		t.Total = t.Fetch + t.Decode + t.Evaluate
-		*state.cores = t
-		size := offload.Size{Function: function, Series: int64(series), Samples: int64(samples), Missing: int64(state.missing), Windows: int64(windows)}
-		gpu, ok := q.e.opts.GPUs.Expect(size)
-		if !ok {
+		fetch, whole := int64(q.e.fetching.expect("", state.fetched[:]...)), evaluation(state.decoded)
+		evaluate := min(whole, evaluation(samples))
+		*state.cores = plan.Took{Fetch: fetch, Decode: whole - evaluate, Evaluate: evaluate, Total: fetch + whole}
+		size.Missing = int64(state.missing)
+		if gpu, ok := q.e.opts.GPUs.Expect(size); ok {
+			evaluate := gpu[placement.Device].Microseconds()
+			*state.gpu = plan.Took{Fetch: fetch, Evaluate: evaluate, Total: fetch + evaluate}
+		} else {
 			c.GPU = nil
-			continue
 		}
-		evaluate := gpu[placement.Device].Microseconds()
-		*state.gpu = plan.Took{Fetch: t.Fetch, Evaluate: evaluate, Total: t.Fetch + evaluate}
 	}
 	phase, of := "evaluate", func(s *reads) int64 { return s.Samples }
 	switch t := c.Cores.Now; max(t.Fetch, t.Decode, t.Evaluate) {

@@ -124,14 +124,15 @@ type Holding struct {
 	// Sel is what is kept of the selector; nil where nothing is. It may have more than is asked for.
 	// Of it only labels and the table of chunks are to be read: the cache may drop it meanwhile.
 	Sel *Selection
-	// Narrow says that Sel is what is kept of a wider selector, of which only some series are asked for.
-	Narrow  bool
-	Covered [][2]int64 // stretches of time that Sel has, in ms: from, and to, which is not included
-	Now     int64      // ms; there are no later samples
-	// Sources says for how many ms of what is asked for samples would come from where: kept, disk, wider or
-	// upstream. Fetched is how many ms would be fetched, in whole tiles.
-	Sources map[string]int64
-	Fetched int64
+	// Matchers match the series of Sel that are asked for, where it is of a wider selector.
+	Matchers []*labels.Matcher
+	// MinT to MaxT (ms, both included) is what is asked for until now, or all of Sel's time where Sel
+	// has nothing of that. Sel covers Held ms of it.
+	MinT, MaxT, Held int64
+	// Asked is how many ms are asked for until now, and Sources from where samples of how many would
+	// come: kept, disk, wider or upstream. Fetched is how many would be fetched, in whole tiles.
+	Asked, Fetched int64
+	Sources        map[string]int64
 }
 
 // Reader is what SeriesQuerier and ChunkQuerier make queriers of.
