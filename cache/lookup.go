@@ -95,16 +95,6 @@ func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	return gets
 }
 
-// Kept implements selection.Keeper.
-func (r *reader) Kept(matchers ...*labels.Matcher) []*selection.Selection {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	if e := r.c.entries[matching.Key(matchers)]; e != nil && e.sel != nil {
-		return []*selection.Selection{e.sel}
-	}
-	return nil
-}
-
 // LabelValues implements storage.LabelQuerier.
 func (r *reader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	if up, ok := r.c.up.(LabelUpstream); ok {

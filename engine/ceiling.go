@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/promwarp/promwarp/selection"
@@ -46,8 +47,7 @@ func (c *ceilings) add(selector string, series, samples int64, exact bool) error
 			reads /= 2
 		}
 		if e.Most > 0 && reads > e.Most {
-			failed := *e
-			return &failed
+			return new(*e)
 		}
 	}
 	return nil
@@ -61,16 +61,11 @@ func (q *query) beginCeilings() error {
 	}
 	q.ceilings = q.request.ceilings()
 	all, err := q.survey()
-	if err != nil {
-		return err
-	}
 	foreseen := q.request.ceilings()
 	for _, s := range all {
-		if err := foreseen.add(s.Selector, s.Series, s.Samples, s.Exact); err != nil {
-			return err
-		}
+		err = cmp.Or(err, foreseen.add(s.Selector, s.Series, s.Samples, s.Exact))
 	}
-	return nil
+	return err
 }
 
 // admit counts a selection that is there, of which mint to maxt (ms, both included) is read.

@@ -12,7 +12,6 @@ import (
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // makePlan plans the query, and says what computes leaves of the plan in place of the cores.
@@ -92,29 +91,19 @@ func (q *query) choose() error {
 	return nil
 }
 
-// foresee plans a query that is not run. What is kept of its selectors says which of them
-// executors cannot evaluate.
-func (q *query) foresee(ctx context.Context) error {
+// foresee plans a query that is not run, and finds what it would read. What is kept of its selectors
+// says which of them executors cannot evaluate.
+func (q *query) foresee(ctx context.Context) ([]*reads, error) {
 	q.ctx = ctx
 	if err := q.makePlan(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	mint, maxt := promql.FindMinMaxTime(q.stmt)
-	var kept selection.Keeper
-	if querier, err := q.request.Storage.Querier(mint, maxt); err == nil {
-		defer querier.Close()
-		kept, _ = querier.(selection.Keeper)
+	all, err := q.survey()
+	if err != nil {
+		return nil, err
 	}
-	if kept != nil && q.plan.Node != nil {
-	found:
-		for _, r := range readings(q.plan.Node, q.plan.Grid, nil) {
-			for _, sel := range kept.Kept(r.window.Scan.Matchers...) {
-				if why := cpuexec.Refuses(r.window, r.grid, sel); why != "" {
-					q.leave(r.window.Scan.Pos, why)
-					break found
-				}
-			}
-		}
+	if k := slices.IndexFunc(all, func(s *reads) bool { return s.refused != "" }); k >= 0 {
+		q.leave(all[k].window.Scan.Pos, all[k].refused)
 	}
 	if a := q.accelerator; a != nil && q.plan.Node != nil {
 		a.leaves(q.plan.Node, func(l *cpuexec.Leaf) {
@@ -125,7 +114,7 @@ func (q *query) foresee(ctx context.Context) error {
 			a.decline(l.Node(), reason)
 		})
 	}
-	return nil
+	return all, nil
 }
 
 // leave leaves the query to Prometheus's engine because of the expression at a position.

@@ -37,6 +37,7 @@ type reads struct {
 	width    int64 // ms, of the window of a step
 	grid     plan.Grid
 	window   *plan.Window // nil without a plan
+	refused  string       // why executors cannot evaluate it
 
 	amount
 	// lacks and cached are bytes, and memory those that what is fetched will take: 0 where another
@@ -63,7 +64,8 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 	}
 	q := made.(*query)
 	defer q.Close()
-	if err := q.foresee(ctx); err != nil {
+	all, err := q.foresee(ctx)
+	if err != nil {
 		return nil, err
 	}
 	c := &plan.Cost{Complete: true, Executor: q.Executors(), Selectors: []plan.SelectorCost{}}
@@ -72,10 +74,6 @@ func (e *Engine) Cost(ctx context.Context, r Request) (*plan.Cost, error) {
 	}
 	if q.plan.Node == nil {
 		c.Executor = plan.OnPrometheus
-	}
-	all, err := q.survey()
-	if err != nil {
-		return nil, err
 	}
 	most := map[string]*reads{} // by selector, the one that fetches most
 	for _, s := range all {
@@ -166,6 +164,9 @@ func (q *query) allReads() (all []*reads) {
 func (s *reads) add(h *selection.Holding, looks int) {
 	for source, ms := range h.Sources {
 		s.Sources[source] += ms
+	}
+	if s.window != nil && h.Sel != nil && h.Matchers == nil {
+		s.refused = cmp.Or(s.refused, cpuexec.Refuses(s.window, s.grid, h.Sel))
 	}
 	if h.Asked <= 0 {
 		return

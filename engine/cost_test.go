@@ -381,7 +381,7 @@ func TestPace(t *testing.T) {
 	for name, took := range map[string][2]float64{ // µs, of a fetch and of a byte
 		"a fast server": {200, 0.001}, "a far one": {40_000, 0.01}, "a slow line": {2000, 0.1},
 	} {
-		p, r := newFetching(), rand.New(rand.NewPCG(1, 2))
+		p, r := newPace(200, 15, 0.01), rand.New(rand.NewPCG(1, 2))
 		real := func(kind string, series, bytes float64) time.Duration {
 			us := took[0] + 20*series + took[1]*bytes
 			if kind == "twice" {

@@ -69,7 +69,7 @@ type Engine struct {
 	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
 	life    *life
-	// evaluating and fetching are how long these take, learned of queries.
+	// evaluating and fetching are how long these take, in the units of work.
 	evaluating, fetching *pace
 
 	turns *semaphore.Weighted // of evaluations of many samples
@@ -87,12 +87,15 @@ func New(o Options) *Engine {
 		o.Prometheus.Timeout = math.MaxInt64
 	}
 	o.Prometheus.Parser = o.Limits.Parser(o.Prometheus.Parser)
+	cores := float64(runtime.GOMAXPROCS(0))
 	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
 	stock := o.Prometheus
 	stock.Reg, stock.ActiveQueryTracker = nil, nil // life sees to these
 	return &Engine{
 		stock: promql.NewEngine(stock), opts: o,
-		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg), evaluating: newEvaluating(), fetching: newFetching(),
+		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
+		// per selector, series, sample that is decoded, one that was, window of a series; per fetch, series, byte
+		evaluating: newPace(200, 1.5/cores, 0.02/cores, 0.001/cores, 0.004/cores), fetching: newPace(200, 15, 0.01),
 		metrics: newMetrics(o.Prometheus.Reg, cpu), life: newLife(o.Prometheus.Reg, o.Prometheus.ActiveQueryTracker), turns: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2))),
 	}
 }
@@ -146,7 +149,7 @@ func (query *query) Explanation(ctx context.Context) (*plan.Explanation, error) 
 		Evaluated: (query.ran - query.queued - query.waited).Microseconds(),
 	}
 	if query.plan == nil {
-		if err := query.foresee(ctx); err != nil {
+		if _, err := query.foresee(ctx); err != nil {
 			return nil, err
 		}
 	}

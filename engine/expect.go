@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -28,17 +27,8 @@ const (
 	outlier = 4
 )
 
-// newEvaluating is the pace of evaluations before any was observed: the units are a selector, a
-// series, a sample that is decoded, one that was, and a window of a series.
-func newEvaluating() *pace {
-	n := float64(runtime.GOMAXPROCS(0))
-	return &pace{unit: []float64{200, 1.5 / n, 0.02 / n, 0.001 / n, 0.004 / n}, off: map[string]float64{}}
-}
-
-// newFetching is that of fetches: the units are a fetch, a series and a byte.
-func newFetching() *pace {
-	return &pace{unit: []float64{200, 15, 0.01}, off: map[string]float64{}}
-}
+// newPace is a pace before anything was observed, by the µs of each unit.
+func newPace(unit ...float64) *pace { return &pace{unit: unit, off: map[string]float64{}} }
 
 // expect is how many µs that many of each unit take of a kind of work.
 func (p *pace) expect(kind string, units ...float64) (took float64) {
@@ -62,11 +52,11 @@ func (p *pace) observe(took time.Duration, kind string, units ...float64) {
 	p.off[kind] += off
 }
 
-// work is what a query has executors and upstreams do, in the units of newEvaluating and newFetching.
+// work is what a query has executors and upstreams do.
 type work struct {
-	function  string // of its windows: most queries have one
-	evaluated [5]float64
-	fetched   [3]float64
+	function  string     // of its windows: most queries have one
+	evaluated [5]float64 // selectors, series, samples that are decoded, and that were, windows of all series
+	fetched   [3]float64 // fetches, series, bytes
 }
 
 // add adds what a window does on that many steps, nil without a plan, and what is fetched for it.

@@ -110,12 +110,9 @@ func collect(ctx context.Context, set interface {
 
 // Keeper is what a Querier may also be: one that keeps selections for later queries.
 type Keeper interface {
-	// Kept returns what is kept of a selector at this moment, of whatever times: nothing,
-	// or a selection of each source that keeps some. It fetches nothing and is no use of
-	// what is kept.
-	Kept(matchers ...*labels.Matcher) []*Selection
 	// Holdings returns what each source has of what an Ask asks for, and what it would fetch. It
-	// fetches nothing either, and looks through at most that many entries for a wider selector.
+	// fetches nothing, is no use of what is kept, and looks through at most that many entries for a
+	// wider selector.
 	Holdings(a Ask, most int) []Holding
 }
 

@@ -57,9 +57,6 @@ func (r *downsampledReader) BeginChunks(asks []selection.Ask) []selection.Get {
 	return r.Reader.BeginChunks(asks)
 }
 
-// Kept implements selection.Keeper. By what a selector is read is not known.
-func (r *downsampledReader) Kept(...*labels.Matcher) []*selection.Selection { return nil }
-
 // Holdings implements selection.Keeper.
 func (r *downsampledReader) Holdings(a selection.Ask, most int) []selection.Holding {
 	h := a.Hints()

@@ -236,14 +236,6 @@ func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
 }
 
-// Kept implements selection.Keeper.
-func (r *readers) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
-	for _, q := range r.in {
-		kept = append(kept, q.Kept(matchers...)...)
-	}
-	return kept
-}
-
 // Holdings implements selection.Keeper.
 func (r *readers) Holdings(a selection.Ask, most int) (all []selection.Holding) {
 	for _, q := range r.in {

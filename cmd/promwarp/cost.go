@@ -39,11 +39,19 @@ func costCommand(app *kingpin.Application) (string, func(context.Context) error)
 
 // costRow is what is said of one query.
 type costRow struct {
-	Query    string     `json:"query"`
-	From     string     `json:"from,omitempty"`
-	Cost     *plan.Cost `json:"cost,omitempty"`
-	Warnings []string   `json:"warnings,omitempty"`
-	Error    string     `json:"error,omitempty"` // why the server refuses the query
+	Query    string    `json:"query"`
+	From     string    `json:"from,omitempty"`
+	Cost     plan.Cost `json:"cost,omitzero"`
+	Warnings []string  `json:"warnings,omitempty"`
+	Error    string    `json:"error,omitempty"` // why the server refuses the query
+}
+
+// now is the time on cores that is expected as things are, in µs; 0 where it is not known.
+func (r *costRow) now() int64 {
+	if r.Cost.Cores == nil {
+		return 0
+	}
+	return r.Cost.Cores.Now.Total
 }
 
 // runCost asks what all queries of all files would cost.
@@ -64,22 +72,19 @@ func runCost(ctx context.Context, o compareOptions, stdin io.Reader, stdout, std
 		}
 		row := costRow{Query: q.Expr, From: q.From}
 		answer, err := c.Ask(ctx, path+"_cost", form)
-		var refused *compare.Refused
-		switch {
-		case errors.As(err, &refused):
+		if refused := (*compare.Refused)(nil); errors.As(err, &refused) {
 			row.Error = err.Error()
-		case err != nil:
+		} else if err != nil {
 			return err
-		default:
+		} else if err := json.Unmarshal(answer.Data, &row.Cost); err != nil {
+			return err
+		} else {
 			row.Warnings = answer.Warnings
-			if err := json.Unmarshal(answer.Data, &row.Cost); err != nil {
-				return err
-			}
 		}
 		rows = append(rows, row)
 	}
 	slices.SortStableFunc(rows, func(a, b costRow) int {
-		return cmp.Or(cmp.Compare(b.now(), a.now()), cmp.Compare(b.samples(), a.samples()))
+		return cmp.Or(cmp.Compare(b.now(), a.now()), cmp.Compare(b.Cost.Estimate.Samples, a.Cost.Estimate.Samples))
 	})
 	if o.format == "json" {
 		e := json.NewEncoder(stdout)
@@ -90,37 +95,21 @@ func runCost(ctx context.Context, o compareOptions, stdin io.Reader, stdout, std
 	return printCosts(stdout, rows)
 }
 
-// now is the time on cores that is expected as things are, in µs; 0 where it is not known.
-func (r *costRow) now() int64 {
-	if r.Cost == nil || r.Cost.Cores == nil {
-		return 0
-	}
-	return r.Cost.Cores.Now.Total
-}
-
-func (r *costRow) samples() int64 {
-	if r.Cost == nil {
-		return 0
-	}
-	return r.Cost.Estimate.Samples
-}
-
 // printCosts prints a table, what is added up, and of which queries something is not known.
 func printCosts(w io.Writer, rows []costRow) error {
 	cells := [][]string{{"NOW", "COLD", "WARM", "FETCH", "CACHED", "MEMORY", "SERIES", "SAMPLES", "MOST OF IT", "PANEL", "QUERY"}}
 	var now, fetch, samples int64
-	var unknown []string
+	unknown := ""
 	for _, r := range rows {
 		query := strings.Join(strings.Fields(r.Query), " ")
-		for _, why := range append(r.Warnings, r.Error) {
-			if why != "" {
-				unknown = append(unknown, fmt.Sprintf("%s: %s", query, why))
-			}
+		for _, why := range r.Warnings {
+			unknown += query + ": " + why + "\n"
 		}
-		if r.Cost == nil {
+		if r.Error != "" {
+			unknown += query + ": " + r.Error + "\n"
 			continue
 		}
-		c, times, most := r.Cost, []string{"?", "?", "?"}, ""
+		c, times, most := &r.Cost, []string{"?", "?", "?"}, ""
 		if t := c.Cores; t != nil {
 			times = []string{micros(t.Now.Total), micros(t.Cold.Total), micros(t.Warm.Total)}
 		}
@@ -134,11 +123,9 @@ func printCosts(w io.Writer, rows []costRow) error {
 	if err := render.Table(w, cells, len(cells[0])-1, terminal.Width(w)); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d queries: %s on cores as things are cached now, %s to be fetched, %s samples.\n", len(rows), micros(now), render.Size(fetch), render.Count(samples))
-	for _, why := range unknown {
-		fmt.Fprintln(w, why)
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "\n%d queries: %s on cores as things are cached now, %s to be fetched, %s samples.\n%s",
+		len(rows), micros(now), render.Size(fetch), render.Count(samples), unknown)
+	return err
 }
 
 func micros(us int64) string {
