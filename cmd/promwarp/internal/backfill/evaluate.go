@@ -5,41 +5,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/timestamp"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // result is what a rule's expression came to. Rows with the same labels have no step in common.
 type result struct {
-	rows    []promql.Series
+	rows    []row
 	failed  []error        // by step; nil where there is a value
 	queries []promql.Query // to be closed after the last use of rows
-	now     promql.Vector  // what at returns
+}
+
+// row is a row of a result, less the points before the present step.
+type row struct {
+	promql.Series
+	in *series // that a recording rule records of it
 }
 
 // fill evaluates a rule's expression by a range query. Where that fails by what it evaluates, each half
 // of the steps is evaluated, since a live rule fails at single steps alone.
 func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) error {
 	q, rows, err := b.ask(ctx, r, r.text, g)
+	_, kind := promapi.Classify(err)
 	switch half := g.Steps / 2; {
 	case err == nil:
-		res.rows, res.queries = append(res.rows, rows...), append(res.queries, q)
-		res.failed = append(res.failed, make([]error, g.Steps)...)
+		res.queries, res.failed = append(res.queries, q), append(res.failed, make([]error, g.Steps)...)
+		for _, s := range rows {
+			res.rows = append(res.rows, row{Series: s})
+		}
 		return nil
 	case ctx.Err() != nil || errors.As(err, new(fetchError)):
 		return err
@@ -48,19 +52,12 @@ func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) 
 			return err
 		}
 		return b.fill(ctx, r, plan.Grid{Start: g.At(half), Interval: g.Interval, Steps: g.Steps - half}, res)
-	case exceeds(err):
+	case kind != promapi.Execution || memory.Exhausted(err) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(promql.ErrTooManySamples)):
+		// promwarp failed, or does not allow more: a live rule may not have failed.
 		return fmt.Errorf("%w; --query.max-samples, --query.timeout and --memory.limit allow more", err)
 	}
 	res.failed = append(res.failed, err)
 	return nil
-}
-
-// exceeds reports whether an evaluation failed by what promwarp allows, or by promwarp itself, so that a
-// live rule may not have failed.
-func exceeds(err error) bool {
-	return errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)) || errors.As(err, new(promql.ErrStorage)) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(*memory.BusyError)) ||
-		errors.As(err, new(*memory.TooLargeError)) || errors.As(err, new(*planner.LimitError)) || errors.As(err, new(*parallel.Panic))
 }
 
 // A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
@@ -108,96 +105,74 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (
 	}
 }
 
-// at are the samples of rows at a time, until the next call. Times ascend from call to call.
-func (r *result) at(t int64) promql.Vector {
-	r.now = r.now[:0]
-	for i := range r.rows {
-		row := &r.rows[i]
-		switch {
-		case len(row.Floats) > 0 && row.Floats[0].T == t:
-			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F})
-			row.Floats = row.Floats[1:]
-		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
-			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H})
-			row.Histograms = row.Histograms[1:]
-		}
-	}
-	return r.now
-}
-
-// recording is a series that a rule records.
-type recording struct {
-	Labels    labels.Labels  `json:"labels"`
-	Histogram bool           `json:"histogram,omitempty"` // its newest sample is one
-	there     bool           // at the last evaluation that did not fail
-	now       promql.Sample  // the newest result
-	in        *promql.Series // what is recorded of it in the stretch
-}
-
-// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
-// Where a rule before this one recorded another sample, Prometheus takes the series for one that this
-// rule has not.
-func (s *recording) write(t int64) {
-	is := s.now.T == t && add(s.in, s.now)
+// next is the row's sample at a time, if there is one. Times ascend from call to call.
+func (r *row) next(t int64) (s promql.Sample, there bool) {
 	switch {
-	case is:
-		s.Histogram = s.now.H != nil
-	case s.there && s.Histogram:
-		add(s.in, promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
-	case s.there:
-		add(s.in, promql.Sample{T: t, F: staleNaN})
+	case len(r.Floats) > 0 && r.Floats[0].T == t:
+		s, r.Floats = promql.Sample{Metric: r.Metric, T: t, F: r.Floats[0].F}, r.Floats[1:]
+	case len(r.Histograms) > 0 && r.Histograms[0].T == t:
+		s, r.Histograms = promql.Sample{Metric: r.Metric, T: t, H: r.Histograms[0].H}, r.Histograms[1:]
+	default:
+		return s, false
 	}
-	s.there = is
+	return s, true
 }
 
-var staleNaN = math.Float64frombits(value.StaleNaN)
-
-// record adds what a rule writes to series, by the bytes of their labels. As in Prometheus, an evaluation
-// that fails writes nothing, and forgets no series.
-func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[string]*promql.Series) error {
-	var all []*recording
+// record adds what a rule writes to the stretch. As in Prometheus, an evaluation that fails writes
+// nothing, and forgets no series.
+func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result) error {
+	var all, in []*series // of the rule; of the samples of a step
 	var key []byte
-	byKey := map[string]*recording{}
-	find := func(l labels.Labels) *recording {
+	find := func(l labels.Labels) *series {
 		key = l.Bytes(key)
-		s := byKey[string(key)]
+		s := b.series[string(key)]
 		if s == nil {
-			if to[string(key)] == nil {
-				to[string(key)] = &promql.Series{Metric: l}
-			}
-			s = &recording{Labels: l, in: to[string(key)]}
-			all, byKey[string(key)] = append(all, s), s
+			s = &series{Series: promql.Series{Metric: l}}
+			b.series[string(key)] = s
+		}
+		if s.of != res {
+			s.of, s.there, s.now = res, false, promql.Sample{}
+			all = append(all, s)
 		}
 		return s
 	}
 	for _, p := range r.Previous {
 		s := find(p.Labels)
-		s.there, s.Histogram = true, p.Histogram
+		s.there, s.histogram = true, p.Histogram
 	}
-	if r.alert == nil {
-		for i := range res.rows {
-			b := labels.NewBuilder(res.rows[i].Metric).Set(model.MetricNameLabel, r.name)
-			r.labels.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
-			res.rows[i].Metric = b.Labels()
+	for i := range res.rows {
+		if row := &res.rows[i]; r.alert == nil {
+			l := labels.NewBuilder(row.Metric).Set(model.MetricNameLabel, r.name)
+			r.labels.Range(func(own labels.Label) { l.Set(own.Name, own.Value) })
+			row.in = find(l.Labels())
 		}
 	}
+	var v promql.Vector
 	for k := range g.Steps {
 		t, err := g.At(k), res.failed[k]
-		v := res.at(t)
+		v, in = v[:0], in[:0]
+		for i := range res.rows {
+			if sample, ok := res.rows[i].next(t); ok {
+				v, in = append(v, sample), append(in, res.rows[i].in)
+			}
+		}
 		if r.alert != nil {
 			var refused error
 			if v, err, refused = r.alerts(ctx, t, v, err); refused != nil {
 				return refused
 			}
+			in = in[:0]
+			for _, sample := range v {
+				in = append(in, find(sample.Metric))
+			}
 		} else if limit := r.group.Limit(); limit > 0 && len(v) > limit {
 			err = fmt.Errorf("exceeded limit of %d with %d series", limit, len(v))
 		}
-		for _, sample := range v {
-			s := find(sample.Metric)
+		for i, s := range in {
 			if s.now.T == t {
 				err = errors.New("vector contains metrics with the same labelset after applying rule labels")
 			}
-			s.now = sample
+			s.now = v[i]
 		}
 		if err != nil {
 			r.Failed++
@@ -215,7 +190,7 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 	r.Previous = nil
 	for _, s := range all {
 		if s.there {
-			r.Previous = append(r.Previous, s)
+			r.Previous = append(r.Previous, previous{s.Metric, s.histogram})
 		}
 	}
 	return ctx.Err()

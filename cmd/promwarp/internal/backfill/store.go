@@ -3,35 +3,52 @@ package backfill
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 	"sort"
 
-	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
-	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// own is the directory within the output directory that is this program's.
-func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
+// series is what the stretch has of a recorded series, and how far the rule is that records it now.
+type series struct {
+	promql.Series
+	of        *result       // of the rule
+	there     bool          // at the last evaluation that did not fail
+	histogram bool          // its newest sample is one
+	now       promql.Sample // the newest result
+}
 
-// made is where blocks are written.
-func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
+// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
+// Where a rule before this one recorded another sample, Prometheus takes the series for one that this
+// rule has not.
+func (s *series) write(t int64) {
+	is := s.now.T == t && s.add(s.now)
+	switch {
+	case is:
+		s.histogram = s.now.H != nil
+	case s.there && s.histogram:
+		s.add(promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
+	case s.there:
+		s.add(promql.Sample{T: t, F: staleNaN})
+	}
+	s.there = is
+}
 
-// add adds a sample to a series, and reports whether the series has it then. A sample that another rule
-// recorded at that time stays, as in Prometheus.
-func add(s *promql.Series, p promql.Sample) bool {
-	i, k := position(s, p.T)
+var staleNaN = math.Float64frombits(value.StaleNaN)
+
+// add adds a sample, and reports whether the series has it then. A sample that another rule recorded at
+// that time stays, as in Prometheus.
+func (s *series) add(p promql.Sample) bool {
+	i, k := s.position(p.T)
 	switch {
 	case i < len(s.Floats) && s.Floats[i].T == p.T:
 		return p.H == nil && math.Float64bits(p.F) == math.Float64bits(s.Floats[i].F)
@@ -46,62 +63,19 @@ func add(s *promql.Series, p promql.Sample) bool {
 }
 
 // position is the index of the first point of each kind at a time or after it.
-func position(s *promql.Series, t int64) (float, histogram int) {
+func (s *series) position(t int64) (float, histogram int) {
 	return sort.Search(len(s.Floats), func(i int) bool { return s.Floats[i].T >= t }),
 		sort.Search(len(s.Histograms), func(i int) bool { return s.Histograms[i].T >= t })
 }
 
-// cut is the part of a series in [mint, maxt), in ms.
-func cut(s *promql.Series, mint, maxt int64) promql.Series {
-	i, k := position(s, mint)
-	iEnd, kEnd := position(s, max(mint, maxt))
-	return promql.Series{Metric: s.Metric, Floats: s.Floats[i:iEnd], Histograms: s.Histograms[k:kEnd]}
-}
-
-// write writes the stretch [mint, maxt) into blocks, and returns their names.
-func (b *backfill) write(mint, maxt int64) (names []string, err error) {
-	duration := b.BlockDuration.Milliseconds()
-	first := mint / duration
-	n := int((maxt-1)/duration - first + 1)
-	names = make([]string, n)
-	errs := make([]error, n)
-	parallel.For(n, func(i int) {
-		from := (first + int64(i)) * duration
-		var all []storage.Series
-		for _, series := range b.series {
-			if part := cut(series, from, from+duration); len(part.Floats)+len(part.Histograms) > 0 {
-				all = append(all, promql.NewStorageSeries(part))
-			}
-		}
-		if len(all) == 0 {
-			return
-		}
-		// A block writer takes samples up to half its range before the newest one.
-		path, err := tsdb.CreateBlock(all, b.made(), 2*duration, promslog.NewNopLogger())
-		names[i], errs[i] = filepath.Base(path), err
-	})
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("writing blocks to %s: %w", b.made(), err)
+// cut is the part of the series in [mint, maxt), in ms, and nil where it has none.
+func (s *series) cut(mint, maxt int64) storage.Series {
+	i, k := s.position(mint)
+	iEnd, kEnd := s.position(maxt)
+	if i == iEnd && k == kEnd {
+		return nil
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
-}
-
-// adopt moves written blocks to the output directory, and opens them, so that rules read them. A block
-// that is not there any more was moved elsewhere by a person.
-func (b *backfill) adopt(names []string) error {
-	for _, name := range names {
-		dir := filepath.Join(b.Output, name)
-		if err := fileutil.Rename(filepath.Join(b.made(), name), dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("moving a block to the output directory: %w", err)
-		}
-		block, err := tsdb.OpenBlock(promslog.NewNopLogger(), dir, nil, tsdb.DefaultPostingsDecoderFactory)
-		if err == nil {
-			b.blocks = append(b.blocks, block)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("reading the block %s: %w", dir, err)
-		}
-	}
-	return nil
+	return promql.NewStorageSeries(promql.Series{Metric: s.Metric, Floats: s.Floats[i:iEnd], Histograms: s.Histograms[k:kEnd]})
 }
 
 // source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
@@ -210,16 +184,12 @@ func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*l
 		parts = append(parts, part)
 	}
 	memory := selection.NewBuilder(0).Within(ctx)
-	for _, series := range b.series {
-		if !labels.Selector(matchers).Matches(series.Metric) {
-			continue
-		}
-		part := cut(series, mint, maxt+1)
-		memory.Series(part.Metric)
-		if err := memory.Samples(promql.NewStorageSeries(part).Iterator(nil)); err != nil {
-			return nil, err
+	for _, s := range b.series {
+		if part := s.cut(mint, maxt+1); part != nil && labels.Selector(matchers).Matches(s.Metric) {
+			memory.Series(s.Metric)
+			err = errors.Join(err, memory.Samples(part.Iterator(nil)))
 		}
 	}
-	part, err := memory.Finish()
-	return append(parts, part), err
+	part, finish := memory.Finish()
+	return append(parts, part), errors.Join(err, finish)
 }
