@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/promslog"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -65,18 +64,12 @@ type state struct {
 
 // ruleState is what is known of a rule.
 type ruleState struct {
-	Rule     string     `json:"rule"`               // all that its samples depend on, but for the upstream
-	Found    bool       `json:"found"`              // its expression had a result
-	Failed   int64      `json:"failed,omitempty"`   // evaluations
-	Failure  string     `json:"failure,omitempty"`  // the first
-	Previous []previous `json:"previous,omitempty"` // series at the last evaluation that did not fail
-	Quiet    int64      `json:"quiet,omitempty"`    // no alert was pending or firing then, ms
-}
-
-// previous is a series at an evaluation.
-type previous struct {
-	Labels    labels.Labels `json:"labels"`
-	Histogram bool          `json:"histogram,omitempty"`
+	Rule     string    `json:"rule"`               // all that its samples depend on, but for the upstream
+	Found    bool      `json:"found"`              // its expression had a result
+	Failed   int64     `json:"failed,omitempty"`   // evaluations
+	Failure  string    `json:"failure,omitempty"`  // the first
+	Previous []*series `json:"previous,omitempty"` // series at the last evaluation that did not fail
+	Quiet    int64     `json:"quiet,omitempty"`    // no alert was pending or firing then, ms
 }
 
 // stretch is the least time that is evaluated at once. Tests shorten it.
@@ -95,11 +88,10 @@ type backfill struct {
 	known  map[string]bool // series that are in sum
 }
 
-// own is the directory within the output directory that is this program's.
-func (o *Options) own() string { return filepath.Join(o.Output, ".backfill") }
-
-// made is where blocks are written.
+// own is this program's directory within the output directory, made where blocks are written, file the state.
+func (o *Options) own() string  { return filepath.Join(o.Output, ".backfill") }
 func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
+func (o *Options) file() string { return filepath.Join(o.own(), "state.json") }
 
 // Run fills in what the rules would have recorded. It goes on from where a run before it ended.
 func Run(ctx context.Context, o Options) (sum Summary, err error) {
@@ -124,14 +116,15 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 // run fills in.
 func (b *backfill) run(ctx context.Context) error {
 	units := order(b.rules)
-	if err := b.resume(); err != nil {
-		return err
-	}
+	err := b.resume()
 	start, end := b.state.Done, b.End.UnixMilli()+1
-	if err := b.unrecorded(ctx, start, end); err != nil {
-		return err
+	if err == nil && start < end {
+		err = b.unrecorded(ctx, start, end)
 	}
-	if err := b.replay(ctx, start); err != nil {
+	if err == nil {
+		err = b.replay(ctx, start)
+	}
+	if err != nil {
 		return err
 	}
 	duration := b.BlockDuration.Milliseconds()
@@ -171,18 +164,15 @@ func (b *backfill) evaluate(ctx context.Context, unit []*rule, from, to int64) e
 	}
 	var turns []turn
 	for _, r := range unit {
-		g := r.grid(from, to)
-		n := g.Steps
-		if r.steps {
-			n = 1
+		g, n := r.grid(from, to), 1
+		if !r.steps {
+			n = g.Steps
 		}
 		for k := 0; k < g.Steps; k += n {
 			turns = append(turns, turn{r, plan.Grid{Start: g.At(k), Interval: g.Interval, Steps: n}})
 		}
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int {
-		return cmp.Compare(a.Start+a.group.QueryOffset().Milliseconds(), b.Start+b.group.QueryOffset().Milliseconds())
-	})
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.Start+a.offset(), b.Start+b.offset()) })
 	for _, t := range turns {
 		res := &result{}
 		err := b.fill(ctx, t.rule, t.Grid, res)
@@ -202,26 +192,24 @@ func (b *backfill) evaluate(ctx context.Context, unit []*rule, from, to int64) e
 // resume reads the state that a run before left, or begins one.
 func (b *backfill) resume() error {
 	start := b.Start.UnixMilli()
-	was := state{Start: start, Done: start}
+	b.state = state{Start: start, Done: start}
 	for _, r := range b.rules {
 		r.ruleState.Quiet = start
-		was.Of = append(was.Of, r.ruleState)
+		b.state.Of = append(b.state.Of, r.ruleState)
 	}
-	b.state = was
 	if err := os.MkdirAll(b.own(), 0o777); err != nil {
 		return fmt.Errorf("the output directory cannot be used: %w; give another by --output", err)
 	}
-	foreign, _ := filepath.Glob(filepath.Join(b.Output, "*", "meta.json"))
+	var was state
 	text, err := os.ReadFile(b.file())
-	isNew := errors.Is(err, fs.ErrNotExist)
-	if err == nil {
-		was = state{}
-		err = json.Unmarshal(text, &was)
+	if errors.Is(err, fs.ErrNotExist) {
+		if foreign, _ := filepath.Glob(filepath.Join(b.Output, "*", "meta.json")); len(foreign) > 0 {
+			return fmt.Errorf("the block %s is of another origin: give an empty directory by --output", filepath.Dir(foreign[0]))
+		}
+		return nil
 	}
-	switch {
-	case isNew && len(foreign) > 0:
-		return fmt.Errorf("the block %s is of another origin: give an empty directory by --output", filepath.Dir(foreign[0]))
-	case err != nil && !isNew:
+	switch err = cmp.Or(err, json.Unmarshal(text, &was)); {
+	case err != nil:
 		return fmt.Errorf("%s cannot be read: %w; give another directory by --output", b.file(), err)
 	case !slices.EqualFunc(was.Of, b.state.Of, func(a, b *ruleState) bool { return a.Rule == b.Rule }):
 		return fmt.Errorf("%s has what other rules, or other flags, recorded: give those again to go on, or another directory by --output", b.Output)
@@ -236,9 +224,6 @@ func (b *backfill) resume() error {
 	return b.adopt(was.Blocks)
 }
 
-// file is where the state is.
-func (o *Options) file() string { return filepath.Join(o.own(), "state.json") }
-
 // finish writes the stretch [from, to) into blocks, and notes that it is done.
 func (b *backfill) finish(from, to int64) error {
 	if err := os.RemoveAll(b.made()); err != nil { // of a run that died before its state named them
@@ -250,7 +235,7 @@ func (b *backfill) finish(from, to int64) error {
 	var writing errgroup.Group
 	writing.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range names {
-		writing.Go(func() (err error) {
+		writing.Go(func() error {
 			var all []storage.Series
 			mint := (first + int64(i)) * duration
 			for _, s := range b.series {
@@ -258,10 +243,12 @@ func (b *backfill) finish(from, to int64) error {
 					all = append(all, part)
 				}
 			}
-			if len(all) > 0 {
-				// A block writer takes samples up to half its range before the newest one.
-				names[i], err = tsdb.CreateBlock(all, b.made(), 2*duration, promslog.NewNopLogger())
+			if len(all) == 0 {
+				return nil
 			}
+			// A block writer takes samples up to half its range before the newest one.
+			path, err := tsdb.CreateBlock(all, b.made(), 2*duration, promslog.NewNopLogger())
+			names[i] = filepath.Base(path)
 			return err
 		})
 	}
@@ -269,33 +256,25 @@ func (b *backfill) finish(from, to int64) error {
 		return fmt.Errorf("writing blocks to %s: %w", b.made(), err)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
-	for i := range names {
-		names[i] = filepath.Base(names[i])
-	}
 	b.state.Blocks, b.state.Done = append(b.state.Blocks, names...), to
-	if err := b.save(); err != nil {
+	f, err := os.Create(b.file() + ".new")
+	if err == nil {
+		err = errors.Join(json.NewEncoder(f).Encode(b.state), f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = fileutil.Rename(f.Name(), b.file())
+	}
+	if err != nil {
 		return fmt.Errorf("writing the state of the run: %w", err)
 	}
 	for key, s := range b.series {
-		if n := len(s.Floats) + len(s.Histograms); n > 0 {
+		if n := len(s.floats) + len(s.histograms); n > 0 {
 			b.known[key] = true
 			b.sum.Samples += int64(n)
 		}
 	}
 	b.sum.Series, b.sum.Blocks = len(b.known), b.sum.Blocks+len(names)
 	return b.adopt(names)
-}
-
-// save writes the state, to the disk.
-func (b *backfill) save() error {
-	f, err := os.Create(b.file() + ".new")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(json.NewEncoder(f).Encode(b.state), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return fileutil.Rename(f.Name(), b.file())
 }
 
 // adopt moves written blocks to the output directory, and opens them, so that rules read them. A block
@@ -336,12 +315,9 @@ func (b *backfill) replay(ctx context.Context, until int64) error {
 // unrecorded fails if the upstream has samples in [start, end) of what is to be recorded: they would be
 // there twice.
 func (b *backfill) unrecorded(ctx context.Context, start, end int64) error {
-	parts := min(1000, end-start) // the time of the first sample is found to one of them
-	if parts <= 0 {
-		return nil
-	}
-	step := (end - start) / parts
-	g := plan.Grid{Start: end - 1 - (parts-1)*step, Interval: step, Steps: int(parts)}
+	step := max(1, (end-start)/1000) // the time of the first sample is found to one
+	steps := (end - start) / step
+	g := plan.Grid{Start: end - 1 - (steps-1)*step, Interval: step, Steps: int(steps)}
 	for _, r := range b.rules {
 		for _, written := range r.writes {
 			q, rows, err := b.ask(ctx, r, fmt.Sprintf("count(last_over_time(%s[%dms]))", written, step), g)

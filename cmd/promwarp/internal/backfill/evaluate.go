@@ -5,12 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/timestamp"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -68,7 +76,7 @@ var firstPause, mostPause = time.Second, 16 * time.Second
 func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (promql.Query, promql.Matrix, error) {
 	from := source{backfill: b, rule: r}
 	if r.steps {
-		from.at = g.Start + r.group.QueryOffset().Milliseconds()
+		from.at = g.Start + r.offset()
 	}
 	request := engine.Request{
 		Storage: selection.Storage{Source: from, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
@@ -127,7 +135,7 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 		key = l.Bytes(key)
 		s := b.series[string(key)]
 		if s == nil {
-			s = &series{Series: promql.Series{Metric: l}}
+			s = &series{Labels: l}
 			b.series[string(key)] = s
 		}
 		if s.of != res {
@@ -138,7 +146,7 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 	}
 	for _, p := range r.Previous {
 		s := find(p.Labels)
-		s.there, s.histogram = true, p.Histogram
+		s.there, s.Histogram = true, p.Histogram
 	}
 	for i := range res.rows {
 		if row := &res.rows[i]; r.alert == nil {
@@ -157,8 +165,16 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 			}
 		}
 		if r.alert != nil {
+			// Prometheus's state machine takes what the expression came to.
 			var refused error
-			if v, err, refused = r.alerts(ctx, t, v, err); refused != nil {
+			now := timestamp.Time(t + r.offset())
+			v, err = r.alert.Eval(ctx, r.group.QueryOffset(), now, func(_ context.Context, text string, _ time.Time) (promql.Vector, error) {
+				if text != r.text {
+					refused = fmt.Errorf("a template of its labels asks for %s, which is not evaluated: give a label without query", text)
+				}
+				return v, cmp.Or(refused, err)
+			}, nil, r.group.Limit())
+			if refused != nil {
 				return refused
 			}
 			in = in[:0]
@@ -190,23 +206,186 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 	r.Previous = nil
 	for _, s := range all {
 		if s.there {
-			r.Previous = append(r.Previous, previous{s.Metric, s.histogram})
+			r.Previous = append(r.Previous, &series{Labels: s.Labels, Histogram: s.Histogram})
 		}
 	}
 	return ctx.Err()
 }
 
-// alerts has Prometheus's state machine of an alerting rule evaluate what its expression came to at a
-// time. It returns the samples of alerts, or why the evaluation failed, or why it is refused.
-func (r *rule) alerts(ctx context.Context, t int64, v promql.Vector, failed error) (samples promql.Vector, err, refused error) {
-	query := func(_ context.Context, text string, _ time.Time) (promql.Vector, error) {
-		if text != r.text {
-			refused = fmt.Errorf("a template of its labels asks for %s, which is not evaluated: give a label without query", text)
-			return nil, refused
-		}
-		return v, failed
+// series is what the stretch has of a recorded series, and how far the rule is that records it now.
+type series struct {
+	Labels     labels.Labels `json:"labels"`
+	Histogram  bool          `json:"histogram,omitempty"` // its newest sample is one
+	floats     []promql.FPoint
+	histograms []promql.HPoint
+	of         *result       // of the rule
+	there      bool          // at the last evaluation that did not fail
+	now        promql.Sample // the newest result
+}
+
+// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
+// Where a rule before this one recorded another sample, Prometheus takes the series for one that this
+// rule has not.
+func (s *series) write(t int64) {
+	is := s.now.T == t && s.add(s.now)
+	switch {
+	case is:
+		s.Histogram = s.now.H != nil
+	case s.there && s.Histogram:
+		s.add(promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
+	case s.there:
+		s.add(promql.Sample{T: t, F: staleNaN})
 	}
-	offset := r.group.QueryOffset()
-	samples, err = r.alert.Eval(ctx, offset, timestamp.Time(t).Add(offset), query, nil, r.group.Limit())
-	return samples, err, refused
+	s.there = is
+}
+
+var staleNaN = math.Float64frombits(value.StaleNaN)
+
+// add adds a sample, and reports whether the series has it then. A sample that another rule recorded at
+// that time stays, as in Prometheus.
+func (s *series) add(p promql.Sample) bool {
+	i, k := s.position(p.T)
+	switch {
+	case i < len(s.floats) && s.floats[i].T == p.T:
+		return p.H == nil && math.Float64bits(p.F) == math.Float64bits(s.floats[i].F)
+	case k < len(s.histograms) && s.histograms[k].T == p.T:
+		return p.H != nil && p.H.Equals(s.histograms[k].H)
+	case p.H != nil:
+		s.histograms = slices.Insert(s.histograms, k, promql.HPoint{T: p.T, H: p.H.Copy()})
+	default:
+		s.floats = slices.Insert(s.floats, i, promql.FPoint{T: p.T, F: p.F})
+	}
+	return true
+}
+
+// position is the index of the first point of each kind at a time or after it.
+func (s *series) position(t int64) (float, histogram int) {
+	return sort.Search(len(s.floats), func(i int) bool { return s.floats[i].T >= t }),
+		sort.Search(len(s.histograms), func(i int) bool { return s.histograms[i].T >= t })
+}
+
+// cut is the part of the series in [mint, maxt), in ms, and nil where it has none.
+func (s *series) cut(mint, maxt int64) storage.Series {
+	i, k := s.position(mint)
+	iEnd, kEnd := s.position(maxt)
+	if i == iEnd && k == kEnd {
+		return nil
+	}
+	return promql.NewStorageSeries(promql.Series{Metric: s.Labels, Floats: s.floats[i:iEnd], Histograms: s.histograms[k:kEnd]})
+}
+
+// source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
+type source struct {
+	*backfill
+	rule *rule
+	at   int64 // of a single evaluation: what is recorded after it is not seen; else 0
+}
+
+// fetchError is that samples could not be read, which is no failure of a rule.
+type fetchError struct{ error }
+
+func (e fetchError) Unwrap() error { return e.error }
+
+// Open implements selection.Source.
+func (s source) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	return &reader{s.Upstream.Open(r, mint, maxt), s, mint, maxt}
+}
+
+// reader reads for one query.
+type reader struct {
+	selection.Reader
+	source
+	mint, maxt int64
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	one := selection.Ask{Ctx: ctx, Matchers: matchers}
+	one.MinT, one.MaxT = selection.Bounds(hints, r.mint, r.maxt)
+	if hints != nil {
+		one.Hints = func() storage.SelectHints { return *hints }
+	}
+	return r.BeginChunks([]selection.Ask{one})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	asks = slices.Clone(asks)
+	for i := range asks {
+		if r.rule.recorded {
+			asks[i].Came = nil // a part of the upstream's is none of what all have
+		}
+	}
+	gets := r.Reader.BeginChunks(asks)
+	for i, get := range gets {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			sel, ws, err := get(ctx)
+			if err == nil && r.rule.recorded {
+				sel, err = r.withRecorded(ctx, sel, asks[i])
+			}
+			if err != nil {
+				return nil, ws, fetchError{err}
+			}
+			return sel, ws, nil
+		}
+	}
+	return gets
+}
+
+// withRecorded adds what is recorded to what the upstream has. Of two samples at one time the recorded
+// one stays.
+func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection, ask selection.Ask) (*selection.Selection, error) {
+	var parts []*selection.Selection
+	for _, r := range s.rules {
+		until := ask.MaxT
+		if s.at != 0 {
+			until = min(until, s.at-r.delay(s.rule))
+		}
+		for _, known := range r.writes {
+			if until < ask.MinT || !mayMatch(known, ask.Matchers) {
+				continue
+			}
+			matchers := slices.Clone(ask.Matchers)
+			known.Range(func(l labels.Label) {
+				matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+			})
+			more, err := s.recorded(ctx, ask.MinT, until, matchers)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, more...)
+		}
+	}
+	sel, err := selection.Merge(ctx, append(parts, upstream)...)
+	if err == nil && sel != upstream {
+		sel.OnDiscard = upstream.Discard
+	}
+	return sel, err
+}
+
+// recorded returns what blocks have in [mint, maxt], and what the stretch in memory has.
+func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (parts []*selection.Selection, err error) {
+	for _, block := range b.blocks {
+		if !block.OverlapsClosedInterval(mint, maxt) {
+			continue
+		}
+		q, err := tsdb.NewBlockChunkQuerier(block, mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		part, _, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+		if err := errors.Join(err, q.Close()); err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	memory := selection.NewBuilder(0).Within(ctx)
+	for _, s := range b.series {
+		if part := s.cut(mint, maxt+1); part != nil && labels.Selector(matchers).Matches(s.Labels) {
+			memory.Series(s.Labels)
+			err = errors.Join(err, memory.Samples(part.Iterator(nil)))
+		}
+	}
+	part, finish := memory.Finish()
+	return append(parts, part), errors.Join(err, finish)
 }

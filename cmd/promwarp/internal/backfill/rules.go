@@ -5,7 +5,7 @@
 // which was stopped go on. The range is cut into stretches of whole blocks. In a stretch each rule is one
 // range query, over the upstream and what rules before it recorded. Every sample and stale marker is the
 // one that a live Prometheus writes which evaluates the same samples at the same times. Start reading at
-// Run; rules.go holds which rule reads what another one records, evaluate.go what a rule writes.
+// Run; rules.go holds which rule reads what another one records, evaluate.go what a rule reads and writes.
 package backfill
 
 import (
@@ -134,13 +134,15 @@ func (r *rule) mayRead(from *rule) bool {
 	})
 }
 
+// offset is the query_offset, in ms.
+func (r *rule) offset() int64 { return r.group.QueryOffset().Milliseconds() }
+
 // delay is how long after its time, in ms, a sample of the rule is there for a reader.
 func (r *rule) delay(reader *rule) int64 {
-	d := r.group.QueryOffset().Milliseconds()
 	if r.group == reader.group && r.index >= reader.index {
-		d++ // the reader is evaluated before it
+		return r.offset() + 1 // the reader is evaluated before it
 	}
-	return d
+	return r.offset()
 }
 
 // order cuts the rules, in the order of their files, into units that are evaluated one after another. A
@@ -153,7 +155,7 @@ func order(all []*rule) (units [][]*rule) {
 		for j, from := range all {
 			if r.mayRead(from) {
 				end, r.recorded = max(end, j), true
-				r.steps = r.steps || from.delay(r) > r.group.QueryOffset().Milliseconds()
+				r.steps = r.steps || from.delay(r) > r.offset()
 			}
 		}
 		if i == end {
