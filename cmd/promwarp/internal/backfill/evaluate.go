@@ -153,6 +153,7 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 			l := labels.NewBuilder(row.Metric).Set(model.MetricNameLabel, r.name)
 			r.labels.Range(func(own labels.Label) { l.Set(own.Name, own.Value) })
 			row.in = find(l.Labels())
+			row.in.floats = slices.Grow(row.in.floats, len(row.Floats))
 		}
 	}
 	var v promql.Vector
@@ -260,8 +261,10 @@ func (s *series) add(p promql.Sample) bool {
 
 // position is the index of the first point of each kind at a time or after it.
 func (s *series) position(t int64) (float, histogram int) {
-	return sort.Search(len(s.floats), func(i int) bool { return s.floats[i].T >= t }),
-		sort.Search(len(s.histograms), func(i int) bool { return s.histograms[i].T >= t })
+	if float = len(s.floats); float > 0 && s.floats[float-1].T >= t {
+		float = sort.Search(float, func(i int) bool { return s.floats[i].T >= t })
+	}
+	return float, sort.Search(len(s.histograms), func(i int) bool { return s.histograms[i].T >= t })
 }
 
 // cut is the part of the series in [mint, maxt), in ms, and nil where it has none.
@@ -312,9 +315,8 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
 	asks = slices.Clone(asks)
 	for i := range asks {
-		if r.rule.recorded {
-			asks[i].Came = nil // a part of the upstream's is none of what all have
-		}
+		// Recorded samples belong to no part. What is decoded of a part would be decoded again for the next rule.
+		asks[i].Came = nil
 	}
 	gets := r.Reader.BeginChunks(asks)
 	for i, get := range gets {
