@@ -95,63 +95,55 @@ func (o *Options) file() string { return filepath.Join(o.own(), "state.json") }
 
 // Run fills in what the rules would have recorded. It goes on from where a run before it ended.
 func Run(ctx context.Context, o Options) (sum Summary, err error) {
-	b := &backfill{Options: o, warned: map[string]bool{}, known: map[string]bool{}}
-	if b.rules, err = o.load(); err != nil {
+	all, err := o.load()
+	if err != nil {
 		return sum, err
 	}
-	err = b.run(ctx)
-	onward := fmt.Sprintf("what is before %s is done, and the same command goes on from there", stamp(b.state.Done))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		err = fmt.Errorf("interrupted: %s", onward)
-	case errors.As(err, new(fetchError)):
-		err = fmt.Errorf("%w: %s", err, onward)
-	}
-	for _, block := range b.blocks {
-		err = errors.Join(err, block.Close())
-	}
-	return b.sum, err
-}
-
-// run fills in.
-func (b *backfill) run(ctx context.Context) error {
-	units := order(b.rules)
-	err := b.resume()
-	start, end := b.state.Done, b.End.UnixMilli()+1
+	b := &backfill{Options: o, rules: all, warned: map[string]bool{}, known: map[string]bool{}}
+	defer func() {
+		onward := fmt.Sprintf("what is before %s is done, and the same command goes on from there", stamp(b.state.Done))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			err = fmt.Errorf("interrupted: %s", onward)
+		case errors.As(err, new(fetchError)):
+			err = fmt.Errorf("%w: %s", err, onward)
+		}
+		for _, block := range b.blocks {
+			err = errors.Join(err, block.Close())
+		}
+	}()
+	units := order(all)
+	err = b.resume()
+	start, end := b.state.Done, o.End.UnixMilli()+1
 	if err == nil && start < end {
 		err = b.unrecorded(ctx, start, end)
 	}
 	if err == nil {
 		err = b.replay(ctx, start)
 	}
-	if err != nil {
-		return err
-	}
 	duration := b.BlockDuration.Milliseconds()
 	long := (stretch.Milliseconds() + duration - 1) / duration * duration
-	for from, to := start, int64(0); from < end; from = to {
+	for from, to := start, int64(0); from < end && err == nil; from = to {
 		to = min((from/long+1)*long, end)
 		b.series = map[string]*series{}
 		for i, unit := range units {
 			part := (float64(from-start) + float64(to-from)*float64(i)/float64(len(units))) / float64(end-start)
-			b.Progress(part, time.UnixMilli(from), unit[0].name)
+			o.Progress(part, time.UnixMilli(from), unit[0].name)
 			if err := b.evaluate(ctx, unit, from, to); err != nil {
-				return err
+				return b.sum, err
 			}
 		}
-		if err := b.finish(from, to); err != nil {
-			return err
+		err = b.finish(from, to)
+	}
+	for _, r := range all {
+		if err == nil && !r.Found {
+			o.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))
+		}
+		if err == nil && r.Failed > 0 {
+			o.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %s", r, r.Failed, r.Failure))
 		}
 	}
-	for _, r := range b.rules {
-		if !r.Found {
-			b.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))
-		}
-		if r.Failed > 0 {
-			b.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %s", r, r.Failed, r.Failure))
-		}
-	}
-	return nil
+	return b.sum, err
 }
 
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00") }

@@ -303,12 +303,10 @@ type reader struct {
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	one := selection.Ask{Ctx: ctx, Matchers: matchers}
-	one.MinT, one.MaxT = selection.Bounds(hints, r.mint, r.maxt)
-	if hints != nil {
-		one.Hints = func() storage.SelectHints { return *hints }
-	}
-	return r.BeginChunks([]selection.Ask{one})[0](ctx)
+	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, MinT: mint, MaxT: maxt, Matchers: matchers, Hints: func() storage.SelectHints {
+		return *cmp.Or(hints, &storage.SelectHints{})
+	}}})[0](ctx)
 }
 
 // BeginChunks implements selection.Beginner.
@@ -365,22 +363,8 @@ func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection
 	return sel, err
 }
 
-// recorded returns what blocks have in [mint, maxt], and what the stretch in memory has.
+// recorded returns what the stretch in memory has in [mint, maxt], and what blocks have.
 func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (parts []*selection.Selection, err error) {
-	for _, block := range b.blocks {
-		if !block.OverlapsClosedInterval(mint, maxt) {
-			continue
-		}
-		q, err := tsdb.NewBlockChunkQuerier(block, mint, maxt)
-		if err != nil {
-			return nil, err
-		}
-		part, _, err := selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
-		if err := errors.Join(err, q.Close()); err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-	}
 	memory := selection.NewBuilder(0).Within(ctx)
 	for _, s := range b.series {
 		if part := s.cut(mint, maxt+1); part != nil && labels.Selector(matchers).Matches(s.Labels) {
@@ -388,6 +372,16 @@ func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*l
 			err = errors.Join(err, memory.Samples(part.Iterator(nil)))
 		}
 	}
-	part, finish := memory.Finish()
-	return append(parts, part), errors.Join(err, finish)
+	part, failed := memory.Finish()
+	parts, err = append(parts, part), errors.Join(err, failed)
+	for _, block := range b.blocks {
+		if err == nil && block.OverlapsClosedInterval(mint, maxt) {
+			var q storage.ChunkQuerier
+			if q, err = tsdb.NewBlockChunkQuerier(block, mint, maxt); err == nil {
+				part, _, err = selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+				parts, err = append(parts, part), errors.Join(err, q.Close())
+			}
+		}
+	}
+	return parts, err
 }
