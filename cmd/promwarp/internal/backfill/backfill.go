@@ -186,7 +186,6 @@ func (b *backfill) resume() error {
 	start := b.Start.UnixMilli()
 	b.state = state{Start: start, Done: start}
 	for _, r := range b.rules {
-		r.ruleState.Quiet = start
 		b.state.Of = append(b.state.Of, r.ruleState)
 	}
 	if err := os.MkdirAll(b.own(), 0o777); err != nil {
@@ -291,7 +290,7 @@ func (b *backfill) adopt(names []string) error {
 func (b *backfill) replay(ctx context.Context, until int64) error {
 	for _, r := range b.rules {
 		was := *r.ruleState
-		for from, to := was.Quiet, int64(0); r.alert != nil && from < until; from = to {
+		for from, to := max(was.Quiet, b.state.Start), int64(0); r.alert != nil && from < until; from = to {
 			to = min(from+stretch.Milliseconds(), until)
 			b.Progress(0, time.UnixMilli(from), r.name)
 			b.series = map[string]*series{}

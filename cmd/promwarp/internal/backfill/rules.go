@@ -127,13 +127,6 @@ func mayMatch(known labels.Labels, matchers []*labels.Matcher) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return known.Has(m.Name) && !m.Matches(known.Get(m.Name)) })
 }
 
-// mayRead reports whether the rule may read what another one, or itself, writes.
-func (r *rule) mayRead(from *rule) bool {
-	return slices.ContainsFunc(from.writes, func(known labels.Labels) bool {
-		return slices.ContainsFunc(r.reads, func(matchers []*labels.Matcher) bool { return mayMatch(known, matchers) })
-	})
-}
-
 // offset is the query_offset, in ms.
 func (r *rule) offset() int64 { return r.group.QueryOffset().Milliseconds() }
 
@@ -153,9 +146,11 @@ func order(all []*rule) (units [][]*rule) {
 		r := all[i]
 		end = max(end, i)
 		for j, from := range all {
-			if r.mayRead(from) {
-				end, r.recorded = max(end, j), true
-				r.steps = r.steps || from.delay(r) > r.offset()
+			for _, known := range from.writes {
+				if slices.ContainsFunc(r.reads, func(matchers []*labels.Matcher) bool { return mayMatch(known, matchers) }) {
+					end, r.recorded = max(end, j), true
+					r.steps = r.steps || from.delay(r) > r.offset()
+				}
 			}
 		}
 		if i == end {
