@@ -30,15 +30,9 @@ import (
 
 // result is what a rule's expression came to. Rows with the same labels have no step in common.
 type result struct {
-	rows    []row
+	rows    []promql.Series
 	failed  []error        // by step; nil where there is a value
 	queries []promql.Query // to be closed after the last use of rows
-}
-
-// row is a row of a result, less the points before the present step.
-type row struct {
-	promql.Series
-	in *series // that a recording rule records of it
 }
 
 // fill evaluates a rule's expression by a range query. Where that fails by what it evaluates, each half
@@ -48,10 +42,7 @@ func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) 
 	_, kind := promapi.Classify(err)
 	switch half := g.Steps / 2; {
 	case err == nil:
-		res.queries, res.failed = append(res.queries, q), append(res.failed, make([]error, g.Steps)...)
-		for _, s := range rows {
-			res.rows = append(res.rows, row{Series: s})
-		}
+		res.queries, res.rows, res.failed = append(res.queries, q), append(res.rows, rows...), append(res.failed, make([]error, g.Steps)...)
 		return nil
 	case ctx.Err() != nil || errors.As(err, new(fetchError)):
 		return err
@@ -113,8 +104,8 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (
 	}
 }
 
-// next is the row's sample at a time, if there is one. Times ascend from call to call.
-func (r *row) next(t int64) (s promql.Sample, there bool) {
+// next cuts the sample at a time, if there is one, off a row. Times ascend from call to call.
+func next(r *promql.Series, t int64) (s promql.Sample, there bool) {
 	switch {
 	case len(r.Floats) > 0 && r.Floats[0].T == t:
 		s, r.Floats = promql.Sample{Metric: r.Metric, T: t, F: r.Floats[0].F}, r.Floats[1:]
@@ -148,12 +139,13 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 		s := find(p.Labels)
 		s.there, s.Histogram = true, p.Histogram
 	}
-	for i := range res.rows {
-		if row := &res.rows[i]; r.alert == nil {
+	ofRows := make([]*series, len(res.rows)) // of a recording rule
+	for i, row := range res.rows {
+		if r.alert == nil {
 			l := labels.NewBuilder(row.Metric).Set(model.MetricNameLabel, r.name)
 			r.labels.Range(func(own labels.Label) { l.Set(own.Name, own.Value) })
-			row.in = find(l.Labels())
-			row.in.floats = slices.Grow(row.in.floats, len(row.Floats))
+			ofRows[i] = find(l.Labels())
+			ofRows[i].floats = slices.Grow(ofRows[i].floats, len(row.Floats))
 		}
 	}
 	var v promql.Vector
@@ -161,8 +153,8 @@ func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result
 		t, err := g.At(k), res.failed[k]
 		v, in = v[:0], in[:0]
 		for i := range res.rows {
-			if sample, ok := res.rows[i].next(t); ok {
-				v, in = append(v, sample), append(in, res.rows[i].in)
+			if sample, ok := next(&res.rows[i], t); ok {
+				v, in = append(v, sample), append(in, ofRows[i])
 			}
 		}
 		if r.alert != nil {
