@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
@@ -65,17 +64,24 @@ func runBackfill(ctx context.Context, o backfillOptions, stdout, stderr io.Write
 	if err != nil {
 		return config.Usage(err)
 	}
-	closed, err := o.open(set, logger)
+	reg := prometheus.NewRegistry()
+	pool := footprint.NewPool(int64(set.Memory.Limit), reg)
+	footprint.Limit(pool, int64(set.Memory.Limit))
+	reads, err := backend.Open(set, backend.Options{Memory: pool, Reg: reg, Logger: logger})
 	if err != nil {
 		return err
 	}
-	defer closed()
+	defer reads.Release()
+	from := set.Engine(reads.Facts())
+	eval := backend.NewEvaluator(from, nil, pool, nil, logger)
+	defer eval.Release()
+	o.Interval, o.Parser, o.Upstream, o.Engine = from.Interval, from.Parser(), reads.All, eval.Engine
+
 	p, began := terminal.NewProgress(stderr, o.progress), time.Now()
 	o.Progress = func(part float64, at time.Time, rule string) {
 		left := ""
 		if part > 0 {
-			d := time.Duration(float64(time.Since(began)) * (1/part - 1))
-			left = fmt.Sprintf(", %s left", d.Round(time.Second))
+			left = fmt.Sprintf(", %s left", time.Duration(float64(time.Since(began))*(1/part-1)).Round(time.Second))
 		}
 		p.Show("%.0f %%%s: %s, %s", 100*part, left, at.UTC().Format(time.DateTime), rule)
 	}
@@ -93,47 +99,25 @@ func runBackfill(ctx context.Context, o backfillOptions, stdout, stderr io.Write
 
 // read reads the flags.
 func (o *backfillOptions) read(now time.Time) (set config.Settings, err error) {
-	if set, err = o.settings.Load(); err != nil {
-		return set, err
-	}
-	set.Upstream.URL = cmp.Or(o.upstream, set.Upstream.URL)
-	set.GPU.Mode, set.Cache.Path, set.Cache.PrefetchRequests = config.GPUOff, "", 0
-	if o.Start, err = parseWhen(o.start, now); err != nil {
-		return set, fmt.Errorf("--start: %w", err)
-	}
-	if o.End, err = parseWhen(o.end, now); err != nil {
-		return set, fmt.Errorf("--end: %w", err)
+	over, err := (&request{start: o.start, end: o.end}).over(now)
+	if err == nil {
+		set, err = o.settings.Load()
 	}
 	switch {
-	case o.Start.After(o.End):
-		return set, fmt.Errorf("--start (%s) is after --end (%s)", o.Start.Format(time.RFC3339), o.End.Format(time.RFC3339))
-	case o.End.After(now):
-		return set, fmt.Errorf("--end (%s) is in the future: give a time that has samples, such as -10m", o.End.Format(time.RFC3339))
+	case err != nil:
+		return set, err
+	case over.End.After(now):
+		return set, fmt.Errorf("--end (%s) is in the future: give a time that has samples, such as -10m", over.End.Format(time.RFC3339))
 	case o.Share <= 0 || o.Share > 1:
 		return set, fmt.Errorf("--upstream.share=%g: give a number above 0 and up to 1", o.Share)
 	case o.Share < 1:
 		set.Upstream.Concurrency = 1
 	}
+	o.Start, o.End = over.Start, over.End
 	block, err := model.ParseDuration(o.block)
 	o.BlockDuration = time.Duration(block)
+	set.Upstream.URL = cmp.Or(o.upstream, set.Upstream.URL)
+	set.GPU.Mode, set.Cache.Path, set.Cache.PrefetchRequests = config.GPUOff, "", 0
 	set.Divide()
 	return set, cmp.Or(err, set.Validate())
-}
-
-// open opens what is read from, and an engine. Closed closes both.
-func (o *backfillOptions) open(set config.Settings, logger *slog.Logger) (closed func(), err error) {
-	reg := prometheus.NewRegistry()
-	pool := footprint.NewPool(int64(set.Memory.Limit), reg)
-	footprint.Limit(pool, int64(set.Memory.Limit))
-	reads, err := backend.Open(set, backend.Options{Memory: pool, Reg: reg, Logger: logger})
-	if err != nil {
-		return nil, err
-	}
-	from := set.Engine(reads.Facts())
-	eval := backend.NewEvaluator(from, nil, pool, nil, logger)
-	o.Interval, o.Parser, o.Upstream, o.Engine = from.Interval, from.Parser(), reads.All, eval.Engine
-	return func() {
-		eval.Release()
-		reads.Release()
-	}, nil
 }

@@ -125,6 +125,7 @@ type scrape struct {
 
 // scraper decides when a target is scraped and what the scrape finds.
 type scraper struct {
+	start    int64 // of the data set: jitter moves no scrape before it
 	first    int64 // time of scrape 0 but for jitter
 	interval int64
 	jitter   int64 // at most this early or late; 0 for none
@@ -144,6 +145,7 @@ type scraper struct {
 func newScraper(o Options, r *rng, i int, interval int64) scraper {
 	first, job := o.Start+int64(r.float()*float64(interval)), jobs[i%len(jobs)]
 	return scraper{
+		start:     o.Start,
 		first:     first,
 		last:      first - interval,
 		interval:  interval,
@@ -164,7 +166,7 @@ func (s *scraper) time(k int64) int64 {
 			t += 2 * s.jitter
 		}
 	}
-	return t
+	return max(t, s.start)
 }
 
 // until returns the scrapes before a time that were not yet returned.

@@ -275,6 +275,21 @@ func TestWriteBlocks(t *testing.T) {
 	require.Equal(t, wantStats.Samples, g.Stats().Samples)
 }
 
+// Jitter of a target's first scrape brings no sample before the start: a TSDB head that holds the end
+// of the block then refuses such a sample as out of bounds.
+func TestNoneBeforeStart(t *testing.T) {
+	o := small(2)
+	o.Start = time.UnixMilli(start).Truncate(2 * time.Hour).UnixMilli()
+	o.End, o.Interval, o.Series, o.Seed = o.Start+2*3_600_000, 30*time.Second, 5000, 1
+	g, err := New(o)
+	require.NoError(t, err)
+	require.NoError(t, g.next(o.Start+60_000, func(_ storage.SeriesRef, l labels.Labels, at int64, _ float64) {
+		require.GreaterOrEqual(t, at, o.Start, l)
+	}))
+	_, err = WriteBlocks(context.Background(), t.TempDir(), o)
+	require.NoError(t, err)
+}
+
 // A TSDB with Prometheus's own settings takes the data set.
 func TestWrite(t *testing.T) {
 	o := small(5)

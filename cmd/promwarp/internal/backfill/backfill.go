@@ -3,20 +3,22 @@ package backfill
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/plan"
@@ -37,9 +39,7 @@ type Options struct {
 
 	Parser   parser.Parser
 	Upstream selection.Source
-	Engine   interface {
-		NewQuery(ctx context.Context, r engine.Request) (promql.Query, error)
-	}
+	Engine   *engine.Engine
 	// Progress is told which part is done, up to when, and which rule is evaluated next.
 	Progress func(part float64, at time.Time, rule string)
 	// Warn is told what a person should know.
@@ -56,7 +56,6 @@ type Summary struct {
 // the state names them, and then they move to the output directory: a run that dies in between leaves
 // what the next one can finish.
 type state struct {
-	Rules  string       `json:"rules"` // a hash of all that samples depend on
 	Start  int64        `json:"start"` // ms
 	Done   int64        `json:"done"`  // ms: what is before is written
 	Blocks []string     `json:"blocks"`
@@ -65,11 +64,12 @@ type state struct {
 
 // ruleState is what is known of a rule.
 type ruleState struct {
-	Found    bool         `json:"found"`              // its expression had a result
-	Failed   int64        `json:"failed,omitempty"`   // evaluations
-	Failure  string       `json:"failure,omitempty"`  // the first
-	Previous []*recording `json:"previous,omitempty"` // series at the last evaluation that did not fail
-	Quiet    int64        `json:"quiet,omitempty"`    // no alert was pending or firing then, ms
+	Rule     string    `json:"rule"`               // all that its samples depend on, but for the upstream
+	Found    bool      `json:"found"`              // its expression had a result
+	Failed   int64     `json:"failed,omitempty"`   // evaluations
+	Failure  string    `json:"failure,omitempty"`  // the first
+	Previous []*series `json:"previous,omitempty"` // series at the last evaluation that did not fail
+	Quiet    int64     `json:"quiet,omitempty"`    // no alert was pending or firing then, ms
 }
 
 // stretch is the least time that is evaluated at once. Tests shorten it.
@@ -81,10 +81,17 @@ type backfill struct {
 	rules  []*rule
 	state  state
 	warned map[string]bool
-	rest   time.Duration             // before the upstream is asked again
-	blocks []*tsdb.Block             // what is recorded before the stretch
-	series map[string]*promql.Series // what is recorded in the stretch, by the bytes of labels
+	rest   time.Duration      // before the upstream is asked again
+	blocks []*tsdb.Block      // what is recorded before the stretch
+	series map[string]*series // what is recorded in the stretch, by the bytes of labels
+	sum    Summary
+	known  map[string]bool // series that are in sum
 }
+
+// own is this program's directory within the output directory, made where blocks are written, file the state.
+func (o *Options) own() string  { return filepath.Join(o.Output, ".backfill") }
+func (o *Options) made() string { return filepath.Join(o.own(), "blocks") }
+func (o *Options) file() string { return filepath.Join(o.own(), "state.json") }
 
 // Run fills in what the rules would have recorded. It goes on from where a run before it ended.
 func Run(ctx context.Context, o Options) (sum Summary, err error) {
@@ -92,8 +99,7 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 	if err != nil {
 		return sum, err
 	}
-	units := order(all)
-	b := &backfill{Options: o, rules: all, warned: map[string]bool{}}
+	b := &backfill{Options: o, rules: all, warned: map[string]bool{}, known: map[string]bool{}}
 	defer func() {
 		onward := fmt.Sprintf("what is before %s is done, and the same command goes on from there", stamp(b.state.Done))
 		switch {
@@ -106,78 +112,64 @@ func Run(ctx context.Context, o Options) (sum Summary, err error) {
 			err = errors.Join(err, block.Close())
 		}
 	}()
-	if err := b.resume(); err != nil {
-		return sum, err
-	}
+	units := order(all)
+	err = b.resume()
 	start, end := b.state.Done, o.End.UnixMilli()+1
-	if err := b.unrecorded(ctx, start, end); err != nil {
-		return sum, err
+	if err == nil && start < end {
+		err = b.unrecorded(ctx, start, end)
 	}
-	if err := b.replay(ctx, start); err != nil {
-		return sum, err
+	if err == nil {
+		err = b.replay(ctx, start)
 	}
-	duration := o.BlockDuration.Milliseconds()
+	duration := b.BlockDuration.Milliseconds()
 	long := (stretch.Milliseconds() + duration - 1) / duration * duration
-	series := map[string]bool{}
-	for from, to := start, int64(0); from < end; from = to {
+	for from, to := start, int64(0); from < end && err == nil; from = to {
 		to = min((from/long+1)*long, end)
-		b.series = map[string]*promql.Series{}
+		b.series = map[string]*series{}
 		for i, unit := range units {
 			part := (float64(from-start) + float64(to-from)*float64(i)/float64(len(units))) / float64(end-start)
 			o.Progress(part, time.UnixMilli(from), unit[0].name)
-			if err := b.evaluateUnit(ctx, unit, from, to, b.series); err != nil {
-				return sum, err
+			if err := b.evaluate(ctx, unit, from, to); err != nil {
+				return b.sum, err
 			}
 		}
-		if err := b.finish(from, to, &sum); err != nil {
-			return sum, err
-		}
-		for key, s := range b.series {
-			if n := len(s.Floats) + len(s.Histograms); n > 0 {
-				series[key] = true
-				sum.Samples += int64(n)
-			}
-		}
-		sum.Series = len(series)
+		err = b.finish(from, to)
 	}
 	for _, r := range all {
-		if !r.Found {
+		if err == nil && !r.Found {
 			o.Warn(fmt.Sprintf("%s wrote nothing: its expression has no result from %s to %s: %s", r, stamp(b.state.Start), stamp(end-1), r.text))
 		}
-		if r.Failed > 0 {
+		if err == nil && r.Failed > 0 {
 			o.Warn(fmt.Sprintf("%s failed at %d evaluations, as it does in Prometheus: %s", r, r.Failed, r.Failure))
 		}
 	}
-	return sum, nil
+	return b.sum, err
 }
 
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00") }
 
-// evaluateUnit evaluates rules of one unit in [from, to), and adds to series what they write.
-func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int64, into map[string]*promql.Series) error {
+// evaluate evaluates rules of one unit in [from, to), and adds to the stretch what they write.
+func (b *backfill) evaluate(ctx context.Context, unit []*rule, from, to int64) error {
 	type turn struct {
 		*rule
 		plan.Grid
 	}
 	var turns []turn
 	for _, r := range unit {
-		g := r.grid(from, to)
-		n := g.Steps
-		if r.steps {
-			n = 1
+		g, n := r.grid(from, to), 1
+		if !r.steps {
+			n = g.Steps
 		}
 		for k := 0; k < g.Steps; k += n {
 			turns = append(turns, turn{r, plan.Grid{Start: g.At(k), Interval: g.Interval, Steps: n}})
 		}
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int {
-		return cmp.Compare(a.Start+a.group.QueryOffset().Milliseconds(), b.Start+b.group.QueryOffset().Milliseconds())
-	})
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.Start+a.offset(), b.Start+b.offset()) })
 	for _, t := range turns {
 		res := &result{}
 		err := b.fill(ctx, t.rule, t.Grid, res)
 		if err == nil {
-			err = t.record(ctx, t.Grid, res, into)
+			err = b.record(ctx, t.rule, t.Grid, res)
 		}
 		for _, q := range res.queries {
 			q.Close()
@@ -189,97 +181,120 @@ func (b *backfill) evaluateUnit(ctx context.Context, unit []*rule, from, to int6
 	return nil
 }
 
-// hash is that of all that samples depend on, but for the upstream.
-func (b *backfill) hash() string {
-	h := sha256.New()
-	fmt.Fprintln(h, b.Interval, b.QueryOffset, b.Alerts)
-	for _, r := range b.rules {
-		// An alert is written as YAML; there is none of a recording rule.
-		fmt.Fprintln(h, r, r.group.Interval(), r.group.QueryOffset(), r.group.Limit(), r.labels, r.text, r.alert)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil))
-}
-
 // resume reads the state that a run before left, or begins one.
 func (b *backfill) resume() error {
-	b.state = state{Rules: b.hash(), Start: b.Start.UnixMilli(), Done: b.Start.UnixMilli()}
-	for range b.rules {
-		b.state.Of = append(b.state.Of, &ruleState{Quiet: b.state.Start})
+	start := b.Start.UnixMilli()
+	b.state = state{Start: start, Done: start}
+	for _, r := range b.rules {
+		b.state.Of = append(b.state.Of, r.ruleState)
 	}
 	if err := os.MkdirAll(b.own(), 0o777); err != nil {
 		return fmt.Errorf("the output directory cannot be used: %w; give another by --output", err)
 	}
-	file := filepath.Join(b.own(), "state.json")
-	text, err := os.ReadFile(file)
+	var was state
+	text, err := os.ReadFile(b.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		if foreign, _ := filepath.Glob(filepath.Join(b.Output, "*", "meta.json")); len(foreign) > 0 {
 			return fmt.Errorf("the block %s is of another origin: give an empty directory by --output", filepath.Dir(foreign[0]))
 		}
-	} else {
-		was := state{}
-		if err == nil {
-			err = json.Unmarshal(text, &was)
-		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s cannot be read: %w; give another directory by --output", file, err)
-		case was.Rules != b.state.Rules:
-			return fmt.Errorf("%s has what other rules, or other flags, recorded: give those again to go on, or another directory by --output", b.Output)
-		case was.Start != b.state.Start:
-			return fmt.Errorf("%s is filled in from %s on, and --start is %s: give --start=%s to go on, or another directory by --output",
-				b.Output, stamp(was.Start), stamp(b.state.Start), stamp(was.Start))
-		}
-		b.state = was
+		return nil
 	}
+	switch err = cmp.Or(err, json.Unmarshal(text, &was)); {
+	case err != nil:
+		return fmt.Errorf("%s cannot be read: %w; give another directory by --output", b.file(), err)
+	case !slices.EqualFunc(was.Of, b.state.Of, func(a, b *ruleState) bool { return a.Rule == b.Rule }):
+		return fmt.Errorf("%s has what other rules, or other flags, recorded: give those again to go on, or another directory by --output", b.Output)
+	case was.Start != start:
+		return fmt.Errorf("%s is filled in from %s on, and --start is %s: give --start=%s to go on, or another directory by --output",
+			b.Output, stamp(was.Start), stamp(start), stamp(was.Start))
+	}
+	b.state = was
 	for i, r := range b.rules {
-		r.ruleState = b.state.Of[i]
+		r.ruleState = was.Of[i]
 	}
-	return b.adopt(b.state.Blocks)
+	return b.adopt(was.Blocks)
 }
 
-// finish writes the stretch [from, to), and notes that it is done.
-func (b *backfill) finish(from, to int64, sum *Summary) error {
+// finish writes the stretch [from, to) into blocks, and notes that it is done.
+func (b *backfill) finish(from, to int64) error {
 	if err := os.RemoveAll(b.made()); err != nil { // of a run that died before its state named them
 		return err
 	}
-	names, err := b.write(from, to)
-	if err != nil {
-		return err
+	duration := b.BlockDuration.Milliseconds()
+	first := from / duration
+	names := make([]string, (to-1)/duration-first+1)
+	var writing errgroup.Group
+	writing.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range names {
+		writing.Go(func() error {
+			var all []storage.Series
+			mint := (first + int64(i)) * duration
+			for _, s := range b.series {
+				if part := s.cut(mint, mint+duration); part != nil {
+					all = append(all, part)
+				}
+			}
+			if len(all) == 0 {
+				return nil
+			}
+			// A block writer takes samples up to half its range before the newest one.
+			path, err := tsdb.CreateBlock(all, b.made(), 2*duration, promslog.NewNopLogger())
+			names[i] = filepath.Base(path)
+			return err
+		})
 	}
+	if err := writing.Wait(); err != nil {
+		return fmt.Errorf("writing blocks to %s: %w", b.made(), err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
 	b.state.Blocks, b.state.Done = append(b.state.Blocks, names...), to
-	if err := b.save(); err != nil {
+	f, err := os.Create(b.file() + ".new")
+	if err == nil {
+		err = errors.Join(json.NewEncoder(f).Encode(b.state), f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = fileutil.Rename(f.Name(), b.file())
+	}
+	if err != nil {
 		return fmt.Errorf("writing the state of the run: %w", err)
 	}
-	sum.Blocks += len(names)
+	for key, s := range b.series {
+		if n := len(s.floats) + len(s.histograms); n > 0 {
+			b.known[key] = true
+			b.sum.Samples += int64(n)
+		}
+	}
+	b.sum.Series, b.sum.Blocks = len(b.known), b.sum.Blocks+len(names)
 	return b.adopt(names)
 }
 
-// save writes the state, to the disk.
-func (b *backfill) save() error {
-	text, err := json.Marshal(b.state)
-	if err != nil {
-		return err
+// adopt moves written blocks to the output directory, and opens them, so that rules read them. A block
+// that is not there any more was moved elsewhere by a person.
+func (b *backfill) adopt(names []string) error {
+	for _, name := range names {
+		dir := filepath.Join(b.Output, name)
+		if err := fileutil.Rename(filepath.Join(b.made(), name), dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("moving a block to the output directory: %w", err)
+		}
+		block, err := tsdb.OpenBlock(promslog.NewNopLogger(), dir, nil, tsdb.DefaultPostingsDecoderFactory)
+		if err == nil {
+			b.blocks = append(b.blocks, block)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading the block %s: %w", dir, err)
+		}
 	}
-	file := filepath.Join(b.own(), "state.json")
-	f, err := os.Create(file + ".new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return fileutil.Rename(file+".new", file)
+	return nil
 }
 
 // replay brings alerting rules to the state that they have at a time.
 func (b *backfill) replay(ctx context.Context, until int64) error {
 	for _, r := range b.rules {
 		was := *r.ruleState
-		for from, to := was.Quiet, int64(0); r.alert != nil && from < until; from = to {
+		for from, to := max(was.Quiet, b.state.Start), int64(0); r.alert != nil && from < until; from = to {
 			to = min(from+stretch.Milliseconds(), until)
 			b.Progress(0, time.UnixMilli(from), r.name)
-			if err := b.evaluateUnit(ctx, []*rule{r}, from, to, map[string]*promql.Series{}); err != nil {
+			b.series = map[string]*series{}
+			if err := b.evaluate(ctx, []*rule{r}, from, to); err != nil {
 				return err
 			}
 		}
@@ -291,12 +306,9 @@ func (b *backfill) replay(ctx context.Context, until int64) error {
 // unrecorded fails if the upstream has samples in [start, end) of what is to be recorded: they would be
 // there twice.
 func (b *backfill) unrecorded(ctx context.Context, start, end int64) error {
-	parts := min(1000, end-start) // the time of the first sample is found to one of them
-	if parts <= 0 {
-		return nil
-	}
-	step := (end - start) / parts
-	g := plan.Grid{Start: end - 1 - (parts-1)*step, Interval: step, Steps: int(parts)}
+	step := max(1, (end-start)/1000) // the time of the first sample is found to one
+	steps := (end - start) / step
+	g := plan.Grid{Start: end - 1 - (steps-1)*step, Interval: step, Steps: int(steps)}
 	for _, r := range b.rules {
 		for _, written := range r.writes {
 			q, rows, err := b.ask(ctx, r, fmt.Sprintf("count(last_over_time(%s[%dms]))", written, step), g)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -14,13 +16,15 @@ import (
 	"github.com/prometheus/prometheus/model/timestamp"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/api/promapi"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -29,17 +33,16 @@ type result struct {
 	rows    []promql.Series
 	failed  []error        // by step; nil where there is a value
 	queries []promql.Query // to be closed after the last use of rows
-	now     promql.Vector  // what at returns
 }
 
 // fill evaluates a rule's expression by a range query. Where that fails by what it evaluates, each half
 // of the steps is evaluated, since a live rule fails at single steps alone.
 func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) error {
 	q, rows, err := b.ask(ctx, r, r.text, g)
+	_, kind := promapi.Classify(err)
 	switch half := g.Steps / 2; {
 	case err == nil:
-		res.rows, res.queries = append(res.rows, rows...), append(res.queries, q)
-		res.failed = append(res.failed, make([]error, g.Steps)...)
+		res.queries, res.rows, res.failed = append(res.queries, q), append(res.rows, rows...), append(res.failed, make([]error, g.Steps)...)
 		return nil
 	case ctx.Err() != nil || errors.As(err, new(fetchError)):
 		return err
@@ -48,19 +51,12 @@ func (b *backfill) fill(ctx context.Context, r *rule, g plan.Grid, res *result) 
 			return err
 		}
 		return b.fill(ctx, r, plan.Grid{Start: g.At(half), Interval: g.Interval, Steps: g.Steps - half}, res)
-	case exceeds(err):
+	case kind != promapi.Execution || memory.Exhausted(err) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(promql.ErrTooManySamples)):
+		// promwarp failed, or does not allow more: a live rule may not have failed.
 		return fmt.Errorf("%w; --query.max-samples, --query.timeout and --memory.limit allow more", err)
 	}
 	res.failed = append(res.failed, err)
 	return nil
-}
-
-// exceeds reports whether an evaluation failed by what promwarp allows, or by promwarp itself, so that a
-// live rule may not have failed.
-func exceeds(err error) bool {
-	return errors.As(err, new(promql.ErrTooManySamples)) || errors.As(err, new(promql.ErrQueryTimeout)) || errors.As(err, new(promql.ErrStorage)) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*operator.MemoryError)) || errors.As(err, new(*memory.BusyError)) ||
-		errors.As(err, new(*memory.TooLargeError)) || errors.As(err, new(*planner.LimitError)) || errors.As(err, new(*parallel.Panic))
 }
 
 // A failed fetch is tried again after pauses, each twice as long as the one before. Tests shorten them.
@@ -71,7 +67,7 @@ var firstPause, mostPause = time.Second, 16 * time.Second
 func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (promql.Query, promql.Matrix, error) {
 	from := source{backfill: b, rule: r}
 	if r.steps {
-		from.at = g.Start + r.group.QueryOffset().Milliseconds()
+		from.at = g.Start + r.offset()
 	}
 	request := engine.Request{
 		Storage: selection.Storage{Source: from, Request: selection.Request{Whole: true}}, Query: text, Exact: plan.Bits,
@@ -108,65 +104,34 @@ func (b *backfill) ask(ctx context.Context, r *rule, text string, g plan.Grid) (
 	}
 }
 
-// at are the samples of rows at a time, until the next call. Times ascend from call to call.
-func (r *result) at(t int64) promql.Vector {
-	r.now = r.now[:0]
-	for i := range r.rows {
-		row := &r.rows[i]
-		switch {
-		case len(row.Floats) > 0 && row.Floats[0].T == t:
-			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, F: row.Floats[0].F})
-			row.Floats = row.Floats[1:]
-		case len(row.Histograms) > 0 && row.Histograms[0].T == t:
-			r.now = append(r.now, promql.Sample{Metric: row.Metric, T: t, H: row.Histograms[0].H})
-			row.Histograms = row.Histograms[1:]
-		}
-	}
-	return r.now
-}
-
-// recording is a series that a rule records.
-type recording struct {
-	Labels    labels.Labels  `json:"labels"`
-	Histogram bool           `json:"histogram,omitempty"` // its newest sample is one
-	there     bool           // at the last evaluation that did not fail
-	now       promql.Sample  // the newest result
-	in        *promql.Series // what is recorded of it in the stretch
-}
-
-// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
-// Where a rule before this one recorded another sample, Prometheus takes the series for one that this
-// rule has not.
-func (s *recording) write(t int64) {
-	is := s.now.T == t && add(s.in, s.now)
+// next cuts the sample at a time, if there is one, off a row. Times ascend from call to call.
+func next(r *promql.Series, t int64) (s promql.Sample, there bool) {
 	switch {
-	case is:
-		s.Histogram = s.now.H != nil
-	case s.there && s.Histogram:
-		add(s.in, promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
-	case s.there:
-		add(s.in, promql.Sample{T: t, F: staleNaN})
+	case len(r.Floats) > 0 && r.Floats[0].T == t:
+		s, r.Floats = promql.Sample{Metric: r.Metric, T: t, F: r.Floats[0].F}, r.Floats[1:]
+	case len(r.Histograms) > 0 && r.Histograms[0].T == t:
+		s, r.Histograms = promql.Sample{Metric: r.Metric, T: t, H: r.Histograms[0].H}, r.Histograms[1:]
+	default:
+		return s, false
 	}
-	s.there = is
+	return s, true
 }
 
-var staleNaN = math.Float64frombits(value.StaleNaN)
-
-// record adds what a rule writes to series, by the bytes of their labels. As in Prometheus, an evaluation
-// that fails writes nothing, and forgets no series.
-func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[string]*promql.Series) error {
-	var all []*recording
+// record adds what a rule writes to the stretch. As in Prometheus, an evaluation that fails writes
+// nothing, and forgets no series.
+func (b *backfill) record(ctx context.Context, r *rule, g plan.Grid, res *result) error {
+	var all, in []*series // of the rule; of the samples of a step
 	var key []byte
-	byKey := map[string]*recording{}
-	find := func(l labels.Labels) *recording {
+	find := func(l labels.Labels) *series {
 		key = l.Bytes(key)
-		s := byKey[string(key)]
+		s := b.series[string(key)]
 		if s == nil {
-			if to[string(key)] == nil {
-				to[string(key)] = &promql.Series{Metric: l}
-			}
-			s = &recording{Labels: l, in: to[string(key)]}
-			all, byKey[string(key)] = append(all, s), s
+			s = &series{Labels: l}
+			b.series[string(key)] = s
+		}
+		if s.of != res {
+			s.of, s.there, s.now = res, false, promql.Sample{}
+			all = append(all, s)
 		}
 		return s
 	}
@@ -174,30 +139,49 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 		s := find(p.Labels)
 		s.there, s.Histogram = true, p.Histogram
 	}
-	if r.alert == nil {
-		for i := range res.rows {
-			b := labels.NewBuilder(res.rows[i].Metric).Set(model.MetricNameLabel, r.name)
-			r.labels.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
-			res.rows[i].Metric = b.Labels()
+	ofRows := make([]*series, len(res.rows)) // of a recording rule
+	for i, row := range res.rows {
+		if r.alert == nil {
+			l := labels.NewBuilder(row.Metric).Set(model.MetricNameLabel, r.name)
+			r.labels.Range(func(own labels.Label) { l.Set(own.Name, own.Value) })
+			ofRows[i] = find(l.Labels())
+			ofRows[i].floats = slices.Grow(ofRows[i].floats, len(row.Floats))
 		}
 	}
+	var v promql.Vector
 	for k := range g.Steps {
 		t, err := g.At(k), res.failed[k]
-		v := res.at(t)
+		v, in = v[:0], in[:0]
+		for i := range res.rows {
+			if sample, ok := next(&res.rows[i], t); ok {
+				v, in = append(v, sample), append(in, ofRows[i])
+			}
+		}
 		if r.alert != nil {
+			// Prometheus's state machine takes what the expression came to.
 			var refused error
-			if v, err, refused = r.alerts(ctx, t, v, err); refused != nil {
+			now := timestamp.Time(t + r.offset())
+			v, err = r.alert.Eval(ctx, r.group.QueryOffset(), now, func(_ context.Context, text string, _ time.Time) (promql.Vector, error) {
+				if text != r.text {
+					refused = fmt.Errorf("a template of its labels asks for %s, which is not evaluated: give a label without query", text)
+				}
+				return v, cmp.Or(refused, err)
+			}, nil, r.group.Limit())
+			if refused != nil {
 				return refused
+			}
+			in = in[:0]
+			for _, sample := range v {
+				in = append(in, find(sample.Metric))
 			}
 		} else if limit := r.group.Limit(); limit > 0 && len(v) > limit {
 			err = fmt.Errorf("exceeded limit of %d with %d series", limit, len(v))
 		}
-		for _, sample := range v {
-			s := find(sample.Metric)
+		for i, s := range in {
 			if s.now.T == t {
 				err = errors.New("vector contains metrics with the same labelset after applying rule labels")
 			}
-			s.now = sample
+			s.now = v[i]
 		}
 		if err != nil {
 			r.Failed++
@@ -215,23 +199,181 @@ func (r *rule) record(ctx context.Context, g plan.Grid, res *result, to map[stri
 	r.Previous = nil
 	for _, s := range all {
 		if s.there {
-			r.Previous = append(r.Previous, s)
+			r.Previous = append(r.Previous, &series{Labels: s.Labels, Histogram: s.Histogram})
 		}
 	}
 	return ctx.Err()
 }
 
-// alerts has Prometheus's state machine of an alerting rule evaluate what its expression came to at a
-// time. It returns the samples of alerts, or why the evaluation failed, or why it is refused.
-func (r *rule) alerts(ctx context.Context, t int64, v promql.Vector, failed error) (samples promql.Vector, err, refused error) {
-	query := func(_ context.Context, text string, _ time.Time) (promql.Vector, error) {
-		if text != r.text {
-			refused = fmt.Errorf("a template of its labels asks for %s, which is not evaluated: give a label without query", text)
-			return nil, refused
-		}
-		return v, failed
+// series is what the stretch has of a recorded series, and how far the rule is that records it now.
+type series struct {
+	Labels     labels.Labels `json:"labels"`
+	Histogram  bool          `json:"histogram,omitempty"` // its newest sample is one
+	floats     []promql.FPoint
+	histograms []promql.HPoint
+	of         *result       // of the rule
+	there      bool          // at the last evaluation that did not fail
+	now        promql.Sample // the newest result
+}
+
+// write adds what the rule writes at a time: the sample that there is, or a stale marker behind one.
+// Where a rule before this one recorded another sample, Prometheus takes the series for one that this
+// rule has not.
+func (s *series) write(t int64) {
+	is := s.now.T == t && s.add(s.now)
+	switch {
+	case is:
+		s.Histogram = s.now.H != nil
+	case s.there && s.Histogram:
+		s.add(promql.Sample{T: t, H: &histogram.FloatHistogram{Sum: staleNaN}})
+	case s.there:
+		s.add(promql.Sample{T: t, F: staleNaN})
 	}
-	offset := r.group.QueryOffset()
-	samples, err = r.alert.Eval(ctx, offset, timestamp.Time(t).Add(offset), query, nil, r.group.Limit())
-	return samples, err, refused
+	s.there = is
+}
+
+var staleNaN = math.Float64frombits(value.StaleNaN)
+
+// add adds a sample, and reports whether the series has it then. A sample that another rule recorded at
+// that time stays, as in Prometheus.
+func (s *series) add(p promql.Sample) bool {
+	i, k := s.position(p.T)
+	switch {
+	case i < len(s.floats) && s.floats[i].T == p.T:
+		return p.H == nil && math.Float64bits(p.F) == math.Float64bits(s.floats[i].F)
+	case k < len(s.histograms) && s.histograms[k].T == p.T:
+		return p.H != nil && p.H.Equals(s.histograms[k].H)
+	case p.H != nil:
+		s.histograms = slices.Insert(s.histograms, k, promql.HPoint{T: p.T, H: p.H.Copy()})
+	default:
+		s.floats = slices.Insert(s.floats, i, promql.FPoint{T: p.T, F: p.F})
+	}
+	return true
+}
+
+// position is the index of the first point of each kind at a time or after it.
+func (s *series) position(t int64) (float, histogram int) {
+	if float = len(s.floats); float > 0 && s.floats[float-1].T >= t {
+		float = sort.Search(float, func(i int) bool { return s.floats[i].T >= t })
+	}
+	return float, sort.Search(len(s.histograms), func(i int) bool { return s.histograms[i].T >= t })
+}
+
+// cut is the part of the series in [mint, maxt), in ms, and nil where it has none.
+func (s *series) cut(mint, maxt int64) storage.Series {
+	i, k := s.position(mint)
+	iEnd, kEnd := s.position(maxt)
+	if i == iEnd && k == kEnd {
+		return nil
+	}
+	return promql.NewStorageSeries(promql.Series{Metric: s.Labels, Floats: s.floats[i:iEnd], Histograms: s.histograms[k:kEnd]})
+}
+
+// source is what a rule reads: the upstream, and what is recorded. Its errors are fetchErrors.
+type source struct {
+	*backfill
+	rule *rule
+	at   int64 // of a single evaluation: what is recorded after it is not seen; else 0
+}
+
+// fetchError is that samples could not be read, which is no failure of a rule.
+type fetchError struct{ error }
+
+func (e fetchError) Unwrap() error { return e.error }
+
+// Open implements selection.Source.
+func (s source) Open(r selection.Request, mint, maxt int64) selection.Reader {
+	return &reader{s.Upstream.Open(r, mint, maxt), s, mint, maxt}
+}
+
+// reader reads for one query.
+type reader struct {
+	selection.Reader
+	source
+	mint, maxt int64
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, MinT: mint, MaxT: maxt, Matchers: matchers, Hints: func() storage.SelectHints {
+		return *cmp.Or(hints, &storage.SelectHints{})
+	}}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	asks = slices.Clone(asks)
+	for i := range asks {
+		// Recorded samples belong to no part. What is decoded of a part would be decoded again for the next rule.
+		asks[i].Came = nil
+	}
+	gets := r.Reader.BeginChunks(asks)
+	for i, get := range gets {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			sel, ws, err := get(ctx)
+			if err == nil && r.rule.recorded {
+				sel, err = r.withRecorded(ctx, sel, asks[i])
+			}
+			if err != nil {
+				return nil, ws, fetchError{err}
+			}
+			return sel, ws, nil
+		}
+	}
+	return gets
+}
+
+// withRecorded adds what is recorded to what the upstream has. Of two samples at one time the recorded
+// one stays.
+func (s *source) withRecorded(ctx context.Context, upstream *selection.Selection, ask selection.Ask) (*selection.Selection, error) {
+	var parts []*selection.Selection
+	for _, r := range s.rules {
+		until := ask.MaxT
+		if s.at != 0 {
+			until = min(until, s.at-r.delay(s.rule))
+		}
+		for _, known := range r.writes {
+			if until < ask.MinT || !mayMatch(known, ask.Matchers) {
+				continue
+			}
+			matchers := slices.Clone(ask.Matchers)
+			known.Range(func(l labels.Label) {
+				matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+			})
+			more, err := s.recorded(ctx, ask.MinT, until, matchers)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, more...)
+		}
+	}
+	sel, err := selection.Merge(ctx, append(parts, upstream)...)
+	if err == nil && sel != upstream {
+		sel.OnDiscard = upstream.Discard
+	}
+	return sel, err
+}
+
+// recorded returns what the stretch in memory has in [mint, maxt], and what blocks have.
+func (b *backfill) recorded(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (parts []*selection.Selection, err error) {
+	memory := selection.NewBuilder(0).Within(ctx)
+	for _, s := range b.series {
+		if part := s.cut(mint, maxt+1); part != nil && labels.Selector(matchers).Matches(s.Labels) {
+			memory.Series(s.Labels)
+			err = errors.Join(err, memory.Samples(part.Iterator(nil)))
+		}
+	}
+	part, failed := memory.Finish()
+	parts, err = append(parts, part), errors.Join(err, failed)
+	for _, block := range b.blocks {
+		if err == nil && block.OverlapsClosedInterval(mint, maxt) {
+			var q storage.ChunkQuerier
+			if q, err = tsdb.NewBlockChunkQuerier(block, mint, maxt); err == nil {
+				part, _, err = selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...), 0)
+				parts, err = append(parts, part), errors.Join(err, q.Close())
+			}
+		}
+	}
+	return parts, err
 }
