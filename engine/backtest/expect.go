@@ -87,7 +87,7 @@ func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectati
 // Check says in what reports do not meet the expectation; empty is that they do. An error says why that
 // cannot be told.
 func (e *Expectation) Check(reports []*Report) (failure string, err error) {
-	var fired []*Spell
+	var fired []Spell
 	known := false
 	for _, r := range reports {
 		if slices.ContainsFunc(e.alerts, func(m *labels.Matcher) bool { return m.Name == labels.AlertName && !m.Matches(r.Alert) }) {
@@ -106,13 +106,13 @@ func (e *Expectation) Check(reports []*Report) (failure string, err error) {
 			}
 			for _, s := range a.Spells {
 				within := !s.End.Time().Before(e.start) && !s.Start.Time().After(e.end)
-				if s.State == "firing" && (e.Kind == AtMost || within) {
+				if s.State == firing && (e.Kind == AtMost || within) {
 					fired = append(fired, s)
 				}
 			}
 		}
 	}
-	slices.SortFunc(fired, func(a, b *Spell) int { return int(a.Start - b.Start) })
+	slices.SortFunc(fired, func(a, b Spell) int { return int(a.Start - b.Start) })
 	switch {
 	case !known:
 		return "", fmt.Errorf("%s %q: there is no such alert in the rules", e.Kind, e.Text)

@@ -27,7 +27,7 @@ func TestExpectations(t *testing.T) {
 		a := &Alert{Labels: labels.FromStrings("alertname", "A", "job", job)}
 		for _, h := range firings {
 			at := model.Time(h * 3_600_000)
-			a.Spells = append(a.Spells, &Spell{State: "pending", Start: at - 60_000, End: at}, &Spell{State: "firing", Start: at, End: at + 3_600_000})
+			a.Spells = append(a.Spells, Spell{State: "pending", Start: at - 60_000, End: at}, Spell{State: "firing", Start: at, End: at + 3_600_000})
 		}
 		return a
 	}

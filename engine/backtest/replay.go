@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,16 +38,26 @@ type trial struct {
 	first  time.Time // evaluation; step k is k intervals later
 	steps  int
 	grid   plan.Grid // of samples: query_offset earlier
-	alerts map[uint64]*Alert
+	alerts []*Alert
 	spells int
-	report *Report
+	// alone says that no alert depends on others: without a limit, and if no two have the same labels.
+	alone    bool
+	episodes map[int]episode // by how many steps the series is there
+	report   *Report
 }
 
 // presence is a series of the expression's result at consecutive steps.
 type presence struct {
-	metric     labels.Labels
+	alert      *Alert
 	first, end int // step, and the one behind the last
 	values     []float64
+}
+
+// episode is what an alert does whose series comes at step first and goes, until it is inactive again. What
+// it does depends on nothing but for how many steps the series is there, if that does not come back before.
+type episode struct {
+	first  int
+	spells []Spell
 }
 
 // mostSpells bounds how often the alerts of a rule may change, and mostPresences how often the series
@@ -63,50 +74,78 @@ func (t *trial) errTooMany() error {
 	return fmt.Errorf("the alert %q changes more than %d times: try a shorter time, or another threshold", t.rule.Alert, mostSpells)
 }
 
-// run has all alerts pass through their states.
-//
-// Alerts do not depend on each other, so each has a state machine of its own that is run only where its
-// series begins or ends and where its time is up. With a limit, or with series whose labels become the
-// same, they do: then one machine has all.
-func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) error {
+// run has all alerts pass through their states. Alerts alone each have a state machine of their own, and
+// short episodes are as the first of their length was; otherwise one machine has all.
+func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) (err error) {
 	add, notes := expandable(t.rule.labels)
-	t.report.Notes = notes
-	alone := t.rule.group.Limit() == 0
+	t.report.Notes, t.alone = notes, t.rule.group.Limit() == 0
 	var all [][]presence
-	known, presences := map[uint64]bool{}, 0
+	var found []presence
+	byLabels, presences := map[uint64]*Alert{}, 0
 	for i := range rows {
-		metric := rows[i].Labels
-		if err := cmp.Or(context.Cause(ctx), t.label(ctx, add, &metric)); err != nil {
-			return err
-		}
-		found := presencesOf(&rows[i], metric, keeps)
+		found = presencesOf(&rows[i], keeps, found[:0])
 		if presences += len(found); presences > mostPresences {
 			return t.errTooMany()
 		}
-		if len(found) > 0 {
-			h := metric.Hash()
-			alone = alone && !known[h]
-			known[h] = true
-			all = append(all, found)
-		}
-	}
-	if !alone {
-		all = [][]presence{slices.Concat(all...)}
-	}
-	for _, found := range all {
 		if len(found) == 0 {
 			continue
 		}
-		slices.SortStableFunc(found, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
-		if err := t.replay(ctx, found); err != nil {
+		l, err := t.label(ctx, add, rows[i].Labels)
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
 			return err
+		}
+		a := byLabels[l.Hash()]
+		if t.alone = t.alone && a == nil; a == nil {
+			a = &Alert{Labels: l, number: labels.FromStrings(numberLabel, strconv.Itoa(len(t.alerts)))}
+			byLabels[l.Hash()], t.alerts = a, append(t.alerts, a)
+			t.spells += len(l.String()) / longLabels
+		}
+		for k := range found {
+			found[k].alert = a
+		}
+		all = append(all, slices.Clone(found))
+	}
+	if !t.alone {
+		all = [][]presence{slices.Concat(all...)}
+		slices.SortStableFunc(all[0], func(a, b presence) int { return cmp.Compare(a.first, b.first) })
+	}
+	for _, coming := range all {
+		for len(coming) > 0 {
+			if t.alone && t.repeat(coming) {
+				coming = coming[1:]
+			} else if coming, err = t.replay(ctx, coming); err != nil {
+				return err
+			}
+			if t.spells > mostSpells {
+				return t.errTooMany()
+			}
 		}
 	}
 	return nil
 }
 
-// presencesOf is where a row has values that are kept.
-func presencesOf(row *plan.Row, metric labels.Labels, keeps func(float64) bool) (all []presence) {
+// repeat has the alert of the next presence do what one did whose series was there as long. It reports
+// false if there was none, or if the time or the pause behind it is too short.
+func (t *trial) repeat(coming []presence) bool {
+	p := coming[0]
+	e, ok := t.episodes[p.end-p.first]
+	if !ok {
+		return false
+	}
+	later := p.first - e.first
+	if end := e.spells[len(e.spells)-1].end + later; end >= t.steps || len(coming) > 1 && end >= coming[1].first {
+		return false
+	}
+	for _, s := range e.spells {
+		s.first, s.end, s.Value = s.first+later, s.end+later, model.SampleValue(p.values[s.first-e.first])
+		p.alert.Spells = append(p.alert.Spells, s)
+	}
+	t.spells += len(e.spells)
+	return true
+}
+
+// presencesOf appends where a row has values that are kept.
+func presencesOf(row *plan.Row, keeps func(float64) bool, all []presence) []presence {
 	values := row.Values
 	for _, run := range row.Runs {
 		began := -1
@@ -116,7 +155,7 @@ func presencesOf(row *plan.Row, metric labels.Labels, keeps func(float64) bool) 
 			case kept && began < 0:
 				began = k
 			case !kept && began >= 0:
-				all = append(all, presence{metric, int(run.First) + began, int(run.First) + k, values[began:k]})
+				all = append(all, presence{first: int(run.First) + began, end: int(run.First) + k, values: values[began:k]})
 				began = -1
 			}
 		}
@@ -161,30 +200,28 @@ func (t *trial) eval(ctx context.Context, m *rules.AlertingRule, k int, result p
 }
 
 // label has Prometheus give a series the labels that its alert has.
-func (t *trial) label(ctx context.Context, add labels.Labels, metric *labels.Labels) error {
+func (t *trial) label(ctx context.Context, add, metric labels.Labels) (l labels.Labels, err error) {
 	m := t.machine(add)
-	if err := t.eval(ctx, m, 0, promql.Vector{{Metric: *metric}}); err != nil {
-		return err
-	}
-	m.ForEachActiveAlert(func(a *rules.Alert) { *metric = a.Labels })
-	return nil
+	err = t.eval(ctx, m, 0, promql.Vector{{Metric: metric}})
+	m.ForEachActiveAlert(func(a *rules.Alert) { l = a.Labels })
+	return l, err
 }
 
 // at is the time of step k.
 func (t *trial) at(k int) time.Time { return t.first.Add(time.Duration(k) * t.rule.group.Interval()) }
 
-// replay runs one machine where its series begin and end, and where the time of alerts is up. Between
-// these steps nothing changes: the same series are there, whose alerts exist.
-func (t *trial) replay(ctx context.Context, coming []presence) error {
+// replay runs a machine where its series begin and end, and where the time of alerts is up. Between
+// these steps nothing changes: the same series are there, whose alerts exist. It returns what comes after
+// all is inactive again.
+func (t *trial) replay(ctx context.Context, coming []presence) ([]presence, error) {
 	m := t.machine(labels.EmptyLabels()) // the series have the rule's
+	begun := coming[0]
+	spells, all := len(begun.alert.Spells), len(coming)
 	var present []presence
 	var result promql.Vector
 	var active []*Alert
 	failed := false // at the step before, where the same series were there
-	for k := coming[0].first; k < t.steps; {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
+	for k := begun.first; k < t.steps; {
 		before := len(present)
 		present = slices.DeleteFunc(present, func(p presence) bool { return p.end == k })
 		changed := len(present) != before
@@ -192,26 +229,40 @@ func (t *trial) replay(ctx context.Context, coming []presence) error {
 			present, changed = append(present, coming[0]), true
 		}
 		result = result[:0]
-		next := math.MaxInt
-		if len(coming) > 0 {
-			next = coming[0].first
-		}
 		for _, p := range present {
-			result = append(result, promql.Sample{Metric: p.metric, F: p.values[k-p.first]})
-			next = min(next, p.end)
+			result = append(result, promql.Sample{Metric: p.alert.number, F: p.values[k-p.first]})
 		}
 		err := t.eval(ctx, m, k, result)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		if active = t.note(m, active, k); t.spells > mostSpells {
-			return t.errTooMany()
+		var next int
+		if active, next = t.note(m, active, k); t.spells > mostSpells {
+			return nil, t.errTooMany()
 		}
-		switch {
-		case err != nil && (changed || !failed):
+		if len(active)+len(present) == 0 {
+			if t.alone && len(coming) == all-1 {
+				t.episodes[begun.end-begun.first] = episode{begun.first, begun.alert.Spells[spells:]}
+			}
+			return coming, nil
+		}
+		if t.alone && len(present) > 0 && active[0].state() == firing {
+			// A pause that is shorter than keep_firing_for changes nothing.
+			for ; len(coming) > 0 && t.at(coming[0].first-1).Sub(t.at(present[0].end)) < t.rule.KeepFiringFor; coming = coming[1:] {
+				present[0].end = coming[0].end
+			}
+		}
+		if err != nil {
+			next = math.MaxInt
+		}
+		for _, p := range present {
+			next = min(next, p.end)
+		}
+		if len(coming) > 0 {
+			next = min(next, coming[0].first)
+		}
+		if err != nil && (changed || !failed) {
 			next = k + 1 // an error may have ended alerts, so that the same series may be fewer than the limit
-		case err == nil:
-			next = min(next, t.due(m, k))
 		}
 		if failed = err != nil; failed {
 			t.report.Failed += min(next, t.steps) - k
@@ -220,66 +271,51 @@ func (t *trial) replay(ctx context.Context, coming []presence) error {
 		k = next
 	}
 	for _, a := range active {
-		a.open.End, a.open.Open, a.open = t.report.End, true, nil
+		s := a.last()
+		s.end, s.Open = t.steps-1, true
 	}
-	return nil
+	return nil, nil
 }
 
-// note notes which alerts are pending and firing at step k, of those that were active before and others,
-// and returns those that are.
-func (t *trial) note(m *rules.AlertingRule, active []*Alert, k int) []*Alert {
-	now := model.TimeFromUnixNano(t.at(k).UnixNano())
+// note notes which alerts are pending and firing at step k, of those that were active before and others. It
+// returns those that are, and the next step at which the time of one is up: to fire, or to end.
+func (t *trial) note(m *rules.AlertingRule, active []*Alert, k int) (_ []*Alert, next int) {
+	next = math.MaxInt
 	m.ForEachActiveAlert(func(is *rules.Alert) {
 		if is.State != rules.StatePending && is.State != rules.StateFiring {
 			return
 		}
-		h := is.Labels.Hash()
-		a := t.alerts[h]
-		if a == nil {
-			a = &Alert{Labels: is.Labels}
-			t.alerts[h] = a
-			t.spells += len(is.Labels.String()) / longLabels
+		n, _ := strconv.Atoi(is.Labels.Get(numberLabel))
+		a := t.alerts[n]
+		state := pending
+		due := is.ActiveAt.Add(t.rule.For)
+		if is.State == rules.StateFiring {
+			state, due = firing, is.KeepFiringSince.Add(t.rule.KeepFiringFor)
+		}
+		if state == pending || !is.KeepFiringSince.IsZero() {
+			interval := t.rule.group.Interval()
+			next = min(next, max(k+1, int((due.Sub(t.first)+interval-1)/interval)))
 		}
 		a.seen = k
-		state := is.State.String()
-		switch {
-		case a.open == nil:
-			active = append(active, a)
-		case a.open.State == state:
+		was := a.state()
+		if was == state {
 			return
-		default:
-			a.open.End = now
 		}
-		a.open = &Spell{State: state, Start: now, Value: model.SampleValue(is.Value)}
-		a.Spells = append(a.Spells, a.open)
+		if was == "" {
+			active = append(active, a)
+		} else {
+			a.last().end = k
+		}
+		a.Spells = append(a.Spells, Spell{State: state, first: k, end: -1, Value: model.SampleValue(is.Value)})
 		t.spells++
 	})
 	return slices.DeleteFunc(active, func(a *Alert) bool {
 		if a.seen == k {
 			return false
 		}
-		a.open.End, a.open = now, nil
+		a.last().end = k
 		return true
-	})
-}
-
-// due is the next step at which the time of an alert is up: to fire, or to end.
-func (t *trial) due(m *rules.AlertingRule, k int) int {
-	next := math.MaxInt
-	m.ForEachActiveAlert(func(a *rules.Alert) {
-		var at time.Time
-		switch {
-		case a.State == rules.StatePending:
-			at = a.ActiveAt.Add(t.rule.For)
-		case a.State == rules.StateFiring && !a.KeepFiringSince.IsZero():
-			at = a.KeepFiringSince.Add(t.rule.KeepFiringFor)
-		default:
-			return
-		}
-		interval := t.rule.group.Interval()
-		next = min(next, max(k+1, int((at.Sub(t.first)+interval-1)/interval)))
-	})
-	return next
+	}), next
 }
 
 // Rows are the rows of an answer to a range query, which is Prometheus's or an executor's. A native

@@ -3,6 +3,7 @@ package backtest
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -46,11 +47,20 @@ type Totals struct {
 type Alert struct {
 	Labels labels.Labels `json:"labels"`
 	Totals
-	Spells []*Spell `json:"spells"`
+	Spells Spells `json:"spells"`
 
-	open *Spell // that has not ended
-	seen int    // step at which it was active last
+	number labels.Labels // the series that stands for it in a state machine
+	seen   int           // step at which it was active last
 }
+
+// numberLabel is the label of series that stand for alerts.
+const numberLabel = "number"
+
+// States of alerts.
+const (
+	pending = "pending"
+	firing  = "firing"
+)
 
 // Spell is a time in which an alert was in one state.
 type Spell struct {
@@ -60,6 +70,39 @@ type Spell struct {
 	// Open says that the last evaluation saw it so: that is the end.
 	Open  bool              `json:"open,omitempty"`
 	Value model.SampleValue `json:"value"` // of the expression at the start
+
+	first, end int // steps of Start and End; before it has ended, end is -1
+}
+
+// Spells are the times in which an alert was active.
+type Spells []Spell
+
+// MarshalJSON writes what encoding/json would, where there are tens of thousands.
+func (all Spells) MarshalJSON() ([]byte, error) {
+	b := append(make([]byte, 0, 96*len(all)+2), '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, `{"state":"`...), s.State...)
+		b = strconv.AppendFloat(append(b, `","start":`...), float64(s.Start)/1000, 'f', -1, 64)
+		b = strconv.AppendFloat(append(b, `,"end":`...), float64(s.End)/1000, 'f', -1, 64)
+		if s.Open {
+			b = append(b, `,"open":true`...)
+		}
+		b = strconv.AppendFloat(append(b, `,"value":"`...), float64(s.Value), 'f', -1, 64)
+		b = append(b, `"}`...)
+	}
+	return append(b, ']'), nil
+}
+
+// last is the alert's latest spell, and state its state, empty if it is inactive.
+func (a *Alert) last() *Spell { return &a.Spells[len(a.Spells)-1] }
+func (a *Alert) state() string {
+	if len(a.Spells) == 0 || a.last().end >= 0 {
+		return ""
+	}
+	return a.last().State
 }
 
 // flapWithin is how soon after it was resolved an alert fires again that is said to flap.
@@ -70,8 +113,9 @@ func (s *Spell) seconds() float64 { return s.End.Sub(s.Start).Seconds() }
 // sum sums up an alert's spells.
 func (a *Alert) sum() {
 	var last *Spell // that fired
-	for i, s := range a.Spells {
-		if s.State == "pending" {
+	for i := range a.Spells {
+		s := &a.Spells[i]
+		if s.State == pending {
 			a.Pending += s.seconds()
 			if !s.Open && (i+1 == len(a.Spells) || a.Spells[i+1].Start != s.End) {
 				a.Calmed++
@@ -99,6 +143,13 @@ func (t *trial) finish() *Report {
 	r := t.report
 	r.Alerts = []*Alert{} // no null in JSON
 	for _, a := range t.alerts {
+		if len(a.Spells) == 0 { // all evaluations failed
+			continue
+		}
+		for i := range a.Spells {
+			s := &a.Spells[i]
+			s.Start, s.End = model.TimeFromUnixNano(t.at(s.first).UnixNano()), model.TimeFromUnixNano(t.at(s.end).UnixNano())
+		}
 		a.sum()
 		r.add(a.Totals)
 		r.Alerts = append(r.Alerts, a)
