@@ -40,9 +40,8 @@ type trial struct {
 	grid   plan.Grid // of samples: query_offset earlier
 	alerts []*Alert
 	spells int
-	// alone says that no alert depends on others: without a limit, and if no two have the same labels.
-	alone    bool
-	episodes map[int]episode // by how many steps the series is there
+	// episodes is what an alert does whose series is there for a number of steps and not again.
+	episodes map[int][]Spell
 	report   *Report
 }
 
@@ -51,13 +50,6 @@ type presence struct {
 	alert      *Alert
 	first, end int // step, and the one behind the last
 	values     []float64
-}
-
-// episode is what an alert does whose series comes at step first and goes, until it is inactive again. What
-// it does depends on nothing but for how many steps the series is there, if that does not come back before.
-type episode struct {
-	first  int
-	spells []Spell
 }
 
 // mostSpells bounds how often the alerts of a rule may change, and mostPresences how often the series
@@ -74,20 +66,20 @@ func (t *trial) errTooMany() error {
 	return fmt.Errorf("the alert %q changes more than %d times: try a shorter time, or another threshold", t.rule.Alert, mostSpells)
 }
 
-// run has all alerts pass through their states. Alerts alone each have a state machine of their own, and
-// short episodes are as the first of their length was; otherwise one machine has all.
-func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) (err error) {
+// run has all alerts pass through their states. Without a limit, and if no two have the same labels, alerts
+// do not depend on each other; else one state machine has all.
+func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) error {
 	add, notes := expandable(t.rule.labels)
-	t.report.Notes, t.alone = notes, t.rule.group.Limit() == 0
-	var all [][]presence
-	var found []presence
-	byLabels, presences := map[uint64]*Alert{}, 0
+	t.report.Notes = notes
+	alone := t.rule.group.Limit() == 0
+	var all []presence // of one alert after the other
+	byLabels := map[uint64]*Alert{}
 	for i := range rows {
-		found = presencesOf(&rows[i], keeps, found[:0])
-		if presences += len(found); presences > mostPresences {
+		before := len(all)
+		if all = appendPresences(all, &rows[i], keeps); len(all) > mostPresences {
 			return t.errTooMany()
 		}
-		if len(found) == 0 {
+		if len(all) == before {
 			continue
 		}
 		l, err := t.label(ctx, add, rows[i].Labels)
@@ -95,69 +87,78 @@ func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bo
 			return err
 		}
 		a := byLabels[l.Hash()]
-		if t.alone = t.alone && a == nil; a == nil {
-			a = &Alert{Labels: l, number: labels.FromStrings(numberLabel, strconv.Itoa(len(t.alerts)))}
+		if alone = alone && a == nil; a == nil {
+			a = &Alert{Labels: l, series: labels.FromStrings(numberLabel, strconv.Itoa(len(t.alerts)))}
 			byLabels[l.Hash()], t.alerts = a, append(t.alerts, a)
 			t.spells += len(l.String()) / longLabels
 		}
-		for k := range found {
-			found[k].alert = a
+		for k := range all[before:] {
+			all[before+k].alert = a
 		}
-		all = append(all, slices.Clone(found))
 	}
-	if !t.alone {
-		all = [][]presence{slices.Concat(all...)}
-		slices.SortStableFunc(all[0], func(a, b presence) int { return cmp.Compare(a.first, b.first) })
+	if alone || len(all) == 0 {
+		return t.repeat(ctx, all)
 	}
-	for _, coming := range all {
-		for len(coming) > 0 {
-			if t.alone && t.repeat(coming) {
-				coming = coming[1:]
-			} else if coming, err = t.replay(ctx, coming); err != nil {
-				return err
-			}
-			if t.spells > mostSpells {
-				return t.errTooMany()
-			}
+	slices.SortStableFunc(all, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
+	return t.replay(ctx, t.alerts, all)
+}
+
+// repeat has alerts that do not depend on each other do what one does whose series is there as long. For an
+// alert that fires, a pause that is shorter than keep_firing_for is none.
+func (t *trial) repeat(ctx context.Context, coming []presence) error {
+	for len(coming) > 0 {
+		p := coming[0]
+		does, err := t.episode(ctx, p)
+		if err != nil {
+			return err
+		}
+		for coming = coming[1:]; does[len(does)-1].State == firing && len(coming) > 0 && coming[0].alert == p.alert &&
+			t.at(coming[0].first-1).Sub(t.at(p.end)) < t.rule.KeepFiringFor; coming = coming[1:] {
+			p.end = coming[0].end
+		}
+		if does, err = t.episode(ctx, p); err != nil {
+			return err
+		}
+		for _, s := range does {
+			s.Value = model.SampleValue(p.values[s.first])
+			s.first, s.end = s.first+p.first, s.end+p.first
+			p.alert.Spells = append(p.alert.Spells, s)
+		}
+		if t.spells += len(does); t.spells > mostSpells {
+			return t.errTooMany()
 		}
 	}
 	return nil
 }
 
-// repeat has the alert of the next presence do what one did whose series was there as long. It reports
-// false if there was none, or if the time or the pause behind it is too short.
-func (t *trial) repeat(coming []presence) bool {
-	p := coming[0]
-	e, ok := t.episodes[p.end-p.first]
-	if !ok {
-		return false
+// episode is what an alert does, in steps since its series came. That depends on nothing but for how long the
+// series is there, so it is found out once.
+func (t *trial) episode(ctx context.Context, p presence) ([]Spell, error) {
+	n := p.end - p.first
+	if _, known := t.episodes[n]; !known {
+		a := &Alert{series: labels.FromStrings(numberLabel, "0")}
+		if err := t.replay(ctx, []*Alert{a}, []presence{{alert: a, end: n, values: p.values}}); err != nil {
+			return nil, err
+		}
+		t.episodes[n] = a.Spells
 	}
-	later := p.first - e.first
-	if end := e.spells[len(e.spells)-1].end + later; end >= t.steps || len(coming) > 1 && end >= coming[1].first {
-		return false
-	}
-	for _, s := range e.spells {
-		s.first, s.end, s.Value = s.first+later, s.end+later, model.SampleValue(p.values[s.first-e.first])
-		p.alert.Spells = append(p.alert.Spells, s)
-	}
-	t.spells += len(e.spells)
-	return true
+	return t.episodes[n], nil
 }
 
-// presencesOf appends where a row has values that are kept.
-func presencesOf(row *plan.Row, keeps func(float64) bool, all []presence) []presence {
-	values := row.Values
+// appendPresences appends where a row has values that are kept.
+func appendPresences(all []presence, row *plan.Row, keeps func(float64) bool) []presence {
+	values, end := row.Values, -1 // of the latest
 	for _, run := range row.Runs {
-		began := -1
-		for k := range int(run.Len) + 1 {
-			kept := k < int(run.Len) && keeps(values[k])
-			switch {
-			case kept && began < 0:
-				began = k
-			case !kept && began >= 0:
-				all = append(all, presence{first: int(run.First) + began, end: int(run.First) + k, values: values[began:k]})
-				began = -1
+		for k := range int(run.Len) {
+			step := int(run.First) + k
+			if !keeps(values[k]) {
+				continue
 			}
+			if step != end {
+				all = append(all, presence{first: step, values: values[k:]})
+			}
+			end = step + 1
+			all[len(all)-1].end = end
 		}
 		values = values[run.Len:]
 	}
@@ -210,18 +211,15 @@ func (t *trial) label(ctx context.Context, add, metric labels.Labels) (l labels.
 // at is the time of step k.
 func (t *trial) at(k int) time.Time { return t.first.Add(time.Duration(k) * t.rule.group.Interval()) }
 
-// replay runs a machine where its series begin and end, and where the time of alerts is up. Between
-// these steps nothing changes: the same series are there, whose alerts exist. It returns what comes after
-// all is inactive again.
-func (t *trial) replay(ctx context.Context, coming []presence) ([]presence, error) {
+// replay runs one machine where its series begin and end, and where the time of alerts is up. Between
+// these steps nothing changes: the same series are there, whose alerts exist.
+func (t *trial) replay(ctx context.Context, alerts []*Alert, coming []presence) error {
 	m := t.machine(labels.EmptyLabels()) // the series have the rule's
-	begun := coming[0]
-	spells, all := len(begun.alert.Spells), len(coming)
 	var present []presence
 	var result promql.Vector
 	var active []*Alert
 	failed := false // at the step before, where the same series were there
-	for k := begun.first; k < t.steps; {
+	for k := coming[0].first; k < t.steps; {
 		before := len(present)
 		present = slices.DeleteFunc(present, func(p presence) bool { return p.end == k })
 		changed := len(present) != before
@@ -229,40 +227,27 @@ func (t *trial) replay(ctx context.Context, coming []presence) ([]presence, erro
 			present, changed = append(present, coming[0]), true
 		}
 		result = result[:0]
+		next := math.MaxInt
+		if len(coming) > 0 {
+			next = coming[0].first
+		}
 		for _, p := range present {
-			result = append(result, promql.Sample{Metric: p.alert.number, F: p.values[k-p.first]})
+			result = append(result, promql.Sample{Metric: p.alert.series, F: p.values[k-p.first]})
+			next = min(next, p.end)
 		}
 		err := t.eval(ctx, m, k, result)
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		var next int
-		if active, next = t.note(m, active, k); t.spells > mostSpells {
-			return nil, t.errTooMany()
+		var due int
+		if active, due = t.note(m, alerts, active, k); t.spells > mostSpells {
+			return t.errTooMany()
 		}
-		if len(active)+len(present) == 0 {
-			if t.alone && len(coming) == all-1 {
-				t.episodes[begun.end-begun.first] = episode{begun.first, begun.alert.Spells[spells:]}
-			}
-			return coming, nil
-		}
-		if t.alone && len(present) > 0 && active[0].state() == firing {
-			// A pause that is shorter than keep_firing_for changes nothing.
-			for ; len(coming) > 0 && t.at(coming[0].first-1).Sub(t.at(present[0].end)) < t.rule.KeepFiringFor; coming = coming[1:] {
-				present[0].end = coming[0].end
-			}
-		}
-		if err != nil {
-			next = math.MaxInt
-		}
-		for _, p := range present {
-			next = min(next, p.end)
-		}
-		if len(coming) > 0 {
-			next = min(next, coming[0].first)
-		}
-		if err != nil && (changed || !failed) {
+		switch {
+		case err != nil && (changed || !failed):
 			next = k + 1 // an error may have ended alerts, so that the same series may be fewer than the limit
+		case err == nil:
+			next = min(next, due)
 		}
 		if failed = err != nil; failed {
 			t.report.Failed += min(next, t.steps) - k
@@ -271,22 +256,21 @@ func (t *trial) replay(ctx context.Context, coming []presence) ([]presence, erro
 		k = next
 	}
 	for _, a := range active {
-		s := a.last()
-		s.end, s.Open = t.steps-1, true
+		a.last().end = t.steps
 	}
-	return nil, nil
+	return nil
 }
 
-// note notes which alerts are pending and firing at step k, of those that were active before and others. It
-// returns those that are, and the next step at which the time of one is up: to fire, or to end.
-func (t *trial) note(m *rules.AlertingRule, active []*Alert, k int) (_ []*Alert, next int) {
+// note notes which alerts are pending and firing at step k, of which some were active before. It returns
+// those that are, and the next step at which the time of one is up: to fire, or to end.
+func (t *trial) note(m *rules.AlertingRule, alerts, active []*Alert, k int) (_ []*Alert, next int) {
 	next = math.MaxInt
 	m.ForEachActiveAlert(func(is *rules.Alert) {
 		if is.State != rules.StatePending && is.State != rules.StateFiring {
 			return
 		}
 		n, _ := strconv.Atoi(is.Labels.Get(numberLabel))
-		a := t.alerts[n]
+		a := alerts[n]
 		state := pending
 		due := is.ActiveAt.Add(t.rule.For)
 		if is.State == rules.StateFiring {

@@ -49,7 +49,7 @@ type Alert struct {
 	Totals
 	Spells Spells `json:"spells"`
 
-	number labels.Labels // the series that stands for it in a state machine
+	series labels.Labels // stands for it in a state machine
 	seen   int           // step at which it was active last
 }
 
@@ -148,6 +148,9 @@ func (t *trial) finish() *Report {
 		}
 		for i := range a.Spells {
 			s := &a.Spells[i]
+			if s.Open = s.end >= t.steps; s.Open {
+				s.end = t.steps - 1
+			}
 			s.Start, s.End = model.TimeFromUnixNano(t.at(s.first).UnixNano()), model.TimeFromUnixNano(t.at(s.end).UnixNano())
 		}
 		a.sum()

@@ -211,7 +211,7 @@ func (r *Rule) Try(ctx context.Context, from Source, start, end time.Time, compa
 		return nil, fmt.Errorf("the group %q is evaluated %d times in that time, and at most %d are tried: ask for a shorter time, or a longer interval", r.Group, steps, MostSteps)
 	}
 	t := &trial{
-		rule: r, from: from, first: first, steps: int(steps), episodes: map[int]episode{},
+		rule: r, from: from, first: first, steps: int(steps), episodes: map[int][]Spell{},
 		grid: plan.Grid{Start: timestamp.FromTime(first.Add(-offset)), Interval: interval.Milliseconds(), Steps: int(steps)},
 		report: &Report{
 			Group: r.Group, Alert: r.Alert, Expr: r.Expr.String(), Interval: interval.Seconds(), For: r.For.Seconds(),
