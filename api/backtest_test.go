@@ -176,7 +176,7 @@ func BenchmarkWhatIf(b *testing.B) {
 			for b.Loop() {
 				ask()
 			}
-			b.ReportMetric(float64((used() - began).Microseconds())/1000/float64(n-1), "CPU-ms/op")
+			b.ReportMetric(float64((used()-began).Microseconds())/1000/float64(n-1), "CPU-ms/op")
 			b.ReportMetric(float64(strings.Count(w.Body.String(), `"state"`)), "spells")
 		})
 	}

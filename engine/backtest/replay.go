@@ -22,13 +22,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Source evaluates expressions.
+// Source evaluates expressions over a grid. Floating-point results are as Prometheus's engine has them; a
+// native histogram is a value of 0, and is left out if they are not wanted.
 type Source interface {
-	// Range evaluates over a grid. Floating-point results are as Prometheus's engine has them; a native
-	// histogram is a value of 0, and is left out if they are not wanted.
 	Range(ctx context.Context, expr string, g plan.Grid, histograms bool) ([]plan.Row, error)
-	// Instant evaluates at one time.
-	Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error)
 }
 
 // trial is a rule under trial.
@@ -309,24 +306,20 @@ func Rows(v parser.Value, g plan.Grid, histograms bool) []plan.Row {
 		return ours.Rows
 	}
 	matrix, _ := v.(promql.Matrix)
-	rows := make([]plan.Row, 0, len(matrix))
-	for _, s := range matrix {
-		row := plan.Row{Labels: s.Metric}
-		add := func(at int64, v float64) {
-			row.Values = append(row.Values, v)
-			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32((at - g.Start) / g.Interval), Len: 1})
-		}
-		h := s.Histograms
-		for _, f := range s.Floats {
-			for ; histograms && len(h) > 0 && h[0].T < f.T; h = h[1:] {
-				add(h[0].T, 0)
+	rows := make([]plan.Row, len(matrix))
+	for i, s := range matrix {
+		row, h := &rows[i], s.Histograms
+		row.Labels = s.Metric
+		for len(s.Floats) > 0 || histograms && len(h) > 0 {
+			var p promql.FPoint
+			if len(s.Floats) == 0 || histograms && len(h) > 0 && h[0].T < s.Floats[0].T {
+				p.T, h = h[0].T, h[1:]
+			} else {
+				p, s.Floats = s.Floats[0], s.Floats[1:]
 			}
-			add(f.T, f.F)
+			row.Values = append(row.Values, p.F)
+			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32((p.T - g.Start) / g.Interval), Len: 1})
 		}
-		for ; histograms && len(h) > 0; h = h[1:] {
-			add(h[0].T, 0)
-		}
-		rows = append(rows, row)
 	}
 	return rows
 }

@@ -59,10 +59,6 @@ func (p *prometheus) Range(ctx context.Context, expr string, g plan.Grid, histog
 	return Rows(r.Value, g, histograms), nil
 }
 
-func (p *prometheus) Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
-	return rules.EngineQueryFunc(p.engine, p.db)(ctx, expr, at)
-}
-
 var promQL = parser.NewParser(parser.Options{})
 
 // Example tries a rule on five hours, in two of which a queue was long.
@@ -364,8 +360,6 @@ func TestLive(t *testing.T) {
 type rowsOf []plan.Row
 
 func (r rowsOf) Range(context.Context, string, plan.Grid, bool) ([]plan.Row, error) { return r, nil }
-
-func (r rowsOf) Instant(context.Context, string, time.Time) (promql.Vector, error) { return nil, nil }
 
 // TestEpisodes: the alerts of series that come and go a hundred times do what Prometheus's state machine
 // does at each single step, and begin with the values of these.

@@ -244,7 +244,8 @@ func (t *trial) unrecorded(ctx context.Context, start, end time.Time) error {
 				continue
 			}
 			s := &parser.VectorSelector{LabelMatchers: selectors}
-			found, err := t.from.Instant(ctx, fmt.Sprintf("count(present_over_time(%s[%s]))", s, model.Duration(end.Sub(start).Truncate(time.Second)+time.Second)), end)
+			present := fmt.Sprintf("count(present_over_time(%s[%s]))", s, model.Duration(end.Sub(start).Truncate(time.Second)+time.Second))
+			found, err := t.from.Range(ctx, present, plan.Grid{Start: timestamp.FromTime(end), Interval: 1, Steps: 1}, false)
 			if err != nil {
 				return err
 			}
