@@ -3,6 +3,7 @@ package backtest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -418,4 +419,22 @@ func TestEpisodes(t *testing.T) {
 		}
 		require.Equal(t, want, got, "seed %d: %s", seed, text)
 	}
+}
+
+// TestSpellsJSON: spells are written as encoding/json writes them.
+func TestSpellsJSON(t *testing.T) {
+	var all Spells
+	for _, at := range []model.Time{0, 1, 10, 100, 120, 999, 1000, 17_123, 1_795_000_000_000, 1_795_000_017_020, -1, -1500} {
+		for _, v := range []float64{0, -1.5, 1e21, 1e-9, math.NaN(), math.Inf(-1)} {
+			all = append(all, Spell{State: firing, Start: at, End: at + 60_000, Open: v == 0, Value: model.SampleValue(v)})
+		}
+	}
+	want, err := json.Marshal([]Spell(all))
+	require.NoError(t, err)
+	have, err := json.Marshal(all)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(have))
+	have, err = json.Marshal(Spells{})
+	require.NoError(t, err)
+	require.Equal(t, "[]", string(have))
 }

@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -85,8 +86,8 @@ func (all Spells) MarshalJSON() ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(append(b, `{"state":"`...), s.State...)
-		b = strconv.AppendFloat(append(b, `","start":`...), float64(s.Start)/1000, 'f', -1, 64)
-		b = strconv.AppendFloat(append(b, `,"end":`...), float64(s.End)/1000, 'f', -1, 64)
+		b = appendSeconds(append(b, `","start":`...), s.Start)
+		b = appendSeconds(append(b, `,"end":`...), s.End)
 		if s.Open {
 			b = append(b, `,"open":true`...)
 		}
@@ -94,6 +95,15 @@ func (all Spells) MarshalJSON() ([]byte, error) {
 		b = append(b, `"}`...)
 	}
 	return append(b, ']'), nil
+}
+
+// appendSeconds appends a time as model.Time is written.
+func appendSeconds(b []byte, t model.Time) []byte {
+	if t < 0 || t%1000 == 0 {
+		return strconv.AppendFloat(b, float64(t)/1000, 'f', -1, 64)
+	}
+	b = strconv.AppendInt(b, int64(t/1000), 10)
+	return bytes.TrimRight(append(b, '.', byte('0'+t/100%10), byte('0'+t/10%10), byte('0'+t%10)), "0")
 }
 
 // last is the alert's latest spell, and state its state, empty if it is inactive.
