@@ -299,6 +299,31 @@ func (t *trial) note(m *rules.AlertingRule, alerts, active []*Alert, k int) (_ [
 	}), next
 }
 
+// finish ends what has not ended, and sums up. What fired most comes first.
+func (t *trial) finish() *Report {
+	r := t.report
+	r.Alerts = []*Alert{} // no null in JSON
+	for _, a := range t.alerts {
+		if len(a.Spells) == 0 { // all evaluations failed
+			continue
+		}
+		for i := range a.Spells {
+			s := &a.Spells[i]
+			if s.Open = s.end >= t.steps; s.Open {
+				s.end = t.steps - 1
+			}
+			s.Start, s.End = model.TimeFromUnixNano(t.at(s.first).UnixNano()), model.TimeFromUnixNano(t.at(s.end).UnixNano())
+		}
+		a.sum()
+		r.add(a.Totals)
+		r.Alerts = append(r.Alerts, a)
+	}
+	slices.SortFunc(r.Alerts, func(a, b *Alert) int {
+		return cmp.Or(cmp.Compare(b.Fired, a.Fired), cmp.Compare(b.Pending+b.Firing, a.Pending+a.Firing), labels.Compare(a.Labels, b.Labels))
+	})
+	return r
+}
+
 // Rows are the rows of an answer to a range query, which is Prometheus's or an executor's. A native
 // histogram is a value of 0, or is left out.
 func Rows(v parser.Value, g plan.Grid, histograms bool) []plan.Row {

@@ -2,8 +2,6 @@ package backtest
 
 import (
 	"bytes"
-	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -146,29 +144,4 @@ func (a *Alert) sum() {
 func (t *Totals) add(a Totals) {
 	t.Fired, t.Flapped, t.Calmed = t.Fired+a.Fired, t.Flapped+a.Flapped, t.Calmed+a.Calmed
 	t.Pending, t.Firing, t.Longest = t.Pending+a.Pending, t.Firing+a.Firing, max(t.Longest, a.Longest)
-}
-
-// finish ends what has not ended, and sums up. What fired most comes first.
-func (t *trial) finish() *Report {
-	r := t.report
-	r.Alerts = []*Alert{} // no null in JSON
-	for _, a := range t.alerts {
-		if len(a.Spells) == 0 { // all evaluations failed
-			continue
-		}
-		for i := range a.Spells {
-			s := &a.Spells[i]
-			if s.Open = s.end >= t.steps; s.Open {
-				s.end = t.steps - 1
-			}
-			s.Start, s.End = model.TimeFromUnixNano(t.at(s.first).UnixNano()), model.TimeFromUnixNano(t.at(s.end).UnixNano())
-		}
-		a.sum()
-		r.add(a.Totals)
-		r.Alerts = append(r.Alerts, a)
-	}
-	slices.SortFunc(r.Alerts, func(a, b *Alert) int {
-		return cmp.Or(cmp.Compare(b.Fired, a.Fired), cmp.Compare(b.Pending+b.Firing, a.Pending+a.Firing), labels.Compare(a.Labels, b.Labels))
-	})
-	return r
 }
