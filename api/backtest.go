@@ -30,26 +30,20 @@ type trials struct {
 	moved      bool // the threshold is another
 }
 
-// defaultInterval is how often Prometheus evaluates groups that say nothing else.
-const defaultInterval = time.Minute
-
 // readTrials reads the form of a backtest: rules as YAML, of which rule_group and alert choose some, or
 // expr; and for one alert threshold, for and keep_firing_for.
 func (a *API) readTrials(r *http.Request) (asked trials, err error) {
-	content, alert, interval := []byte(r.FormValue("rules")), r.FormValue("alert"), defaultInterval
-	if asked.start, err = promapi.TimeOr(r, "start", time.Time{}); err != nil {
+	content, expr, alert, group := []byte(r.FormValue("rules")), r.FormValue("expr"), r.FormValue("alert"), r.FormValue("rule_group")
+	interval := time.Minute // as Prometheus has it
+	if asked.start, err = promapi.TimeOr(r, "start", time.Time{}); err == nil {
+		asked.end, err = promapi.TimeOr(r, "end", time.Now())
+	}
+	if err == nil {
+		asked.whatIf, err = promapi.Bool(r, "what_if")
+	}
+	if err = cmp.Or(err, readDuration(r, "interval", &interval)); err != nil {
 		return asked, err
 	}
-	if asked.end, err = promapi.TimeOr(r, "end", time.Now()); err != nil {
-		return asked, err
-	}
-	if err := durations(r, map[string]*time.Duration{"interval": &interval}); err != nil {
-		return asked, err
-	}
-	if asked.whatIf, err = promapi.Bool(r, "what_if"); err != nil {
-		return asked, err
-	}
-	expr := r.FormValue("expr")
 	switch {
 	case asked.start.IsZero():
 		return asked, promapi.WrongParameter("start", errors.New("give the time from which on the rules are tried"))
@@ -68,7 +62,6 @@ func (a *API) readTrials(r *http.Request) (asked trials, err error) {
 	if asked.rules, err = backtest.Parse(r.FormValue("file"), content, interval, a.o.Parser); err != nil {
 		return asked, promapi.WrongParameter("rules", err)
 	}
-	group := r.FormValue("rule_group")
 	asked.rules = slices.DeleteFunc(asked.rules, func(r *backtest.Rule) bool {
 		return alert != "" && r.Alert != alert || group != "" && r.Group != group
 	})
@@ -80,18 +73,14 @@ func (a *API) readTrials(r *http.Request) (asked trials, err error) {
 
 // change changes the one rule as the request says.
 func (asked *trials) change(r *http.Request) error {
-	rule := asked.rules[0]
 	for _, name := range []string{"threshold", "for", "keep_firing_for"} {
 		if r.FormValue(name) != "" && len(asked.rules) > 1 {
 			return promapi.WrongParameter(name, errors.New("it is for one rule: choose that by alert, and rule_group if several have it"))
 		}
 	}
-	if err := durations(r, map[string]*time.Duration{"for": &rule.For, "keep_firing_for": &rule.KeepFiringFor}); err != nil {
+	rule, text := asked.rules[0], r.FormValue("threshold")
+	if err := cmp.Or(readDuration(r, "for", &rule.For), readDuration(r, "keep_firing_for", &rule.KeepFiringFor)); err != nil || text == "" {
 		return err
-	}
-	text := r.FormValue("threshold")
-	if text == "" {
-		return nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
@@ -104,19 +93,17 @@ func (asked *trials) change(r *http.Request) error {
 	return nil
 }
 
-// durations reads parameters that are there and are durations, none of them negative.
-func durations(r *http.Request, parameters map[string]*time.Duration) error {
-	for name, to := range parameters {
-		text := r.FormValue(name)
-		if text == "" {
-			continue
-		}
-		d, err := promapi.Duration(text)
-		if err != nil || d < 0 {
-			return promapi.WrongParameter(name, fmt.Errorf("it is no duration such as 5m: %.100q", text))
-		}
-		*to = d.Truncate(time.Millisecond)
+// readDuration reads a parameter that is a duration, not a negative one, if it is there.
+func readDuration(r *http.Request, parameter string, to *time.Duration) error {
+	text := r.FormValue(parameter)
+	if text == "" {
+		return nil
 	}
+	d, err := promapi.Duration(text)
+	if err != nil || d < 0 {
+		return promapi.WrongParameter(parameter, fmt.Errorf("it is no duration such as 5m: %.100q", text))
+	}
+	*to = d.Truncate(time.Millisecond)
 	return nil
 }
 
@@ -204,21 +191,4 @@ func (p *past) Range(ctx context.Context, expr string, g plan.Grid, histograms b
 		rows = p.api.tried.Keep(key, rows, r.Warnings)
 	}
 	return rows, nil
-}
-
-// Instant implements backtest.Source.
-func (p *past) Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
-	q, err := p.api.o.Engine.NewQuery(ctx, p.turn.of(promapi.Evaluation{Query: expr, Start: at}, false))
-	if err != nil {
-		return nil, err
-	}
-	defer q.Close()
-	r := q.Exec(ctx)
-	switch v := r.Value.(type) {
-	case promql.Vector:
-		return slices.Clone(v), r.Err
-	case promql.Scalar:
-		return promql.Vector{{T: v.T, F: v.V}}, r.Err
-	}
-	return nil, cmp.Or(r.Err, errors.New("it is neither a vector nor a scalar"))
 }

@@ -81,60 +81,56 @@ var (
 	errUntried = errors.New("rules could not be tried")
 )
 
-// expectation is what became of one.
-type expectation struct {
-	Kind    string `json:"kind"`
-	Text    string `json:"text"`
-	Holds   bool   `json:"holds"`
-	Failure string `json:"failure,omitempty"`
-}
-
 // tried is what promwarp backtest prints as JSON.
 type tried struct {
-	Rules        []*backtest.Report `json:"rules"`
-	Expectations []expectation      `json:"expectations"`
+	Rules        []*backtest.Report      `json:"rules"`
+	Expectations []*backtest.Expectation `json:"expectations"`
 }
 
 // runBacktest tries all rules and prints what their alerts would have done.
 func runBacktest(ctx context.Context, o backtestOptions, stdout, stderr io.Writer) error {
-	asked, err := o.forms(time.Now())
-	if err != nil {
-		return err
-	}
-	expected, err := o.expectations(time.Now())
+	now := time.Now()
+	got := tried{Rules: []*backtest.Report{}, Expectations: []*backtest.Expectation{}} // no null in JSON
+	asked, err := o.forms(now)
 	if err != nil {
 		return config.Usage(err)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(o.expected)) {
+		for _, text := range *o.expected[kind] {
+			e, err := backtest.Expect(kind, text, func(s string) (time.Time, error) { return parseWhen(s, now) })
+			if err != nil {
+				return config.Usagef("--%s %w", kind, err)
+			}
+			got.Expectations = append(got.Expectations, e)
+		}
 	}
 	c, closed, err := o.open(url.Values{}, stderr)
 	if err != nil {
 		return err
 	}
 	defer closed()
-	got := tried{Rules: []*backtest.Report{}, Expectations: []expectation{}} // no null in JSON
 	for _, form := range asked {
 		answer, err := ask(ctx, c, "/api/v1/backtest", form, stderr)
+		var all tried
 		var refused *compare.Refused
 		switch {
+		case err == nil:
+			if err := json.Unmarshal(answer.Data, &all); err != nil {
+				return err
+			}
 		case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
 			return config.Usage(err)
 		case errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity:
-			got.Rules = append(got.Rules, &backtest.Report{Group: form.Get("rule_group"), Alert: form.Get("alert"), Alerts: []*backtest.Alert{}, Error: err.Error()})
-			continue
-		case err != nil:
-			return err
-		}
-		var all tried
-		if err := json.Unmarshal(answer.Data, &all); err != nil {
+			all.Rules = []*backtest.Report{{Group: form.Get("rule_group"), Alert: form.Get("alert"), Alerts: []*backtest.Alert{}, Error: err.Error()}}
+		default:
 			return err
 		}
 		got.Rules = append(got.Rules, all.Rules...)
 	}
-	for _, e := range expected {
-		failure, err := e.Check(got.Rules)
-		if err != nil {
+	for _, e := range got.Expectations {
+		if err := e.Check(got.Rules); err != nil {
 			return config.Usage(err)
 		}
-		got.Expectations = append(got.Expectations, expectation{e.Kind, e.Text, failure == "", failure})
 	}
 	if err := got.print(o.format, stdout); err != nil {
 		return err
@@ -142,7 +138,7 @@ func runBacktest(ctx context.Context, o backtestOptions, stdout, stderr io.Write
 	switch {
 	case slices.ContainsFunc(got.Rules, func(r *backtest.Report) bool { return r.Error != "" }):
 		return errUntried
-	case slices.ContainsFunc(got.Expectations, func(e expectation) bool { return !e.Holds }):
+	case slices.ContainsFunc(got.Expectations, func(e *backtest.Expectation) bool { return !e.Holds }):
 		return errUnmet
 	}
 	return nil
@@ -152,61 +148,46 @@ func runBacktest(ctx context.Context, o backtestOptions, stdout, stderr io.Write
 func (o *backtestOptions) forms(now time.Time) (all []url.Values, err error) {
 	over, err := (&request{start: o.start, end: o.end}).over(now)
 	if err != nil {
-		return nil, config.Usage(err)
+		return nil, err
 	}
 	p := parser.NewParser(parser.Options{EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true})
 	rules := 0
 	for _, file := range o.files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return nil, config.Usage(err)
+			return nil, err
 		}
 		found, err := backtest.Parse(file, content, time.Minute, p)
 		if err != nil {
-			return nil, config.Usagef("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		known := map[[2]string]bool{}
 		for _, r := range found {
 			if o.alert != "" && o.alert != r.Alert || o.group != "" && o.group != r.Group {
 				continue
 			}
-			rules++
-			if known[[2]string{r.Group, r.Alert}] {
+			if rules++; known[[2]string{r.Group, r.Alert}] {
 				continue
 			}
 			known[[2]string{r.Group, r.Alert}] = true
-			form := url.Values{
+			all = append(all, url.Values{
 				"rules": {string(content)}, "file": {cmp.Or(o.path, file)}, "rule_group": {r.Group}, "alert": {r.Alert}, "interval": {o.interval},
 				"start": {client.Stamp(over.Start)}, "end": {client.Stamp(over.End)}, "executor": {o.executor}, "exact": {cmp.Or(o.exact, "bits")},
-			}
-			maps.Copy(form, url.Values{"threshold": {o.threshold}, "for": {o.hold}, "keep_firing_for": {o.keep}})
-			all = append(all, form)
+				"threshold": {o.threshold}, "for": {o.hold}, "keep_firing_for": {o.keep},
+			})
 		}
 	}
-	switch changed := o.threshold + o.hold + o.keep; {
+	switch {
 	case rules == 0:
-		return nil, config.Usagef("there is no such alerting rule in %s", strings.Join(o.files, ", "))
-	case rules > 1 && changed != "":
-		return nil, config.Usagef("--threshold, --for and --keep-firing-for are for one alert, and there are %d: choose one by --alert, and --group if several have it", rules)
+		return nil, fmt.Errorf("there is no such alerting rule in %s", strings.Join(o.files, ", "))
+	case rules > 1 && o.threshold+o.hold+o.keep != "":
+		return nil, fmt.Errorf("--threshold, --for and --keep-firing-for are for one alert, and there are %d: choose one by --alert, and --group if several have it", rules)
 	}
 	return all, nil
 }
 
-// expectations reads what is expected.
-func (o *backtestOptions) expectations(now time.Time) (all []*backtest.Expectation, err error) {
-	for _, kind := range slices.Sorted(maps.Keys(o.expected)) {
-		for _, text := range *o.expected[kind] {
-			e, err := backtest.Expect(kind, text, func(s string) (time.Time, error) { return parseWhen(s, now) })
-			if err != nil {
-				return nil, fmt.Errorf("--%s %w", kind, err)
-			}
-			all = append(all, e)
-		}
-	}
-	return all, nil
-}
-
-// print prints what was tried.
+// print prints what was tried. As JUnit's, each rule is a test case, which fails if it could not be tried, and
+// each expectation.
 func (t *tried) print(format string, w io.Writer) error {
 	switch format {
 	case "json":
@@ -215,7 +196,19 @@ func (t *tried) print(format string, w io.Writer) error {
 		e.SetIndent("", "  ")
 		return e.Encode(t)
 	case "junit":
-		return t.junit(w)
+		var all junitxml.JUnitXML
+		rules, expectations := all.Suite("rules"), all.Suite("expectations")
+		for _, r := range t.Rules {
+			if c := rules.Case(r.Group + " / " + r.Alert); r.Error != "" {
+				c.Abort(errors.New(r.Error))
+			}
+		}
+		for _, e := range t.Expectations {
+			if c := expectations.Case(e.Kind + " " + e.Text); !e.Holds {
+				c.Fail(e.Failure)
+			}
+		}
+		return all.WriteXML(w)
 	}
 	style := terminal.StyleOf(w)
 	for _, r := range t.Rules {
@@ -289,23 +282,3 @@ func printReport(w io.Writer, r *backtest.Report, style terminal.Style) error {
 // moment is a time as text, and span a number of seconds.
 func moment(t model.Time) string  { return t.Time().UTC().Format(time.RFC3339) }
 func span(seconds float64) string { return model.Duration(seconds * float64(time.Second)).String() }
-
-// junit prints a test case for each rule, which fails if it could not be tried, and for each expectation.
-func (t *tried) junit(w io.Writer) error {
-	var all junitxml.JUnitXML
-	rules := all.Suite("rules")
-	for _, r := range t.Rules {
-		c := rules.Case(r.Group + " / " + r.Alert)
-		if r.Error != "" {
-			c.Abort(errors.New(r.Error))
-		}
-	}
-	expectations := all.Suite("expectations")
-	for _, e := range t.Expectations {
-		c := expectations.Case(e.Kind + " " + e.Text)
-		if !e.Holds {
-			c.Fail(e.Failure)
-		}
-	}
-	return all.WriteXML(w)
-}

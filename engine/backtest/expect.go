@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,10 +21,13 @@ const (
 	AtMost      = "at-most"       // ALERT=N/PERIOD: no more firings begin in any period of that length
 )
 
-// Expectation is what is expected of alerts. ALERT is a name, or a selector of its alerts' labels such as
-// HighLoad{job="api"}.
+// Expectation is what is expected of alerts, and whether it holds, as Check says. ALERT is a name, or a
+// selector of its alerts' labels such as HighLoad{job="api"}.
 type Expectation struct {
-	Kind, Text string
+	Kind    string `json:"kind"`
+	Text    string `json:"text"`
+	Holds   bool   `json:"holds"`
+	Failure string `json:"failure,omitempty"`
 
 	alerts     []*labels.Matcher
 	start, end time.Time
@@ -37,12 +41,13 @@ var periods = map[string]time.Duration{"day": 24 * time.Hour, "week": 7 * 24 * t
 // Expect reads an expectation, whose times are read by when.
 func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectation, error) {
 	e := &Expectation{Kind: kind, Text: text}
-	separator, form := "@", "ALERT@START..END, such as HighLoad@2026-11-02T10:00:00Z..2026-11-02T11:00:00Z"
+	separator, between, form := "@", "..", "ALERT@START..END, such as HighLoad@2026-11-02T10:00:00Z..2026-11-02T11:00:00Z"
 	if kind == AtMost {
-		separator, form = "=", "ALERT=N/PERIOD, such as HighLoad=3/week or HighLoad=1/12h"
+		separator, between, form = "=", "/", "ALERT=N/PERIOD, such as HighLoad=3/week or HighLoad=1/12h"
 	}
 	at := strings.LastIndex(text, separator)
-	if at < 0 {
+	first, second, found := strings.Cut(text[at+1:], between)
+	if at < 0 || !found {
 		return nil, fmt.Errorf("%q: write %s", text, form)
 	}
 	var err error
@@ -55,25 +60,20 @@ func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectati
 		}
 	}
 	if kind == AtMost {
-		most, period, _ := strings.Cut(text[at+1:], "/")
-		if e.most, err = strconv.Atoi(most); err != nil || e.most < 0 {
+		if e.most, err = strconv.Atoi(first); err != nil || e.most < 0 {
 			return nil, fmt.Errorf("%q: write %s", text, form)
 		}
-		if e.period = periods[period]; e.period == 0 {
-			d, err := model.ParseDuration(period)
-			if err != nil || d <= 0 {
-				return nil, fmt.Errorf("%q: %q is neither day, week nor a duration", text, period)
-			}
-			e.period = time.Duration(d)
+		if e.period = periods[second]; e.period > 0 {
+			return e, nil
+		}
+		d, err := model.ParseDuration(second)
+		if e.period = time.Duration(d); err != nil || d <= 0 {
+			return nil, fmt.Errorf("%q: %q is neither day, week nor a duration", text, second)
 		}
 		return e, nil
 	}
-	from, to, found := strings.Cut(text[at+1:], "..")
-	if !found {
-		return nil, fmt.Errorf("%q: write %s", text, form)
-	}
-	if e.start, err = when(from); err == nil {
-		e.end, err = when(to)
+	if e.start, err = when(first); err == nil {
+		e.end, err = when(second)
 	}
 	if err == nil && e.end.Before(e.start) {
 		err = errors.New("the end is before the start")
@@ -84,10 +84,16 @@ func Expect(kind, text string, when func(string) (time.Time, error)) (*Expectati
 	return e, nil
 }
 
-// Check says in what reports do not meet the expectation; empty is that they do. An error says why that
-// cannot be told.
-func (e *Expectation) Check(reports []*Report) (failure string, err error) {
-	var fired []*Spell
+// Check says whether reports meet the expectation, or in what they do not. An error says why that cannot be
+// told.
+func (e *Expectation) Check(reports []*Report) (err error) {
+	e.Failure, err = e.failure(reports)
+	e.Holds = e.Failure == "" && err == nil
+	return err
+}
+
+func (e *Expectation) failure(reports []*Report) (string, error) {
+	var fired []Spell
 	known := false
 	for _, r := range reports {
 		if slices.ContainsFunc(e.alerts, func(m *labels.Matcher) bool { return m.Name == labels.AlertName && !m.Matches(r.Alert) }) {
@@ -106,13 +112,13 @@ func (e *Expectation) Check(reports []*Report) (failure string, err error) {
 			}
 			for _, s := range a.Spells {
 				within := !s.End.Time().Before(e.start) && !s.Start.Time().After(e.end)
-				if s.State == "firing" && (e.Kind == AtMost || within) {
+				if s.State == firing && (e.Kind == AtMost || within) {
 					fired = append(fired, s)
 				}
 			}
 		}
 	}
-	slices.SortFunc(fired, func(a, b *Spell) int { return int(a.Start - b.Start) })
+	slices.SortFunc(fired, func(a, b Spell) int { return cmp.Compare(a.Start, b.Start) })
 	switch {
 	case !known:
 		return "", fmt.Errorf("%s %q: there is no such alert in the rules", e.Kind, e.Text)
@@ -120,10 +126,8 @@ func (e *Expectation) Check(reports []*Report) (failure string, err error) {
 		return "it did not fire in that time", nil
 	case e.Kind == MustNotFire && len(fired) > 0:
 		return "it fired at " + fired[0].Start.Time().UTC().Format(time.RFC3339), nil
-	case e.Kind != AtMost:
-		return "", nil
 	}
-	for i := e.most; i < len(fired); i++ {
+	for i := e.most; e.Kind == AtMost && i < len(fired); i++ {
 		if first := fired[i-e.most].Start; fired[i].Start.Sub(first) < e.period {
 			return fmt.Sprintf("it fired more than %d times within %s from %s on", e.most, model.Duration(e.period), first.Time().UTC().Format(time.RFC3339)), nil
 		}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +22,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Source evaluates expressions.
+// Source evaluates expressions over a grid. Floating-point results are as Prometheus's engine has them; a
+// native histogram is a value of 0, and is left out if they are not wanted.
 type Source interface {
-	// Range evaluates over a grid. Floating-point results are as Prometheus's engine has them; a native
-	// histogram is a value of 0, and is left out if they are not wanted.
 	Range(ctx context.Context, expr string, g plan.Grid, histograms bool) ([]plan.Row, error)
-	// Instant evaluates at one time.
-	Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error)
 }
 
 // trial is a rule under trial.
@@ -37,14 +35,16 @@ type trial struct {
 	first  time.Time // evaluation; step k is k intervals later
 	steps  int
 	grid   plan.Grid // of samples: query_offset earlier
-	alerts map[uint64]*Alert
+	alerts []*Alert
 	spells int
-	report *Report
+	// episodes is what an alert does whose series is there for a number of steps and not again.
+	episodes map[int][]Spell
+	report   *Report
 }
 
 // presence is a series of the expression's result at consecutive steps.
 type presence struct {
-	metric     labels.Labels
+	alert      *Alert
 	first, end int // step, and the one behind the last
 	values     []float64
 }
@@ -63,62 +63,99 @@ func (t *trial) errTooMany() error {
 	return fmt.Errorf("the alert %q changes more than %d times: try a shorter time, or another threshold", t.rule.Alert, mostSpells)
 }
 
-// run has all alerts pass through their states.
-//
-// Alerts do not depend on each other, so each has a state machine of its own that is run only where its
-// series begins or ends and where its time is up. With a limit, or with series whose labels become the
-// same, they do: then one machine has all.
+// run has all alerts pass through their states. Without a limit, and if no two have the same labels, alerts
+// do not depend on each other; else one state machine has all.
 func (t *trial) run(ctx context.Context, rows []plan.Row, keeps func(float64) bool) error {
 	add, notes := expandable(t.rule.labels)
 	t.report.Notes = notes
 	alone := t.rule.group.Limit() == 0
-	var all [][]presence
-	known, presences := map[uint64]bool{}, 0
+	var all []presence // of one alert after the other
+	byLabels := map[uint64]*Alert{}
 	for i := range rows {
-		metric := rows[i].Labels
-		if err := cmp.Or(context.Cause(ctx), t.label(ctx, add, &metric)); err != nil {
-			return err
-		}
-		found := presencesOf(&rows[i], metric, keeps)
-		if presences += len(found); presences > mostPresences {
+		before := len(all)
+		if all = appendPresences(all, &rows[i], keeps); len(all) > mostPresences {
 			return t.errTooMany()
 		}
-		if len(found) > 0 {
-			h := metric.Hash()
-			alone = alone && !known[h]
-			known[h] = true
-			all = append(all, found)
-		}
-	}
-	if !alone {
-		all = [][]presence{slices.Concat(all...)}
-	}
-	for _, found := range all {
-		if len(found) == 0 {
+		if len(all) == before {
 			continue
 		}
-		slices.SortStableFunc(found, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
-		if err := t.replay(ctx, found); err != nil {
+		l, err := t.label(ctx, add, rows[i].Labels)
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
 			return err
+		}
+		a := byLabels[l.Hash()]
+		if alone = alone && a == nil; a == nil {
+			a = &Alert{Labels: l, series: labels.FromStrings(numberLabel, strconv.Itoa(len(t.alerts)))}
+			byLabels[l.Hash()], t.alerts = a, append(t.alerts, a)
+			t.spells += len(l.String()) / longLabels
+		}
+		for k := range all[before:] {
+			all[before+k].alert = a
+		}
+	}
+	if alone || len(all) == 0 {
+		return t.repeat(ctx, all)
+	}
+	slices.SortStableFunc(all, func(a, b presence) int { return cmp.Compare(a.first, b.first) })
+	return t.replay(ctx, t.alerts, all)
+}
+
+// repeat has alerts that do not depend on each other do what one does whose series is there as long. For an
+// alert that fires, a pause that is shorter than keep_firing_for is none.
+func (t *trial) repeat(ctx context.Context, coming []presence) error {
+	for len(coming) > 0 {
+		p := coming[0]
+		does, err := t.episode(ctx, p)
+		if err != nil {
+			return err
+		}
+		for coming = coming[1:]; does[len(does)-1].State == firing && len(coming) > 0 && coming[0].alert == p.alert &&
+			t.at(coming[0].first-1).Sub(t.at(p.end)) < t.rule.KeepFiringFor; coming = coming[1:] {
+			p.end = coming[0].end
+		}
+		if does, err = t.episode(ctx, p); err != nil {
+			return err
+		}
+		for _, s := range does {
+			s.Value = model.SampleValue(p.values[s.first])
+			s.first, s.end = s.first+p.first, s.end+p.first
+			p.alert.Spells = append(p.alert.Spells, s)
+		}
+		if t.spells += len(does); t.spells > mostSpells {
+			return t.errTooMany()
 		}
 	}
 	return nil
 }
 
-// presencesOf is where a row has values that are kept.
-func presencesOf(row *plan.Row, metric labels.Labels, keeps func(float64) bool) (all []presence) {
-	values := row.Values
+// episode is what an alert does, in steps since its series came. That depends on nothing but for how long the
+// series is there, so it is found out once.
+func (t *trial) episode(ctx context.Context, p presence) ([]Spell, error) {
+	n := p.end - p.first
+	if _, known := t.episodes[n]; !known {
+		a := &Alert{series: labels.FromStrings(numberLabel, "0")}
+		if err := t.replay(ctx, []*Alert{a}, []presence{{alert: a, end: n, values: p.values}}); err != nil {
+			return nil, err
+		}
+		t.episodes[n] = a.Spells
+	}
+	return t.episodes[n], nil
+}
+
+// appendPresences appends where a row has values that are kept.
+func appendPresences(all []presence, row *plan.Row, keeps func(float64) bool) []presence {
+	values, end := row.Values, -1 // of the latest
 	for _, run := range row.Runs {
-		began := -1
-		for k := range int(run.Len) + 1 {
-			kept := k < int(run.Len) && keeps(values[k])
-			switch {
-			case kept && began < 0:
-				began = k
-			case !kept && began >= 0:
-				all = append(all, presence{metric, int(run.First) + began, int(run.First) + k, values[began:k]})
-				began = -1
+		for k := range int(run.Len) {
+			step := int(run.First) + k
+			if !keeps(values[k]) {
+				continue
 			}
+			if step != end {
+				all = append(all, presence{first: step, values: values[k:]})
+			}
+			end = step + 1
+			all[len(all)-1].end = end
 		}
 		values = values[run.Len:]
 	}
@@ -161,13 +198,11 @@ func (t *trial) eval(ctx context.Context, m *rules.AlertingRule, k int, result p
 }
 
 // label has Prometheus give a series the labels that its alert has.
-func (t *trial) label(ctx context.Context, add labels.Labels, metric *labels.Labels) error {
+func (t *trial) label(ctx context.Context, add, metric labels.Labels) (l labels.Labels, err error) {
 	m := t.machine(add)
-	if err := t.eval(ctx, m, 0, promql.Vector{{Metric: *metric}}); err != nil {
-		return err
-	}
-	m.ForEachActiveAlert(func(a *rules.Alert) { *metric = a.Labels })
-	return nil
+	err = t.eval(ctx, m, 0, promql.Vector{{Metric: metric}})
+	m.ForEachActiveAlert(func(a *rules.Alert) { l = a.Labels })
+	return l, err
 }
 
 // at is the time of step k.
@@ -175,16 +210,13 @@ func (t *trial) at(k int) time.Time { return t.first.Add(time.Duration(k) * t.ru
 
 // replay runs one machine where its series begin and end, and where the time of alerts is up. Between
 // these steps nothing changes: the same series are there, whose alerts exist.
-func (t *trial) replay(ctx context.Context, coming []presence) error {
+func (t *trial) replay(ctx context.Context, alerts []*Alert, coming []presence) error {
 	m := t.machine(labels.EmptyLabels()) // the series have the rule's
 	var present []presence
 	var result promql.Vector
 	var active []*Alert
 	failed := false // at the step before, where the same series were there
 	for k := coming[0].first; k < t.steps; {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
 		before := len(present)
 		present = slices.DeleteFunc(present, func(p presence) bool { return p.end == k })
 		changed := len(present) != before
@@ -197,21 +229,22 @@ func (t *trial) replay(ctx context.Context, coming []presence) error {
 			next = coming[0].first
 		}
 		for _, p := range present {
-			result = append(result, promql.Sample{Metric: p.metric, F: p.values[k-p.first]})
+			result = append(result, promql.Sample{Metric: p.alert.series, F: p.values[k-p.first]})
 			next = min(next, p.end)
 		}
 		err := t.eval(ctx, m, k, result)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if active = t.note(m, active, k); t.spells > mostSpells {
+		var due int
+		if active, due = t.note(m, alerts, active, k); t.spells > mostSpells {
 			return t.errTooMany()
 		}
 		switch {
 		case err != nil && (changed || !failed):
 			next = k + 1 // an error may have ended alerts, so that the same series may be fewer than the limit
 		case err == nil:
-			next = min(next, t.due(m, k))
+			next = min(next, due)
 		}
 		if failed = err != nil; failed {
 			t.report.Failed += min(next, t.steps) - k
@@ -220,66 +253,75 @@ func (t *trial) replay(ctx context.Context, coming []presence) error {
 		k = next
 	}
 	for _, a := range active {
-		a.open.End, a.open.Open, a.open = t.report.End, true, nil
+		a.last().end = t.steps
 	}
 	return nil
 }
 
-// note notes which alerts are pending and firing at step k, of those that were active before and others,
-// and returns those that are.
-func (t *trial) note(m *rules.AlertingRule, active []*Alert, k int) []*Alert {
-	now := model.TimeFromUnixNano(t.at(k).UnixNano())
+// note notes which alerts are pending and firing at step k, of which some were active before. It returns
+// those that are, and the next step at which the time of one is up: to fire, or to end.
+func (t *trial) note(m *rules.AlertingRule, alerts, active []*Alert, k int) (_ []*Alert, next int) {
+	next = math.MaxInt
 	m.ForEachActiveAlert(func(is *rules.Alert) {
 		if is.State != rules.StatePending && is.State != rules.StateFiring {
 			return
 		}
-		h := is.Labels.Hash()
-		a := t.alerts[h]
-		if a == nil {
-			a = &Alert{Labels: is.Labels}
-			t.alerts[h] = a
-			t.spells += len(is.Labels.String()) / longLabels
+		n, _ := strconv.Atoi(is.Labels.Get(numberLabel))
+		a := alerts[n]
+		state := pending
+		due := is.ActiveAt.Add(t.rule.For)
+		if is.State == rules.StateFiring {
+			state, due = firing, is.KeepFiringSince.Add(t.rule.KeepFiringFor)
+		}
+		if state == pending || !is.KeepFiringSince.IsZero() {
+			interval := t.rule.group.Interval()
+			next = min(next, max(k+1, int((due.Sub(t.first)+interval-1)/interval)))
 		}
 		a.seen = k
-		state := is.State.String()
-		switch {
-		case a.open == nil:
-			active = append(active, a)
-		case a.open.State == state:
+		was := a.state()
+		if was == state {
 			return
-		default:
-			a.open.End = now
 		}
-		a.open = &Spell{State: state, Start: now, Value: model.SampleValue(is.Value)}
-		a.Spells = append(a.Spells, a.open)
+		if was == "" {
+			active = append(active, a)
+		} else {
+			a.last().end = k
+		}
+		a.Spells = append(a.Spells, Spell{State: state, first: k, end: -1, Value: model.SampleValue(is.Value)})
 		t.spells++
 	})
 	return slices.DeleteFunc(active, func(a *Alert) bool {
 		if a.seen == k {
 			return false
 		}
-		a.open.End, a.open = now, nil
+		a.last().end = k
 		return true
-	})
+	}), next
 }
 
-// due is the next step at which the time of an alert is up: to fire, or to end.
-func (t *trial) due(m *rules.AlertingRule, k int) int {
-	next := math.MaxInt
-	m.ForEachActiveAlert(func(a *rules.Alert) {
-		var at time.Time
-		switch {
-		case a.State == rules.StatePending:
-			at = a.ActiveAt.Add(t.rule.For)
-		case a.State == rules.StateFiring && !a.KeepFiringSince.IsZero():
-			at = a.KeepFiringSince.Add(t.rule.KeepFiringFor)
-		default:
-			return
+// finish ends what has not ended, and sums up. What fired most comes first.
+func (t *trial) finish() *Report {
+	r := t.report
+	r.Alerts = []*Alert{} // no null in JSON
+	for _, a := range t.alerts {
+		if len(a.Spells) == 0 { // all evaluations failed
+			continue
 		}
-		interval := t.rule.group.Interval()
-		next = min(next, max(k+1, int((at.Sub(t.first)+interval-1)/interval)))
+		for i := range a.Spells {
+			s := &a.Spells[i]
+			if s.Open = s.end >= t.steps; s.Open {
+				s.end = t.steps - 1
+			}
+			s.Start, s.End = model.TimeFromUnixNano(t.at(s.first).UnixNano()), model.TimeFromUnixNano(t.at(s.end).UnixNano())
+		}
+		a.sum()
+		r.add(a.Totals)
+		r.Alerts = append(r.Alerts, a)
+	}
+	slices.SortFunc(r.Alerts, func(a, b *Alert) int {
+		return cmp.Or(cmp.Compare(b.Fired, a.Fired), cmp.Compare(b.Pending+b.Firing, a.Pending+a.Firing), labels.Compare(a.Labels, b.Labels))
 	})
-	return next
+	return r
 }
 
 // Rows are the rows of an answer to a range query, which is Prometheus's or an executor's. A native
@@ -289,24 +331,20 @@ func Rows(v parser.Value, g plan.Grid, histograms bool) []plan.Row {
 		return ours.Rows
 	}
 	matrix, _ := v.(promql.Matrix)
-	rows := make([]plan.Row, 0, len(matrix))
-	for _, s := range matrix {
-		row := plan.Row{Labels: s.Metric}
-		add := func(at int64, v float64) {
-			row.Values = append(row.Values, v)
-			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32((at - g.Start) / g.Interval), Len: 1})
-		}
-		h := s.Histograms
-		for _, f := range s.Floats {
-			for ; histograms && len(h) > 0 && h[0].T < f.T; h = h[1:] {
-				add(h[0].T, 0)
+	rows := make([]plan.Row, len(matrix))
+	for i, s := range matrix {
+		row, h := &rows[i], s.Histograms
+		row.Labels = s.Metric
+		for len(s.Floats) > 0 || histograms && len(h) > 0 {
+			var p promql.FPoint
+			if len(s.Floats) == 0 || histograms && len(h) > 0 && h[0].T < s.Floats[0].T {
+				p.T, h = h[0].T, h[1:]
+			} else {
+				p, s.Floats = s.Floats[0], s.Floats[1:]
 			}
-			add(f.T, f.F)
+			row.Values = append(row.Values, p.F)
+			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32((p.T - g.Start) / g.Interval), Len: 1})
 		}
-		for ; histograms && len(h) > 0; h = h[1:] {
-			add(h[0].T, 0)
-		}
-		rows = append(rows, row)
 	}
 	return rows
 }

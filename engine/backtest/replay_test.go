@@ -3,6 +3,7 @@ package backtest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
@@ -56,10 +58,6 @@ func (p *prometheus) Range(ctx context.Context, expr string, g plan.Grid, histog
 		return nil, r.Err
 	}
 	return Rows(r.Value, g, histograms), nil
-}
-
-func (p *prometheus) Instant(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
-	return rules.EngineQueryFunc(p.engine, p.db)(ctx, expr, at)
 }
 
 var promQL = parser.NewParser(parser.Options{})
@@ -120,11 +118,12 @@ func live(t *testing.T, content string, p *prometheus, start, end time.Time) map
 	for _, g := range groups {
 		// The times are those of a file called rules.yml.
 		named := rules.NewGroup(rules.GroupOptions{Name: g.Name(), File: "rules.yml", Interval: g.Interval(), Opts: &rules.ManagerOptions{}})
-		reports := make([]*trial, len(g.Rules()))
+		alerts := make([]map[uint64]*Alert, len(g.Rules()))
 		failures := make([]int, len(g.Rules()))
-		for i := range reports {
-			reports[i] = &trial{alerts: map[uint64]*Alert{}, report: &Report{}}
+		for i := range alerts {
+			alerts[i] = map[uint64]*Alert{}
 		}
+		var last model.Time
 		at := named.EvalTimestamp(start.UnixNano())
 		for ; !at.After(end); at = at.Add(g.Interval()) {
 			if at.Before(start) {
@@ -132,8 +131,8 @@ func live(t *testing.T, content string, p *prometheus, start, end time.Time) map
 			}
 			g.Eval(t.Context(), at)
 			now := model.TimeFromUnixNano(at.UnixNano())
+			last = now
 			for i, r := range g.Rules() {
-				reports[i].report.End = now
 				if r.LastError() != nil {
 					failures[i]++
 				}
@@ -141,34 +140,33 @@ func live(t *testing.T, content string, p *prometheus, start, end time.Time) map
 				for _, is := range r.(*rules.AlertingRule).ActiveAlerts() {
 					h := is.Labels.Hash()
 					active[h] = true
-					a := reports[i].alerts[h]
+					a := alerts[i][h]
 					if a == nil {
 						a = &Alert{Labels: is.Labels}
-						reports[i].alerts[h] = a
+						alerts[i][h] = a
 					}
-					if a.open != nil && a.open.State == is.State.String() {
+					if a.state() == is.State.String() {
 						continue
 					}
-					if a.open != nil {
-						a.open.End = now
+					if a.state() != "" {
+						a.last().End, a.last().end = now, 0
 					}
-					a.open = &Spell{State: is.State.String(), Start: now, Value: model.SampleValue(is.Value)}
-					a.Spells = append(a.Spells, a.open)
+					a.Spells = append(a.Spells, Spell{State: is.State.String(), Start: now, Value: model.SampleValue(is.Value), end: -1})
 				}
-				for h, a := range reports[i].alerts {
-					if !active[h] && a.open != nil {
-						a.open.End, a.open = now, nil
+				for h, a := range alerts[i] {
+					if !active[h] && a.state() != "" {
+						a.last().End, a.last().end = now, 0
 					}
 				}
 			}
 		}
 		for i, r := range g.Rules() {
-			for _, a := range reports[i].alerts {
-				if a.open != nil {
-					a.open.End, a.open.Open = reports[i].report.End, true
+			for _, a := range alerts[i] {
+				if a.state() != "" {
+					a.last().End, a.last().Open = last, true
 				}
 			}
-			out[g.Name()+"/"+strconv.Itoa(i)+r.Name()] = told(reports[i].alerts, failures[i])
+			out[g.Name()+"/"+strconv.Itoa(i)+r.Name()] = told(alerts[i], failures[i])
 		}
 	}
 	return out
@@ -357,4 +355,86 @@ func TestLive(t *testing.T) {
 	}
 	t.Logf("%d spells, %d failed evaluations", spells, failed)
 	require.Positive(t, spells)
+}
+
+// rowsOf is a Source that has rows.
+type rowsOf []plan.Row
+
+func (r rowsOf) Range(context.Context, string, plan.Grid, bool) ([]plan.Row, error) { return r, nil }
+
+// TestEpisodes: the alerts of series that come and go a hundred times do what Prometheus's state machine
+// does at each single step, and begin with the values of these.
+func TestEpisodes(t *testing.T) {
+	const steps, text = 1000, `groups: [{name: g, rules: [{alert: A, expr: m, for: %s, keep_firing_for: %s}]}]`
+	for range 50 {
+		seed := cmp.Or(*seed, rand.Uint64())
+		r := rand.New(rand.NewPCG(seed, 1))
+		all, err := Parse("rules.yml", fmt.Appendf(nil, text, oneOf(r, "0s", "1m", "3m"), oneOf(r, "0s", "1m", "90s", "5m")), time.Minute, promQL)
+		require.NoError(t, err)
+		rule := all[0]
+		rows, want := rowsOf{}, map[string][]string{}
+		first := rule.group.EvalTimestamp(time.Unix(3600, 0).UnixNano())
+		for i := range 3 {
+			l := labels.FromStrings("alertname", "A", "i", strconv.Itoa(i))
+			row, states := plan.Row{Labels: l}, make([]string, steps)
+			m := rules.NewAlertingRule("A", rule.Expr, rule.For, rule.KeepFiringFor, labels.EmptyLabels(), labels.EmptyLabels(), labels.EmptyLabels(), "", false, promslog.NewNopLogger())
+			before := ""
+			for k, left, there := 0, 0, true; k < steps; k, left = k+1, left-1 {
+				if left == 0 {
+					left, there = 1+r.IntN(oneOf(r, 3, 12)), !there
+				}
+				var now promql.Vector
+				if there {
+					row.Runs, row.Values = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1}), append(row.Values, float64(k))
+					now = promql.Vector{{Metric: l, F: float64(k)}}
+				}
+				_, err := m.Eval(t.Context(), 0, first.Add(time.Duration(k)*time.Minute), func(context.Context, string, time.Time) (promql.Vector, error) { return now, nil }, nil, 0)
+				require.NoError(t, err)
+				for _, a := range m.ActiveAlerts() {
+					if states[k] = a.State.String(); states[k] != before {
+						states[k] += fmt.Sprint(" at ", a.Value)
+					}
+					before = a.State.String()
+				}
+				if states[k] == "" {
+					before = ""
+				}
+			}
+			rows = append(rows, row)
+			want[l.String()] = states
+		}
+		report, err := rule.Try(t.Context(), rows, first, first.Add((steps-1)*time.Minute), false)
+		require.NoError(t, err)
+		got := map[string][]string{}
+		for _, a := range report.Alerts {
+			states := make([]string, steps)
+			for _, s := range a.Spells {
+				require.Less(t, s.end, steps)
+				for k := s.first; k < s.end || s.Open && k == s.end; k++ {
+					states[k] = s.State
+				}
+				states[s.first] += fmt.Sprint(" at ", s.Value)
+			}
+			got[a.Labels.String()] = states
+		}
+		require.Equal(t, want, got, "seed %d: %s", seed, text)
+	}
+}
+
+// TestSpellsJSON: spells are written as encoding/json writes them.
+func TestSpellsJSON(t *testing.T) {
+	var all Spells
+	for _, at := range []model.Time{0, 1, 10, 100, 120, 999, 1000, 17_123, 1_795_000_000_000, 1_795_000_017_020, -1, -1500} {
+		for _, v := range []float64{0, -1.5, 1e21, 1e-9, math.NaN(), math.Inf(-1)} {
+			all = append(all, Spell{State: firing, Start: at, End: at + 60_000, Open: v == 0, Value: model.SampleValue(v)})
+		}
+	}
+	want, err := json.Marshal([]Spell(all))
+	require.NoError(t, err)
+	have, err := json.Marshal(all)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(have))
+	have, err = json.Marshal(Spells{})
+	require.NoError(t, err)
+	require.Equal(t, "[]", string(have))
 }

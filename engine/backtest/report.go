@@ -1,8 +1,8 @@
 package backtest
 
 import (
-	"cmp"
-	"slices"
+	"bytes"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -46,11 +46,20 @@ type Totals struct {
 type Alert struct {
 	Labels labels.Labels `json:"labels"`
 	Totals
-	Spells []*Spell `json:"spells"`
+	Spells Spells `json:"spells"`
 
-	open *Spell // that has not ended
-	seen int    // step at which it was active last
+	series labels.Labels // stands for it in a state machine
+	seen   int           // step at which it was active last
 }
+
+// numberLabel is the label of series that stand for alerts.
+const numberLabel = "number"
+
+// States of alerts.
+const (
+	pending = "pending"
+	firing  = "firing"
+)
 
 // Spell is a time in which an alert was in one state.
 type Spell struct {
@@ -60,6 +69,48 @@ type Spell struct {
 	// Open says that the last evaluation saw it so: that is the end.
 	Open  bool              `json:"open,omitempty"`
 	Value model.SampleValue `json:"value"` // of the expression at the start
+
+	first, end int // steps of Start and End; before it has ended, end is -1
+}
+
+// Spells are the times in which an alert was active.
+type Spells []Spell
+
+// MarshalJSON writes what encoding/json would, where there are tens of thousands.
+func (all Spells) MarshalJSON() ([]byte, error) {
+	b := append(make([]byte, 0, 96*len(all)+2), '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, `{"state":"`...), s.State...)
+		b = appendSeconds(append(b, `","start":`...), s.Start)
+		b = appendSeconds(append(b, `,"end":`...), s.End)
+		if s.Open {
+			b = append(b, `,"open":true`...)
+		}
+		b = strconv.AppendFloat(append(b, `,"value":"`...), float64(s.Value), 'f', -1, 64)
+		b = append(b, `"}`...)
+	}
+	return append(b, ']'), nil
+}
+
+// appendSeconds appends a time as model.Time is written.
+func appendSeconds(b []byte, t model.Time) []byte {
+	if t < 0 || t%1000 == 0 {
+		return strconv.AppendFloat(b, float64(t)/1000, 'f', -1, 64)
+	}
+	b = strconv.AppendInt(b, int64(t/1000), 10)
+	return bytes.TrimRight(append(b, '.', byte('0'+t/100%10), byte('0'+t/10%10), byte('0'+t%10)), "0")
+}
+
+// last is the alert's latest spell, and state its state, empty if it is inactive.
+func (a *Alert) last() *Spell { return &a.Spells[len(a.Spells)-1] }
+func (a *Alert) state() string {
+	if len(a.Spells) == 0 || a.last().end >= 0 {
+		return ""
+	}
+	return a.last().State
 }
 
 // flapWithin is how soon after it was resolved an alert fires again that is said to flap.
@@ -70,8 +121,9 @@ func (s *Spell) seconds() float64 { return s.End.Sub(s.Start).Seconds() }
 // sum sums up an alert's spells.
 func (a *Alert) sum() {
 	var last *Spell // that fired
-	for i, s := range a.Spells {
-		if s.State == "pending" {
+	for i := range a.Spells {
+		s := &a.Spells[i]
+		if s.State == pending {
 			a.Pending += s.seconds()
 			if !s.Open && (i+1 == len(a.Spells) || a.Spells[i+1].Start != s.End) {
 				a.Calmed++
@@ -92,19 +144,4 @@ func (a *Alert) sum() {
 func (t *Totals) add(a Totals) {
 	t.Fired, t.Flapped, t.Calmed = t.Fired+a.Fired, t.Flapped+a.Flapped, t.Calmed+a.Calmed
 	t.Pending, t.Firing, t.Longest = t.Pending+a.Pending, t.Firing+a.Firing, max(t.Longest, a.Longest)
-}
-
-// finish ends what has not ended, and sums up. What fired most comes first.
-func (t *trial) finish() *Report {
-	r := t.report
-	r.Alerts = []*Alert{} // no null in JSON
-	for _, a := range t.alerts {
-		a.sum()
-		r.add(a.Totals)
-		r.Alerts = append(r.Alerts, a)
-	}
-	slices.SortFunc(r.Alerts, func(a, b *Alert) int {
-		return cmp.Or(cmp.Compare(b.Fired, a.Fired), cmp.Compare(b.Pending+b.Firing, a.Pending+a.Firing), labels.Compare(a.Labels, b.Labels))
-	})
-	return r
 }

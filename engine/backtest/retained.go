@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"slices"
@@ -31,7 +32,6 @@ type retained struct {
 	rows []plan.Row
 	said annotations.Annotations
 	size int64
-	ends *time.Timer
 }
 
 // retainedFor is how long results are kept: as long as one moves sliders.
@@ -45,15 +45,8 @@ const (
 
 // NewRetained keeps results in the memory of a process.
 func NewRetained(pool *memory.Pool) *Retained {
-	r := &Retained{pool: pool, most: mostRetained}
-	if limit := pool.Limit(); limit > 0 {
-		r.most = limit / retainedShare
-	}
-	// Bytes are bounded. A timer that runs would keep the result.
-	r.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ string, e *retained) {
-		r.bytes -= e.size
-		e.ends.Stop()
-	})
+	r := &Retained{pool: pool, most: cmp.Or(pool.Limit()/retainedShare, mostRetained)}
+	r.byKey, _ = simplelru.NewLRU(math.MaxInt, func(_ string, e *retained) { r.bytes -= e.size }) // bytes are bounded
 	return r
 }
 
@@ -61,11 +54,10 @@ func NewRetained(pool *memory.Pool) *Retained {
 func (r *Retained) Get(key string) ([]plan.Row, annotations.Annotations, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, ok := r.byKey.Get(key)
-	if !ok {
-		return nil, nil, false
+	if e, ok := r.byKey.Get(key); ok {
+		return e.rows, e.said, true
 	}
-	return e.rows, e.said, true
+	return nil, nil, false
 }
 
 // Keep keeps a copy of rows, if there is room, and returns that or the rows.
@@ -86,7 +78,7 @@ func (r *Retained) Keep(key string, rows []plan.Row, said annotations.Annotation
 		values = append(values, row.Values...)
 		e.rows[i] = plan.Row{Labels: row.Labels.Copy(), Values: values[len(values)-len(row.Values):], Runs: slices.Clone(row.Runs)}
 	}
-	e.ends = time.AfterFunc(retainedFor, func() { r.forget(key, e) })
+	time.AfterFunc(retainedFor, func() { r.forget(key) }) // with the result itself it would keep that
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byKey.Remove(key)
@@ -97,13 +89,11 @@ func (r *Retained) Keep(key string, rows []plan.Row, said annotations.Annotation
 	return e.rows
 }
 
-// forget forgets a result, unless there is a newer one.
-func (r *Retained) forget(key string, e *retained) {
+// forget forgets a result, or one that was evaluated again meanwhile.
+func (r *Retained) forget(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if is, ok := r.byKey.Peek(key); ok && is == e {
-		r.byKey.Remove(key)
-	}
+	r.byKey.Remove(key)
 }
 
 // Clear forgets all.

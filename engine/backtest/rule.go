@@ -91,9 +91,13 @@ func Parse(file string, content []byte, interval time.Duration, p parser.Parser)
 			if pinned(expr) {
 				return nil, fmt.Errorf("group %q, alert %q: @ start() and @ end() mean another time at each evaluation, which one range query cannot tell: leave them out", g.Name(), r.Name())
 			}
+			rest, threshold := split(expr)
+			if threshold != nil {
+				threshold.Compared = rest.String()
+			}
 			all = append(all, &Rule{
 				Group: g.Name(), Alert: r.Name(), Expr: expr, For: alerting.HoldDuration(), KeepFiringFor: alerting.KeepFiringFor(),
-				Threshold: thresholdOf(expr), group: g, labels: alerting.Labels(),
+				Threshold: threshold, group: g, labels: alerting.Labels(),
 			})
 		}
 	}
@@ -118,17 +122,8 @@ func pinned(expr parser.Expr) (found bool) {
 	return found
 }
 
-// thresholdOf finds the outermost comparison with a number, or returns nil.
-func thresholdOf(expr parser.Expr) *Threshold {
-	rest, t := split(expr)
-	if t != nil {
-		t.Op, t.Compared = t.op.String(), rest.String()
-	}
-	return t
-}
-
-// split takes the comparison out of an expression. A comparison filters series one by one, so that
-// `(a > 1) and b` is `(a and b) > 1`.
+// split takes the outermost comparison with a number out of an expression; it returns nil if there is none. A
+// comparison filters series one by one, so that `(a > 1) and b` is `(a and b) > 1`.
 func split(expr parser.Expr) (rest parser.Expr, t *Threshold) {
 	switch n := expr.(type) {
 	case *parser.ParenExpr:
@@ -145,10 +140,10 @@ func split(expr parser.Expr) (rest parser.Expr, t *Threshold) {
 			return nil, nil
 		}
 		if v, ok := number(n.RHS); ok && n.LHS.Type() == parser.ValueTypeVector {
-			return n.LHS, &Threshold{op: n.Op, Value: model.SampleValue(v)}
+			return n.LHS, &Threshold{Op: n.Op.String(), op: n.Op, Value: model.SampleValue(v)}
 		}
 		if v, ok := number(n.LHS); ok && n.RHS.Type() == parser.ValueTypeVector {
-			return n.RHS, &Threshold{op: n.Op, Value: model.SampleValue(v), before: true}
+			return n.RHS, &Threshold{Op: n.Op.String(), op: n.Op, Value: model.SampleValue(v), before: true}
 		}
 	}
 	return nil, nil
@@ -211,7 +206,7 @@ func (r *Rule) Try(ctx context.Context, from Source, start, end time.Time, compa
 		return nil, fmt.Errorf("the group %q is evaluated %d times in that time, and at most %d are tried: ask for a shorter time, or a longer interval", r.Group, steps, MostSteps)
 	}
 	t := &trial{
-		rule: r, from: from, first: first, steps: int(steps), alerts: map[uint64]*Alert{},
+		rule: r, from: from, first: first, steps: int(steps), episodes: map[int][]Spell{},
 		grid: plan.Grid{Start: timestamp.FromTime(first.Add(-offset)), Interval: interval.Milliseconds(), Steps: int(steps)},
 		report: &Report{
 			Group: r.Group, Alert: r.Alert, Expr: r.Expr.String(), Interval: interval.Seconds(), For: r.For.Seconds(),
@@ -244,7 +239,8 @@ func (t *trial) unrecorded(ctx context.Context, start, end time.Time) error {
 				continue
 			}
 			s := &parser.VectorSelector{LabelMatchers: selectors}
-			found, err := t.from.Instant(ctx, fmt.Sprintf("count(present_over_time(%s[%s]))", s, model.Duration(end.Sub(start).Truncate(time.Second)+time.Second)), end)
+			present := fmt.Sprintf("count(present_over_time(%s[%s]))", s, model.Duration(end.Sub(start).Truncate(time.Second)+time.Second))
+			found, err := t.from.Range(ctx, present, plan.Grid{Start: timestamp.FromTime(end), Interval: 1, Steps: 1}, false)
 			if err != nil {
 				return err
 			}
