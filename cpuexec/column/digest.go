@@ -1,7 +1,6 @@
 package column
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -39,15 +38,14 @@ type Digests struct {
 	chunks  []selection.Origin
 	samples []uint32  // before each chunk, and at last all
 	lasts   []float64 // the last value up to each chunk's end
-	// Samples that are less than the one before, and that: NaN for the first sample of a chunk of which the
-	// kind cannot say enough.
-	falls         []uint32
-	before        []float64
-	changes       []uint32 // before each chunk, and at last all
-	leasts, mosts []float64
-	sums          []exact.Int192 // before each chunk, and at last of all
-	total         exact.Total    // of all samples; the same bounds hold for all sums
-	place         atomic.Pointer[place]
+	falls   []uint32  // samples that are less than the one before
+	before  []float64 // the values before these; NaN says of a chunk's first sample that the chunk is unknown
+	changes []uint32  // before each chunk, and at last all
+	leasts  []float64 // of each chunk
+	mosts   []float64
+	sums    []exact.Int192 // before each chunk, and at last of all
+	total   exact.Total    // of all samples, with bounds that hold for all sums
+	place   atomic.Pointer[place]
 }
 
 // place says that chunks from an index on were found in a table, from at on.
@@ -125,14 +123,12 @@ func (s *Reader) Digests(q *Request, kind Kind, windows, i int) (v View, ok bool
 
 // Digested is a window of samples of which some are only known by digests of their chunks.
 type Digested struct {
-	Start, End          int64 // of the window, ms
-	FirstTime, LastTime int64 // of its samples
-	Lo, Hi              int32 // its samples, the end excluded, as all windows of a view count them
-	// The samples before the chunks and behind them, of each one at least. Those of other lengths
-	// are known by digests, and the last one of them.
-	Head, Tail []float64
-	digests    *Digests
-	begin, end int // chunks between head and tail
+	Start, End          int64     // of the window, ms
+	FirstTime, LastTime int64     // of its samples
+	Lo, Hi              int32     // its samples, the end excluded, as all windows of a view count them
+	Head, Tail          []float64 // samples before the chunks and behind them, one at least of each
+	digests             *Digests
+	begin, end          int // chunks between head and tail
 }
 
 // Window fills w with the window of v of the samples later than start and not later than end. It
@@ -151,7 +147,7 @@ func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok 
 				}
 			}
 		}
-		if len(s.needed) == 1 { // the last chunk has the last sample
+		if len(s.needed) == 1 { // the last sample is in the last chunk
 			to--
 			continue
 		}
@@ -163,7 +159,7 @@ func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok 
 		ts, vs := in.Times.Own, in.Values
 		lo, mid, hi := notAfter(ts, start), notAfter(ts, v.table[first].MaxT), notAfter(ts, end)
 		switch {
-		case lo == mid:
+		case lo == mid: // where stale markers are all that is left of a chunk
 			first++
 		case mid == hi:
 			to--
@@ -181,7 +177,7 @@ func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok 
 	return false, nil
 }
 
-// ended is the number of a series' chunks that have no sample later than at (ms). Mostly these are none or all.
+// ended is the number of chunks that have no sample later than at (ms), mostly none or all.
 func ended(cs []selection.Chunk, at int64) int {
 	switch n := len(cs); {
 	case cs[0].MaxT > at:
@@ -285,6 +281,3 @@ func (w *Digested) Total() (t exact.Total, ok bool) {
 	}
 	return t, ok
 }
-
-// unknown is the value before a fall that stands for all of a chunk.
-var unknown = math.NaN()

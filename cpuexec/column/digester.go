@@ -1,6 +1,7 @@
 package column
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -76,19 +77,18 @@ func (s *Reader) digestChunks(sel *selection.Selection, d *Digests, cs []selecti
 	return nil
 }
 
-// mostFalls is how many falls are known of n samples of a chunk at most: of more, as gauges have, it takes
-// less memory to retain columns.
+// mostFalls is how many falls are known of a chunk of n samples at most: of more, as gauges have, columns
+// take less memory.
 func mostFalls(n int) int { return 8 + n/16 }
 
 // add adds a chunk with these values.
 func (d *Digests) add(chunk selection.Origin, vs []float64) {
-	n, all, falls, known := len(d.chunks), d.samples[len(d.chunks)], len(d.falls), true
-	last := 0.0
-	if n > 0 {
-		last = d.lasts[n-1]
-	}
-	if all == 0 && len(vs) > 0 {
+	n, all, falls, known, last := len(d.chunks), d.samples[len(d.chunks)], len(d.falls), true, 0.0
+	switch {
+	case all == 0 && len(vs) > 0:
 		last = vs[0] // there is none before it
+	case n > 0:
+		last = d.lasts[n-1]
 	}
 	switch d.kind {
 	case Falls:
@@ -111,7 +111,7 @@ func (d *Digests) add(chunk selection.Origin, vs []float64) {
 		d.sums = append(d.sums, d.total.Units)
 	}
 	if !known {
-		d.falls, d.before = append(d.falls[:falls], all), append(d.before[:falls], unknown)
+		d.falls, d.before = append(d.falls[:falls], all), append(d.before[:falls], math.NaN())
 	}
 	if len(vs) > 0 {
 		last = vs[len(vs)-1]
