@@ -185,10 +185,10 @@ func TestDigests(t *testing.T) {
 	}
 	functions = append(functions, window.Named("quantile_over_time"))
 	digested, used := 0, map[string]int{}
-	for range 4 {
+	limits := []int64{1 << 30, 1 << 30, 100_000, 10_000}
+	for _, limit := range limits {
 		m := newModel(t, r)
-		limits := []int64{1 << 30, 1 << 30, 100_000, 10_000}
-		x := New(Options{Workers: 1, DecodedBytes: limits[r.IntN(len(limits))]})
+		x := New(Options{Workers: 1, DecodedBytes: limit})
 		for range 400 {
 			m.move()
 			if r.IntN(100) == 0 {
