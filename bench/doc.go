@@ -39,8 +39,8 @@
 //
 // The stage slo moves with time: a promwarp on two cores answers 200 rules once a minute, as of that
 // minute, while the data go on for an hour after they are made, so that each round fetches samples
-// that have come meanwhile. What it ran on cores counts until the next round begins. Prometheus is
-// asked for the same rounds afterwards, for ten minutes or -budget.
+// that have come meanwhile, and then Prometheus does. What promwarp ran on cores counts until the next
+// round begins.
 //
 // Rounds of a query end when -rounds is reached or, after at least one, when the query took
 // -budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of

@@ -162,15 +162,12 @@ func (s *Selection) keepMemo(m *Memo) {
 	s.memos = append(s.memos, m)
 }
 
-// Origin returns the identity of chunk c of s.
-func (s *Selection) Origin(c Chunk) Origin { return Origin{s.slabs[c.Slab], c.Off} }
-
 // Origin is the identity of a chunk, whatever selection it is looked at in: two
 // chunks with the same origin are the same bytes.
-type Origin struct {
-	slab *Slab
-	off  uint32
-}
+type Origin uint64
+
+// Origin returns the identity of chunk c of s.
+func (s *Selection) Origin(c Chunk) Origin { return Origin(s.slabs.Position(c)) }
 
 // Provenance says of which times a selection has what its keeper (a cache) keeps
 // of a selector, so that code that computed something of those samples before

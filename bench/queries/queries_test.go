@@ -56,11 +56,11 @@ func TestObjectives(t *testing.T) {
 	require.Len(t, rules, 200)
 	forms := map[string]int{}
 	for _, rule := range rules {
-		requireMade(t, objectiveFamilies, rule.Form, rule.Expr)
+		requireMade(t, objectiveFamilies, rule.Name, rule.Expr)
 		require.NotContains(t, rule.Expr, "$")
 		require.False(t, exprs[rule.Expr], rule.Expr)
 		exprs[rule.Expr] = true
-		forms[rule.Form]++
+		forms[rule.Name]++
 	}
 	for form, n := range forms {
 		require.Equal(t, map[bool]int{true: slothServices, false: pyrraServices}[strings.HasPrefix(form, "Sloth")], n, form)

@@ -123,15 +123,7 @@ func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
 // match returns how many of the chunks, from the first on, c holds the samples
 // of.
 func (c *column) match(sel *selection.Selection, cs []selection.Chunk) int {
-	at := slices.Index(c.chunks, sel.Origin(cs[0]))
-	if at < 0 {
-		return 0
-	}
-	n := 1
-	for n < len(cs) && at+n < len(c.chunks) && c.chunks[at+n] == sel.Origin(cs[n]) {
-		n++
-	}
-	return n
+	return run(c.chunks, slices.Index(c.chunks, sel.Origin(cs[0])), sel, cs)
 }
 
 // within returns the samples from mint to maxt (ms, both included) as q wants them. Their

@@ -1,12 +1,12 @@
 package column
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync/atomic"
 	"weak"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -34,37 +34,18 @@ const (
 // A sample is compared with the one before, also across chunks. Digests never change, but for
 // their place.
 type Digests struct {
-	slabs   []slabRange
-	offsets []uint32 // where chunks lie in their slabs
 	kind    Kind
-	counts  [2][]uint32  // before each chunk, and at last all: samples, and those that differ from the one before
-	values  [3][]float64 // of each chunk the last one, or that before it, the least and the largest
-	falls   falls
-	sums    sums
+	chunks  []selection.Origin
+	samples []uint32  // before each chunk, and at last all
+	lasts   []float64 // the last value up to each chunk's end
+	falls   []uint32  // samples that are less than the one before
+	before  []float64 // the values before these; NaN says of a chunk's first sample that the chunk is unknown
+	changes []uint32  // before each chunk, and at last all
+	leasts  []float64 // of each chunk
+	mosts   []float64
+	sums    []exact.Int192 // before each chunk, and at last of all
+	total   exact.Total    // of all samples, with bounds that hold for all sums
 	place   atomic.Pointer[place]
-}
-
-// What counts and values are of.
-const (
-	samples = 0
-	changes = 1
-	lasts   = 0
-	leasts  = 1
-	mosts   = 2
-)
-
-// slabRange says in which slab the chunks before end lie, which are not in an earlier range. The
-// slab may be gone: digests keep none alive.
-type slabRange struct {
-	slab weak.Pointer[selection.Slab]
-	end  int
-}
-
-// falls are the samples that are less than the one before, as long as they are few.
-type falls struct {
-	at     []uint32
-	before []float64
-	many   bool
 }
 
 // place says that chunks from an index on were found in a table, from at on.
@@ -73,50 +54,11 @@ type place struct {
 	at, index, chunks int
 }
 
-// count is the number of samples of chunk k.
-func (d *Digests) count(k int) int {
-	return int(d.counts[samples][k+1] - d.counts[samples][k])
-}
-
-// fallsBetween returns which falls are in the chunks from to to, the end excluded.
-func (d *Digests) fallsBetween(from, to int) (begin, end int) {
-	begin, _ = slices.BinarySearch(d.falls.at, d.counts[samples][from])
-	end, _ = slices.BinarySearch(d.falls.at, d.counts[samples][to])
-	return begin, end
-}
-
-// indexOf returns the index of a chunk of sel, or -1.
-func (d *Digests) indexOf(sel *selection.Selection, c selection.Chunk) int {
-	slab, from := weak.Make(sel.Slab(int(c.Slab))), 0
-	for _, r := range d.slabs {
-		if r.slab == slab {
-			if k := slices.Index(d.offsets[from:r.end], c.Off); k >= 0 {
-				return from + k
-			}
-		}
-		from = r.end
-	}
-	return -1
-}
-
-// match returns how many of cs, from the first on, are the chunks from index k on: none if that is
-// below 0.
-func (d *Digests) match(sel *selection.Selection, cs []selection.Chunk, k int) (n int) {
-	if k < 0 {
-		return 0
-	}
-	var slab weak.Pointer[selection.Slab] // of that number in sel
-	number := uint32(math.MaxUint32)
-	for _, r := range d.slabs {
-		for ; k+n < r.end && n < len(cs); n++ {
-			c := &cs[n]
-			if c.Slab != number {
-				slab, number = weak.Make(sel.Slab(int(c.Slab))), c.Slab
-			}
-			if r.slab != slab || d.offsets[k+n] != c.Off {
-				return n
-			}
-		}
+// run returns how many of cs, from the first on, are the known chunks from index k on: none if that
+// is below 0.
+func run(known []selection.Origin, k int, sel *selection.Selection, cs []selection.Chunk) (n int) {
+	for k >= 0 && n < len(cs) && k+n < len(known) && known[k+n] == sel.Origin(cs[n]) {
+		n++
 	}
 	return n
 }
@@ -124,28 +66,28 @@ func (d *Digests) match(sel *selection.Selection, cs []selection.Chunk, k int) (
 // find returns the index of the first of chunks cs of a query, which begin at a place of its table,
 // or -1 if not all of them are there in a row.
 func (d *Digests) find(q *Request, at int, cs []selection.Chunk) int {
+	if d == nil {
+		return -1
+	}
 	known := d.place.Load()
 	if known != nil && known.table == q.Table && at >= known.at && at+len(cs) <= known.at+known.chunks {
 		return known.index + at - known.at
 	}
-	k := d.indexOf(q.Sel, cs[0])
-	if d.match(q.Sel, cs, k) < len(cs) {
+	k := slices.Index(d.chunks, q.Sel.Origin(cs[0]))
+	if run(d.chunks, k, q.Sel, cs) < len(cs) {
 		return -1
 	}
-	if known == nil || len(cs) >= known.chunks || known.table.Value() == nil { // few are soon found again
-		d.place.Store(&place{table: q.Table, at: at, index: k, chunks: len(cs)})
-	}
+	d.place.Store(&place{table: q.Table, at: at, index: k, chunks: len(cs)})
 	return k
 }
 
 // View is digests of the chunks that a query reads of a series.
 type View struct {
 	digests       *Digests
+	index         int // of the first chunk of the table
 	series        int
 	table, behind []selection.Chunk
 	stays         int // chunks of the table that have digests
-	at            int // which are those from here on
-	begin, end    int // chunks of the table within the last window
 }
 
 // besideColumns is how many times as many chunks a window must have where its samples are decoded: these
@@ -155,117 +97,96 @@ const besideColumns = 2
 // Digests returns a view of series i of a kind, for that number of windows. It reports false where
 // the samples had better be read: where windows have few chunks, or digests have no room.
 func (s *Reader) Digests(q *Request, kind Kind, windows, i int) (v View, ok bool, err error) {
-	sel := q.Sel
-	v = View{series: i}
-	v.at, v.table, v.behind = sel.OverlappingApart(i, q.Mint, q.Maxt)
+	sel, at := q.Sel, 0
+	v.series = i
+	at, v.table, v.behind = sel.OverlappingApart(i, q.Mint, q.Maxt)
 	for v.stays = len(v.table); v.stays > 0 && v.table[v.stays-1].MaxT >= sel.KeptUntil; {
 		v.stays--
 	}
-	least := q.LeastChunks
+	least := q.LeastChunks * windows
 	if IsDecoded(sel.Memo(i)) {
 		least *= besideColumns
 	}
-	if v.stays < least*windows {
+	if v.stays <= least {
 		return v, false, nil
 	}
 	u := s.use(q, i)
 	if u.entry == nil {
 		return v, false, nil
 	}
-	d, cs := u.entry.digests[kind].Load(), v.table[:v.stays]
-	known := -1 // the index of the first chunk
-	if d != nil {
-		known = d.find(q, v.at, cs)
+	v.digests = u.entry.digests[kind].Load()
+	if v.index = v.digests.find(q, at, v.table[:v.stays]); v.index < 0 {
+		v.digests, v.index, err = s.digest(q, u, kind, v.table[:v.stays], i)
 	}
-	if known < 0 {
-		if d, err = s.digest(q, u, kind, cs, i); d == nil || err != nil {
-			return v, false, err
-		}
-		known = d.find(q, v.at, cs)
-	}
-	v.digests, v.at = d, known
-	return v, known >= 0, nil
+	return v, v.digests != nil, err
 }
 
 // Digested is a window of samples of which some are only known by digests of their chunks.
 type Digested struct {
-	Start, End          int64 // of the window, ms
-	FirstTime, LastTime int64 // of its samples
-	Lo, Hi              int32 // its samples, the end excluded, as all windows of a view count them
-	Head                []float64
-	Tail                []float64 // the last sample of the chunks, and those behind them
+	Start, End          int64     // of the window, ms
+	FirstTime, LastTime int64     // of its samples
+	Lo, Hi              int32     // its samples, the end excluded, as all windows of a view count them
+	Head, Tail          []float64 // samples before the chunks and behind them, one at least of each
 	digests             *Digests
 	begin, end          int // chunks between head and tail
 }
 
-// Window fills w with the next of the windows of v, of the samples later than start and not later
-// than end. It reports false if few chunks are within it.
+// Window fills w with the window of v of the samples later than start and not later than end. It
+// reports false if few chunks are within it.
 func (s *Reader) Window(q *Request, v *View, start, end int64, w *Digested) (ok bool, err error) {
-	d, cs := v.digests, v.table
-	for v.begin < v.stays && cs[v.begin].MinT <= start {
-		v.begin++
-	}
-	switch {
-	case cs[v.stays-1].MaxT <= end:
-		v.end = v.stays
-	case v.end == 0:
-		v.end = sort.Search(v.stays, func(k int) bool { return cs[k].MaxT > end })
-	default:
-		for cs[v.end].MaxT <= end {
-			v.end++
-		}
-	}
-	if v.end-v.begin < q.LeastChunks {
+	d, first, to := v.digests, ended(v.table[:v.stays], start), ended(v.table[:v.stays], end)
+	if to-first <= q.LeastChunks {
 		return false, nil
 	}
-	for k := max(v.begin-1, 0); k < v.end; k++ { // the first with a sample
-		if cs[k].MaxT <= start || d.count(v.at+k) == 0 {
-			continue
-		}
-		if ok, err = s.window(q, v, k, start, end, w); ok || err != nil || k >= v.begin {
-			break
-		}
-	}
-	return ok, err
-}
-
-// window fills w with a window that begins in chunk first. It reports false if that has no sample
-// in the window, or no chunk with a sample is between that and the window's end.
-func (s *Reader) window(q *Request, v *View, first int, start, end int64, w *Digested) (bool, error) {
-	d, cs := v.digests, v.table
-	from, to := v.at+first+1, v.at+v.end
-	for to > from && d.count(to-1) == 0 {
-		to--
-	}
-	if to == from {
-		return false, nil
-	}
-	s.needed = append(s.needed[:0], cs[first], cs[to-1-v.at])
-	for _, behind := range [2][]selection.Chunk{cs[v.end:], v.behind} {
-		for _, c := range behind {
-			if c.MinT <= end {
-				s.needed = append(s.needed, c)
+	for first+1 < to {
+		s.needed = append(s.needed[:0], v.table[first])
+		for _, behind := range [2][]selection.Chunk{v.table[to:], v.behind} {
+			for _, c := range behind {
+				if c.MinT <= end {
+					s.needed = append(s.needed, c)
+				}
 			}
 		}
+		if len(s.needed) == 1 { // the last sample is in the last chunk
+			to--
+			continue
+		}
+		s.buf.Reset()
+		in, err := s.more(q.Sel, v.series, s.needed, true)
+		if err != nil {
+			return false, err
+		}
+		ts, vs := in.Times.Own, in.Values
+		lo, mid, hi := notAfter(ts, start), notAfter(ts, v.table[first].MaxT), notAfter(ts, end)
+		switch {
+		case lo == mid: // where stale markers are all that is left of a chunk
+			first++
+		case mid == hi:
+			to--
+		default:
+			begin, behind := v.index+first+1, v.index+to
+			*w = Digested{
+				Start: start, End: end, FirstTime: ts[lo], LastTime: ts[hi-1],
+				Lo: int32(d.samples[begin]) - int32(mid-lo), Hi: int32(d.samples[behind]) + int32(hi-mid),
+				Head: vs[lo:mid], Tail: vs[mid:hi], digests: d, begin: begin, end: behind,
+			}
+			s.Stats.Digested += to - 1 - first
+			return true, nil
+		}
 	}
-	s.buf.Reset()
-	in, err := s.more(q.Sel, v.series, s.needed, true)
-	if err != nil {
-		return false, err
+	return false, nil
+}
+
+// ended is the number of chunks that have no sample later than at (ms), mostly none or all.
+func ended(cs []selection.Chunk, at int64) int {
+	switch n := len(cs); {
+	case cs[0].MaxT > at:
+		return 0
+	case cs[n-1].MaxT <= at:
+		return n
+	default:
+		return sort.Search(n, func(k int) bool { return cs[k].MaxT > at })
 	}
-	ts, vs := in.Times.Own, in.Values
-	lo, mid := notAfter(ts, start), notAfter(ts, cs[first].MaxT)
-	last, hi := mid+d.count(to-1)-1, notAfter(ts, end)
-	if lo >= mid || last >= hi || ts[last] > cs[to-1-v.at].MaxT {
-		return false, nil
-	}
-	*w = Digested{
-		Start: start, End: end, FirstTime: ts[lo], LastTime: ts[hi-1],
-		Lo: int32(d.counts[samples][from]) - int32(mid-lo), Hi: int32(d.counts[samples][to]) + int32(hi-last-1),
-		Head: vs[lo:mid], Tail: vs[last:hi], digests: d, begin: from, end: to,
-	}
-	s.Stats.Digested += to - 1 - from
-	return true, nil
 }
 
 // notAfter is the number of times that are not later than at (ms).
@@ -276,19 +197,87 @@ func notAfter(ts []int64, at int64) int {
 // Samples is how many samples the window has.
 func (w *Digested) Samples() int { return int(w.Hi - w.Lo) }
 
-// Falls returns the values before those samples of the chunks that are less than the one before, in
-// order. It reports false if these are too many to be known.
-func (w *Digested) Falls() (before []float64, ok bool) {
+// Falls calls do with the values before all samples that are less than the one before, in order. It
+// reports false if these are not known.
+func (w *Digested) Falls(do func(before float64)) bool {
+	each := func(_ int, before float64) { do(before) }
+	eachFall(w.Head[0], w.Head, each)
 	begin, end := w.digests.fallsBetween(w.begin, w.end)
-	return w.digests.falls.before[begin:end], !w.digests.falls.many
+	for _, before := range w.digests.before[begin:end] {
+		if before != before {
+			return false
+		}
+		do(before)
+	}
+	eachFall(w.digests.lasts[w.end-1], w.Tail, each)
+	return true
 }
 
-// Changes is the number of samples of the chunks that differ from the one before.
+// eachFall calls do with each of vs that is less than the value before it, and that. before is the
+// value before the first.
+func eachFall(before float64, vs []float64, do func(i int, before float64)) {
+	for i, v := range vs {
+		if v < before {
+			do(i, before)
+		}
+		before = v
+	}
+}
+
+// fallsBetween returns which falls are in the chunks from to to, the end excluded.
+func (d *Digests) fallsBetween(from, to int) (begin, end int) {
+	begin, _ = slices.BinarySearch(d.falls, d.samples[from])
+	end, _ = slices.BinarySearch(d.falls, d.samples[to])
+	return begin, end
+}
+
+// Changes is the number of samples that differ from the one before.
 func (w *Digested) Changes() int {
-	return int(w.digests.counts[changes][w.end] - w.digests.counts[changes][w.begin])
+	d := w.digests
+	between := d.changes[w.end] - d.changes[w.begin]
+	return int(changed(w.Head[0], w.Head) + between + changed(d.lasts[w.end-1], w.Tail))
 }
 
-// Extremes are the least and the largest value of each chunk.
-func (w *Digested) Extremes() (least, most []float64) {
-	return w.digests.values[leasts][w.begin:w.end], w.digests.values[mosts][w.begin:w.end]
+// changed is how many of vs differ from the value before.
+func changed(before float64, vs []float64) (n uint32) {
+	for _, v := range vs {
+		if v != before && (v == v || before == before) { // NaN is no other than NaN
+			n++
+		}
+		before = v
+	}
+	return n
+}
+
+// Extreme is the smallest or the largest value.
+func (w *Digested) Extreme(smallest bool) float64 {
+	between := w.digests.mosts
+	if smallest {
+		between = w.digests.leasts
+	}
+	parts := [...]float64{extreme(w.Head, smallest), extreme(between[w.begin:w.end], smallest), extreme(w.Tail, smallest)}
+	return extreme(parts[:], smallest)
+}
+
+// extreme is the smallest or the largest of values with the bits of Prometheus's functions.
+func extreme(vs []float64, smallest bool) float64 {
+	best := exact.Extreme(vs, smallest)
+	if best != best || best == 0 {
+		best = exact.FirstExtreme(vs, smallest)
+	}
+	return best
+}
+
+// Total is the sum of all samples. It reports false where one does not suit.
+func (w *Digested) Total() (t exact.Total, ok bool) {
+	d := w.digests
+	begin, end := d.fallsBetween(w.begin, w.end)
+	t, ok = d.total, begin == end
+	t.Units = d.sums[w.end].Sub(d.sums[w.begin])
+	for _, vs := range [2][]float64{w.Head, w.Tail} {
+		for _, v := range vs {
+			ok = ok && t.Add(v)
+		}
+	}
+	return t, ok
 }

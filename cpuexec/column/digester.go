@@ -1,9 +1,9 @@
 package column
 
 import (
+	"math"
 	"slices"
 	"unsafe"
-	"weak"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/selection"
@@ -14,59 +14,48 @@ import (
 const digestedAtOnce = 32
 
 // digest makes digests of the chunks cs of series i, and of those before and behind them that are
-// known, and retains them. It returns nil if there is no room.
+// known, and retains them. It returns the index of the first of cs, and nil if there is no room.
 //
 // What is known of a chunk holds if the chunk comes behind the sample that it came behind. Other
-// chunks are decoded.
-func (s *Reader) digest(q *Request, u use, kind Kind, cs []selection.Chunk, i int) (*Digests, error) {
-	old, d := u.entry.digests[kind].Load(), &Digests{kind: kind}
+// chunks are decoded. As time goes on, as many of the first are left out as there are new ones.
+func (s *Reader) digest(q *Request, u use, kind Kind, cs []selection.Chunk, i int) (_ *Digests, index int, err error) {
+	sel, old, d := q.Sel, u.entry.digests[kind].Load(), &Digests{kind: kind, samples: []uint32{0}}
 	if !q.Set.makeRoom(d.sizeOf(len(cs)), u.before) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if old == nil {
-		old = d
+		old = &Digests{}
 	}
-	d, err := s.digestFrom(q.Sel, old, cs, i)
-	if err == nil && d.sums.inexact && !old.sums.inexact && len(old.offsets) > 0 { // maybe for its unit
-		d, err = s.digestFrom(q.Sel, &Digests{kind: kind}, cs, i)
-	}
-	if err != nil || !q.Set.retainDigests(u.entry, u.before, d) {
-		return nil, err
-	}
-	return d, nil
-}
-
-// digestFrom makes digests of chunks of which old may know some.
-func (s *Reader) digestFrom(sel *selection.Selection, old *Digests, cs []selection.Chunk, i int) (*Digests, error) {
-	d := &Digests{kind: old.kind}
-	d.counts[samples], d.counts[changes], d.sums.upTo = []uint32{0}, []uint32{0}, make([]exact.Int192, 1)
-	next := old.indexOf(sel, cs[0]) // the chunk of old that may be copied behind what there is
-	if next > 0 {
-		d.copy(old, old.living(), next)
-	}
+	d.changes, d.sums = []uint32{0}, make([]exact.Int192, 1)
+	next := slices.Index(old.chunks, sel.Origin(cs[0])) // the chunk of old that may be copied behind what there is
+	d.copy(old, max(0, next-max(0, len(old.chunks)-len(cs))), next)
+	index = len(d.chunks)
 	for k := 0; k < len(cs); {
-		if n := old.match(sel, cs[k:], next); n > 0 {
+		if n := run(old.chunks, next, sel, cs[k:]); n > 0 {
 			d.copy(old, next, next+n)
 			k, next = k+n, next+n
 			continue
 		}
 		from := k
-		for k++; k < len(cs) && k-from < digestedAtOnce && old.indexOf(sel, cs[k]) < 0; {
+		for k++; k < len(cs) && k-from < digestedAtOnce && !slices.Contains(old.chunks, sel.Origin(cs[k])); {
 			k++
 		}
 		if err := s.digestChunks(sel, d, cs[from:k], i); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if next = old.indexOf(sel, cs[k-1]); next >= 0 && old.count(next) > 0 {
+		if next = slices.Index(old.chunks, sel.Origin(cs[k-1])); next >= 0 && old.samples[next] < old.samples[next+1] {
 			next++
 		} else {
 			next = -1
 		}
 	}
 	if next >= 0 {
-		d.copy(old, next, len(old.offsets))
+		d.copy(old, next, len(old.chunks))
 	}
-	return d.clone(), nil
+	if d.clip(); !q.Set.retainDigests(u.entry, u.before, d) {
+		return nil, 0, nil
+	}
+	return d, index, nil
 }
 
 // digestChunks decodes chunks of series i and adds them to d.
@@ -82,84 +71,52 @@ func (s *Reader) digestChunks(sel *selection.Selection, d *Digests, cs []selecti
 		if s.buf.Marked { // some are left out
 			n = notAfter(ts, c.MaxT)
 		}
-		d.addChunk(weak.Make(sel.Slab(int(c.Slab))), c.Off)
-		d.add(vs[:n])
+		d.add(sel.Origin(c), vs[:n])
 		ts, vs = ts[n:], vs[n:]
 	}
 	return nil
 }
 
-// addChunk adds a chunk in a slab.
-func (d *Digests) addChunk(slab weak.Pointer[selection.Slab], offset uint32) {
-	d.offsets = append(d.offsets, offset)
-	if n := len(d.slabs); n == 0 || d.slabs[n-1].slab != slab {
-		d.slabs = append(d.slabs, slabRange{slab: slab})
-	}
-	d.slabs[len(d.slabs)-1].end = len(d.offsets)
-}
+// mostFalls is how many falls are known of a chunk of n samples at most: of more, as gauges have, columns
+// take less memory.
+func mostFalls(n int) int { return 8 + n/16 }
 
-// add adds the values of the chunk that was added.
-func (d *Digests) add(vs []float64) {
-	all, last := d.counts[samples][len(d.offsets)-1], 0.0
-	d.counts[samples] = append(d.counts[samples], all+uint32(len(vs)))
-	if all > 0 {
-		last = d.values[lasts][len(d.offsets)-2]
-	} else if len(vs) > 0 {
+// add adds a chunk with these values.
+func (d *Digests) add(chunk selection.Origin, vs []float64) {
+	n, all, falls, known, last := len(d.chunks), d.samples[len(d.chunks)], len(d.falls), true, 0.0
+	switch {
+	case all == 0 && len(vs) > 0:
 		last = vs[0] // there is none before it
+	case n > 0:
+		last = d.lasts[n-1]
 	}
-	changed := uint32(0)
-	for i, v := range vs {
-		if v < last && d.kind == Falls {
-			d.falls.add(all+uint32(i), last)
-		}
-		if v != last && (v == v || last == last) { // NaN is no other than NaN
-			changed++
-		}
-		last = v
-	}
-	d.values[lasts] = append(d.values[lasts], last)
-	if d.kind == Changes {
-		d.counts[changes] = append(d.counts[changes], d.counts[changes][len(d.offsets)-1]+changed)
-	}
-	if d.kind == Extremes {
+	switch d.kind {
+	case Falls:
+		eachFall(last, vs, func(i int, before float64) {
+			d.falls, d.before = append(d.falls, all+uint32(i)), append(d.before, before)
+		})
+		known = len(d.falls)-falls <= mostFalls(len(vs))
+	case Changes:
+		d.changes = append(d.changes, d.changes[n]+changed(last, vs))
+	case Extremes:
 		least, most := last, last // of none, a value that others are no more extreme than
 		if len(vs) > 0 {
-			least, most = Extreme(vs, true), Extreme(vs, false)
+			least, most = extreme(vs, true), extreme(vs, false)
 		}
-		d.values[leasts], d.values[mosts] = append(d.values[leasts], least), append(d.values[mosts], most)
-	}
-	if d.kind == Sums {
-		d.sums.add(len(d.offsets)-1, vs)
-	}
-}
-
-// Extreme is the smallest or the largest of values: the first of equal ones, NaN only if all are,
-// and the last then. It has the bits of Prometheus's functions.
-func Extreme(vs []float64, smallest bool) float64 {
-	best := exact.Extreme(vs, smallest)
-	if best == best && best != 0 {
-		return best
-	}
-	best = vs[0]
-	for _, v := range vs[1:] {
-		if smallest && v < best || !smallest && v > best || best != best {
-			best = v
+		d.leasts, d.mosts = append(d.leasts, least), append(d.mosts, most)
+	case Sums:
+		for _, v := range vs {
+			known = d.total.Add(v) && known
 		}
+		d.sums = append(d.sums, d.total.Units)
 	}
-	return best
-}
-
-// mostFalls is how many falls are known of n samples at most: of more, as gauges have, it takes
-// less memory to retain columns.
-func mostFalls(n uint32) int { return 64 + int(n)/16 }
-
-// add adds a sample that is less than the one before.
-func (f *falls) add(at uint32, before float64) {
-	if f.many = f.many || len(f.at) >= mostFalls(at); f.many {
-		f.at, f.before = nil, nil
-		return
+	if !known {
+		d.falls, d.before = append(d.falls[:falls], all), append(d.before[:falls], math.NaN())
 	}
-	f.at, f.before = append(f.at, at), append(f.before, before)
+	if len(vs) > 0 {
+		last = vs[len(vs)-1]
+	}
+	d.chunks, d.samples, d.lasts = append(d.chunks, chunk), append(d.samples, all+uint32(len(vs))), append(d.lasts, last)
 }
 
 // copy adds what old knows of its chunks from to to, the end excluded.
@@ -167,75 +124,47 @@ func (d *Digests) copy(old *Digests, from, to int) {
 	if from >= to {
 		return
 	}
-	first, at := len(d.offsets), from
-	for _, r := range old.slabs {
-		for ; at < min(r.end, to); at++ {
-			d.addChunk(r.slab, old.offsets[at])
-		}
-	}
-	more := d.counts[samples][first] - old.counts[samples][from] // if it is below zero, it overflows twice
 	begin, end := old.fallsBetween(from, to)
-	for k := begin; k < end; k++ {
-		d.falls.add(old.falls.at[k]+more, old.falls.before[k])
+	d.before = append(d.before, old.before[begin:end]...)
+	more := d.samples[len(d.chunks)] - old.samples[from] // if it is below zero, it overflows twice
+	for _, at := range old.falls[begin:end] {
+		d.falls = append(d.falls, at+more)
 	}
-	if d.falls.many = d.falls.many || old.falls.many; d.falls.many {
-		d.falls = falls{many: true}
-	}
-	for kind, counts := range old.counts {
-		if len(counts) > to {
-			more := d.counts[kind][first] - counts[from]
-			for _, n := range counts[from+1 : to+1] {
-				d.counts[kind] = append(d.counts[kind], n+more)
-			}
+	d.chunks, d.lasts = append(d.chunks, old.chunks[from:to]...), append(d.lasts, old.lasts[from:to]...)
+	d.samples = further(d.samples, old.samples[from:to+1])
+	switch d.kind {
+	case Changes:
+		d.changes = further(d.changes, old.changes[from:to+1])
+	case Extremes:
+		d.leasts, d.mosts = append(d.leasts, old.leasts[from:to]...), append(d.mosts, old.mosts[from:to]...)
+	case Sums:
+		more := d.total.Units.Sub(old.sums[from])
+		for _, sum := range old.sums[from+1 : to+1] {
+			d.sums = append(d.sums, sum.Add(more))
 		}
-	}
-	for kind, values := range old.values {
-		if len(values) >= to {
-			d.values[kind] = append(d.values[kind], values[from:to]...)
-		}
-	}
-	if d.kind == Sums {
-		d.sums.copy(&old.sums, from, to, first)
+		d.total.Cover(&old.total)
+		d.total.Units = d.sums[len(d.chunks)]
 	}
 }
 
-// clone copies d into memory of its size.
-func (d *Digests) clone() *Digests {
-	out := &Digests{slabs: slices.Clone(d.slabs), offsets: slices.Clone(d.offsets), kind: d.kind, falls: d.falls, sums: d.sums}
-	for kind := range d.counts {
-		out.counts[kind] = slices.Clone(d.counts[kind])
+// further appends to counts, sums up to each chunk, those that others count from their first on.
+func further(counts, others []uint32) []uint32 {
+	more := counts[len(counts)-1] - others[0]
+	for _, n := range others[1:] {
+		counts = append(counts, n+more)
 	}
-	for kind := range d.values {
-		out.values[kind] = slices.Clone(d.values[kind])
-	}
-	out.falls.at, out.falls.before = slices.Clone(d.falls.at), slices.Clone(d.falls.before)
-	out.sums.upTo = slices.Clone(d.sums.upTo)
-	return out
+	return counts
+}
+
+// clip copies all into memory of its size.
+func (d *Digests) clip() {
+	d.chunks, d.samples, d.changes = slices.Clone(d.chunks), slices.Clone(d.samples), slices.Clone(d.changes)
+	d.lasts, d.leasts, d.mosts = slices.Clone(d.lasts), slices.Clone(d.leasts), slices.Clone(d.mosts)
+	d.falls, d.before, d.sums = slices.Clone(d.falls), slices.Clone(d.before), slices.Clone(d.sums)
 }
 
 // sizeOf is the memory in bytes that digests like d take of a number of chunks.
 func (d *Digests) sizeOf(chunks int) int64 {
-	each := int64(16) // its place, samples and last value
-	if d.kind == Changes {
-		each += 4
-	}
-	if d.kind == Extremes {
-		each += 16
-	}
-	if d.kind == Sums {
-		each += int64(unsafe.Sizeof(exact.Int192{}))
-	}
-	size := int64(unsafe.Sizeof(account{})+unsafe.Sizeof(*d)) + int64(len(d.slabs))*int64(unsafe.Sizeof(slabRange{}))
-	return size + int64(chunks)*each + 12*int64(len(d.falls.at)) + 4*int64(len(d.sums.odd))
-}
-
-// living is the first chunk whose slab is in use. Those before will not be asked for again.
-func (d *Digests) living() (from int) {
-	for _, r := range d.slabs {
-		if r.slab.Value() != nil {
-			break
-		}
-		from = r.end
-	}
-	return from
+	each := [kinds]int{Falls: 20, Changes: 24, Extremes: 36, Sums: 44}[d.kind]
+	return int64(unsafe.Sizeof(account{})) + int64(unsafe.Sizeof(*d)) + int64(chunks*each) + 12*int64(len(d.falls))
 }

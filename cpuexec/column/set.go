@@ -151,7 +151,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 
 // retainDigests puts digests into s if there is room for them.
 func (h *Set) retainDigests(s *entry, before int64, d *Digests) bool {
-	size := d.sizeOf(len(d.offsets))
+	size := d.sizeOf(len(d.chunks))
 	if !h.makeRoom(size, before) {
 		return false
 	}
@@ -165,7 +165,7 @@ func (h *Set) retainDigests(s *entry, before int64, d *Digests) bool {
 
 // leastSize is the least memory in bytes that columns of a number of chunks and samples take.
 func leastSize(chunks, samples int) int64 {
-	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(column{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
+	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(column{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin(0))) + 4*int64(samples)
 }
 
 // hashed is the number of times at the beginning and at the end of a list that its hash is of.

@@ -108,23 +108,3 @@ func requireBits(t *testing.T, r *rand.Rand, value func() float64) (sums, means 
 	}
 	return sums, means
 }
-
-// TestUncertain: where Prometheus's errors may decide how a sum is rounded, it is uncertain.
-func TestUncertain(t *testing.T) {
-	sumOfTwo := func(large, little float64) (float64, bool) {
-		return sumOf(&column.Total{
-			Sum: exact.Product(int64(large), 1).Add(exact.Product(int64(little), 1)), Lowest: 0, Most: large,
-		}, 1e5)
-	}
-	const half = 1 << 7 // of the distance of floats at 2^60
-	for _, little := range []float64{half - 10, half, half + 10} {
-		_, ok := sumOfTwo(1<<60, little)
-		require.False(t, ok, "%v", little)
-	}
-	v, ok := sumOfTwo(1<<60, half/2)
-	require.True(t, ok)
-	require.Equal(t, float64(1<<60), v)
-	v, ok = sumOfTwo(1<<60, 2*half+half/2)
-	require.True(t, ok)
-	require.Equal(t, float64(1<<60+2*half), v)
-}

@@ -629,3 +629,52 @@ func TestMeans(t *testing.T) {
 	require.Greater(t, made, 1000)
 	require.Greater(t, lossy, 10_000)
 }
+
+// TestUncertain: where Prometheus's errors may decide how a sum is rounded, it is uncertain.
+func TestUncertain(t *testing.T) {
+	sumOfTwo := func(large, little float64) (float64, bool) {
+		var total Total
+		require.True(t, total.Add(large))
+		require.True(t, total.Add(little))
+		return total.Sum(1e5)
+	}
+	const half = 1 << 7 // of the distance of floats at 2^60
+	for _, little := range []float64{half - 10, half, half + 10} {
+		_, ok := sumOfTwo(1<<60, little)
+		require.False(t, ok, "%v", little)
+	}
+	v, ok := sumOfTwo(1<<60, half/2)
+	require.True(t, ok)
+	require.Equal(t, float64(1<<60), v)
+	v, ok = sumOfTwo(1<<60, 2*half+half/2)
+	require.True(t, ok)
+	require.Equal(t, float64(1<<60+2*half), v)
+}
+
+// TestTotal: values are added without rounding, or declined where the unit does not divide them or they are
+// too large.
+func TestTotal(t *testing.T) {
+	unit := new(big.Float).SetMantExp(big.NewFloat(1), totalBits)
+	rapid.Check(t, func(t *rapid.T) {
+		var total Total
+		sum, most := new(big.Int), 0.0
+		for _, exponent := range rapid.SliceOfN(rapid.IntRange(-1080, 1023), 1, 40).Draw(t, "exponents") {
+			if rapid.Bool().Draw(t, "near") {
+				exponent %= 100
+			}
+			v := math.Ldexp(rapid.Float64Range(-2, 2).Draw(t, "v"), exponent)
+			x, accuracy := new(big.Float).Mul(big.NewFloat(v), unit).Int(nil)
+			suits := accuracy == big.Exact && math.Abs(v) < 0x1p72
+			require.Equal(t, suits, total.Add(v), "%x", v)
+			if suits {
+				sum.Add(sum, x)
+				most = max(most, math.Abs(v))
+			}
+		}
+		require.Equal(t, fromBig(sum), total.Units)
+		require.Equal(t, most, total.most)
+	})
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		require.False(t, new(Total).Add(v))
+	}
+}

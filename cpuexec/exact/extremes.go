@@ -18,3 +18,15 @@ func Extreme(vs []float64, smallest bool) float64 {
 	}
 	return best
 }
+
+// FirstExtreme is Prometheus's largest or smallest of values: of equal ones it is the first, and where
+// there are only NaNs the last.
+func FirstExtreme(vs []float64, smallest bool) float64 {
+	best := vs[0]
+	for _, v := range vs {
+		if smallest && v < best || !smallest && v > best || best != best {
+			best = v
+		}
+	}
+	return best
+}

@@ -19,24 +19,12 @@ var (
 func defineExtreme(name string, sign float64, policy string, sees Sees) *plan.WindowFunc {
 	return define(&Function{
 		WindowFunc: plan.WindowFunc{Name: name},
-		Plain:      func(w *Window) (float64, bool) { return extreme(w.Values, sign), true },
+		Plain:      func(w *Window) (float64, bool) { return exact.FirstExtreme(w.Values, sign < 0), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.extremes(sign), true },
 		Reads:      Integers,
 		Sees:       sees,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: policy, Pane: abi.ExtremeBytes},
 	})
-}
-
-// extreme is the largest value, or the smallest when sign is -1. Of equal ones it is the first, and
-// where there are only NaNs the last.
-func extreme(vs []float64, sign float64) float64 {
-	best := vs[0]
-	for _, v := range vs {
-		if v*sign > best*sign || best != best {
-			best = v
-		}
-	}
-	return best
 }
 
 // timeOf is the time in seconds of the largest value, or the smallest when sign is -1: of the
@@ -121,7 +109,7 @@ func (s *Evaluator) compareOdd(sign float64) {
 			asked, below = true, slices.ContainsFunc(vs, func(v float64) bool { return v == 0 && math.Signbit(v) })
 		}
 		if v != v || below {
-			s.out.Values[k] = extreme(vs[b.Lo[k]:b.Hi[k]], sign)
+			s.out.Values[k] = exact.FirstExtreme(vs[b.Lo[k]:b.Hi[k]], sign < 0)
 		}
 	}
 }

@@ -20,12 +20,17 @@ import (
 // Slab is one large byte array with chunks in it.
 type Slab struct {
 	b      []byte
+	first  uint64 // position of its first byte
 	locked bool
 }
 
+// positions are the bytes of all slabs that were ever made.
+var positions atomic.Uint64
+
 // New makes a slab with room for size bytes.
 func New(size int) *Slab {
-	l := &Slab{b: make([]byte, 0, size)}
+	n := uint64(size) + 1 // an empty slab has one, too
+	l := &Slab{b: make([]byte, 0, size), first: positions.Add(n) - n}
 	CountUntilFreed(l, int64(size))
 	lock := pageLock.Load()
 	if lock == nil || *lock == nil || size < leastLocked {
@@ -102,6 +107,9 @@ func (s Slabs) Bytes(c Chunk) []byte {
 	end := c.Off + c.Len
 	return s[c.Slab].b[c.Off : end : end+Pad]
 }
+
+// Position is where c lies among the bytes of all slabs that were ever made: no other chunk ever has it.
+func (s Slabs) Position(c Chunk) uint64 { return s[c.Slab].first + uint64(c.Off) }
 
 // Has reports whether c lies within the slabs, aligned and padded.
 func (s Slabs) Has(c Chunk) bool {
