@@ -62,27 +62,46 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		return p.decline(o, reason)
 	}
 	size := l.Size()
+	s := p.spread(l, &size)
 	e := p.estimate(&size, in.Selection, g)
+	if s != nil && s.took < e[Device] {
+		e[Device] = s.took
+	} else {
+		s = nil
+	}
 	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
 	if !in.Forced {
 		if e.cheaper() == Cores {
 			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))
 		}
-		if !g.Ready(l, e[Cores]-e[Device]) {
+		if s != nil && !s.ready(l, e[Cores]-e[Device]) || s == nil && !g.Ready(l, e[Cores]-e[Device]) {
 			return p.decline(o, reasonCompiling)
 		}
-		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
+		who := "the GPU is"
+		if s != nil {
+			who = fmt.Sprintf("%d GPUs are", len(s.Parts))
+		}
+		o.Reason = fmt.Sprintf("%s expected to be faster: %s against %s", who, short(e[Device]), short(e[Cores]))
 	}
-	computed, err := g.Evaluate(ctx, l, consume)
+	var computed pipeline.Outcome
+	if s != nil {
+		computed, err = s.Split.Evaluate(ctx, s.compute, consume)
+		g, size = s.gpus[s.longest], s.sizes[s.longest]
+	} else {
+		computed, err = g.Evaluate(ctx, l, consume)
+	}
 	if err != nil {
 		if o.WindowOnly, reason, err = fallback(err); err != nil {
 			return o, err
 		}
 		return p.decline(o, reason)
 	}
-	s, number := &computed.Stages, g.Number()
-	p.model.Load().Observe(Device, size, s.Total-s.Waited)
-	o.Choice.Took, o.Choice.Device, o.Choice.Stages = s.Total.Microseconds(), &number, s.Explain()
+	stages, number := &computed.Stages, g.Number()
+	p.model.Load().Observe(Device, size, stages.Total-stages.Waited)
+	if s != nil {
+		o.Choice.Parts = len(s.Parts)
+	}
+	o.Choice.Took, o.Choice.Device, o.Choice.Stages = stages.Total.Microseconds(), &number, stages.Explain()
 	computed.Choice, computed.Reason = o.Choice, o.Reason
 	return computed.Outcome, nil
 }
@@ -91,11 +110,18 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 // are on the GPU: behind what waits for the GPU, and on cores that all queries share. For a leaf on
 // the cores delays what GPUs do, too, whose every query needs cores.
 func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (e Estimate) {
-	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
-	e = p.model.Load().Estimate(*size)
-	e[Device] += g.Wait()
-	e[Cores] *= time.Duration(max(1, p.serving.Load()))
+	m := p.model.Load()
+	e[Cores] = m.Estimate(*size)[Cores] * time.Duration(max(1, p.serving.Load()))
+	*size = m.onGPU(*size, 1, sel, g)
+	e[Device] = m.Estimate(*size)[Device] + g.Wait()
 	return e
+}
+
+// onGPU is the size of a part of a leaf, with what a GPU lacks of its selection.
+func (m *Model) onGPU(size offload.Size, share float64, sel *selection.Selection, g gpu) offload.Size {
+	size = partOf(size, share, m.Speed(g.Number()))
+	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
+	return size
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window
