@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -68,8 +69,7 @@ func NewSplit(l offload.Leaf, speeds []float64) *Split {
 	}
 	key := partsKey{&in.GroupOf[0], alone, fmt.Sprint(speeds)}
 	s := &Split{leaf: l, ended: in.Ended, Parts: selection.Note(in.Selection.Notes, key, func() parts { return cut(in, alone, speeds) })}
-	unsuited := func(p *Part) bool { return Suits(s.leafOf(p)) != "" }
-	if len(s.Parts) < 2 || slices.ContainsFunc(s.Parts, unsuited) {
+	if len(s.Parts) < 2 || slices.ContainsFunc(s.Parts, func(p *Part) bool { return Suits(s.leafOf(p)) != "" }) {
 		return nil
 	}
 	return s
@@ -79,40 +79,40 @@ func NewSplit(l offload.Leaf, speeds []float64) *Split {
 // that neighbouring series, whose chunks lie in the same slabs, are on the same device, and by their
 // numbers of series, so that they are there again when the series have more samples.
 func cut(in *offload.Input, alone bool, speeds []float64) (all parts) {
-	n, sizes, total, reach := len(in.GroupOf), make([]int, in.Groups), 0.0, 0.0
-	for _, g := range in.GroupOf {
+	n, of, groups, total := len(in.GroupOf), in.GroupOf, in.Groups, 0.0
+	if alone {
+		of, groups = make([]int32, n), n
+		for i := range of {
+			of[i] = int32(i)
+		}
+	}
+	sizes, device, local := make([]int, groups), make([]int, groups), make([]int, groups) // local counts from 1
+	for _, g := range of {
 		sizes[g]++
 	}
 	for d, speed := range speeds {
 		all, total = append(all, &Part{Device: d}), total+speed
 	}
-	local := make([]int32, in.Groups) // 1 + the number of a group in its part, 0 for none yet
-	device := make([]int32, in.Groups)
-	before, d := 0, -1 // series that are spread, and the device that has the last of them
-	spread := func(size int) int32 {
-		for middle := float64(before) + float64(size)/2; d < 0 || d < len(speeds)-1 && middle*total >= reach*float64(n); {
-			d++
-			reach += speeds[d]
-		}
-		before += size
-		return int32(d)
-	}
-	for i, g := range in.GroupOf {
-		if alone {
-			device[g] = spread(1)
-			local[g] = int32(min(1, len(all[device[g]].groups)))
-		} else if local[g] == 0 {
-			device[g] = spread(sizes[g])
+	d, before, reach := 0, 0, speeds[0] // series of the groups so far; speeds of the devices up to d
+	for i, g := range of {
+		if local[g] == 0 {
+			for middle := float64(before) + float64(sizes[g])/2; d < len(speeds)-1 && middle*total >= reach*float64(n); reach += speeds[d] {
+				d++
+			}
+			before += sizes[g]
+			all[d].groups = append(all[d].groups, g)
+			device[g], local[g] = d, len(all[d].groups)
 		}
 		p := all[device[g]]
-		if local[g] == 0 {
-			p.groups = append(p.groups, g)
-			local[g] = int32(len(p.groups))
-		}
-		p.series, p.groupOf = append(p.series, int32(i)), append(p.groupOf, local[g]-1)
+		p.series, p.groupOf = append(p.series, int32(i)), append(p.groupOf, int32(local[g]-1))
 	}
 	all = slices.DeleteFunc(all, func(p *Part) bool { return len(p.series) == 0 })
-	parallel.For(len(all), func(k int) { all[k].Selection = in.Selection.Pick(all[k].series) })
+	parallel.For(len(all), func(k int) {
+		p := all[k]
+		if p.Selection = in.Selection.Pick(p.series); alone {
+			p.groupOf, p.groups = in.GroupOf[:len(p.series)], []int32{0}
+		}
+	})
 	return all
 }
 
@@ -139,15 +139,14 @@ func (s *Split) leafOf(p *Part) offload.Leaf {
 
 // rest is a part without its first n series, whose rows are there. Their groups are one, or one each.
 func (p *Part) rest(n int) *Part {
-	r := &Part{Device: p.Device, series: p.series[n:], groupOf: p.groupOf[n:], groups: p.groups}
-	numbers := make([]int32, len(r.series))
+	r, numbers := &Part{Device: p.Device, series: p.series[n:], groupOf: p.groupOf[n:], groups: p.groups}, make([]int32, len(p.series)-n)
 	for i := range numbers {
 		numbers[i] = int32(n + i)
 	}
 	if len(p.groups) == len(p.series) {
-		r.groupOf, r.groups = make([]int32, len(r.series)), nil
+		r.groupOf, r.groups = make([]int32, len(numbers)), make([]int32, len(numbers))
 		for i, g := range p.groupOf[n:] {
-			r.groupOf[i], r.groups = int32(i), append(r.groups, p.groups[g])
+			r.groupOf[i], r.groups[i] = int32(i), p.groups[g]
 		}
 	}
 	r.Selection = p.Selection.Pick(numbers)
@@ -163,60 +162,45 @@ type Compute func(ctx context.Context, part int, l offload.Leaf, consume func(*o
 // one part ends the others. Errors are as of pipeline.Machine.Evaluate.
 func (s *Split) Evaluate(ctx context.Context, compute Compute, consume func(*offload.Rows) error) (o pipeline.Outcome, err error) {
 	start := time.Now()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	of := *s
 	of.ended = func() error { return cmp.Or(s.ended(), ctx.Err()) }
-	r := &splitRun{Split: &of, compute: compute, stop: stop, rows: make([][]*offload.Rows, len(s.Parts)), done: make([]bool, len(s.Parts))}
-	r.changed.L = &r.mu
-	outs := make([]pipeline.Outcome, len(s.Parts))
-	for k := range s.Parts {
+	outs, rows := make([]pipeline.Outcome, len(s.Parts)), make([]chan *offload.Rows, len(s.Parts))
+	for k, p := range s.Parts {
+		rows[k] = make(chan *offload.Rows, len(p.series)/layout.Lanes+8) // all, so that no device waits
 		go func() {
-			err := parallel.Rescue(func() (err error) {
-				outs[k], err = r.part(ctx, k)
-				return err
-			})
-			r.end(k, err)
+			defer close(rows[k])
+			if err := parallel.Rescue(func() error { return of.part(ctx, k, compute, rows[k], &outs[k]) }); err != nil {
+				stop(err)
+			}
 		}()
 	}
-	for k := range s.Parts {
-		for x := r.next(k); x != nil; x = r.next(k) {
-			if err := parallel.Rescue(func() error { return consume(x) }); err != nil {
-				r.fail(&pipeline.RequestError{Err: err})
+	for _, of := range rows {
+		for x := range of {
+			if ctx.Err() == nil {
+				if err := parallel.Rescue(func() error { return consume(x) }); err != nil {
+					stop(&pipeline.RequestError{Err: err})
+				}
+			} else if x.Release != nil {
+				x.Release()
 			}
 		}
 	}
-	if err = r.err; err != nil && s.ended() != nil {
-		err = &pipeline.RequestError{Err: s.ended()}
-	}
-	if err == nil {
+	if err = context.Cause(ctx); err == nil {
 		o = s.join(outs)
+	} else if ended := s.ended(); ended != nil {
+		err = &pipeline.RequestError{Err: ended}
 	}
 	o.Stages.Total = time.Since(start)
 	return o, err
 }
 
-// splitRun is a split that is being computed.
-type splitRun struct {
-	*Split
-	compute Compute
-	stop    func() // ends all parts
-
-	mu      sync.Mutex
-	changed sync.Cond
-	rows    [][]*offload.Rows // of each part, that wait to be consumed
-	done    []bool            // parts that have ended
-	err     error             // the first
-}
-
 // part computes a part: what one device leaves, the next one goes on with.
-func (r *splitRun) part(ctx context.Context, k int) (o pipeline.Outcome, err error) {
-	for p, again := r.Parts[k], true; ; {
-		handed, rowsOf := 0, len(p.series)
-		if _, ok := r.leaf.(*resample.Task); ok {
-			rowsOf = len(p.groups)
-		}
-		o, again, err = r.compute(ctx, k, r.leafOf(p), func(x *offload.Rows) error {
+func (s *Split) part(ctx context.Context, k int, compute Compute, rows chan<- *offload.Rows, to *pipeline.Outcome) error {
+	for p := s.Parts[k]; ; {
+		handed := 0 // groups, or of a window alone series
+		o, again, err := compute(ctx, k, s.leafOf(p), func(x *offload.Rows) error {
 			handed += max(len(x.Counts), len(x.Groups))
 			for i, g := range x.Groups {
 				x.Groups[i] = p.groups[g]
@@ -226,71 +210,29 @@ func (r *splitRun) part(ctx context.Context, k int) (o pipeline.Outcome, err err
 					x.Values[i] = slices.Clone(x.Values[i])
 				}
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.rows[k] = append(r.rows[k], x)
-			r.changed.Signal()
+			rows <- x
 			return nil
 		})
-		switch {
-		case err == nil || !again || r.ended() != nil:
-			return o, err
-		case handed == rowsOf:
-			return pipeline.Outcome{}, nil
+		switch _, request := s.leaf.(*resample.Task); {
+		case err == nil || !again || s.ended() != nil:
+			*to = o
+			return err
+		case handed == len(p.series) || request && handed == len(p.groups):
+			return nil
 		case handed > 0:
 			p = p.rest(handed)
 		}
 	}
 }
 
-// next waits for the next rows of a part, and returns nil behind its last. Once a part has failed, rows
-// are let go of.
-func (r *splitRun) next(k int) *offload.Rows {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		for len(r.rows[k]) == 0 && !r.done[k] {
-			r.changed.Wait()
-		}
-		if len(r.rows[k]) == 0 {
-			return nil
-		}
-		x := r.rows[k][0]
-		r.rows[k] = r.rows[k][1:]
-		if r.err == nil {
-			return x
-		}
-		if x.Release != nil {
-			x.Release()
-		}
-	}
-}
-
-// end says that a part has ended, with an error or nil.
-func (r *splitRun) end(k int, err error) {
-	if err != nil {
-		r.fail(err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done[k] = true
-	r.changed.Signal()
-}
-
-// fail ends all parts, with the first error.
-func (r *splitRun) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err = cmp.Or(r.err, err)
-	r.stop()
-}
-
 // join makes of the outcomes of all parts that of the leaf.
 func (s *Split) join(outs []pipeline.Outcome) (o pipeline.Outcome) {
 	for k := range outs {
-		p := &outs[k]
-		o.Work.Series, o.Work.Chunks = o.Work.Series+p.Work.Series, o.Work.Chunks+p.Work.Chunks
-		o.Work.Samples, o.Work.Bytes, o.Runs = o.Work.Samples+p.Work.Samples, o.Work.Bytes+p.Work.Bytes, o.Runs+p.Runs
+		p, w := &outs[k], &outs[k].Work
+		o.Work = plan.Work{
+			Series: o.Work.Series + w.Series, Chunks: o.Work.Chunks + w.Chunks, Samples: o.Work.Samples + w.Samples, Bytes: o.Work.Bytes + w.Bytes,
+		}
+		o.Runs += p.Runs
 		o.Stages.Beside(&p.Stages)
 	}
 	if l, ok := s.leaf.(*cpuexec.Leaf); ok && l.Aggregate != nil {
@@ -301,50 +243,49 @@ func (s *Split) join(outs []pipeline.Outcome) (o pipeline.Outcome) {
 
 // results puts the results of the parts of an aggregation in the order of the leaf's series and groups.
 func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Results) {
-	steps, n, first := l.Grid.Steps, len(l.GroupOf), make([]int, l.Groups+1) // the first value of each group
+	n, cells, values := len(l.GroupOf), []int{0}, []int{0} // where those of each group begin, and the last ones end
 	for g := range l.Groups {
-		room := 1
+		cells, values = append(cells, cells[g]+l.Grid.Steps), append(values, values[g]+l.Grid.Steps)
 		if l.Rooms != nil {
-			room = l.Rooms[g]
+			values[g+1] = values[g] + l.Rooms[g]*l.Grid.Steps
 		}
-		first[g+1] = first[g] + room*steps
 	}
-	to.Counts, to.Kept, to.Values = make([]offload.SeriesCounts, n), make([][]uint32, len(l.Maps)), make([]float64, first[l.Groups])
+	to.Counts, to.Kept, to.Values = make([]offload.SeriesCounts, n), make([][]uint32, len(l.Maps)), make([]float64, values[l.Groups])
 	if l.Rooms != nil {
-		to.Series, to.Filled = make([]int32, len(to.Values)), make([]int32, l.Groups*steps)
+		to.Series, to.Filled = make([]int32, len(to.Values)), make([]int32, cells[l.Groups])
 	}
-	for m, of := range l.Maps {
-		if of.Filters() {
-			to.Kept[m] = make([]uint32, n)
-		}
-	}
-	to.All, to.Fresh = slices.Clone(outs[0].Results.All), slices.Clone(outs[0].Results.Fresh)
-	for k := range outs[1:] {
+	to.All, to.Fresh = make([]int64, len(outs[0].Results.All)), make([]int64, len(outs[0].Results.All))
+	for k, p := range s.Parts {
+		x := &outs[k].Results
 		for i := range to.All {
-			to.All[i] += outs[k+1].Results.All[i]
-			to.Fresh[i] += outs[k+1].Results.Fresh[i]
+			to.All[i] += x.All[i]
+			to.Fresh[i] += x.Fresh[i]
 		}
-	}
-	parallel.For(len(outs), func(k int) {
-		p, x, at := s.Parts[k], &outs[k].Results, 0
 		for i, series := range p.series {
 			to.Counts[series] = x.Counts[i]
-			for m := range to.Kept {
-				if to.Kept[m] != nil {
-					to.Kept[m][series] = x.Kept[m][i]
-				}
+		}
+		for m := range x.Kept {
+			if x.Kept[m] != nil && to.Kept[m] == nil {
+				to.Kept[m] = make([]uint32, n)
+			}
+			for i, kept := range x.Kept[m] {
+				to.Kept[m][p.series[i]] = kept
 			}
 		}
-		for i, g := range p.groups {
-			begin, size := first[g], first[g+1]-first[g]
-			copy(to.Values[begin:begin+size], x.Values[at:])
-			if l.Rooms != nil {
-				for e, series := range x.Series[at : at+size] {
-					to.Series[begin+e] = p.series[series]
-				}
-				copy(to.Filled[int(g)*steps:(int(g)+1)*steps], x.Filled[i*steps:])
+		byGroup(p, to.Values, x.Values, values)
+		if l.Rooms != nil {
+			for i, series := range x.Series {
+				x.Series[i] = p.series[series]
 			}
-			at += size
+			byGroup(p, to.Series, x.Series, values)
+			byGroup(p, to.Filled, x.Filled, cells)
 		}
-	})
+	}
+}
+
+// byGroup copies what a part has of its groups to where that of each group begins.
+func byGroup[T any](p *Part, to, from []T, begins []int) {
+	for _, g := range p.groups {
+		from = from[copy(to[begins[g]:begins[g+1]], from):]
+	}
 }

@@ -45,6 +45,9 @@ type Device struct {
 // Number is the driver's number of the device.
 func (d *Device) Number() int { return d.info.Ordinal }
 
+// Name is the driver's name of the device.
+func (d *Device) Name() string { return d.info.Name }
+
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
 func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
 	_ = d.opened(func() error {

@@ -62,31 +62,33 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		return p.decline(o, reason)
 	}
 	size := l.Size()
-	s := p.spread(l, &size)
+	s, gpus, who := p.spread(l, &size), []gpu{g}, "the GPU is"
 	e := p.estimate(&size, in.Selection, g)
-	if s != nil && s.took < e[Device] {
-		e[Device] = s.took
-	} else {
+	if s != nil && s.took >= e[Device] {
 		s = nil
+	}
+	if s != nil {
+		e[Device], gpus, who = s.took, s.gpus, fmt.Sprintf("%d GPUs are", len(s.gpus))
 	}
 	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
 	if !in.Forced {
 		if e.cheaper() == Cores {
 			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))
 		}
-		if s != nil && !s.ready(l, e[Cores]-e[Device]) || s == nil && !g.Ready(l, e[Cores]-e[Device]) {
-			return p.decline(o, reasonCompiling)
+		ready := true
+		for _, g := range gpus {
+			ready = g.Ready(l, e[Cores]-e[Device]) && ready
 		}
-		who := "the GPU is"
-		if s != nil {
-			who = fmt.Sprintf("%d GPUs are", len(s.Parts))
+		if !ready {
+			return p.decline(o, reasonCompiling)
 		}
 		o.Reason = fmt.Sprintf("%s expected to be faster: %s against %s", who, short(e[Device]), short(e[Cores]))
 	}
 	var computed pipeline.Outcome
+	parts := 0
 	if s != nil {
 		computed, err = s.Split.Evaluate(ctx, s.compute, consume)
-		g, size = s.gpus[s.longest], s.sizes[s.longest]
+		g, size, parts = s.gpus[s.longest], s.sizes[s.longest], len(s.Parts)
 	} else {
 		computed, err = g.Evaluate(ctx, l, consume)
 	}
@@ -98,10 +100,7 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 	}
 	stages, number := &computed.Stages, g.Number()
 	p.model.Load().Observe(Device, size, stages.Total-stages.Waited)
-	if s != nil {
-		o.Choice.Parts = len(s.Parts)
-	}
-	o.Choice.Took, o.Choice.Device, o.Choice.Stages = stages.Total.Microseconds(), &number, stages.Explain()
+	o.Choice.Took, o.Choice.Device, o.Choice.Parts, o.Choice.Stages = stages.Total.Microseconds(), &number, parts, stages.Explain()
 	computed.Choice, computed.Reason = o.Choice, o.Reason
 	return computed.Outcome, nil
 }
@@ -115,13 +114,6 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 	*size = m.onGPU(*size, 1, sel, g)
 	e[Device] = m.Estimate(*size)[Device] + g.Wait()
 	return e
-}
-
-// onGPU is the size of a part of a leaf, with what a GPU lacks of its selection.
-func (m *Model) onGPU(size offload.Size, share float64, sel *selection.Selection, g gpu) offload.Size {
-	size = partOf(size, share, m.Speed(g.Number()))
-	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
-	return size
 }
 
 // fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window

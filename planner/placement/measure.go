@@ -24,10 +24,8 @@ import (
 // timing whole leaves on both executors, which takes under a second. The cores' part begins at once.
 // GPUs with other names are timed, too.
 func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) error) {
-	if p.o.Constants != nil {
-		p.model.Store(NewModel(*p.o.Constants))
-	}
-	if p.o.Constants != nil {
+	if c := p.o.Constants; c != nil {
+		p.model.Store(NewModel(*c))
 		return func(*pipeline.Machine) error { return nil }
 	}
 	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
@@ -47,8 +45,10 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 	return func(x *pipeline.Machine) error {
 		<-done
 		model := p.model.Load()
-		if m.err != nil || model != nil && model.setSpeed(x.Dev.Ordinal, x.Dev.Name, 0) {
-			return m.err
+		if model != nil {
+			if _, known := model.speeds.Load(x.Dev.Name); known {
+				return m.err
+			}
 		}
 		start := time.Now()
 		device := m.costs(&gpuexec.Alone{Machine: x})
@@ -56,7 +56,7 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 			return m.err
 		}
 		if model != nil {
-			model.setSpeed(x.Dev.Ordinal, x.Dev.Name, model.c.Device.Sample/device.Sample)
+			model.speeds.Store(x.Dev.Name, model.c.Device.Sample/device.Sample)
 			return nil
 		}
 		c.Device, c.Link = device, x.Link
@@ -64,7 +64,7 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 			"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 			"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
 		model = NewModel(c)
-		model.setSpeed(x.Dev.Ordinal, x.Dev.Name, 1)
+		model.speeds.Store(x.Dev.Name, 1.0)
 		p.model.Store(model)
 		return nil
 	}

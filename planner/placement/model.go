@@ -1,12 +1,12 @@
 package placement
 
 import (
-	"cmp"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/promwarp/promwarp/plan/offload"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Constants are what a machine was measured to do.
@@ -58,20 +58,13 @@ type Model struct {
 	mu sync.Mutex
 	// off is, by function, the logarithm of how many times as long as by the constants
 	// an executor takes.
-	off [executors]map[string]float64
-	// speeds is how fast devices compute, by number, as the constants have it of one.
-	speeds map[int]speed
-}
-
-// speed is how many times as fast as the constants have it a device is, by its name.
-type speed struct {
-	name  string
-	times float64
+	off    [executors]map[string]float64
+	speeds sync.Map // by the name of devices, see speed
 }
 
 // NewModel returns a model that has learned nothing yet.
 func NewModel(c Constants) *Model {
-	m := &Model{c: c, speeds: map[int]speed{}}
+	m := &Model{c: c}
 	for k := range m.off {
 		m.off[k] = map[string]float64{}
 	}
@@ -89,36 +82,23 @@ func (m *Model) Estimate(l offload.Size) (e Estimate) {
 	return e
 }
 
-// Speed is how many times as fast as the constants have it a device computes, by its number.
-func (m *Model) Speed(device int) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return cmp.Or(m.speeds[device].times, 1)
+// speed is how many times as fast as by the constants a device computes, as far as it was measured.
+func (m *Model) speed(name string) float64 {
+	if times, ok := m.speeds.Load(name); ok {
+		return times.(float64)
+	}
+	return 1
 }
 
-// setSpeed notes how fast a device is. Devices of the same name are measured once: it reports false
-// where times is 0 and none of that name was measured.
-func (m *Model) setSpeed(device int, name string, times float64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.speeds {
-		if times == 0 && s.name == name {
-			times = s.times
-		}
+// onGPU is the size of a part of a leaf with what a GPU lacks of its selection. Work counts less on a
+// faster GPU.
+func (m *Model) onGPU(size offload.Size, share float64, sel *selection.Selection, g gpu) offload.Size {
+	for _, n := range []*int64{&size.Series, &size.Samples, &size.Windows} {
+		*n = int64(float64(*n) * share / m.speed(g.Name()))
 	}
-	if times > 0 {
-		m.speeds[device] = speed{name, times}
-	}
-	return times > 0
-}
-
-// partOf is the size of a part of a leaf, whose work counts less on a faster device.
-func partOf(l offload.Size, share, speed float64) offload.Size {
-	for _, n := range []*int64{&l.Series, &l.Samples, &l.Windows} {
-		*n = int64(float64(*n) * share / speed)
-	}
-	l.Missing, l.Results = int64(float64(l.Missing)*share), int64(float64(l.Results)*share)
-	return l
+	size.Missing = int64(float64(size.Missing) * share * (1 - g.ResidentShare(sel)))
+	size.Results = int64(float64(size.Results) * share)
+	return size
 }
 
 const (

@@ -11,14 +11,14 @@ import (
 	"github.com/promwarp/promwarp/plan/offload"
 )
 
-// mostWaiting is the most bytes of results that several GPUs compute at once: most of them wait in
-// memory for the first part to be consumed.
+// mostWaiting is the most bytes of results that several GPUs compute at once: those of later parts wait
+// in memory for the first to be consumed.
 const mostWaiting = 1 << 30
 
 // spread is a leaf that all usable GPUs compute together.
 type spread struct {
 	*gpuexec.Split
-	usable  func(without []gpu) []gpu
+	p       *Placer
 	gpus    []gpu          // of each part
 	tried   [][]gpu        // of each part, those that failed
 	sizes   []offload.Size // of the parts
@@ -34,22 +34,20 @@ func (p *Placer) usable(without []gpu) []gpu {
 }
 
 // spread spreads a leaf over all usable GPUs, as fast as each of them is. It returns nil for what is not
-// worth it: every part must be more work than what any leaf takes at least, which the GPUs, and the
-// leaves that wait for them, lose by each further part. So the same leaf is always spread alike, and
-// each GPU finds the chunks of its part.
+// worth it: where a part is less work than Costs.Fixed, which each further part takes of the GPUs. It
+// does not depend on what is where, so that the same leaf finds its chunks where it left them.
 func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 	m := p.model.Load()
 	gpus, c := p.usable(nil), &m.c.Device
 	if len(gpus) < 2 || size.Results > mostWaiting || c.Sample*workOf(size, 0) < float64(len(gpus))*float64(c.Fixed) {
 		return nil
 	}
-	var speeds []float64
-	s, leaves := &spread{usable: p.usable}, int64(0)
-	for _, g := range gpus {
-		speeds = append(speeds, m.Speed(g.Number()))
-		leaves += g.Leaves()
+	speeds, leaves := make([]float64, len(gpus)), int64(0)
+	for i, g := range gpus {
+		speeds[i], leaves = m.speed(g.Name()), leaves+g.Leaves()
 	}
-	if s.Split = gpuexec.NewSplit(l, speeds); s.Split == nil {
+	s := &spread{Split: gpuexec.NewSplit(l, speeds), p: p, tried: make([][]gpu, len(gpus))}
+	if s.Split == nil {
 		return nil
 	}
 	for k, part := range s.Parts {
@@ -60,31 +58,18 @@ func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 		}
 		s.gpus, s.sizes = append(s.gpus, g), append(s.sizes, size)
 	}
-	s.took += time.Duration(leaves) * c.Fixed
-	s.tried = make([][]gpu, len(s.gpus))
+	s.took += time.Duration(leaves) * c.Fixed // by which the further parts delay other leaves
 	return s
-}
-
-// ready reports whether all GPUs have the kernels that a leaf needs. Those that do not compile them.
-func (s *spread) ready(l offload.Leaf, within time.Duration) bool {
-	all := true
-	for _, g := range s.gpus {
-		all = g.Ready(l, within) && all
-	}
-	return all
 }
 
 // compute implements gpuexec.Compute. The part of a GPU that fails goes to one that has not failed at it.
 func (s *spread) compute(ctx context.Context, part int, l offload.Leaf, consume func(*offload.Rows) error) (o pipeline.Outcome, again bool, err error) {
 	o, err = s.gpus[part].Evaluate(ctx, l, consume)
-	if err == nil || !device.IsFault(err) {
-		return o, false, err
+	if err != nil && device.IsFault(err) {
+		s.tried[part] = append(s.tried[part], s.gpus[part])
+		if others := s.p.usable(s.tried[part]); len(others) > 0 {
+			s.gpus[part], again = slices.MinFunc(others, func(a, b gpu) int { return int(a.Leaves() - b.Leaves()) }), true
+		}
 	}
-	s.tried[part] = append(s.tried[part], s.gpus[part])
-	others := s.usable(s.tried[part])
-	if len(others) == 0 {
-		return o, false, err
-	}
-	s.gpus[part] = slices.MinFunc(others, func(a, b gpu) int { return int(a.Leaves() - b.Leaves()) })
-	return o, true, err
+	return o, again, err
 }

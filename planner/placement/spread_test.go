@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -75,17 +76,16 @@ func TestSpreadLeaf(t *testing.T) {
 func TestSpreadUnequal(t *testing.T) {
 	p, _, _ := open(t, 3, func(o *Options) { o.Constants = &together })
 	m := p.model.Load()
-	require.True(t, m.setSpeed(0, "old", 0.5))
-	require.False(t, m.setSpeed(1, "new", 0), "none of that name was measured")
-	require.True(t, m.setSpeed(1, "new", 3))
-	require.True(t, m.setSpeed(2, "old", 0), "it is as fast as the other one of that name")
+	for k, speed := range []float64{0.5, 3, 0.5} {
+		m.speeds.Store(fmt.Sprint("promwarp host device ", k), speed)
+	}
 	l := spreadLeaf(t)
 	size := l.Size()
 	s := p.spread(l, &size)
 	for k, share := range []float64{2. / 16, 12. / 16, 2. / 16} {
 		require.Equal(t, share, s.Share(s.Parts[k]))
 	}
-	require.Equal(t, partOf(size, 0.75, 3).Samples, s.sizes[1].Samples)
+	require.Equal(t, size.Samples/4, s.sizes[1].Samples)
 	require.InDelta(t, together.Device.Sample*workOf(&size, 0)/4, float64(s.took), 0.01*float64(s.took))
 	defer keepBusy(p, 2, time.Hour)()
 	busy := p.spread(l, &size)
