@@ -236,6 +236,47 @@ func TestGPUDevices(t *testing.T) {
 	require.Equal(t, middle[other]+leaves, after[other])
 }
 
+// TestGPUSeveral: random queries have the same bits on one GPU and on several that compute leaves together,
+// and while one of them is lost. PROMWARP_RANDOM sets the number of queries.
+func TestGPUSeveral(t *testing.T) {
+	n := fromEnv(t, "PROMWARP_RANDOM", 60)
+	h := cudatest.Control(t)
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	constants := someConstants
+	constants.Device.Fixed, constants.Device.Sample = 0, 100 // everything is worth being spread
+	var want []string
+	alone := 0.0 // leaves on one GPU, which several compute in parts
+	for _, devices := range []int{1, 2, 3, 8} {
+		h.Reset()
+		h.Configure(fmt.Sprintf("devices=%d", devices))
+		gpus, reg := testGPUs(t, func(o *placement.Options) { o.Constants, o.Retry = &constants, time.Hour })
+		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
+		r := rand.New(rand.NewPCG(3, 5))
+		for k := range n {
+			if devices > 1 && k == n/2 {
+				h.Configure("cuLaunchKernel:9=719")
+			}
+			qs := randomLeaf(r)
+			got := summary(ranged(t, inMode{e, GPU}, t.Context(), st, qs), qs)
+			if devices == 1 {
+				want = append(want, got)
+			}
+			require.Equal(t, want[k], got, "%d devices: %s", devices, qs)
+		}
+		jobs := metric(t, reg, "promwarp_gpu_jobs_total")
+		if devices == 1 {
+			alone = jobs
+		}
+		require.GreaterOrEqual(t, jobs, alone*(1+float64(devices-1)/4))
+		require.Len(t, jobsOf(t, reg), devices)
+		require.Equal(t, float64(max(1, devices-1)), metric(t, reg, "promwarp_gpu_usable"))
+		if devices > 1 {
+			require.NotContains(t, declines(t, reg), "the GPU failed")
+		}
+		gpus.Close()
+	}
+}
+
 // TestGPUShared: two users of one device, as two processes are, each take a part of
 // what is free. One for which there is not enough says so of each leaf, and leaves it
 // to the cores.

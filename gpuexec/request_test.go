@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,44 @@ func TestRandom(t *testing.T) {
 	}
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)
+	}
+}
+
+// TestSplitRequests: random requests have the bits of the cores on any number of devices, also where parts
+// fail behind some of their rows.
+func TestSplitRequests(t *testing.T) {
+	all, parts := gpuexec.NewSeveral(t, 8), map[int]int{}
+	for round := range some(30) {
+		r := rand.New(rand.NewPCG(*seed, 1<<32+uint64(round)))
+		form, start, end := randomRequest(r)
+		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
+		p := planned(t, form)
+		want, err := resample.New(resample.Options{}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+		require.NoError(t, err)
+		for _, n := range []int{2, 3, 8} {
+			what := fmt.Sprintf("-resampling.seed=%d, round %d, %d devices: %s", *seed, round, n, form)
+			for failures := range 2 {
+				s := all.Only(slices.Repeat([]float64{1}, n)...).Failing(failures, r.IntN(3))
+				got, err := resample.New(resample.Options{Accelerator: s}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+				if err != nil {
+					require.ErrorContains(t, err, "not on the GPU", what)
+					continue
+				}
+				if failures > 0 { // rows of a device that has failed are not counted
+					got.Work = want.Work
+				}
+				same(t, want, got, what)
+				got.Release()
+				for _, n := range s.Parts {
+					parts[n]++
+				}
+			}
+		}
+		want.Release()
+	}
+	t.Logf("requests by their number of parts: %v", parts)
+	for _, n := range []int{1, 2, 3, 8} {
+		require.Positive(t, parts[n], "requests in %d parts", n)
 	}
 }
 

@@ -174,7 +174,11 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 		fmt.Fprintf(b, "  [estimated %s on the cores, %s on a GPU; took %s]",
 			time.Duration(c.CPU)*time.Microsecond, time.Duration(c.GPU)*time.Microsecond, time.Duration(c.Took)*time.Microsecond)
 		if c.Stages != nil {
-			fmt.Fprintf(b, "  [GPU %d: %s]", *c.Device, c.Stages)
+			others := ""
+			if c.Parts > 0 {
+				others = fmt.Sprintf(" and %d others", c.Parts-1)
+			}
+			fmt.Fprintf(b, "  [GPU %d%s: %s]", *c.Device, others, c.Stages)
 		}
 	}
 	if k := d.Remembered; k != nil {
@@ -230,6 +234,9 @@ type Choice struct {
 	Took   int64         `json:"took_us"`
 	Device *int          `json:"gpu,omitempty"` // the driver's number of the GPU that evaluated it
 	Stages *DeviceStages `json:"stages,omitempty"`
+	// Parts is how many GPUs evaluated a part of it each, 0 for one that evaluated it all. Device is the one
+	// whose part was expected to take longest.
+	Parts int `json:"gpus,omitempty"`
 }
 
 // DeviceStages say what a GPU did, stage by stage. Copying runs beside the kernels,

@@ -52,6 +52,26 @@ func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
 	return new(Selection).fill(s, in, func(int) *Memo { return nil })
 }
 
+// Pick returns some series of s, by their numbers in rising order, with all their chunks. They share
+// their slabs with s, but neither memos nor notes. It calls what s calls on Discard.
+func (s *Selection) Pick(series []int32) *Selection {
+	out := &Selection{
+		slabs: s.slabs, OnDiscard: s.OnDiscard,
+		series: make([]labels.Labels, 0, len(series)), first: make([]uint32, 1, len(series)+1),
+		chunks: make([]Chunk, 0, s.NumChunks()*len(series)/max(s.NumSeries(), 1)),
+	}
+	for _, i := range series {
+		out.series = append(out.series, s.series[i])
+		out.chunks = append(out.chunks, s.inTable(int(i))...)
+		if s.behind != nil {
+			out.chunks = append(out.chunks, s.behind.of(int(i))...)
+		}
+		out.first = append(out.first, uint32(len(out.chunks)))
+	}
+	out.dropSlabs()
+	return out.finish()
+}
+
 // fill makes s of those chunks of another selection that in says of each series, and finishes it.
 func (s *Selection) fill(from *Selection, in func(i int) []Chunk, memo func(i int) *Memo) *Selection {
 	s.slabs, s.OnDiscard = from.slabs, from.OnDiscard

@@ -45,6 +45,9 @@ type Device struct {
 // Number is the driver's number of the device.
 func (d *Device) Number() int { return d.info.Ordinal }
 
+// Name is the driver's name of the device.
+func (d *Device) Name() string { return d.info.Name }
+
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
 func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
 	_ = d.opened(func() error {
@@ -203,7 +206,7 @@ func (d *Device) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		o, err = gpuexec.Evaluate(ctx, d.x, l, consume)
 		return err
 	})
-	d.end(err, err != nil && isFault(err))
+	d.end(err, err != nil && IsFault(err))
 	if err == nil {
 		d.noteTook(o.Stages.Total - o.Stages.Waited)
 		d.set.metrics.count(d, &o.Work, &o.Stages)
@@ -246,8 +249,8 @@ func (d *Device) opened(f func() error) error {
 	return f()
 }
 
-// isFault reports whether an error is the device's.
-func isFault(err error) bool {
+// IsFault reports whether an error of Evaluate is the device's.
+func IsFault(err error) bool {
 	var request *pipeline.RequestError
 	var unsuited *pipeline.Unsuited
 	var corrupt *selection.CorruptError

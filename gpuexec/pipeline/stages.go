@@ -27,6 +27,18 @@ type Stages struct {
 	Copy, Decode, Window, Reduce, Result time.Duration
 }
 
+// Beside adds what a job took that another device computed at the same time: of each time the longer counts.
+func (s *Stages) Beside(o *Stages) {
+	for to, took := range map[*time.Duration]time.Duration{
+		&s.Waited: o.Waited, &s.Compiled: o.Compiled, &s.Prepare: o.Prepare, &s.Total: o.Total,
+		&s.Copy: o.Copy, &s.Decode: o.Decode, &s.Window: o.Window, &s.Reduce: o.Reduce, &s.Result: o.Result,
+	} {
+		*to = max(*to, took)
+	}
+	s.Batches, s.Fused = s.Batches+o.Batches, s.Fused || o.Fused
+	s.CopiedBytes, s.ResidentBytes = s.CopiedBytes+o.CopiedBytes, s.ResidentBytes+o.ResidentBytes
+}
+
 // Explain is what a query says of the stages.
 func (s *Stages) Explain() *plan.DeviceStages {
 	e := &plan.DeviceStages{

@@ -62,27 +62,45 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		return p.decline(o, reason)
 	}
 	size := l.Size()
+	s, gpus, who := p.spread(l, &size), []gpu{g}, "the GPU is"
 	e := p.estimate(&size, in.Selection, g)
+	if s != nil && s.took >= e[Device] {
+		s = nil
+	}
+	if s != nil {
+		e[Device], gpus, who = s.took, s.gpus, fmt.Sprintf("%d GPUs are", len(s.gpus))
+	}
 	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
 	if !in.Forced {
 		if e.cheaper() == Cores {
 			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))
 		}
-		if !g.Ready(l, e[Cores]-e[Device]) {
+		ready := true
+		for _, g := range gpus {
+			ready = g.Ready(l, e[Cores]-e[Device]) && ready
+		}
+		if !ready {
 			return p.decline(o, reasonCompiling)
 		}
-		o.Reason = fmt.Sprintf("the GPU is expected to be faster: %s against %s", short(e[Device]), short(e[Cores]))
+		o.Reason = fmt.Sprintf("%s expected to be faster: %s against %s", who, short(e[Device]), short(e[Cores]))
 	}
-	computed, err := g.Evaluate(ctx, l, consume)
+	var computed pipeline.Outcome
+	parts := 0
+	if s != nil {
+		computed, err = s.Split.Evaluate(ctx, s.compute, consume)
+		g, size, parts = s.gpus[s.longest], s.sizes[s.longest], len(s.Parts)
+	} else {
+		computed, err = g.Evaluate(ctx, l, consume)
+	}
 	if err != nil {
 		if o.WindowOnly, reason, err = fallback(err); err != nil {
 			return o, err
 		}
 		return p.decline(o, reason)
 	}
-	s, number := &computed.Stages, g.Number()
-	p.model.Load().Observe(Device, size, s.Total-s.Waited)
-	o.Choice.Took, o.Choice.Device, o.Choice.Stages = s.Total.Microseconds(), &number, s.Explain()
+	stages, number := &computed.Stages, g.Number()
+	p.model.Load().Observe(Device, size, stages.Total-stages.Waited)
+	o.Choice.Took, o.Choice.Device, o.Choice.Parts, o.Choice.Stages = stages.Total.Microseconds(), &number, parts, stages.Explain()
 	computed.Choice, computed.Reason = o.Choice, o.Reason
 	return computed.Outcome, nil
 }
@@ -91,10 +109,10 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 // are on the GPU: behind what waits for the GPU, and on cores that all queries share. For a leaf on
 // the cores delays what GPUs do, too, whose every query needs cores.
 func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (e Estimate) {
-	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
-	e = p.model.Load().Estimate(*size)
-	e[Device] += g.Wait()
-	e[Cores] *= time.Duration(max(1, p.serving.Load()))
+	m := p.model.Load()
+	e[Cores] = m.Estimate(*size)[Cores] * time.Duration(max(1, p.serving.Load()))
+	*size = m.onGPU(*size, 1, sel, g)
+	e[Device] = m.Estimate(*size)[Device] + g.Wait()
 	return e
 }
 

@@ -22,11 +22,10 @@ import (
 
 // calibrate makes the model when the first GPU is open: from the constants that were given, or by
 // timing whole leaves on both executors, which takes under a second. The cores' part begins at once.
+// GPUs with other names are timed, too.
 func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) error) {
-	if p.o.Constants != nil {
-		p.model.Store(NewModel(*p.o.Constants))
-	}
-	if p.model.Load() != nil {
+	if c := p.o.Constants; c != nil {
+		p.model.Store(NewModel(*c))
 		return func(*pipeline.Machine) error { return nil }
 	}
 	m := &measuring{ctx: ctx, cpu: p.cpu, made: map[[2]int]*selection.Selection{}}
@@ -34,6 +33,9 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if p.model.Load() != nil {
+			return
+		}
 		m.err = parallel.Rescue(func() error {
 			c.Cores = m.costs(nil)
 			m.selection(mostSeries, usualSamples) // for the GPU
@@ -42,18 +44,28 @@ func (p *Placer) calibrate(ctx context.Context) (opened func(*pipeline.Machine) 
 	}()
 	return func(x *pipeline.Machine) error {
 		<-done
-		if p.model.Load() != nil || m.err != nil {
-			return m.err
+		model := p.model.Load()
+		if model != nil {
+			if _, known := model.speeds.Load(x.Dev.Name); known {
+				return m.err
+			}
 		}
 		start := time.Now()
-		c.Device, c.Link = m.costs(&gpuexec.Alone{Machine: x}), x.Link
+		device := m.costs(&gpuexec.Alone{Machine: x})
 		if m.err != nil {
 			return m.err
 		}
+		if model != nil {
+			model.speeds.Store(x.Dev.Name, model.c.Device.Sample/device.Sample)
+			return nil
+		}
+		c.Device, c.Link = device, x.Link
 		p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 			"gpu_leaf", c.Device.Fixed, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 			"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", runtime.GOMAXPROCS(0))
-		p.model.Store(NewModel(c))
+		model = NewModel(c)
+		model.speeds.Store(x.Dev.Name, 1.0)
+		p.model.Store(model)
 		return nil
 	}
 }

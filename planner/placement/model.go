@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/plan/offload"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Constants are what a machine was measured to do.
@@ -57,7 +58,8 @@ type Model struct {
 	mu sync.Mutex
 	// off is, by function, the logarithm of how many times as long as by the constants
 	// an executor takes.
-	off [executors]map[string]float64
+	off    [executors]map[string]float64
+	speeds sync.Map // by the name of devices, see speed
 }
 
 // NewModel returns a model that has learned nothing yet.
@@ -78,6 +80,25 @@ func (m *Model) Estimate(l offload.Size) (e Estimate) {
 		e[k] = duration(float64(took) * math.Exp(m.off[k][l.Function]))
 	}
 	return e
+}
+
+// speed is how many times as fast as by the constants a device computes, as far as it was measured.
+func (m *Model) speed(name string) float64 {
+	if times, ok := m.speeds.Load(name); ok {
+		return times.(float64)
+	}
+	return 1
+}
+
+// onGPU is the size of a part of a leaf with what a GPU lacks of its selection. Work counts less on a
+// faster GPU.
+func (m *Model) onGPU(size offload.Size, share float64, sel *selection.Selection, g gpu) offload.Size {
+	for _, n := range []*int64{&size.Series, &size.Samples, &size.Windows} {
+		*n = int64(float64(*n) * share / m.speed(g.Name()))
+	}
+	size.Missing = int64(float64(size.Missing) * share * (1 - g.ResidentShare(sel)))
+	size.Results = int64(float64(size.Results) * share)
+	return size
 }
 
 const (

@@ -213,6 +213,8 @@ var threads = map[stage]float64{onCores: simulatedCores, hosted: 1, served: 1}
 
 func (s *simulation) ResidentShare(*selection.Selection) float64 { return 1 }
 
+func (s *simulation) Name() string { return "simulated" }
+
 // Wait is that of device.Device.
 func (s *simulation) Wait() time.Duration { return time.Duration(len(s.queue)) * s.typical / 2 }
 

@@ -50,6 +50,7 @@ type Placer struct {
 // gpu is what the choice goes by: a *device.Device.
 type gpu interface {
 	Number() int
+	Name() string
 	Unusable(now time.Time) (reason string)
 	ResidentShare(sel *selection.Selection) float64
 	Leaves() int64
@@ -165,15 +166,15 @@ func (p *Placer) Expect(l offload.Size) (e Estimate, ok bool) {
 	return p.model.Load().Estimate(l), true
 }
 
-// ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the GPU that has
-// most of them. A nil Placer has none.
-func (p *Placer) ResidentShare(sel *selection.Selection) (most float64) {
+// ResidentShare is the share, from 0 to 1, of a selection's chunks that are on GPUs, which may each have
+// a part of them. What several have counts as often. A nil Placer has none.
+func (p *Placer) ResidentShare(sel *selection.Selection) (share float64) {
 	if p == nil {
 		return 0
 	}
 	all, _ := p.devices.Devices()
 	for _, d := range all {
-		most = max(most, d.ResidentShare(sel))
+		share += d.ResidentShare(sel)
 	}
-	return most
+	return min(share, 1)
 }

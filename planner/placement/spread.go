@@ -1,0 +1,75 @@
+package placement
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/plan/offload"
+)
+
+// mostWaiting is the most bytes of results that several GPUs compute at once: those of later parts wait
+// in memory for the first to be consumed.
+const mostWaiting = 1 << 30
+
+// spread is a leaf that all usable GPUs compute together.
+type spread struct {
+	*gpuexec.Split
+	p       *Placer
+	gpus    []gpu          // of each part
+	tried   [][]gpu        // of each part, those that failed
+	sizes   []offload.Size // of the parts
+	longest int            // the part that is expected to take longest
+	took    time.Duration  // expected: until that one is done
+}
+
+// usable are the GPUs that leaves may go to, but for some.
+func (p *Placer) usable(without []gpu) []gpu {
+	all, _ := p.gpus()
+	now := time.Now()
+	return slices.DeleteFunc(all, func(g gpu) bool { return slices.Contains(without, g) || g.Unusable(now) != "" })
+}
+
+// spread spreads a leaf over all usable GPUs, as fast as each of them is. It returns nil for what is not
+// worth it: where a part is less work than Costs.Fixed, which each further part takes of the GPUs. It
+// does not depend on what is where, so that the same leaf finds its chunks where it left them.
+func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
+	m := p.model.Load()
+	gpus, c := p.usable(nil), &m.c.Device
+	if len(gpus) < 2 || size.Results > mostWaiting || c.Sample*workOf(size, 0) < float64(len(gpus))*float64(c.Fixed) {
+		return nil
+	}
+	speeds, leaves := make([]float64, len(gpus)), int64(0)
+	for i, g := range gpus {
+		speeds[i], leaves = m.speed(g.Name()), leaves+g.Leaves()
+	}
+	s := &spread{Split: gpuexec.NewSplit(l, speeds), p: p, tried: make([][]gpu, len(gpus))}
+	if s.Split == nil {
+		return nil
+	}
+	for k, part := range s.Parts {
+		g := gpus[part.Device]
+		size := m.onGPU(*size, s.Share(part), part.Selection, g)
+		if took := m.Estimate(size)[Device] + g.Wait(); took > s.took {
+			s.took, s.longest = took, k
+		}
+		s.gpus, s.sizes = append(s.gpus, g), append(s.sizes, size)
+	}
+	s.took += time.Duration(leaves) * c.Fixed // by which the further parts delay other leaves
+	return s
+}
+
+// compute implements gpuexec.Compute. The part of a GPU that fails goes to one that has not failed at it.
+func (s *spread) compute(ctx context.Context, part int, l offload.Leaf, consume func(*offload.Rows) error) (o pipeline.Outcome, again bool, err error) {
+	o, err = s.gpus[part].Evaluate(ctx, l, consume)
+	if err != nil && device.IsFault(err) {
+		s.tried[part] = append(s.tried[part], s.gpus[part])
+		if others := s.p.usable(s.tried[part]); len(others) > 0 {
+			s.gpus[part], again = slices.MinFunc(others, func(a, b gpu) int { return int(a.Leaves() - b.Leaves()) }), true
+		}
+	}
+	return o, again, err
+}
