@@ -56,7 +56,11 @@ func TestEveryFault(t *testing.T) {
 		if err == nil {
 			var got *plan.Matrix
 			x.Store.Forget(sel)
-			got, runErr = x.Run(t.Context(), job)
+			for range 3 { // the second packs, the third reads what is packed
+				if got, runErr = x.Run(t.Context(), job); runErr != nil {
+					break
+				}
+			}
 			if runErr != nil {
 				got, err = x.Run(t.Context(), job) // as if nothing had happened
 			}
@@ -81,7 +85,10 @@ func TestEveryFault(t *testing.T) {
 			h.Configure(fmt.Sprintf("%s:%d=999", name, nth))
 			o := faultOptions
 			runErr, err := whole(o)
-			require.ErrorContains(t, errors.Join(runErr, err), name+": CUDA_ERROR_UNKNOWN (999)", "call %d", nth)
+			if name == "cuEventSynchronize" && h.Calls(name) < nth {
+				continue // batches that are done already are not waited for
+			}
+			require.ErrorContains(t, errors.Join(runErr, err), name+": CUDA_ERROR_UNKNOWN (999)", "%s call %d of %d", name, nth, n)
 			if runErr != nil && name != "cuMemFree_v2" {
 				require.NoError(t, err, "%s call %d: the next job", name, nth)
 			}

@@ -92,7 +92,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	// Fused kernels are for windows that share no sample, as those of dashboards over weeks, whose steps
 	// are longer than their windows.
 	if slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Fused) && (j.steps.Count == 1 || j.steps.Width <= j.steps.Interval) {
-		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && j.Kernels.Loaded(launch.Fused...)
+		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && !j.Packs(l.Selection) && j.Kernels.Loaded(launch.Fused...)
 	}
 	if l.Aggregate == nil {
 		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}

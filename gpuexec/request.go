@@ -64,6 +64,7 @@ func (j *requestJob) Room(r *layout.Room) error {
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
+		r.Sorted = r.Sorted || len(j.sources[i].ordered) > 0
 	}
 	return nil
 }

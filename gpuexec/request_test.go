@@ -297,12 +297,14 @@ func TestRowsGivenBack(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, before, boundOf(a.Machine))
 
+	a.Store.Clear()
 	first := h.Calls("cuEventSynchronize")
 	got, err = run(t.Context(), resample.Options{})
 	require.NoError(t, err)
 	got.Release()
 	calls := h.Calls("cuEventSynchronize") - first
 	for nth := 1; nth <= calls; nth += max(1, calls/10) {
+		a.Store.Clear()
 		h.Configure(fmt.Sprintf("cuEventSynchronize:%d=999", nth))
 		_, err = run(t.Context(), resample.Options{})
 		require.ErrorContains(t, err, "cuEventSynchronize: CUDA_ERROR_UNKNOWN (999)")

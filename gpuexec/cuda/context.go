@@ -181,7 +181,7 @@ func (c *Context) Function(m Module, name string) (f Function, err error) {
 }
 
 // maxParams is the most parameters that a kernel of promwarp has.
-const maxParams = 24
+const maxParams = 28
 
 // Size counts threads in a block, or blocks in a grid.
 type Size struct{ X, Y uint32 }

@@ -30,6 +30,7 @@ type Kernel string
 // The kernels of each room below kernels.
 var (
 	Decode = []Kernel{"decode_mixed", "decode_series"}
+	Pack   = []Kernel{"pack_measure", "pack_columns"}
 	Window = []Kernel{
 		"fused_ends", "fused_over", "fused_rate", "window_ends", "window_join", "window_order", "window_over", "window_pairs",
 		"window_panes", "window_rate", "window_reads", "window_statistic",
@@ -47,7 +48,7 @@ var (
 // Queries returns the kernels that queries need, most wanted first: the order in which leaves come to a
 // device at the first start on a machine.
 func Queries() []Kernel {
-	return slices.Concat(First, rest(Decode), rest(Window), rest(Values), rest(Group), Fused, Resample)
+	return slices.Concat(First, rest(Decode), Pack, rest(Window), rest(Values), rest(Group), Fused, Resample)
 }
 
 // First are the kernels that a device begins with: what sums of rates need.

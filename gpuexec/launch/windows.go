@@ -16,6 +16,7 @@ type Batch struct {
 	Chunks uint32       // a multiple of abi.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
+	Places cuda.Pointer // uint32, where what is made of the series of each lane goes
 
 	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk
@@ -30,6 +31,7 @@ type Batch struct {
 // Columns are decoded chunks in device memory. Those of 32 neighbouring chunks lie transposed.
 type Columns struct {
 	Rows   cuda.Pointer // uint64 a tile: its first row
+	Packed cuda.Pointer // an abi.PackedWord a tile
 	Times  cuda.Pointer // int64 a place, ms
 	Values cuda.Pointer // float64 a place
 }
@@ -69,16 +71,28 @@ func Decoder(mixed bool) Kernel {
 
 // DecodeSeries puts decoding of a batch's chunks to its columns on the queue.
 func (q Queue) DecodeSeries(b *Batch) error {
-	return q.chunks(Decoder(b.Mixed), b, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, b.Drop, b.Fault, b.FaultBase)
+	return q.chunks(Decoder(b.Mixed), b, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Packed, b.Times, b.Values, b.Decoded, b.Drop, b.Fault, b.FaultBase)
+}
+
+// PackMeasure puts saying how the decoded chunks of a batch are packed on the queue.
+func (q Queue) PackMeasure(b *Batch, packs, words cuda.Pointer) error {
+	return q.chunks("pack_measure", b, b.Chunks, b.Rows, b.Packed, b.Decoded, b.Times, b.Values, packs, words)
+}
+
+// PackColumns puts packing the tiles of chunks that have a word on the queue.
+func (q Queue) PackColumns(b *Batch, packs, words cuda.Pointer) error {
+	return q.chunks("pack_columns", b, b.Chunks, b.Rows, b.Decoded, b.Times, b.Values, packs, words)
+}
+
+// stored are the parameters of kernels over stored samples: a batch's series and chunks.
+func (b *Batch) stored() []any {
+	return []any{b.First, b.Tiles, b.Places, b.Rows, b.Packed, b.Decoded, b.Times, b.Values}
 }
 
 // Window puts a window kernel over a batch on the queue, which has more parameters than what all
 // window kernels have.
 func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{
-		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start, s.Interval, s.Count, s.Width, s.PerThread,
-		b.Out.Values, b.Out.Counts,
-	}
+	params := append(b.stored(), s.Start, s.Interval, s.Count, s.Width, s.PerThread, b.Out.Values, b.Out.Counts)
 	return q.PerSeries(k, b.Tiles, s.Count, s.PerThread, append(params, more...)...)
 }
 
@@ -181,9 +195,8 @@ func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * eac
 // WindowPanes puts the function op of windows that are cut into panes on the queue.
 // suffix and prefix have p.Bytes for each tile.
 func (q Queue) WindowPanes(b *Batch, s Steps, p *Panes, op uint32, suffix, prefix cuda.Pointer) error {
-	err := q.PerSeries("window_panes", b.Tiles, p.Count, p.Block,
-		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block,
-		op, suffix, prefix)
+	params := append(b.stored(), s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block, op, suffix, prefix)
+	err := q.PerSeries("window_panes", b.Tiles, p.Count, p.Block, params...)
 	if err != nil {
 		return err
 	}

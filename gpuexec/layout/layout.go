@@ -5,11 +5,14 @@ package layout
 
 import (
 	"fmt"
+	"hash/maphash"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -34,7 +37,11 @@ type Room struct {
 	Runs   int  // bytes that the states of a tile's runs take
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
+	Sorted bool // lanes are places, as keys are found by these
 }
+
+// stores reports whether samples are stored where what is packed of them serves other jobs, too.
+func (r Room) stores() bool { return !r.Fuses && !r.Sorted }
 
 // Selected are the series that a job reads, and their groups.
 type Selected struct {
@@ -52,11 +59,16 @@ type Selected struct {
 // the other, and neighbouring series, whose chunks lie in the same slabs, are copied
 // together.
 //
+// The lanes of tiles of chunks are in the order of the series where samples are stored: then what is
+// packed of them serves whatever groups they have. Else they are the places.
+//
 // It is made batch by batch, while the first are under way already, and kept with
 // the selection for jobs that read the same chunks.
 type Layout struct {
 	Selected
 	Room Room
+
+	slabs func() []uint64 // a number for each
 
 	mu      sync.Mutex
 	batches []*Part
@@ -83,19 +95,34 @@ type Part struct {
 	from     int        // its first series
 	Base     int        // its first place among those of all batches
 	Series   []uint32   // at each of its places
+	lanes    []uint32   // the series of each lane
+	uses     []SlabUse  // where nothing is packed; nil until it is asked for
 	Groups   []uint32   // that have a part in it
 	starts   []uint32   // the first place of each of them, and the number of places
 	Sizes    []TileSize // of its tiles
 	Total    TileSize
-	Slabs    []SlabUse
+	Blocks   []Block // of all tiles, in the order of their positions; none where samples are not stored
 	In       Input
 	Resident *Tables // where its tables are on the device, or nil
 }
 
-// Tables are a batch's tables on the device, and the slabs that they speak of.
+// Block is what a tile of series has in a period: what is packed at once, to stay on the device.
+type Block struct {
+	Key      uint64 // another for other chunks, or for the same in other places
+	From, To int    // tiles of chunks of the batch
+	Slab     uint32 // of one of its chunks
+}
+
+// period is how long that is, in ms: chunks that lie in one by their first sample come into the same rows,
+// whichever time range a job reads.
+const period = 12 * 60 * 60 * 1000
+
+// Tables are a batch's tables on the device, the slabs and packed tiles that they speak of, and the numbers
+// of the blocks that are not packed.
 type Tables struct {
-	At    *resident.Block
-	Slabs []*resident.Block
+	At       *resident.Block
+	Of       []*resident.Block
+	Unpacked []int
 }
 
 // SlabUse is what a batch needs of a slab.
@@ -110,6 +137,12 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 	return selection.Note(s.Sel.Notes, key, func() *Layout {
 		n := len(s.GroupOf)
 		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
+		y.slabs = sync.OnceValue(func() (all []uint64) {
+			for k := range s.Sel.NumSlabs() {
+				all = append(all, maphash.Comparable(seed, weak.Make(s.Sel.Slab(k))))
+			}
+			return all
+		})
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
 		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
 		return y
@@ -122,7 +155,9 @@ func (y *Layout) SizeBytes() int64 {
 	n := int64(len(y.Places))
 	tiles := (n + Lanes - 1) / Lanes
 	groups := min(n, int64(y.Groups)+tiles) // a group has parts in several batches
-	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(2*n+2*groups) + tiles*int64(unsafe.Sizeof(TileSize{}))
+	periods := max(0, y.To-y.From)/period + 2
+	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(3*n+2*groups) +
+		tiles*(int64(unsafe.Sizeof(TileSize{}))+periods*int64(unsafe.Sizeof(Block{})))
 }
 
 // Since is the time that entries count from, in ms: a little before what is read, as
@@ -168,10 +203,18 @@ func (y *Layout) length(n, left int) int {
 func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}
 	b.sort(y.GroupOf[from:from+n], y.Groups)
+	if b.lanes = b.Series; y.Room.stores() {
+		b.lanes = slices.Sorted(slices.Values(b.Series))
+	}
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
-	use := make([]atomic.Int64, y.Sel.NumSlabs()) // bytes of each slab
-	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k] = y.size(b, k, use) })
-	for _, t := range b.Sizes {
+	blocks := make([][]Block, len(b.Sizes))
+	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k], blocks[k] = y.size(b, k) })
+	for k, t := range b.Sizes {
+		for _, block := range blocks[k] {
+			block.From += b.Total.Positions
+			block.To += b.Total.Positions
+			b.Blocks = append(b.Blocks, block)
+		}
 		b.Total.Add(t)
 	}
 	b.In = newInput(b)
@@ -185,11 +228,6 @@ func (y *Layout) plan(number, from, n int) *Part {
 		return nil
 	}
 	y.cost, y.most = size/n, 2*max(n, y.most)
-	for k := range use {
-		if n := use[k].Load(); n > 0 {
-			b.Slabs = append(b.Slabs, SlabUse{k, n})
-		}
-	}
 	return b
 }
 
@@ -208,15 +246,85 @@ func (b *Part) sort(groupOf []int32, groups int) {
 	b.starts = append(b.starts, uint32(len(groupOf)))
 }
 
-// chunksOf returns the chunks of each series of a batch's tile, and the number of
-// positions, one at least.
-func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, positions int) {
-	positions = 1
-	for lane, s := range b.Series[tile*Lanes : min((tile+1)*Lanes, len(b.Series))] {
+// chunksOf returns the chunks of each series of a batch's tile by their positions, where each period
+// begins among these, and the number of positions, one at least. A lane may have fewer.
+func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, periods []int, positions int) {
+	for lane, s := range b.lanes[tile*Lanes : min((tile+1)*Lanes, len(b.lanes))] {
 		cs[lane] = y.Sel.Overlapping(int(s), y.From, y.To)
 		positions = max(positions, len(cs[lane]))
 	}
-	return cs, positions
+	if y.Room.stores() {
+		periods, positions = align(&cs)
+	}
+	return cs, periods, max(positions, 1)
+}
+
+// align puts gaps between the chunks of lanes, so that all lanes begin each period at one position, and
+// returns these and the number of positions.
+func align(cs *[Lanes][]selection.Chunk) (periods []int, positions int) {
+	of := func(c selection.Chunk) int64 { return c.MinT / period }
+	var next [Lanes]int // chunks before are in their places
+	for {
+		now, width := int64(math.MaxInt64), 0
+		for lane, l := range cs {
+			if next[lane] < len(l) {
+				now = min(now, of(l[next[lane]]))
+			}
+		}
+		if now == math.MaxInt64 {
+			return periods, positions
+		}
+		periods = append(periods, positions)
+		for lane, l := range cs {
+			for next[lane] < len(l) && of(l[next[lane]]) == now {
+				next[lane]++
+			}
+			width = max(width, next[lane]-positions)
+		}
+		positions += width
+		for lane, l := range cs {
+			if n := next[lane]; n < len(l) && n < positions {
+				cs[lane] = slices.Concat(l[:n], make([]selection.Chunk, positions-n), l[n:])
+				next[lane] = positions
+			}
+		}
+	}
+}
+
+// seed is that of keys.
+var seed = maphash.MakeSeed()
+
+// key is that of a block with some positions of a tile.
+func (y *Layout) key(cs *[Lanes][]selection.Chunk, from, to int) (key uint64) {
+	slabs := y.slabs()
+	for lane, l := range cs {
+		for p := from; p < min(to, len(l)); p++ {
+			if c := l[p]; c.Len > 0 {
+				key = (key ^ slabs[c.Slab] ^ uint64(c.Off)<<16 ^ uint64(lane)<<11 ^ uint64(p-from)) * 0x9E3779B97F4A7C15
+				key ^= key >> 29
+			}
+		}
+	}
+	return key
+}
+
+// passed is what stands for a chunk where the lane has none: it has the end of the one before, so that
+// those of all positions ascend.
+func (y *Layout) passed(l []selection.Chunk, p int) selection.Chunk {
+	for p = min(p, len(l)); p > 0; p-- {
+		if c := l[p-1]; c.Len > 0 {
+			return selection.Chunk{MinT: c.MaxT, MaxT: c.MaxT}
+		}
+	}
+	return selection.Chunk{MinT: y.Since(), MaxT: y.Since()}
+}
+
+// at is the chunk of a lane at a position.
+func (y *Layout) at(l []selection.Chunk, p int) selection.Chunk {
+	if p < len(l) && l[p].Len > 0 {
+		return l[p]
+	}
+	return y.passed(l, p)
 }
 
 // Locate finds a chunk by its number in a batch: its series, and the chunk.
@@ -226,8 +334,8 @@ func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
 		position -= b.Sizes[tile].Positions
 		tile++
 	}
-	cs, _ := y.chunksOf(b, tile)
-	return int(b.Series[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
+	cs, _, _ := y.chunksOf(b, tile)
+	return int(b.lanes[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
 }
 
 // Members are the places of all series by group: those of group g are members[first[g]:first[g+1]],
@@ -280,37 +388,92 @@ func (t *TileSize) Add(o TileSize) {
 	t.Samples += o.Samples
 }
 
-// size measures a tile, and adds what it needs of slabs.
-func (y *Layout) size(b *Part, tile int, use []atomic.Int64) (t TileSize) {
-	cs, positions := y.chunksOf(b, tile)
+// size measures a tile and says what its blocks are, whose positions it counts from the tile's first.
+func (y *Layout) size(b *Part, tile int) (t TileSize, blocks []Block) {
+	cs, periods, positions := y.chunksOf(b, tile)
 	t.Positions = positions
 	rows := make([]uint16, positions)
 	for lane := range cs {
-		slab, bytes := uint32(0), 0 // of neighbours in the same one
-		for p := range cs[lane] {
-			c := &cs[lane][p]
+		for p := range positions {
+			c := y.at(cs[lane], p)
+			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
+				t.wide++
+			}
+			if c.Len == 0 {
+				continue
+			}
 			rows[p] = max(rows[p], c.Samples)
 			t.Samples += int64(c.Samples)
 			t.Encoded += int(c.Len)
 			t.bytes += Aligned(int(c.Len), 8)
 			t.Chunks++
-			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
-				t.wide++
-			}
-			if c.Slab != slab {
-				use[slab].Add(int64(bytes))
-				slab, bytes = c.Slab, 0
-			}
-			bytes += int(c.Len)
-		}
-		if bytes > 0 {
-			use[slab].Add(int64(bytes))
 		}
 	}
 	for _, n := range rows {
 		t.Rows += int(n)
 	}
-	return t
+	for i, from := range periods {
+		to := positions
+		if i+1 < len(periods) {
+			to = periods[i+1]
+		}
+		block := Block{Key: y.key(&cs, from, to), From: from, To: to}
+		for _, l := range cs {
+			if from < len(l) && l[from].Len > 0 {
+				block.Slab = l[from].Slab
+				break
+			}
+		}
+		blocks = append(blocks, block)
+	}
+	return t, blocks
+}
+
+// Slabs is what a batch needs of slabs for the tiles of chunks that have no word. One call may run at a time.
+func (y *Layout) Slabs(b *Part, words []abi.PackedWord) (all []SlabUse) {
+	fresh := !slices.ContainsFunc(words, func(w abi.PackedWord) bool { return w != 0 })
+	if fresh && b.uses != nil {
+		return b.uses
+	}
+	use := make([]atomic.Int64, y.Sel.NumSlabs()) // bytes of each slab
+	first := b.firsts()
+	parallel.For(len(b.Sizes), func(k int) {
+		cs, _, _ := y.chunksOf(b, k)
+		for lane := range cs {
+			slab, bytes := uint32(0), 0 // of neighbours in the same one
+			for p, c := range cs[lane] {
+				if c.Len == 0 || words[first[k]+p] != 0 {
+					continue
+				}
+				if c.Slab != slab {
+					use[slab].Add(int64(bytes))
+					slab, bytes = c.Slab, 0
+				}
+				bytes += int(c.Len)
+			}
+			if bytes > 0 {
+				use[slab].Add(int64(bytes))
+			}
+		}
+	})
+	for k := range use {
+		if n := use[k].Load(); n > 0 {
+			all = append(all, SlabUse{k, n})
+		}
+	}
+	if fresh {
+		b.uses = all
+	}
+	return all
+}
+
+// firsts are the first tiles of chunks of each tile of series.
+func (b *Part) firsts() []int {
+	first, n := make([]int, len(b.Sizes)), 0
+	for k, t := range b.Sizes {
+		first[k], n = n, n+t.Positions
+	}
+	return first
 }
 
 // Some yields the chunks of some series of a selection, from first to last.
@@ -340,13 +503,23 @@ func ChunkSpan(sel *selection.Selection) int64 {
 // Absent is the address of a slab that is not on the device as a whole.
 const Absent = 1<<64 - 1
 
-// Fill writes the tables of a batch to buf. The chunks are where their slabs are, or
-// from rest on, device addresses both, but written from origin on. It returns the
-// transfers that bring the latter there.
-func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) []resident.Transfer {
+// Fill writes the tables of a batch to buf. The chunks are packed where there is a word for their tile;
+// others are where their slabs are, or from rest on, device addresses both, but written from origin on. It
+// returns the transfers that bring the latter there.
+func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint64, rest, origin uint64) []resident.Transfer {
 	in := b.In
+	copy(As[abi.PackedWord](buf, in.Packed), words)
 	table, wide := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide)
 	rows, first := As[uint64](buf, in.Rows), As[uint32](buf, in.First)
+	places := As[uint32](buf, in.Places)
+	for i := range places {
+		places[i] = uint32(i)
+	}
+	for place, series := range b.Series {
+		if y.Room.stores() {
+			places[int(series)-b.from] = uint32(place)
+		}
+	}
 	copy(As[uint32](buf, in.Groups), b.Groups)
 	copy(As[uint32](buf, in.Starts), b.starts)
 	// Where each tile begins.
@@ -361,26 +534,26 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 	moved := make([][]resident.Transfer, len(starts))
 	parallel.For(len(starts), func(k int) {
 		at := starts[k]
-		cs, positions := y.chunksOf(b, k)
+		cs, _, positions := y.chunksOf(b, k)
 		tile := table[at.Positions*Lanes:][:positions*Lanes]
-		clear(tile)
 		most := rows[at.Positions:][:positions] // samples, and then the first row
 		clear(most)
 		for lane := range cs {
-			for p := range cs[lane] {
-				c := &cs[lane][p]
-				to := bases[c.Slab] + uint64(c.Off)
-				if bases[c.Slab] == Absent {
-					to = rest + uint64(at.bytes)
-					whole := Aligned(int(c.Len), 8) // the device reads whole words
-					moved[k] = append(moved[k], resident.Transfer{From: y.Sel.Bytes(*c)[:whole], To: to})
-					at.bytes += whole
-				}
-				ref := abi.SeriesChunk{
-					ChunkRef: abi.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
-				}
-				if c.Enc == chunkenc.EncXOR2 {
-					ref.Samples |= abi.XOR2
+			for p := range positions {
+				c := y.at(cs[lane], p)
+				ref := abi.SeriesChunk{From: c.MinT, To: c.MaxT}
+				if most[p] = max(most[p], uint64(c.Samples)); c.Len > 0 && words[at.Positions+p] == 0 {
+					to := bases[c.Slab] + uint64(c.Off)
+					if bases[c.Slab] == Absent {
+						to = rest + uint64(at.bytes)
+						whole := Aligned(int(c.Len), 8) // the device reads whole words
+						moved[k] = append(moved[k], resident.Transfer{From: y.Sel.Bytes(c)[:whole], To: to})
+						at.bytes += whole
+					}
+					ref.ChunkRef = abi.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}
+					if c.Enc == chunkenc.EncXOR2 {
+						ref.Samples |= abi.XOR2
+					}
 				}
 				if abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
 					tile[p*Lanes+lane] = ref.Entry(y.Since())
@@ -389,7 +562,6 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 					wide[at.wide] = ref
 					at.wide++
 				}
-				most[p] = max(most[p], uint64(c.Samples))
 			}
 		}
 		row := uint64(at.Rows)

@@ -21,9 +21,9 @@ func Aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
 // Input is the layout of what is copied to the device for a batch.
 type Input struct {
-	Table, Wide, Rows, First, Groups, Starts Section // tables
-	Bytes                                    Section // chunks whose slabs are not on the device
-	Tables, Size                             int     // of all tables; and of everything
+	Table, Wide, Rows, Packed, First, Places, Groups, Starts Section // tables
+	Bytes                                                    Section // chunks whose slabs are not on the device
+	Tables, Size                                             int     // of all tables; and of everything
 }
 
 // newInput lays out the input of a batch whose series are in their places.
@@ -32,7 +32,9 @@ func newInput(b *Part) (in Input) {
 	in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
 	in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
 	in.Rows = next(b.Total.Positions * 8)
+	in.Packed = next(b.Total.Positions * int(unsafe.Sizeof(abi.PackedWord(0))))
 	in.First = next((len(b.Sizes) + 1) * 4)
+	in.Places = next(len(b.Sizes) * Lanes * 4)
 	in.Groups = next(len(b.Groups) * 4)
 	in.Starts = next(len(b.starts) * 4)
 	in.Tables = in.Size
@@ -43,6 +45,7 @@ func newInput(b *Part) (in Input) {
 // Output is the layout of what the kernels make of a batch.
 type Output struct {
 	Decoded, Times, Values, Windows Section
+	Packs, Words                    Section // what pack_measure says of chunks, and of tiles of them
 	Suffix, Prefix                  Section // see launch.Panes
 	Rest                            Section // what is copied back of rows
 	Runs                            Section // states of runs
@@ -59,6 +62,8 @@ func NewOutput(b *Part, r Room) Output {
 		o.Decoded = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
 		o.Times = next(b.Total.Rows * Lanes * 8)
 		o.Values = next(b.Total.Rows * Lanes * 8)
+		o.Packs = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.PackedChunk{})))
+		o.Words = next(b.Total.Positions * int(unsafe.Sizeof(abi.PackedWord(0))))
 	}
 	o.Windows = next(tiles * r.Steps * Lanes * 8)
 	o.Suffix = next(tiles * r.Panes)

@@ -14,14 +14,18 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // prepared is a batch whose chunks are on the device or on their way there.
 type prepared struct {
 	*layout.Part
-	slot  *Slot
-	at    cuda.Pointer // of its tables
-	bases []uint64     // device addresses of slabs, or nil if the tables are there already
+	slot     *Slot
+	at       cuda.Pointer     // of its tables
+	bases    []uint64         // device addresses of slabs, or nil if the tables are there already
+	words    []abi.PackedWord // of its tiles of chunks, with bases
+	unpacked []int            // blocks that are not packed
+	fit      []int            // of these, which are to be
 }
 
 // batches puts all batches on their way, in order. The chunks of one are
@@ -122,6 +126,7 @@ func (j *Job) send(p *prepared) error {
 		return err
 	}
 	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
+	p.slot.Batch.stored = len(p.unpacked) > 0 || len(p.Blocks) == 0
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -140,7 +145,7 @@ func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 	work := []func() error{
 		wait(j.Workspace.ready), wait(m[atCopied]),
 		record(atBegin), func() error { return j.Program.Decode(q, d) },
-		record(atDecoded), func() error { return j.Program.Compute(q, d) }, record(atWindowed),
+		func() error { return j.pack(q, p) }, record(atDecoded), func() error { return j.Program.Compute(q, d) }, record(atWindowed),
 	}
 	if j.last != 0 {
 		work = append(work, wait(j.last))
@@ -166,6 +171,7 @@ type Batch struct {
 	back    Back
 	buffers []*pinned.Buffer // that rows go to; nil where none do
 	lent    bool             // they are page-locked memory, which is given back
+	stored  bool             // some tile of chunks is not packed
 }
 
 // At is where a section of Output is.
@@ -181,8 +187,8 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	b.Batch = launch.Batch{
 		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(len(p.Sizes)),
-		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
+		First: at(in.First), Tiles: uint32(len(p.Sizes)), Places: at(in.Places),
+		Columns: launch.Columns{Rows: at(in.Rows), Packed: at(in.Packed), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
 	return b
@@ -199,8 +205,9 @@ func (j *Job) bring(p *prepared) error {
 	f.Lock()
 	defer f.Unlock()
 	if t := p.Resident; t != nil {
-		if all := append(slices.Clip(t.Slabs), t.At); j.Store.PinAll(all) {
+		if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
 			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
+			p.unpacked, p.fit = t.Unpacked, t.Unpacked
 			j.Stages.ResidentBytes += int64(p.Total.Encoded)
 			return j.Dev.Do(func(c *cuda.Context) error {
 				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
@@ -210,20 +217,26 @@ func (j *Job) bring(p *prepared) error {
 		p.Resident = nil
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
+	j.packed(p)
+	uses, left := j.Layout.Slabs(p.Part, p.words), p.Total.Encoded
+	there := make([]bool, len(p.bases))
 	var fresh []*resident.Block
 	var staged []resident.Transfer // of memory that is not page-locked
 	err := j.Dev.Do(func(c *cuda.Context) error {
 		if err := c.Record(p.slot.marks[atCopy], f.Stream); err != nil {
 			return err
 		}
-		for _, u := range p.Part.Slabs {
+		for _, u := range uses {
+			left -= int(u.Bytes)
 			slab := j.Layout.Sel.Slab(u.Slab)
 			b := j.Store.Find(slab)
 			if b != nil {
 				p.slot.pinned = append(p.slot.pinned, b)
+				there[u.Slab] = !j.copied[b]
 				j.Stages.ResidentBytes += u.Bytes
 			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
 				if b = j.Store.AddSlab(slab); b != nil {
+					j.copied[b] = true
 					fresh = append(fresh, b)
 					j.Stages.CopiedBytes += int64(len(slab.Bytes()))
 					if !slab.PageLocked() {
@@ -248,6 +261,8 @@ func (j *Job) bring(p *prepared) error {
 		return err
 	}
 	p.slot.pinned = append(p.slot.pinned, fresh...)
+	j.Stages.ResidentBytes += int64(left)
+	p.fit = slices.DeleteFunc(slices.Clone(p.unpacked), func(k int) bool { return !there[p.Blocks[k].Slab] })
 	return nil
 }
 
@@ -259,7 +274,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		return nil
 	}
 	rest := uint64(base) + uint64(p.In.Bytes.At)
-	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.bases, rest, uint64(j.arena))
+	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.words, p.bases, rest, uint64(j.arena))
 	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
@@ -282,7 +297,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	case err != nil:
 		j.Store.Discard([]*resident.Block{stay})
 	default:
-		p.Resident = &layout.Tables{At: stay, Slabs: p.slot.pinned}
+		p.Resident = &layout.Tables{At: stay, Of: p.slot.pinned, Unpacked: p.unpacked}
 		p.slot.pinned = append(slices.Clip(p.slot.pinned), stay)
 	}
 	j.Stages.CopiedBytes += int64(p.In.Tables)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
@@ -57,7 +58,7 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	var err error
 	for _, s := range spaces {
 		j := &Job{
-			Machine: m, Ended: in.Ended, Stages: &o.Stages, consume: consume,
+			Machine: m, copied: map[*resident.Block]bool{}, Ended: in.Ended, Stages: &o.Stages, consume: consume,
 			Selected: layout.Selected{Sel: in.Selection, GroupOf: in.GroupOf, Groups: in.Groups, From: in.From, To: in.To},
 		}
 		err = j.run(ctx, s, program, o)
@@ -211,6 +212,7 @@ func (j *Job) end(failed bool) error {
 		j.Store.Unpin(s.pinned)
 		s.free()
 	}
+	j.publish(failed)
 	j.Store.Discard(j.claimed)
 	return errors.Join(errs...)
 }

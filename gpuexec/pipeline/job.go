@@ -60,6 +60,8 @@ type Job struct {
 	consume func(*offload.Rows) error // see Hand
 	handed  bool                      // rows were handed over
 	claimed []*resident.Block         // until the job ends
+	packs   []packs                   // to be found once it has ended
+	copied  map[*resident.Block]bool  // slabs that came with it
 	fetched []byte                    // at the end, which may be memory of the workspace; see View
 
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
@@ -136,7 +138,7 @@ func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layo
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
-	if b.Chunks == 0 || j.Fused {
+	if b.Chunks == 0 || j.Fused || !b.stored {
 		return nil
 	}
 	return q.DecodeSeries(&b.Batch)
@@ -199,7 +201,7 @@ func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.
 func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
-	parts := max(1, j.ThreadGoal/uint32(len(b.Sizes)*layout.Lanes))
+	parts := max(1, j.ThreadGoal/4/uint32(len(b.Sizes)*layout.Lanes))
 	return uint32(layout.Aligned(int(max(16, (count+parts-1)/parts)), abi.WindowAbreast))
 }
 

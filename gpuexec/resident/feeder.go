@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"weak"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -116,13 +117,12 @@ func (f *Feeder) send(p *piece, l load) error {
 	})
 }
 
-// Forget gives the device memory of a selection's slabs to others, unless a job
-// uses them.
+// Forget gives the device memory of a selection's slabs to others, and of what is packed of their chunks,
+// unless a job uses them.
 func (s *Store) Forget(sel *selection.Selection) {
+	of := map[slabID]bool{}
 	for k := range sel.NumSlabs() {
-		if b := s.Find(sel.Slab(k)); b != nil {
-			s.Unpin([]*Block{b})
-			s.Drop(b)
-		}
+		of[weak.Make(sel.Slab(k))] = true
 	}
+	s.removeIf(func(b *Block) bool { return of[b.slab] || of[b.of] })
 }

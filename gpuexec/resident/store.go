@@ -1,6 +1,6 @@
-// Package resident is what stays on a device and how it gets there: a Store of slabs and of the
-// tables that speak of them, from which what was not used for longest makes room, and a Feeder
-// that copies. What a job uses is pinned and stays. Start reading at Store.
+// Package resident is what stays on a device and how it gets there: a Store of slabs, of packed tiles of
+// chunks, and of the tables that speak of them, from which what was not used for longest makes room, and a
+// Feeder that copies. What a job uses is pinned and stays. Start reading at Store.
 package resident
 
 import (
@@ -13,10 +13,11 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Store is the part of the device's memory in which slabs stay, and the tables that
+// Store is the part of the device's memory in which slabs stay, packed tiles, and the tables that
 // say where chunks are, as long as there is room. What was not used for longest
 // makes room for others; what the host has no more goes first; what a
 // job uses stays.
@@ -26,7 +27,9 @@ type Store struct {
 	free   spans
 	blocks list.List // of *block, least recently used first
 	slabs  map[slabID]*Block
-	died   atomic.Bool // an owner of a block is gone
+	tiles  map[uint64]*Block // by their keys
+	packed map[slabID]int    // blocks of packed tiles of chunks that are in it
+	died   atomic.Bool       // an owner of a block is gone
 }
 
 type slabID = weak.Pointer[selection.Slab]
@@ -34,7 +37,10 @@ type slabID = weak.Pointer[selection.Slab]
 // Block is a stretch of a store.
 type Block struct {
 	At, size uint64
-	slab     slabID          // what it holds, if it is a slab
+	slab     slabID // what it holds, if it is a slab
+	key      uint64 // what it holds, if it is packed tiles
+	of       slabID // where one of their chunks is
+	Words    []abi.PackedWord
 	gone     func() bool     // the host has no more what it is of
 	pins     int             // jobs that use it
 	elem     *list.Element   // nil once it is removed
@@ -42,7 +48,7 @@ type Block struct {
 }
 
 func NewStore(at, size uint64) *Store {
-	return &Store{size: size, free: spans{{at, size}}, slabs: map[slabID]*Block{}}
+	return &Store{size: size, free: spans{{at, size}}, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
 }
 
 // Find pins the block that holds a slab, if there is one.
@@ -61,6 +67,13 @@ func (s *Store) Used() (used, size uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size - s.free.total(), s.size
+}
+
+// Packed is the number of blocks of packed tiles.
+func (s *Store) Packed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tiles)
 }
 
 // PinAll pins blocks if all of them are still there.
@@ -91,22 +104,65 @@ func (s *Store) AddSlab(slab *selection.Slab) *Block {
 // Add makes a pinned block of n bytes for what is of owner, or returns nil if there is no room.
 func Add[T any](s *Store, owner *T, n int) *Block { return addOf(s, owner, &Block{size: uint64(n)}) }
 
+// FindTiles pins the blocks of packed tiles that have some keys; others are nil.
+func (s *Store) FindTiles(keys []uint64) []*Block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make([]*Block, len(keys))
+	for i, k := range keys {
+		if found[i] = s.tiles[k]; found[i] != nil {
+			s.pin(found[i])
+		}
+	}
+	return found
+}
+
+// Publish has a block of AddTiles, which have come to the device, be found by a key.
+func (s *Store) Publish(b *Block, key uint64, words []abi.PackedWord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tiles[key] != nil || b.elem == nil {
+		return
+	}
+	b.key, b.Words = key, words
+	s.tiles[key] = b
+	s.packed[b.of]++
+}
+
+// AddTiles makes a pinned block of n bytes for packed tiles, one of whose chunks is in a slab, or returns nil if
+// there is no room. That the slab died it says when others do.
+func (s *Store) AddTiles(slab *selection.Slab, n uint64) *Block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &Block{size: n, of: weak.Make(slab)}
+	b.gone = func() bool { return b.of.Value() == nil }
+	return s.add(b)
+}
+
 // addOf makes room for a block, which is of owner.
 func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.size = (b.size + 255) &^ 255
-	at, ok := s.take(b.size)
-	if !ok {
+	if s.add(b) == nil {
 		return nil
 	}
-	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
 	if b.slab != (slabID{}) {
 		s.slabs[b.slab] = b
 	}
 	of := weak.Make(owner)
 	b.gone = func() bool { return of.Value() == nil }
 	b.owner = runtime.AddCleanup(owner, func(s *Store) { s.died.Store(true) }, s)
+	return b
+}
+
+// add makes room for a block and pins it.
+func (s *Store) add(b *Block) *Block {
+	b.size = (b.size + 255) &^ 255
+	at, ok := s.take(b.size)
+	if !ok {
+		return nil
+	}
+	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
 	return b
 }
 
@@ -142,6 +198,12 @@ func (s *Store) remove(b *Block) {
 	b.owner.Stop() // what comes and goes often would have ever more of them
 	if s.slabs[b.slab] == b {
 		delete(s.slabs, b.slab)
+	}
+	if s.tiles[b.key] == b {
+		delete(s.tiles, b.key)
+		if s.packed[b.of]--; s.packed[b.of] == 0 {
+			delete(s.packed, b.of)
+		}
 	}
 	s.free.give(b.At, b.size)
 }
@@ -199,7 +261,7 @@ func (s *Store) removeIf(f func(b *Block) bool) {
 	}
 }
 
-// Share is the share, from 0 to 1, of the bytes of a selection's slabs that are there.
+// Share is the share, from 0 to 1, of the bytes of a selection's slabs that are there, or are packed in part.
 func (s *Store) Share(sel *selection.Selection) float64 {
 	var all, there int
 	s.mu.Lock()
@@ -207,7 +269,7 @@ func (s *Store) Share(sel *selection.Selection) float64 {
 	for k := range sel.NumSlabs() {
 		slab := sel.Slab(k)
 		all += len(slab.Bytes())
-		if s.slabs[weak.Make(slab)] != nil {
+		if id := weak.Make(slab); s.slabs[id] != nil || s.packed[id] > 0 {
 			there += len(slab.Bytes())
 		}
 	}

@@ -6,7 +6,7 @@ const i64 kNever = 0x7fffffffffffffffll;
 
 // What decode_series says of a chunk. Mirrors abi.Decoded.
 struct Decoded {
-  i64 end;      // the time of its last sample, stale or not; kNever if it has none
+  i64 end;      // the time of its last sample, stale or not; if it has none, what the table states
   u32 samples;  // in its column
   u32 falls;    // whether one of them is less than the one before
 };

@@ -13,8 +13,8 @@ import (
 )
 
 // rooms are the folders below kernels that have kernels, each above those that it includes from.
-// Queries need the first five.
-var rooms = []string{"decode", "values", "window", "group", "resample", "custom", "probe"}
+// Queries need the first six.
+var rooms = []string{"decode", "pack", "values", "window", "group", "resample", "custom", "probe"}
 
 // kernel is what the source of one says.
 type kernel struct {

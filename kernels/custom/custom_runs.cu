@@ -22,5 +22,5 @@ KERNEL CUSTOM_THREADS custom_runs(RUNS_PARAMETERS, u32* __restrict__ n, double* 
   CustomStates out{n, fields, cells, found};
   u32 runs = job.differences ? walk_runs<true>(job, n, CustomRun(job.buckets, out))
                              : walk_runs<false>(job, n, CustomRun(job.buckets, out));
-  if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
+  if (runs) atomic_add(points + job.place, runs);
 }

@@ -5,5 +5,5 @@
 #include "columns.h"
 
 KERNEL MAX_THREADS(128) decode_mixed(DECODE_PARAMETERS) {
-  decode_columns<true>(slab, entries, wide, since, count, rows, times, values, chunks, drop, fault, fault_base);
+  decode_columns<true>(slab, entries, wide, since, count, rows, packed, times, values, chunks, drop, fault, fault_base);
 }

@@ -14,5 +14,5 @@
 #include "columns.h"
 
 KERNEL MAX_THREADS(128) decode_series(DECODE_PARAMETERS) {
-  decode_columns<false>(slab, entries, wide, since, count, rows, times, values, chunks, drop, fault, fault_base);
+  decode_columns<false>(slab, entries, wide, since, count, rows, packed, times, values, chunks, drop, fault, fault_base);
 }

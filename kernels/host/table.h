@@ -3,6 +3,8 @@
 #pragma once
 #include "../decode/decode_mixed.cu"
 #include "../decode/decode_series.cu"
+#include "../pack/pack_columns.cu"
+#include "../pack/pack_measure.cu"
 #include "../values/map_values.cu"
 #include "../values/series_rows.cu"
 #include "../window/fused_ends.cu"
@@ -46,6 +48,8 @@
 #define KERNELS(X) \
   X(decode_mixed, false) \
   X(decode_series, false) \
+  X(pack_columns, false) \
+  X(pack_measure, true) \
   X(map_values, false) \
   X(series_rows, true) \
   X(fused_ends, false) \

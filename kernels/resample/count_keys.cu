@@ -19,5 +19,5 @@ KERNEL COUNT_THREADS count_keys(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n,
   KeysOut to{keys, begins, rows, first, buckets};
   auto keyed = [&](auto run) { return Keyed(run, to); };
   u32 runs = count_runs<false>(job, out, keyed);
-  if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
+  if (runs) atomic_add(points + job.place, runs);
 }

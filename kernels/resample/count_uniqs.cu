@@ -23,5 +23,5 @@ KERNEL COUNT_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n
   States out{n, fields, cells, parts};
   auto plain = [](auto run) { return run; };
   u32 runs = job.differences ? count_runs<true>(job, out, plain) : count_runs<false>(job, out, plain);
-  if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
+  if (runs) atomic_add(points + job.place, runs);
 }

@@ -17,28 +17,23 @@ template <class R>
 struct Keyed : R {
   const KeysOut& out;
   u64 at;     // of the next key
-  u64 row;    // the first of the chunk's, where `place` is a sample's number in its chunk
+  u64 row;    // the first of the chunk's
 
   DEVICE Keyed(const R& r, const KeysOut& out) : R(r), out(out), at(0), row(0) {}
 
   // Notes that samples are now those of a chunk of that tile.
   DEVICE void enter(u32 tile) { row = out.rows[tile]; }
 
-  DEVICE void add(i64 t, double v, u32 i) { put(t, v, i, (row + i) * 32 + thread_x() % 32); }
-  DEVICE void add(i64 t, double v, u64 place) { put(t, v, place, place); }
+  DEVICE void add(i64 t, double v, u32 i) {
+    if (this->samples() == 0) at = (row + i) * 32 + thread_x() % 32;
+    store_streaming(out.keys + at, sort_key(v));
+    at += 32;
+    R::add(t, v, i);
+  }
 
   DEVICE void end(u32 k, u64 cell) {
     u32 tile = (u32)(cell / 32) / out.buckets;
     out.begins[cell] = (u32)(at / 32 - this->samples() - out.rows[out.first[tile]]);
     R::end(k, cell);
-  }
-
- private:
-  template <class Place>
-  DEVICE void put(i64 t, double v, Place as, u64 place) {
-    if (this->samples() == 0) at = place;
-    store_streaming(out.keys + at, sort_key(v));
-    at += 32;
-    R::add(t, v, as);
   }
 };

@@ -18,13 +18,13 @@ DEVICE void order_keys_of(const RunsJob& job, u64* __restrict__ keys, u32* __res
   const StepRange& mine = job.mine;
   Source s = source_from<differences>(job, buckets.start(mine.from));
   u32 first = job.first[mine.tile], rank = s.at.i;
-  for (u32 k = first; k < s.at.tile; k++) rank += job.c.chunks[k * 32 + mine.lane].samples;
+  for (u32 k = first; k < s.at.tile; k++) rank += job.c.samples(k, mine.lane);
   u64* to = keys + job.c.rows[first] * 32 + mine.lane;
   u32 k = mine.from;
   i64 start = buckets.start(k), end = buckets.end(mine.to - 1);
   for (; s.at.t < end; next(s.at, job.c)) {
     for (; k < mine.to && s.at.t >= start; start = k < mine.to ? buckets.start(k) : kNever) begins[job.cell(k++)] = rank;
-    to[(u64)rank++ * 32] = sort_key(s.value<differences>(value_at(s.at, job.c)));
+    to[(u64)rank++ * 32] = sort_key(s.value<differences>(value_at(s.at)));
   }
   for (; k < mine.to; k++) begins[job.cell(k)] = rank;
 }

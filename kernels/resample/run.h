@@ -11,29 +11,35 @@
 // overlap, and whether differences between consecutive samples from time `since` on, in ms, take
 // the place of samples.
 #define RUNS_PARAMETERS                                                                                     \
-  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks, \
-      const i64 *__restrict__ times, const double *__restrict__ values, BUCKETS_PARAMETERS, u32 length, Flag apart, \
+  COLUMNS_PARAMETERS, BUCKETS_PARAMETERS, u32 length, Flag apart, \
       Flag differences, i64 since
 
 // The job of this thread, made of its parameters.
 #define RUNS_JOB                                                                                               \
   RunsJob {                                                                                                    \
-    Columns{rows, chunks, times, values}, first, BUCKETS, my_steps(buckets, length), apart != 0, differences != 0, \
-        since                                                                                                  \
+    COLUMNS, first, places, BUCKETS, my_steps(buckets, length), apart != 0, differences != 0, \
+        since, 0                                                                                                  \
   }
 
 struct RunsJob {
   Columns c;
   const u32* __restrict__ first;
+  const u32* __restrict__ places;
   Buckets buckets;
   StepRange mine;
   bool apart, differences;
   i64 since;
+  u32 place;  // where what is made of the series goes
 
-  DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < buckets.count; }
+  // Whether the thread owns anything; it must be asked first.
+  DEVICE bool owns(u32 tiles) {
+    bool is = mine.tile < tiles && mine.from < buckets.count;
+    place = is ? places[mine.tile * 32 + mine.lane] : 0;
+    return is;
+  }
 
   // Where this thread's state of bucket k goes.
-  DEVICE u64 cell(u32 k) const { return ((u64)mine.tile * buckets.count + k) * 32 + mine.lane; }
+  DEVICE u64 cell(u32 k) const { return ((u64)(place / 32) * buckets.count + k) * 32 + place % 32; }
 };
 
 // Samples of a series in order, or differences between them.
@@ -65,16 +71,17 @@ DEVICE Source source_from(const RunsJob& job, i64 t) {
   seek(s.at, job.c, job.mine.lane, begin, end, (t > from ? t : from) - 1);
   Walker w = s.at;
   u32 i = w.i, k = w.tile;
-  while (i == 0 && k > begin) i = job.c.chunks[--k * 32 + job.mine.lane].samples;
+  while (i == 0 && k > begin) i = job.c.samples(--k, job.mine.lane);
   if (i > 0) {
-    u64 place = (job.c.rows[k] + i - 1) * 32 + job.mine.lane;
-    if (job.c.times[place] >= from) {
-      s.before = job.c.values[place];
+    w.tile = k;
+    if (k < s.at.tile) enter(w, job.c);
+    if (time(w, i - 1) >= from) {
+      s.before = value(w, i - 1);
       return s;
     }
   }
   if (s.at.n > 0) {
-    s.before = value_at(s.at, job.c);
+    s.before = value_at(s.at);
     next(s.at, job.c);
   }
   return s;
@@ -138,7 +145,7 @@ NOINLINE SureSums sums_again(RunsJob job, u32 k) {
   all.begin();
   for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) {
     i64 t = s.at.t;
-    all.add(t, s.value<differences>(value_at(s.at, job.c)));
+    all.add(t, s.value<differences>(value_at(s.at)));
   }
   return all;
 }

@@ -13,7 +13,8 @@ struct StoredRun {
 
   DEVICE u32 samples() const { return run.s.n; }
   DEVICE void begin() { run.begin(); }
-  DEVICE void add(i64 t, double v, u64) { run.add(t, v); }
+  DEVICE void enter(u32) {}
+  DEVICE void add(i64 t, double v, u32) { run.add(t, v); }
 
   DEVICE void end(u32 k, u64 cell) {
     run.end(job.buckets.closes(k));

@@ -6,7 +6,8 @@ const u32 kSamplesAhead = 4;  // samples loaded at once
 
 // Goes over the samples of this thread's series in order and has r take the runs that its buckets have:
 //   begin()       before a run's first sample
-//   add(t, v, at) a sample, or a difference, whose place in the columns is `at`
+//   enter(tile)   samples are from here on those of a chunk in that tile of chunks
+//   add(t, v, i)  a sample, or a difference, which has number i in its chunk
 //   samples()     that it has
 //   end(k, cell)  writes what there is of bucket k, of at least one sample
 // Counts of samples go to n. Returns the number of runs.
@@ -24,37 +25,38 @@ DEVICE u32 walk_runs(const RunsJob& job, u32* __restrict__ n, R&& r) {
       continue;
     }
     while (in.at.t < start) {
-      in.value<differences>(value_at(in.at, c));
+      in.value<differences>(value_at(in.at));
       next(in.at, c);
     }
     r.begin();
+    r.enter(in.at.tile);
     while (in.at.t < end) {
       Walker& w = in.at;
       if (w.i + kSamplesAhead >= w.n) {
-        double v = c.values[w.at];
+        double v = value_at(w);
         i64 t = w.t;
-        u64 at = w.at;
+        u32 i = w.i;
         next(w, c);
-        r.add(t, in.value<differences>(v), at);
+        r.add(t, in.value<differences>(v), i);
+        if (w.i == 0) r.enter(w.tile);
         continue;
       }
       i64 t[kSamplesAhead + 1];
       double v[kSamplesAhead];
       t[0] = w.t;
       UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
-        v[i] = c.values[w.at + i * 32];
-        t[i + 1] = c.times[w.at + (i + 1) * 32];
+        v[i] = value(w, w.i + i);
+        t[i + 1] = time(w, w.i + i + 1);
       }
       u32 passed = 0;
       UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
         if (t[i] < end) {
-          r.add(t[i], in.value<differences>(v[i]), w.at + i * 32);
+          r.add(t[i], in.value<differences>(v[i]), w.i + i);
           w.t = t[i + 1];
           passed++;
         }
       }
       w.i += passed;
-      w.at += passed * 32;
     }
     u64 cell = job.cell(k);
     n[cell] = r.samples();

@@ -29,12 +29,12 @@ DEVICE void abreast(const WindowJob& job, const Call& call, Walker lo, const F& 
     u32 windows = job.mine.to - k < kAbreast ? job.mine.to - k : kAbreast;
     i64 last = end + (i64)(windows - 1) * job.interval;
     Walker at = lo;
-    double ahead = value_at(at, c);
+    double ahead = value_at(at);
     while (at.t <= last) {
       double v = ahead;
       i64 t = at.t;
       next(at, c);
-      ahead = value_at(at, c);
+      ahead = value_at(at);
       for (u32 w = 0; w < kAbreast; w++) {
         i64 moved = (i64)w * job.interval;
         if (t > begin + moved && t <= end + moved) s[w].add(n[w]++, t, v);

@@ -10,23 +10,27 @@
 //   out    a value for each place of a tile and step, kAbsent where there is none
 //   counts a SeriesCounts a series, to be added to
 #define WINDOW_PARAMETERS                                                                                              \
-  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,          \
-      const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
+  COLUMNS_PARAMETERS, i64 start, i64 interval, u32 steps, i64 width, \
       u32 length, u64 *__restrict__ out, SeriesCounts *__restrict__ counts
 
 // The job of this thread of a window kernel, made of its parameters.
 #define WINDOW_JOB \
-  WindowJob { Columns{rows, chunks, times, values}, first, start, interval, width, steps, my_steps(steps, length) }
+  WindowJob { COLUMNS, first, places, start, interval, width, steps, my_steps(steps, length) }
 
 struct WindowJob {
   Columns c;
   const u32* __restrict__ first;
+  const u32* __restrict__ places;
   i64 start, interval, width;
   u32 steps;
   StepRange mine;
 
   // Whether the thread owns anything.
   DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < steps; }
+
+  // Where what is made of the series goes, and its value of window k.
+  DEVICE u32 place() const { return places[mine.tile * 32 + mine.lane]; }
+  DEVICE u64 cell(u32 k) const { return ((u64)(place() / 32) * steps + k) * 32 + place() % 32; }
 
   // The end of window k, which is in it.
   DEVICE i64 end(u32 k) const { return start + (i64)k * interval; }
@@ -54,9 +58,7 @@ struct Results {
 };
 
 DEVICE Results results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
-  const StepRange& mine = job.mine;
-  u64 at = ((u64)mine.tile * job.steps + mine.from) * 32 + mine.lane;
-  return Results{out + at, counts + mine.tile * 32 + mine.lane, job.steps - mine.from, SeriesCounts{0, 0, 0}};
+  return Results{out + job.cell(job.mine.from), counts + job.place(), job.steps - job.mine.from, SeriesCounts{0, 0, 0}};
 }
 
 // Writes the next step: bits of a value. n counts the samples of the window for the sample limit.

@@ -65,7 +65,7 @@ struct Unsorted {
   bool distances;
   double from;
   DEVICE double value(const Walker& w) const {
-    double v = c.values[w.at];
+    double v = value_at(w);
     return distances ? __builtin_fabs(v - from) : v;
   }
 };

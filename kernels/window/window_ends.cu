@@ -15,13 +15,12 @@
 
 // The ends of a window of stored samples.
 struct StoredEnds {
-  const Columns& c;
   const Walker& lo;
-  u64 last;  // the place of the last sample
-  DEVICE double oldest() const { return c.values[lo.at]; }
-  DEVICE double newest() const { return c.values[last]; }
+  Sample last;
+  DEVICE double oldest() const { return value_at(lo); }
+  DEVICE double newest() const { return last.v; }
   DEVICE i64 oldest_time() const { return lo.t; }
-  DEVICE i64 newest_time() const { return c.times[last]; }
+  DEVICE i64 newest_time() const { return last.t; }
 };
 
 KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
@@ -30,7 +29,7 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
   const Columns& c = job.c;
   Walker lo = job.begin(), hi = lo;
   u32 lo_index = 0, hi_index = 0;  // sample numbers from the first window's first
-  u64 last = 0, passed;  // the places of the samples before hi and before lo
+  Sample last{0, 0};               // before hi
   if (job.leaps()) {
     bool falls;
     hi_index = leap(hi, c, job.end(job.mine.from), last, falls);
@@ -39,8 +38,8 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     hi_index += advance(hi, c, end, last);
-    lo_index += advance(lo, c, end - width, passed);
-    Found x = found_at_ends(kind, StoredEnds{c, lo, last}, hi_index - lo_index);
+    lo_index += advance(lo, c, end - width);
+    Found x = found_at_ends(kind, StoredEnds{lo, last}, hi_index - lo_index);
     emit(to, x.value, x.held);
   }
   finish(to);

@@ -17,7 +17,7 @@
 template <u32 op>
 DEVICE double anew(const WindowJob& job, i64 begin, i64 end) {
   State s{0, 0, 0, 0};
-  for (Walker w = job.behind(begin); w.t <= end; next(w, job.c)) add_over_time<op>(s, job.c.values[w.at]);
+  for (Walker w = job.behind(begin); w.t <= end; next(w, job.c)) add_over_time<op>(s, value_at(w));
   return result<op>(s);
 }
 

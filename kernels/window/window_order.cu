@@ -83,13 +83,13 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
   Sorted s{values_in_order + thread_x(), kThreads, 0};  // the window's values, if it has no more than kMost
   bool sorted = true, certain = true;
   Zeros zeros{0, 0};
-  double hi_value = value_at(hi, c);
+  double hi_value = value_at(hi);
   Results to = results_of(job, out, counts);
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     while (lo.t <= end - width) {
       if (n > 0) {
-        double v = c.values[lo.at];
+        double v = value_at(lo);
         n--;
         zeros.add(v, ~0u);
         if (sorted) s.remove(v);
@@ -97,13 +97,13 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
       } else {
         next(lo, c);
         hi = lo;
-        hi_value = value_at(hi, c);
+        hi_value = value_at(hi);
       }
     }
     while (hi.t <= end) {
       double v = hi_value;
       next(hi, c);
-      hi_value = value_at(hi, c);
+      hi_value = value_at(hi);
       zeros.add(v, 1);
       sorted = sorted && n < kMost;
       if (sorted) s.insert(v);
@@ -113,7 +113,7 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
       sorted = true;
       s.n = 0;
       Walker w = lo;
-      for (u32 i = 0; i < n; i++, next(w, c)) s.insert(c.values[w.at]);
+      for (u32 i = 0; i < n; i++, next(w, c)) s.insert(value_at(w));
     }
     u64 result = kAbsent;
     if (n > 0) {

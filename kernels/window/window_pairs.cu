@@ -26,7 +26,7 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, Pairs kind) {
   Walker lo = job.begin(), hi = lo;
   u32 lo_index = 0, hi_index = 0;  // sample numbers from the first window's first
   u32 until_lo = 0, until_hi = 0;  // pairs up to the window's first sample, and up to its last
-  double lo_value = value_at(lo, c), hi_value = lo_value, last = 0, before_last = 0;
+  double lo_value = value_at(lo), hi_value = lo_value, last = 0, before_last = 0;
   i64 last_time = 0, before_last_time = 0;
   Results to = results_of(job, out, counts);
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
@@ -39,13 +39,13 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, Pairs kind) {
       if (hi_index > 0 && counts_as(kind, before_last, last)) until_hi++;
       hi_index++;
       next(hi, c);
-      hi_value = value_at(hi, c);
+      hi_value = value_at(hi);
     }
     while (lo.t <= end - width) {
       lo_index++;
       next(lo, c);
       if (kind != kChanges && kind != kResets) continue;
-      double v = value_at(lo, c);
+      double v = value_at(lo);
       if (lo.n > 0 && counts_as(kind, lo_value, v)) until_lo++;
       lo_value = v;
     }

@@ -19,14 +19,14 @@
 template <class S>
 DEVICE void fill(const Columns& c, Walker w, const Panes& panes, u32 from, u32 to, u64 row, Store<S> suffix, Store<S> prefix) {
   S all = S::none();
-  double ahead = value_at(w, c);
+  double ahead = value_at(w);
   for (u32 p = from; p < to; p++) {
     S s = S::none();
     i64 end = panes.end(p);
     while (w.t <= end) {
       double v = ahead;
       next(w, c);
-      ahead = value_at(w, c);
+      ahead = value_at(w);
       s.add(v);
     }
     all.join(s);
@@ -42,15 +42,14 @@ DEVICE void fill(const Columns& c, Walker w, const Panes& panes, u32 from, u32 t
   }
 }
 
-KERNEL MAX_THREADS(128) window_panes(const u32* __restrict__ first, u32 tiles, const u64* __restrict__ rows,
-                                     const Decoded* __restrict__ chunks, const i64* __restrict__ times,
-                                     const double* __restrict__ values, i64 base, i64 interval, i64 head, u32 per,
+KERNEL MAX_THREADS(128) window_panes(COLUMNS_PARAMETERS, i64 base, i64 interval, i64 head, u32 per,
                                      u32 count, u32 block, Operator op, u8* suffix, u8* prefix) {
+  (void)places;
   u32 id = block_x() * threads_x() + thread_x(), tile = id / 32, lane = id % 32;
   u32 from = block_y() * block, to = from + block < count ? from + block : count;
   if (tile >= tiles || from >= count) return;
   Panes panes{base, interval, head, per, count, block};
-  Columns c{rows, chunks, times, values};
+  const Columns c = COLUMNS;
   Walker w{};
   seek(w, c, lane, first[tile], first[tile + 1], panes.begin(from));
   u64 entries = (u64)tiles * count * 32, row = (u64)tile * count * 32 + lane;

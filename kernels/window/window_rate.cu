@@ -19,10 +19,10 @@
 // The increase over a window, with the resets between its first and its last
 // sample made up for: n samples from w on.
 DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
-  double before = c.values[w.at];
+  double before = value_at(w);
   for (u32 i = 1; i < n; i++) {
     next(w, c);
-    double v = c.values[w.at];
+    double v = value_at(w);
     if (v < before) increase += before;
     before = v;
   }
@@ -32,25 +32,25 @@ DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
 // The end of a window: the place of its last sample, and where it goes on.
 struct Front {
   Walker w;
-  u32 index;  // samples passed since the first window's first
-  u32 reset;  // the number of the last one found that is less than the one before
-  u64 last;   // the place of the last one passed
+  u32 index;    // samples passed since the first window's first
+  u32 reset;    // the number of the last one found that is less than the one before
+  Sample last;  // the last one passed
 };
 
 // Notes whether the value falls from the last sample passed to the one here.
-DEVICE void watch(Front& f, const Columns& c) {
-  if (f.w.n > 0 && c.values[f.w.at] < c.values[f.last]) f.reset = f.index;
+DEVICE void watch(Front& f) {
+  if (f.w.n > 0 && value_at(f.w) < f.last.v) f.reset = f.index;
 }
 
 // Goes on to the first sample after time t.
 DEVICE void follow(Front& f, const Columns& c, i64 t, bool counter) {
   while (f.w.t <= t) {
     bool falls = counter && f.w.falls;
-    u32 n = falls ? 1 : run(f.w, c, t);
-    f.last = f.w.at + (u64)(n - 1) * 32;
-    f.index += n;
-    pass(f.w, c, n);
-    if (falls || (counter && f.w.i == 0)) watch(f, c);
+    u32 i = falls ? f.w.i + 1 : f.w.until <= t ? f.w.n : first_behind(f.w, t);
+    f.last = sample(f.w, i - 1);
+    f.index += i - f.w.i;
+    go(f.w, c, i);
+    if (falls || (counter && f.w.i == 0)) watch(f);
   }
 }
 
@@ -59,17 +59,16 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin();
-  Front hi{lo, 0, 0, 0};
-  u32 lo_index = 0;
+  Front hi{lo, 0, 0, {0, 0}};
+  u32 lo_index = 0, held = ~0u;  // sample numbers; the latter has first_value
   double first_value = 0;
-  u64 first_at = ~0ull, passed;
   if (job.leaps()) {
     Front far = hi;
     bool falls;
     far.index = leap(far.w, c, job.end(job.mine.from), far.last, falls);
     if (far.index > 0 && !(counter && falls)) {
       hi = far;
-      if (counter) watch(hi, c);
+      if (counter) watch(hi);
     }
   }
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
@@ -77,16 +76,16 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     follow(hi, c, end, counter);
-    lo_index += advance(lo, c, end - width, passed);
+    lo_index += advance(lo, c, end - width);
     u32 n = hi.index - lo_index;
     u64 result = kAbsent;
     if (n >= 2) {
-      if (first_at != lo.at) {
-        first_at = lo.at;
-        first_value = c.values[lo.at];
+      if (held != lo_index) {
+        held = lo_index;
+        first_value = value_at(lo);
       }
-      i64 last_time = c.times[hi.last];
-      double increase = c.values[hi.last] - first_value;
+      i64 last_time = hi.last.t;
+      double increase = hi.last.v - first_value;
       if (counter && hi.reset > lo_index) increase = with_resets(c, lo, n, increase);
       i64 lead = lo.t - (end - width), trail = end - last_time;
       if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, last_time - lo.t);

@@ -18,15 +18,14 @@ KERNEL MAX_THREADS(128) window_reads(WINDOW_PARAMETERS, Flag instant, u64* __res
   const StepRange& mine = job.mine;
   Walker lo = job.begin(), hi = lo;
   u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the first window's first
-  u64 passed;
   for (u32 k = mine.from > 0 ? mine.from - 1 : 0; k < mine.to; k++) {
     i64 end = job.end(k);
-    hi_index += advance(hi, job.c, end, passed);
-    lo_index += advance(lo, job.c, end - width, passed);
+    hi_index += advance(hi, job.c, end);
+    lo_index += advance(lo, job.c, end - width);
     u32 n = hi_index - lo_index, news = hi_index - (lo_index > seen ? lo_index : seen);
     seen = hi_index;
     if (k < mine.from) continue;
-    if (instant) n = news = out[((u64)mine.tile * steps + k) * 32 + mine.lane] != kAbsent;
+    if (instant) n = news = out[job.cell(k)] != kAbsent;
     if (n > 0) atomic_add(&all[k], (u64)n);
     if (news > 0) atomic_add(&fresh[k], (u64)news);
   }

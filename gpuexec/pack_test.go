@@ -1,0 +1,118 @@
+package gpuexec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
+)
+
+// kinds are values that are packed in different ways, or not at all.
+var kinds = []func(r *rand.Rand, i int) float64{
+	func(*rand.Rand, int) float64 { return 1 },
+	func(r *rand.Rand, i int) float64 { return float64(i*40 + r.IntN(40)) },                         // 16 bits
+	func(r *rand.Rand, i int) float64 { return 1e15 + float64(r.IntN(1<<31)) },                      // 32 bits
+	func(r *rand.Rand, i int) float64 { return float64(r.IntN(20_000)-10_000) / 100 },               // two decimals
+	func(r *rand.Rand, i int) float64 { return float64(r.IntN(2_000_000_000)-1_000_000_000) / 1e6 }, // six
+	func(r *rand.Rand, i int) float64 { return r.NormFloat64() },
+	func(r *rand.Rand, i int) float64 { return float64(r.IntN(1<<40)) * 64 },                   // a range beyond 32 bits
+	func(r *rand.Rand, i int) float64 { return []float64{math.Copysign(0, -1), 0, 1, 2}[i%4] }, // -0 is no integer
+	func(r *rand.Rand, i int) float64 { return []float64{math.Inf(1), 5, math.NaN(), 1 << 53}[i%4] },
+	func(r *rand.Rand, i int) float64 { return float64(i % 50) }, // a counter that falls
+}
+
+// anyKinds makes series of each kind in chunks, whose times are regular, late, or with gaps between and within
+// chunks, some of which end in a stale marker. They begin at different times and lie on both sides of the
+// edges of periods.
+func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m_total", "job", string(rune('a'+i%3)), "i", fmt.Sprintf("%04d", i)))
+		kind := kinds[r.IntN(len(kinds))]
+		if r.IntN(3) > 0 {
+			kind = kinds[i/40%len(kinds)] // a tile of one kind
+		}
+		at, late := int64(10*3_600_000+r.IntN(4*3_600_000)), r.IntN(3)
+		for c := range 4 + r.IntN(8) {
+			n := 1 + r.IntN(60)
+			ts, vs := make([]int64, n), make([]float64, n)
+			for k := range ts {
+				if at += 60_000; late == 1 {
+					at += r.Int64N(2000)
+				} else if late == 2 && r.IntN(30) == 0 {
+					at += 300_000
+				}
+				ts[k], vs[k] = at, kind(r, c*60+k)
+			}
+			if r.IntN(4) == 0 {
+				vs[r.IntN(n)] = math.Float64frombits(value.StaleNaN)
+			}
+			at += int64(r.IntN(2)) * int64(r.IntN(3_600_000))
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// spoilSlabs overwrites chunks that are on the device.
+func spoilSlabs(t testing.TB, x *Executor, sel *selection.Selection) {
+	for k := range sel.NumSlabs() {
+		b := x.Store.Find(sel.Slab(k))
+		require.NotNil(t, b)
+		require.NoError(t, x.Dev.Do(func(c *cuda.Context) error {
+			return errors.Join(c.Set(cuda.Pointer(b.At), 0xA5, uint64(len(sel.Slab(k).Bytes())), x.Feeder.Stream), c.Wait(x.Feeder.Stream))
+		}))
+		x.Store.Unpin([]*resident.Block{b})
+	}
+}
+
+// TestPacked: what is packed has the bits of what it is made of, whatever functions and groups read it, and is
+// decoded no more.
+func TestPacked(t *testing.T) {
+	rounds := 4
+	if testing.Short() {
+		rounds = 2
+	}
+	functions := []string{"rate", "increase", "last", "max_over_time", "sum_over_time", "delta", "mad_over_time", "changes", "resets", "irate", "first_over_time", "ts_of_max_over_time", "count_over_time"}
+	for seed := range rounds {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+		sel := anyKinds(t, r, 150+r.IntN(200))
+		for k, f := range append(functions, functions...) {
+			by := [][]string{nil, {"job"}, {"i"}}[r.IntN(3)]
+			width := int64(1+r.IntN(40)) * 60_000
+			grid := plan.Grid{Start: 10*3_600_000 + int64(r.IntN(3_600_000)), Interval: int64(1+r.IntN(30)) * 20_000, Steps: 1 + r.IntN(600)}
+			if f == "mad_over_time" {
+				width = 20 * 60_000
+			}
+			job := jobOver(aggregation("max", f, width, 0, nil, by, false), grid, sel)
+			check(t, x, job, fmt.Sprintf("seed %d, %d: %s by %v", seed, k, f, by))
+		}
+		all := func(by string) cpuexec.Job {
+			return jobOver(aggregation("max", "rate", 600_000, 0, nil, []string{by}, false), plan.Grid{Start: 36_000_000, Interval: 300_000, Steps: 1500}, sel)
+		}
+		check(t, x, all("job"), "all that is not packed yet")
+		packed := x.Store.Packed()
+		require.Positive(t, packed)
+		spoilSlabs(t, x, sel)
+		check(t, x, all("i"), "chunks are not read")
+		require.Equal(t, packed, x.Store.Packed())
+		x.Store.Forget(sel)
+		require.Zero(t, x.Store.Packed())
+	}
+}

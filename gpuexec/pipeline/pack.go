@@ -1,0 +1,117 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Chunks that are used a second time are packed on the device: of a batch whose slabs are there already,
+// what was decoded to columns is copied to tiles that take 2 to 12 bytes a sample and from which windows
+// are computed as from columns. kernels/abi/packed.h has the form. Later jobs decode nothing.
+
+// Packs reports whether chunks of a selection are packed, or will be.
+func (m *Machine) Packs(sel *selection.Selection) bool {
+	return m.Store.Share(sel) >= 0.5 && m.Kernels.Loaded(launch.Pack...)
+}
+
+// packs is a block of packed tiles that is made by a job.
+type packs struct {
+	block *resident.Block
+	part  *layout.Part
+	key   uint64
+	words []abi.PackedWord
+}
+
+// key is that of a block of a batch: samples differ by whether stale markers are left out.
+func (j *Job) key(b layout.Block) uint64 {
+	if j.Drop {
+		return b.Key
+	}
+	return ^b.Key
+}
+
+// packed finds the packed tiles of a batch, which it pins.
+func (j *Job) packed(p *prepared) {
+	p.words = make([]abi.PackedWord, p.Total.Positions)
+	keys := make([]uint64, len(p.Blocks))
+	for k, b := range p.Blocks {
+		keys[k] = j.key(b)
+	}
+	for k, b := range j.Store.FindTiles(keys) {
+		if b == nil {
+			p.unpacked = append(p.unpacked, k)
+			continue
+		}
+		p.slot.pinned = append(p.slot.pinned, b)
+		copy(p.words[p.Blocks[k].From:p.Blocks[k].To], b.Words)
+	}
+}
+
+// pack packs blocks of a batch that is being decoded, as far as there is room, and waits for that.
+func (j *Job) pack(q launch.Queue, p *prepared) error {
+	if len(p.fit) == 0 || j.Fused || !j.Kernels.Loaded(launch.Pack...) {
+		return nil
+	}
+	c, b := q.Context, p.slot.Batch
+	measured, at := b.At(b.Output.Packs), b.At(b.Output.Words)
+	words := layout.As[abi.PackedWord](p.slot.Staging, layout.Section{Size: b.Output.Words.Size})
+	buf := layout.BytesOf(words)
+	if err := cmp.Or(q.PackMeasure(&b.Batch, measured, at), c.CopyOut(buf, at, q.Stream), c.Wait(q.Stream)); err != nil {
+		return err
+	}
+	sizes := slices.Clone(words)
+	clear(words)
+	for _, k := range p.fit {
+		of := p.Blocks[k]
+		size := uint64(0)
+		for _, w := range sizes[of.From:of.To] {
+			size += uint64(layout.Aligned(int(w.Bytes()), 256))
+		}
+		if slices.Contains(sizes[of.From:of.To], 0) {
+			continue // times that are too far from each other
+		}
+		slab := j.Layout.Sel.Slab(int(of.Slab))
+		block := j.Store.AddTiles(slab, size)
+		if block == nil {
+			break
+		}
+		to := block.At
+		for i, w := range sizes[of.From:of.To] {
+			words[of.From+i] = w.At(to)
+			to += uint64(layout.Aligned(int(w.Bytes()), 256))
+		}
+		j.packs = append(j.packs, packs{block, p.Part, j.key(of), slices.Clone(words[of.From:of.To])})
+	}
+	if err := c.CopyIn(at, buf, q.Stream); err != nil {
+		return err // what is there are no words
+	}
+	return q.PackColumns(&b.Batch, measured, at)
+}
+
+// publish has later jobs find what this one has packed, with tables of their own, unless it failed.
+func (j *Job) publish(failed bool) {
+	blocks := make([]*resident.Block, len(j.packs))
+	for i, p := range j.packs {
+		blocks[i] = p.block
+	}
+	if failed {
+		j.Store.Discard(blocks)
+		return
+	}
+	j.Feeder.Lock()
+	defer j.Feeder.Unlock()
+	for _, p := range j.packs {
+		j.Store.Publish(p.block, p.key, p.words)
+		if t := p.part.Resident; t != nil {
+			j.Store.Drop(t.At)
+			p.part.Resident = nil
+		}
+	}
+	j.Store.Unpin(blocks)
+}
