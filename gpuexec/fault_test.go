@@ -85,8 +85,8 @@ func TestEveryFault(t *testing.T) {
 			h.Configure(fmt.Sprintf("%s:%d=999", name, nth))
 			o := faultOptions
 			runErr, err := whole(o)
-			if name == "cuEventSynchronize" && h.Calls(name) < nth {
-				continue // batches that are done already are not waited for
+			if h.Calls(name) < nth {
+				continue // what is waited for, and what is packed, depends on which batch is done first
 			}
 			require.ErrorContains(t, errors.Join(runErr, err), name+": CUDA_ERROR_UNKNOWN (999)", "%s call %d of %d", name, nth, n)
 			if runErr != nil && name != "cuMemFree_v2" {
