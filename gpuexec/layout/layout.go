@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
-	"weak"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -67,8 +66,6 @@ type Selected struct {
 type Layout struct {
 	Selected
 	Room Room
-
-	slabs func() []uint64 // a number for each
 
 	mu      sync.Mutex
 	batches []*Part
@@ -137,12 +134,6 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 	return selection.Note(s.Sel.Notes, key, func() *Layout {
 		n := len(s.GroupOf)
 		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
-		y.slabs = sync.OnceValue(func() (all []uint64) {
-			for k := range s.Sel.NumSlabs() {
-				all = append(all, maphash.Comparable(seed, weak.Make(s.Sel.Slab(k))))
-			}
-			return all
-		})
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
 		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
 		return y
@@ -296,12 +287,15 @@ var seed = maphash.MakeSeed()
 
 // key is that of a block with some positions of a tile.
 func (y *Layout) key(cs *[Lanes][]selection.Chunk, from, to int) (key uint64) {
-	slabs := y.slabs()
+	type chunk struct {
+		before  uint64 // the key of what is before it
+		origin  selection.Origin
+		lane, p int
+	}
 	for lane, l := range cs {
 		for p := from; p < min(to, len(l)); p++ {
 			if c := l[p]; c.Len > 0 {
-				key = (key ^ slabs[c.Slab] ^ uint64(c.Off)<<16 ^ uint64(lane)<<11 ^ uint64(p-from)) * 0x9E3779B97F4A7C15
-				key ^= key >> 29
+				key = maphash.Comparable(seed, chunk{key, y.Sel.Origin(c), lane, p - from})
 			}
 		}
 	}
