@@ -232,7 +232,7 @@ func TestExecutor(t *testing.T) {
 	defer func(most float64) { sortedMost = most }(sortedMost)
 	sortedMost = math.Inf(1)
 	quantiles, mixed := 0, 0
-	rounds := 12
+	rounds := 6
 	if testing.Short() {
 		rounds = 2
 	}
