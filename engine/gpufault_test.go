@@ -239,7 +239,7 @@ func TestGPUDevices(t *testing.T) {
 // TestGPUSeveral: random queries have the same bits on one GPU and on several that compute leaves together,
 // and while one of them is lost. PROMWARP_RANDOM sets the number of queries.
 func TestGPUSeveral(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 60)
+	n := fromEnv(t, "PROMWARP_RANDOM", 30)
 	h := cudatest.Control(t)
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	constants := someConstants
