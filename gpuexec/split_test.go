@@ -112,7 +112,7 @@ func TestSplit(t *testing.T) {
 	cpu := cpuexec.New(cpuexec.Options{})
 	defer func(most float64) { sortedMost = most }(sortedMost)
 	sortedMost = math.Inf(1)
-	rounds, parts, uncertain := 10, map[int]int{}, 0
+	rounds, parts, uncertain := 6, map[int]int{}, 0
 	if testing.Short() {
 		rounds = 3
 	}

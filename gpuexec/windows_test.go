@@ -289,7 +289,7 @@ func TestProducts(t *testing.T) {
 	cpu := cpuexec.New(cpuexec.Options{})
 	defer func(most float64) { sortedMost = most }(sortedMost)
 	sortedMost = math.Inf(1)
-	rounds, mixed, quantiles := 12, 0, 0
+	rounds, mixed, quantiles := 6, 0, 0
 	if testing.Short() {
 		rounds = 3
 	}
