@@ -234,7 +234,7 @@ func TestExecutor(t *testing.T) {
 	quantiles, mixed := 0, 0
 	rounds := 6
 	if testing.Short() {
-		rounds = 2
+		rounds = 1
 	}
 	for round := range rounds {
 		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 500}[round%6])
