@@ -40,8 +40,8 @@ type reads struct {
 	refused  string       // why executors cannot evaluate it
 
 	amount
-	// lacks and cached are bytes, and memory those that what is fetched will take: 0 where another
-	// selector has the same fetched.
+	// lacks and cached are bytes, memory the bytes that fetched samples will take: 0 where another
+	// selector fetches the same.
 	lacks, cached, memory float64
 	decoded               float64 // share of the samples that cores retain decoded
 }

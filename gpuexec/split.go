@@ -32,7 +32,7 @@ type Split struct {
 
 // Part is the part of a leaf that one device computes.
 type Part struct {
-	Device    int // among those that the split was made for
+	Device    int // its number among the devices of the split
 	Selection *selection.Selection
 	series    []int32 // their numbers in the leaf
 	groupOf   []int32 // the group of each, by its number in the part

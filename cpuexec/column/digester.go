@@ -147,7 +147,7 @@ func (d *Digests) copy(old *Digests, from, to int) {
 	}
 }
 
-// further appends to counts, sums up to each chunk, those that others count from their first on.
+// further appends others to counts. Both are sums up to each chunk; those of others begin anew at their first.
 func further(counts, others []uint32) []uint32 {
 	more := counts[len(counts)-1] - others[0]
 	for _, n := range others[1:] {

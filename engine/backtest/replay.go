@@ -259,7 +259,7 @@ func (t *trial) replay(ctx context.Context, alerts []*Alert, coming []presence) 
 }
 
 // note notes which alerts are pending and firing at step k, of which some were active before. It returns
-// those that are, and the next step at which the time of one is up: to fire, or to end.
+// the active ones, and the next step at which one begins to fire or ends because its time is up.
 func (t *trial) note(m *rules.AlertingRule, alerts, active []*Alert, k int) (_ []*Alert, next int) {
 	next = math.MaxInt
 	m.ForEachActiveAlert(func(is *rules.Alert) {
