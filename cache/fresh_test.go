@@ -86,6 +86,7 @@ func TestExpected(t *testing.T) {
 	up := having(func(mint, maxt int64) *selection.Selection { return answer(mint, maxt) })
 	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
 	query(t, c, now-hour, now, "m")
+	landed(t, c)
 	require.Empty(t, up.expected.Series)
 	require.Zero(t, up.expected.Samples)
 	query(t, c, now-hour, now, "m")
@@ -101,6 +102,7 @@ func TestExpected(t *testing.T) {
 
 	answer = func(int64, int64) *selection.Selection { return histograms(t) }
 	query(t, c, 1000, now, "h")
+	landed(t, c)
 	query(t, c, 1000, now, "h")
 	require.Len(t, up.expected.Series, 1)
 	require.Zero(t, up.expected.Samples)
@@ -114,6 +116,7 @@ func TestExpectedOfSingleSamples(t *testing.T) {
 	c, clock := clocked(t, up, Options{Recheck: 5 * time.Minute})
 	for i := range 4 {
 		query(t, c, *clock-hour, *clock, "m")
+		landed(t, c) // what is young is kept after its query is answered
 		if i > 0 {
 			require.Positive(t, up.expected.Samples)
 			require.LessOrEqual(t, up.expected.Samples, 4)
