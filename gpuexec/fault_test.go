@@ -37,7 +37,7 @@ var (
 // the next job's answer is right, and closing gives everything back.
 func TestEveryFault(t *testing.T) {
 	h := cudatest.Control(t)
-	sel := randomSelection(t, rand.New(rand.NewPCG(51, 52)), 300)
+	sel := randomSelection(t, rand.New(rand.NewPCG(51, 52)), 100)
 	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), faultGrid, sel)
 	want, err := cpuexec.New(cpuexec.Options{}).Run(t.Context(), job)
 	require.NoError(t, err)

@@ -111,7 +111,7 @@ func TestRandom(t *testing.T) {
 // fail behind some of their rows.
 func TestSplitRequests(t *testing.T) {
 	all, parts := gpuexec.NewSeveral(t, 8), map[int]int{}
-	for round := range some(30) {
+	for round := range some(15) {
 		r := rand.New(rand.NewPCG(*seed, 1<<32+uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)

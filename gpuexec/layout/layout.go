@@ -251,13 +251,15 @@ func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, perio
 }
 
 // align puts gaps between the chunks of lanes, so that all lanes begin each period at one position, and
-// returns these and the number of positions.
+// returns these and the number of positions. Lanes without gaps are not copied.
 func align(cs *[Lanes][]selection.Chunk) (periods []int, positions int) {
 	of := func(c selection.Chunk) int64 { return c.MinT / period }
-	var next [Lanes]int // chunks before are in their places
+	from := *cs
+	var next [Lanes]int // chunks of from before it are in their places
+	*cs = [Lanes][]selection.Chunk{}
 	for {
 		now, width := int64(math.MaxInt64), 0
-		for lane, l := range cs {
+		for lane, l := range from {
 			if next[lane] < len(l) {
 				now = min(now, of(l[next[lane]]))
 			}
@@ -266,19 +268,20 @@ func align(cs *[Lanes][]selection.Chunk) (periods []int, positions int) {
 			return periods, positions
 		}
 		periods = append(periods, positions)
-		for lane, l := range cs {
-			for next[lane] < len(l) && of(l[next[lane]]) == now {
-				next[lane]++
+		for lane, l := range from {
+			first, n := next[lane], next[lane]
+			for n < len(l) && of(l[n]) == now {
+				n++
 			}
-			width = max(width, next[lane]-positions)
+			if next[lane] = n; first == positions {
+				cs[lane] = l[:n:n] // so that what is put behind goes to a copy
+			} else if n > first {
+				gap := positions - len(cs[lane])
+				cs[lane] = append(append(cs[lane], make([]selection.Chunk, gap)...), l[first:n]...)
+			}
+			width = max(width, n-first)
 		}
 		positions += width
-		for lane, l := range cs {
-			if n := next[lane]; n < len(l) && n < positions {
-				cs[lane] = slices.Concat(l[:n], make([]selection.Chunk, positions-n), l[n:])
-				next[lane] = positions
-			}
-		}
 	}
 }
 
