@@ -78,7 +78,7 @@ func TestEveryFault(t *testing.T) {
 			require.NoError(t, run())
 			calls := h.Calls(name)
 			require.Positive(t, calls, name)
-			for nth := 1; nth <= calls; nth += max(1, calls/some(9)) {
+			for nth := 1; nth <= calls; nth += max(1, calls/some(6)) {
 				h.Reset()
 				h.Configure(fmt.Sprintf("%s:%d=999", name, nth))
 				require.ErrorContains(t, run(), name+": CUDA_ERROR_UNKNOWN (999)", "call %d", nth)

@@ -111,7 +111,7 @@ func TestRandom(t *testing.T) {
 // fail behind some of their rows.
 func TestSplitRequests(t *testing.T) {
 	all, parts := gpuexec.NewSeveral(t, 8), map[int]int{}
-	for round := range some(15) {
+	for round := range some(12) {
 		r := rand.New(rand.NewPCG(*seed, 1<<32+uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
@@ -220,7 +220,7 @@ func TestRowsStay(t *testing.T) {
 		wg.Go(func() {
 			var held []request
 			var got []*resample.Result
-			for range 20 {
+			for range some(18) {
 				q := requests[r.IntN(len(requests))]
 				// One request at a time may use an Alone.
 				e := resample.New(resample.Options{Accelerator: &gpuexec.Alone{Machine: x}})
