@@ -196,6 +196,10 @@ func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
 // whatever part of a series is decoded, and the columns stay within their limit.
 func TestDecodedColumns(t *testing.T) {
 	const all = 600
+	rounds := 150
+	if testing.Short() {
+		rounds = 50
+	}
 	kept := seriesUpTo(t, 0, all).WithMemos(math.MaxInt64)
 	var funcs []*plan.WindowFunc
 	for _, f := range window.Functions() {
@@ -206,7 +210,7 @@ func TestDecodedColumns(t *testing.T) {
 			cold, hot := New(Options{Workers: 2}), New(Options{Workers: 2, DecodedBytes: limit})
 			r := rand.New(rand.NewPCG(uint64(limit), 5))
 			var fromColumns, decoded int64
-			for range 150 {
+			for range rounds {
 				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Parameters: plan.Parameters{Param: 0.5, Trend: 0.5}}
 				w.Func = funcs[r.IntN(len(funcs))]
 				if w.Func == window.Interpolated {

@@ -91,9 +91,12 @@ func TestBrokenStores(t *testing.T) {
 				limit = 300 * time.Millisecond
 			}
 			requireRightFetch(t, store, k, client)
-			for _, query := range kinds {
+			for i, query := range kinds {
 				for _, instant := range []bool{false, true} {
-					for _, path := range []string{"", t.TempDir()} {
+					for away, path := range []string{"", t.TempDir()} {
+						if len(kinds) > 1 && instant == ((i+away)%2 == 0) {
+							continue // half of them each way
+						}
 						c := open(path)
 						store.Break(k)
 						res := ask(c, query, instant, limit)

@@ -264,7 +264,7 @@ func alike(a, b, within float64) bool {
 // some is a third of n in short runs, of which that under the race detector is one.
 func some(n uint64) uint64 {
 	if testing.Short() {
-		return n / 3
+		return n / 6
 	}
 	return n
 }
