@@ -25,8 +25,9 @@ ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|Test
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 AGAIN     := --format pkgname-and-test-fails --hide-summary skipped --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
-# make lint vets all that is tested; go test would do so again for each way that it compiles in.
-UNVETTED  := -vet=off
+# make lint vets all that is tested; go test would do so again for each way that it compiles in. Tables
+# for debuggers take a third of linking.
+UNVETTED  := -vet=off -ldflags=-w
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
