@@ -249,6 +249,7 @@ $(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildca
 	@command -v $(CXX) >/dev/null || { echo "the tests of the GPU kernels need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 	$(CXX) $(HOST_FLAGS) $(if $(findstring asan,$@),$(ASAN_FLAGS)) $(HOST_SOURCES) -o $@.$$$$ && mv $@.$$$$ $@
 
+# gpuexec/device opens and closes devices, and runs no kernels that others do not.
 asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under AddressSanitizer
 	PROMWARP_CUDA_LIBRARY=$(CURDIR)/$< ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) \
 		$(GO) test $(UNVETTED) -count=1 -short $$($(GO) list ./gpuexec/... | grep -v gpuexec/device)

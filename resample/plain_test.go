@@ -261,7 +261,7 @@ func alike(a, b, within float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a == b && a == 0 || math.Abs(a-b) <= within*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// some is a third of n in short runs, of which that under the race detector is one.
+// some is a sixth of n in short runs, of which that under the race detector is one.
 func some(n uint64) uint64 {
 	if testing.Short() {
 		return n / 6
