@@ -20,6 +20,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,13 @@ import (
 
 // Options configure a Machine.
 type Options struct {
-	// Memory is the device memory in bytes that jobs are computed in and chunks
-	// stay in, taken once.
-	Memory uint64
+	// Memory is the device memory in bytes that there is for jobs, which is taken once, and for chunks to
+	// stay in, which is taken in segments when it is needed. These may come to Most bytes together, if that
+	// is more. Of what other processes leave at that time, a share is taken at most; 0 means all.
+	Memory, Most uint64
+	Share        float64
+	// Segment is the bytes of a segment. 0 means a sixteenth, 256 MiB at least and 8 GiB at most.
+	Segment uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
 	// in page-locked memory pass through 8 times as much.
@@ -68,8 +73,6 @@ type Machine struct {
 	Small    Workspace
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
-	// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
-	Memory uint64
 	// Link is how many bytes a second were measured to be copied to the device.
 	Link float64
 	// GoodBatch is the device memory in bytes that a batch should take: enough to fill a device, and
@@ -78,8 +81,10 @@ type Machine struct {
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
 
-	held  cuda.Held
-	arena cuda.Pointer
+	held   cuda.Held
+	jobs   uint64       // bytes of the workspaces
+	origin cuda.Pointer // what entries of chunks count from
+	share  float64
 
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
@@ -106,6 +111,9 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if err == nil {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
+	if err == nil {
+		m.Store, err = resident.NewStore(m.memory(o))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, errors.Join(err, dev.Do(m.release)))
 	}
@@ -119,12 +127,11 @@ const (
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	m.Memory = min(o.Memory, abi.EntryReach)
-	m.arena = m.held.Memory(c, m.Memory)
-	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
-	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
-	jobs := m.Large.size + m.Small.size
-	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
+	m.Large.size, m.Small.size = min(o.Memory/2, mostLarge)&^255, min(o.Memory/8, mostSmall)&^255
+	m.jobs, m.share = m.Large.size+m.Small.size, o.Share
+	m.Large.at = m.held.Memory(c, m.jobs)
+	m.Small.at = m.Large.at + cuda.Pointer(m.Large.size)
+	m.origin = m.Large.at &^ (abi.EntryReach - 1)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
 	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
@@ -138,6 +145,45 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	return err
 }
 
+// The bytes of a segment of what chunks stay in, if there is as much.
+const (
+	leastSegment = 256 << 20
+	mostSegment  = 8 << 30
+)
+
+// memory is what the store has.
+func (m *Machine) memory(o Options) resident.Memory {
+	all := o.Memory - m.jobs
+	n := min(max(16, (all+mostSegment-1)/mostSegment), max(1, all/leastSegment))
+	return resident.Memory{
+		Segment: min(cmp.Or(o.Segment, all/n), all) &^ 255, Limit: max(all, max(o.Most, m.jobs)-m.jobs), Alloc: m.alloc,
+		Free: func(at uint64) error {
+			return m.Dev.Do(func(c *cuda.Context) error { return c.Free(cuda.Pointer(at)) })
+		},
+	}
+}
+
+// alloc allocates a segment of n bytes. The first, of a store that has none, is not held to the share.
+func (m *Machine) alloc(n, held uint64) (at uint64, err error) {
+	err = m.Dev.Do(func(c *cuda.Context) error {
+		if held > 0 && m.share > 0 {
+			free, _, err := c.MemoryInfo()
+			if have := held + m.jobs; err != nil || float64(have+n) > m.share*float64(have+free) {
+				return cmp.Or(err, error(cuda.OutOfMemory))
+			}
+		}
+		p, err := c.Alloc(n + 256) // so that no copy goes to two that lie behind each other
+		if at = uint64(p); err == nil && (p < m.origin || p+cuda.Pointer(n)-m.origin > abi.EntryReach) {
+			err = cmp.Or(c.Free(p), error(cuda.OutOfMemory))
+		}
+		return err
+	})
+	return at, err
+}
+
+// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
+func (m *Machine) Memory() uint64 { return m.jobs + m.Store.Held() }
+
 // release gives back what was taken, as far as it was.
 func (m *Machine) release(c *cuda.Context) error {
 	return errors.Join(m.held.Release(c), m.Lender.Release(c), m.Programs.Unload(c), m.Kernels.Unload(c))
@@ -147,7 +193,7 @@ func (m *Machine) release(c *cuda.Context) error {
 func (m *Machine) Close() error {
 	<-m.Large.turn
 	<-m.Small.turn
-	return m.Dev.Do(m.release)
+	return errors.Join(m.Store.Close(), m.Dev.Do(m.release))
 }
 
 // Fuses reports whether a fused kernel, which decodes chunks and computes windows in one go without

@@ -22,8 +22,15 @@ import (
 // makes room for others; what the host has no more goes first; what a
 // job uses stays.
 type Store struct {
-	mu     sync.Mutex
-	size   uint64
+	mu       sync.Mutex
+	memory   Memory
+	segments []*segment
+	size     uint64        // of all segments
+	growing  chan struct{} // closed once the segment that is being allocated is there; nil while none is
+	err      error         // of the last that was
+	round    int           // of Trim
+	refused  int           // the round in which memory was
+
 	free   spans
 	blocks list.List // of *block, least recently used first
 	slabs  map[slabID]*Block
@@ -37,6 +44,7 @@ type slabID = weak.Pointer[selection.Slab]
 // Block is a stretch of a store.
 type Block struct {
 	At, size uint64
+	in       *segment
 	slab     slabID // what it holds, if it is a slab
 	key      uint64 // what it holds, if it is packed tiles
 	of       slabID // where one of their chunks is
@@ -45,10 +53,6 @@ type Block struct {
 	pins     int             // jobs that use it
 	elem     *list.Element   // nil once it is removed
 	owner    runtime.Cleanup // of what it is of, says that it died
-}
-
-func NewStore(at, size uint64) *Store {
-	return &Store{size: size, free: spans{{at, size}}, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
 }
 
 // Find pins the block that holds a slab, if there is one.
@@ -62,11 +66,11 @@ func (s *Store) Find(slab *selection.Slab) *Block {
 	return b
 }
 
-// Used is how many bytes are in use, of how many there are.
-func (s *Store) Used() (used, size uint64) {
+// Used is how many bytes are in use, of how many there may be.
+func (s *Store) Used() (used, limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.size - s.free.total(), s.size
+	return s.size - s.free.total(), s.memory.Limit
 }
 
 // Packed is the number of blocks of packed tiles.
@@ -93,6 +97,7 @@ func (s *Store) PinAll(blocks []*Block) bool {
 
 func (s *Store) pin(b *Block) {
 	b.pins++
+	b.in.used = s.round
 	s.blocks.MoveToBack(b.elem)
 }
 
@@ -158,18 +163,30 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 // add makes room for a block and pins it.
 func (s *Store) add(b *Block) *Block {
 	b.size = (b.size + 255) &^ 255
-	at, ok := s.take(b.size)
+	f, ok := s.take(b.size)
 	if !ok {
 		return nil
 	}
-	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
+	b.At, b.in, b.elem = f.at, f.in, s.blocks.PushBack(b)
+	s.pin(b)
 	return b
 }
 
-// take takes n bytes in a row, for which it removes blocks if need be.
-func (s *Store) take(n uint64) (at uint64, ok bool) {
-	if at, ok = s.free.take(n); ok {
-		return at, true
+// take takes n bytes in a row, for which it waits for another segment or removes blocks if need be.
+func (s *Store) take(n uint64) (f span, ok bool) {
+	f, ok = s.free.take(n)
+	for !ok && s.grows(n) {
+		grown := s.grow(n)
+		s.mu.Unlock()
+		<-grown
+		s.mu.Lock()
+		f, ok = s.free.take(n)
+	}
+	if ok {
+		if s.free.total() < s.memory.Segment/2 && s.grows(0) {
+			s.grow(0)
+		}
+		return f, true
 	}
 	possible := s.free.total()
 	for e := s.blocks.Front(); e != nil && possible < n; e = e.Next() {
@@ -177,18 +194,18 @@ func (s *Store) take(n uint64) (at uint64, ok bool) {
 			possible += b.size
 		}
 	}
-	if possible < n {
-		return 0, false
+	if possible < n || !slices.ContainsFunc(s.segments, func(g *segment) bool { return g.size >= n }) {
+		return f, false
 	}
 	for e := s.blocks.Front(); e != nil && !ok; {
 		b := e.Value.(*Block)
 		e = e.Next()
 		if b.pins == 0 {
 			s.remove(b)
-			at, ok = s.free.take(n)
+			f, ok = s.free.take(n)
 		}
 	}
-	return at, ok
+	return f, ok
 }
 
 // remove takes a block away that no job uses.
@@ -205,7 +222,7 @@ func (s *Store) remove(b *Block) {
 			delete(s.packed, b.of)
 		}
 	}
-	s.free.give(b.At, b.size)
+	s.free.give(span{b.At, b.size, b.in})
 }
 
 // Unpin ends the use of blocks.
@@ -252,6 +269,10 @@ func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
 func (s *Store) removeIf(f func(b *Block) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.removeBlocks(f)
+}
+
+func (s *Store) removeBlocks(f func(b *Block) bool) {
 	for e := s.blocks.Front(); e != nil; {
 		b := e.Value.(*Block)
 		e = e.Next()
@@ -294,15 +315,17 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// span is a stretch of memory in bytes.
-type span struct{ at, size uint64 }
+// span is a stretch of a segment in bytes.
+type span struct {
+	at, size uint64
+	in       *segment
+}
 
-// spans are the free stretches of a piece of memory, by address, none right behind
-// another.
+// spans are the free stretches of segments, by address, none right behind another of the same.
 type spans []span
 
 // take takes n bytes from the least stretch that has as many.
-func (s *spans) take(n uint64) (at uint64, ok bool) {
+func (s *spans) take(n uint64) (_ span, ok bool) {
 	best := -1
 	for i, f := range *s {
 		if f.size >= n && (best < 0 || f.size < (*s)[best].size) {
@@ -310,23 +333,23 @@ func (s *spans) take(n uint64) (at uint64, ok bool) {
 		}
 	}
 	if best < 0 {
-		return 0, false
+		return span{}, false
 	}
 	f := &(*s)[best]
-	at = f.at
+	taken := span{f.at, n, f.in}
 	f.at, f.size = f.at+n, f.size-n
 	if f.size == 0 {
 		*s = slices.Delete(*s, best, best+1)
 	}
-	return at, true
+	return taken, true
 }
 
-// give gives n bytes back, as one stretch with what is free right before and behind them.
-func (s *spans) give(at, n uint64) {
-	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
-	all := slices.Insert(*s, i, span{at, n})
+// give gives a stretch back, as one with what is free right before and behind it.
+func (s *spans) give(g span) {
+	i, _ := slices.BinarySearchFunc(*s, g.at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
+	all := slices.Insert(*s, i, g)
 	for _, k := range []int{i + 1, i} {
-		if k > 0 && k < len(all) && all[k-1].at+all[k-1].size == all[k].at {
+		if k > 0 && k < len(all) && all[k-1].in == all[k].in && all[k-1].at+all[k-1].size == all[k].at {
 			all[k-1].size += all[k].size
 			all = slices.Delete(all, k, k+1)
 		}
