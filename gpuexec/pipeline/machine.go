@@ -163,12 +163,12 @@ func (m *Machine) memory(o Options) resident.Memory {
 	}
 }
 
-// alloc allocates a segment of n bytes. The first, of a store that has none, is not held to the share.
+// alloc allocates a segment of n bytes. But for the first, at least half of it must be within the share.
 func (m *Machine) alloc(n, held uint64) (at uint64, err error) {
 	err = m.Dev.Do(func(c *cuda.Context) error {
 		if held > 0 && m.share > 0 {
 			free, _, err := c.MemoryInfo()
-			if have := held + m.jobs; err != nil || float64(have+n) > m.share*float64(have+free) {
+			if have := held + m.jobs; err != nil || float64(have+n/2) > m.share*float64(have+free) {
 				return cmp.Or(err, error(cuda.OutOfMemory))
 			}
 		}

@@ -105,3 +105,80 @@ func TestGrows(t *testing.T) {
 		runtime.KeepAlive(x.sels)
 	})
 }
+
+// TestGivenBack: what no job used for some rounds goes back to the device, but for one segment and what
+// is in use. Where the device does not take it back, it is used on.
+func TestGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const segment = 100 << 10
+		d := &device{free: 10 * segment, sizes: map[uint64]uint64{}}
+		s, err := NewStore(d.memory(segment, 4*segment))
+		require.NoError(t, err)
+		x := &slabs{t: t, s: s}
+		rounds := func(n int) {
+			for range n {
+				s.Trim()
+			}
+			require.NoError(t, s.Check())
+		}
+		for range 4 {
+			require.NotNil(t, x.add(90_000))
+			synctest.Wait()
+		}
+		require.EqualValues(t, 4*segment, s.Held())
+		rounds(idleRounds)
+		require.EqualValues(t, 4*segment, s.Held())
+		require.NotNil(t, s.Find(x.sels[2].Slab(0)))
+		s.blocks.Back().Value.(*Block).pins--
+		d.err = cuda.OutOfMemory
+		rounds(1)
+		require.EqualValues(t, 4*segment, s.Held())
+		d.err = nil
+		rounds(1)
+		require.EqualValues(t, segment, s.Held(), "one was used")
+		require.EqualValues(t, 9*segment, d.free)
+		require.NotNil(t, s.Find(x.sels[2].Slab(0)))
+		require.Nil(t, s.Find(x.sels[3].Slab(0)))
+		for range 2 * idleRounds {
+			s.Trim()
+		}
+		require.EqualValues(t, segment, s.Held(), "it is in use")
+		s.Unpin([]*Block{s.blocks.Back().Value.(*Block)})
+		require.NoError(t, s.Close())
+		require.EqualValues(t, 10*segment, d.free)
+		runtime.KeepAlive(x.sels)
+	})
+}
+
+// TestLargeBlock: a block that is larger than a segment has one of its own, for which those not used for
+// longest are given back; not where jobs use these.
+func TestLargeBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const segment = 100 << 10
+		d := &device{free: 10 * segment, sizes: map[uint64]uint64{}}
+		s, err := NewStore(d.memory(segment, 4*segment))
+		require.NoError(t, err)
+		x := &slabs{t: t, s: s}
+		for range 4 {
+			require.NotNil(t, x.add(90_000))
+			synctest.Wait()
+			s.Trim()
+		}
+		require.Nil(t, x.add(5*segment), "more than the limit")
+		require.EqualValues(t, 4*segment, s.Held())
+		require.NotNil(t, s.Find(x.sels[0].Slab(0)))
+		require.NotNil(t, x.add(250_000))
+		require.Less(t, s.Held(), uint64(4*segment))
+		require.Nil(t, s.Find(x.sels[1].Slab(0)))
+		used := s.Find(x.sels[0].Slab(0))
+		require.NotNil(t, used, "it is in use")
+		require.Nil(t, x.add(3*segment+1000))
+		s.Trim() // then there may be others again
+		require.NotNil(t, x.add(90_000))
+		s.Unpin([]*Block{used, used})
+		require.NoError(t, s.Check())
+		require.NoError(t, s.Close())
+		require.EqualValues(t, 10*segment, d.free)
+		runtime.KeepAlive(x.sels)
+	})
+}
