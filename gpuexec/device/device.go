@@ -1,7 +1,6 @@
 package device
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,10 +91,11 @@ func (d *Device) open(opened func(*pipeline.Machine) error) (err error) {
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
-	share, most := s.o.MemoryFraction, cmp.Or(uint64(s.o.MemoryBytes), d.info.MemoryBytes)
-	memory = min(most, uint64(float64(memory)*share))
-	most = min(most, uint64(float64(d.info.MemoryBytes)*share))
-	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, Most: most, Share: share})
+	memory = uint64(float64(memory) * s.o.MemoryFraction)
+	if most := uint64(s.o.MemoryBytes); most > 0 {
+		memory = min(memory, most)
+	}
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
@@ -103,7 +103,6 @@ func (d *Device) open(opened func(*pipeline.Machine) error) (err error) {
 		return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 	}
 	d.x = x
-	d.noteMemory()
 	pinned.PageLockSlabs(dev)
 	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
@@ -186,7 +185,6 @@ func (d *Device) close() {
 	}
 	err := errors.Join(d.x.Close(), d.x.Dev.Close())
 	d.x = nil
-	d.set.metrics.memory.WithLabelValues(d.label()).Set(0)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil && !d.lost {
@@ -206,7 +204,6 @@ func (d *Device) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 	}
 	err = d.opened(func() (err error) {
 		o, err = gpuexec.Evaluate(ctx, d.x, l, consume)
-		d.noteMemory()
 		return err
 	})
 	d.end(err, err != nil && IsFault(err))

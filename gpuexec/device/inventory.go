@@ -118,8 +118,8 @@ type State struct {
 	Typical float64 `json:"typical_seconds"`  // what one takes
 	// What follows is 0 where the device is not open.
 	Taken    uint64  `json:"taken_bytes"`           // of its memory
-	Room     uint64  `json:"resident_limit_bytes"`  // that chunks may come to
-	Resident uint64  `json:"resident_bytes"`        // of chunks that are there
+	Room     uint64  `json:"resident_limit_bytes"`  // of that, for chunks to stay in
+	Resident uint64  `json:"resident_bytes"`        // of that, in use
 	Link     float64 `json:"link_bytes_per_second"` // measured, to the device
 	// Memory is what the device's memory can do by its clock and width; 0 where the driver does
 	// not say.
@@ -133,8 +133,8 @@ func (d *Device) State() State {
 		Leaves: d.leaves.Load(), Typical: time.Duration(d.typical.Load()).Seconds(), Memory: d.driver.MemoryRate(d.info.Ordinal),
 	}
 	_ = d.opened(func() error {
-		s.Taken, s.Link = d.x.Memory(), d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
+		s.Taken, s.Link = d.x.Memory+s.Room, d.x.Link
 		return nil
 	})
 	return s

@@ -88,7 +88,6 @@ func Open(o Options) (*Set, error) {
 		o: o, log: o.Logger, metrics: newMetrics(o.Registerer), none: "the GPU is still starting", ready: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.tasks.Go(s.trim)
 	if o.Require {
 		if err := s.start(); err != nil {
 			s.Close()
@@ -140,25 +139,6 @@ func (s *Set) Forget(sel *selection.Selection) {
 			d.x.Store.Forget(sel)
 			return nil
 		})
-	}
-}
-
-// trim has devices give back memory that was not used for some minutes.
-func (s *Set) trim() {
-	for every := time.NewTicker(time.Minute); ; {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-every.C:
-		}
-		all, _ := s.Devices()
-		for _, d := range all {
-			_ = d.opened(func() error {
-				d.x.Store.Trim()
-				d.noteMemory()
-				return nil
-			})
-		}
 	}
 }
 
@@ -235,7 +215,6 @@ type metrics struct {
 	jobs    *prometheus.CounterVec
 	faults  *prometheus.CounterVec
 	usable  *prometheus.GaugeVec
-	memory  *prometheus.GaugeVec
 	samples prometheus.Counter
 	bytes   prometheus.Counter
 	copied  prometheus.Counter
@@ -248,17 +227,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		jobs:    f.Counters("promwarp_gpu_jobs_total", "Windows, with what aggregates them, and resample requests that a GPU evaluated.", "gpu"),
 		faults:  f.Counters("promwarp_gpu_faults_total", "Failures of a GPU, by CUDA's name of the error.", "gpu", "reason"),
 		usable:  f.Gauges("promwarp_gpu_usable", "Whether a GPU is open and did not fail when it was last used.", "gpu"),
-		memory:  f.Gauges("promwarp_gpu_memory_bytes", "Memory of a GPU that is allocated, for jobs and for chunks that stay there.", "gpu"),
 		samples: f.Counter("promwarp_gpu_samples_decoded_total", "Samples decoded by GPUs."),
 		bytes:   f.Counter("promwarp_gpu_chunk_bytes_total", "Bytes of encoded chunks decoded by GPUs."),
 		copied:  f.Counter("promwarp_gpu_bytes_copied_total", "Bytes copied to GPUs: encoded chunks, and where they are."),
 		seconds: f.Counters("promwarp_gpu_seconds_total", "Time that windows took on GPUs, by stage: wait, for others to be done; job, from then to the values. Of a job, the stages prepare, copy, decode, window, fold and result run beside each other.", "stage"),
 	}
-}
-
-// noteMemory notes how much memory an open device has allocated.
-func (d *Device) noteMemory() {
-	d.set.metrics.memory.WithLabelValues(d.label()).Set(float64(d.x.Memory()))
 }
 
 // count records what a device computed.

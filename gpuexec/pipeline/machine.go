@@ -40,13 +40,9 @@ import (
 
 // Options configure a Machine.
 type Options struct {
-	// Memory is the device memory in bytes that there is for jobs, which is taken once, and for chunks to
-	// stay in, which is taken in segments when it is needed. These may come to Most bytes together, if that
-	// is more. Of what other processes leave at that time, a share is taken at most; 0 means all.
-	Memory, Most uint64
-	Share        float64
-	// Segment is the bytes of a segment. 0 means a sixteenth, 256 MiB at least and 8 GiB at most.
-	Segment uint64
+	// Memory is the device memory in bytes that jobs are computed in, taken once, and that chunks stay in,
+	// which is taken as it is needed, a Segment at a time: 0 means a sixteenth, 1 GiB at least.
+	Memory, Segment uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
 	// in page-locked memory pass through 8 times as much.
@@ -73,6 +69,8 @@ type Machine struct {
 	Small    Workspace
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
+	// Memory is the device memory in bytes that jobs are computed in.
+	Memory uint64
 	// Link is how many bytes a second were measured to be copied to the device.
 	Link float64
 	// GoodBatch is the device memory in bytes that a batch should take: enough to fill a device, and
@@ -82,9 +80,7 @@ type Machine struct {
 	FusedLongest float64
 
 	held   cuda.Held
-	jobs   uint64       // bytes of the workspaces
 	origin cuda.Pointer // what entries of chunks count from
-	share  float64
 
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
@@ -112,7 +108,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
 	if err == nil {
-		m.Store, err = resident.NewStore(m.memory(o))
+		m.Store, err = resident.NewStore(m.segments(o))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, errors.Join(err, dev.Do(m.release)))
@@ -128,8 +124,8 @@ const (
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	m.Large.size, m.Small.size = min(o.Memory/2, mostLarge)&^255, min(o.Memory/8, mostSmall)&^255
-	m.jobs, m.share = m.Large.size+m.Small.size, o.Share
-	m.Large.at = m.held.Memory(c, m.jobs)
+	m.Memory = m.Large.size + m.Small.size
+	m.Large.at = m.held.Memory(c, m.Memory)
 	m.Small.at = m.Large.at + cuda.Pointer(m.Large.size)
 	m.origin = m.Large.at &^ (abi.EntryReach - 1)
 	m.Large.take(c, &m.held, o)
@@ -145,44 +141,26 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	return err
 }
 
-// The bytes of a segment of what chunks stay in, if there is as much.
-const (
-	leastSegment = 256 << 20
-	mostSegment  = 8 << 30
-)
-
-// memory is what the store has.
-func (m *Machine) memory(o Options) resident.Memory {
-	all := o.Memory - m.jobs
-	n := min(max(16, (all+mostSegment-1)/mostSegment), max(1, all/leastSegment))
+// segments is the memory that the store may have.
+func (m *Machine) segments(o Options) resident.Memory {
+	all := o.Memory - m.Memory
 	return resident.Memory{
-		Segment: min(cmp.Or(o.Segment, all/n), all) &^ 255, Limit: max(all, max(o.Most, m.jobs)-m.jobs), Alloc: m.alloc,
+		Segment: cmp.Or(o.Segment, all/max(1, min(16, all>>30))&^255), Limit: all,
+		Alloc: func(n uint64) (at uint64, err error) {
+			err = m.Dev.Do(func(c *cuda.Context) error {
+				p, err := c.Alloc(n + 256) // so that no copy goes to two segments, which may be neighbours
+				if at = uint64(p); err == nil && p&^(abi.EntryReach-1) != m.origin {
+					err = cmp.Or(c.Free(p), error(cuda.OutOfMemory))
+				}
+				return err
+			})
+			return at, err
+		},
 		Free: func(at uint64) error {
 			return m.Dev.Do(func(c *cuda.Context) error { return c.Free(cuda.Pointer(at)) })
 		},
 	}
 }
-
-// alloc allocates a segment of n bytes. But for the first, at least half of it must be within the share.
-func (m *Machine) alloc(n, held uint64) (at uint64, err error) {
-	err = m.Dev.Do(func(c *cuda.Context) error {
-		if held > 0 && m.share > 0 {
-			free, _, err := c.MemoryInfo()
-			if have := held + m.jobs; err != nil || float64(have+n/2) > m.share*float64(have+free) {
-				return cmp.Or(err, error(cuda.OutOfMemory))
-			}
-		}
-		p, err := c.Alloc(n + 256) // so that no copy goes to two that lie behind each other
-		if at = uint64(p); err == nil && (p < m.origin || p+cuda.Pointer(n)-m.origin > abi.EntryReach) {
-			err = cmp.Or(c.Free(p), error(cuda.OutOfMemory))
-		}
-		return err
-	})
-	return at, err
-}
-
-// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
-func (m *Machine) Memory() uint64 { return m.jobs + m.Store.Held() }
 
 // release gives back what was taken, as far as it was.
 func (m *Machine) release(c *cuda.Context) error {
@@ -229,7 +207,7 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 	return s, nil
 }
 
-// Workspace is what one job has for itself while it is evaluated: a part of the arena,
+// Workspace is what one job has for itself while it is evaluated: a part of the device's memory,
 // streams, and memory to put tables together in. There are two. One is kept for
 // small jobs, so that they need not wait for a large one: their batches take turns
 // with its.

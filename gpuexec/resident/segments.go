@@ -3,140 +3,102 @@ package resident
 import (
 	"errors"
 	"slices"
-
-	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"time"
 )
 
-// Memory is where the segments of a store come from.
+// Memory is where the segments of a store come from, and the bytes of one and of all.
 type Memory struct {
-	Segment uint64 // bytes of one, where no block needs more
-	Limit   uint64 // bytes of all
-	// Alloc allocates n bytes where a store has held bytes already, Free gives back what it allocated.
-	Alloc func(n, held uint64) (at uint64, err error)
-	Free  func(at uint64) error
+	Segment, Limit uint64
+	Alloc          func(n uint64) (at uint64, err error)
+	Free           func(at uint64) error
 }
 
 // segment is memory that was allocated at once. No block lies in two.
 type segment struct {
-	at, size uint64
-	used     int // the round in which a block of it was used last
+	at   uint64
+	used int // the round in which a block of it was used last
 }
 
-// idleRounds is the number of rounds without use after which a segment is given back.
+// idleRounds is after how many rounds, of a minute each, a segment that no job used is given back.
 const idleRounds = 10
 
 // NewStore makes a store that has one segment. It has more, up to the limit, before they are needed: another
 // is allocated in the background when less than half of one is free.
 func NewStore(m Memory) (*Store, error) {
-	s := &Store{memory: m, refused: -1, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
-	s.mu.Lock()
-	grown := s.grow(m.Segment)
-	s.mu.Unlock()
-	<-grown
-	return s, s.err
+	at, err := m.Alloc(m.Segment)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{memory: m, closing: make(chan struct{}), refused: -1, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
+	s.include(at)
+	s.tasks.Go(func() {
+		for tick := time.Tick(time.Minute); ; s.Trim() {
+			select {
+			case <-s.closing:
+				return
+			case <-tick:
+			}
+		}
+	})
+	return s, nil
 }
 
 // Close gives all memory back. There must be no job.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	grown := s.growing
-	s.mu.Unlock()
-	if grown != nil {
-		<-grown
-	}
-	var errs []error
+func (s *Store) Close() (err error) {
+	close(s.closing)
+	s.tasks.Wait()
 	for _, g := range s.segments {
-		errs = append(errs, s.memory.Free(g.at))
+		err = errors.Join(err, s.memory.Free(g.at))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// Held is how many bytes of the device's memory the store has.
-func (s *Store) Held() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size
+func (s *Store) include(at uint64) {
+	g := &segment{at, s.round}
+	s.segments = append(s.segments, g)
+	s.free.give(span{at, s.memory.Segment, g})
 }
 
-// grows reports whether there may be a segment more for a block of n bytes. Where memory was refused, as
-// another process has it, none is asked for before the next round.
-func (s *Store) grows(n uint64) bool {
-	return s.refused != s.round && (s.size+s.memory.Segment <= s.memory.Limit || n > s.memory.Segment && n <= s.memory.Limit)
-}
+func (s *Store) size() uint64 { return uint64(len(s.segments)) * s.memory.Segment }
 
-// grow begins to allocate a segment for a block of n bytes, unless one is being allocated. What it returns is
-// closed once that is there or was refused. For a large one, others that no job uses are given back.
-func (s *Store) grow(n uint64) <-chan struct{} {
-	if s.growing != nil {
+// grow begins to allocate a segment, unless one is being allocated, and returns what is closed once that has
+// ended; or nil at the limit, or where memory was refused in this round, as another process has it.
+func (s *Store) grow() chan struct{} {
+	if s.growing != nil || s.refused == s.round || s.size()+s.memory.Segment > s.memory.Limit {
 		return s.growing
 	}
-	grown := make(chan struct{})
-	s.growing = grown
-	go func() {
-		if n = max(n, s.memory.Segment); n > s.memory.Segment {
-			s.shrink(func(*segment) bool { return s.size+n > s.memory.Limit })
-		}
-		at, err := uint64(0), error(cuda.OutOfMemory)
-		if held := s.Held(); held+n <= s.memory.Limit {
-			at, err = s.memory.Alloc(n, held)
-		}
+	s.growing = make(chan struct{})
+	s.tasks.Go(func() {
+		at, err := s.memory.Alloc(s.memory.Segment)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.err, s.growing = err, nil; err == nil {
-			s.include(&segment{at, n, s.round})
+		if err == nil {
+			s.include(at)
 		} else {
 			s.refused = s.round
 		}
-		close(grown)
-	}()
-	return grown
+		close(s.growing)
+		s.growing = nil
+	})
+	return s.growing
 }
 
-func (s *Store) include(g *segment) {
-	s.segments = append(s.segments, g)
-	s.free.give(span{g.at, g.size, g})
-	s.size += g.size
-}
-
-// Trim begins a round, and gives back the segments but one that were not used for idleRounds.
+// Trim begins a round. It gives back the segments but one that were not used for idleRounds, with what lies in
+// them. One that the device does not take back is used as before.
 func (s *Store) Trim() {
 	s.mu.Lock()
-	s.round++
-	s.mu.Unlock()
-	s.shrink(func(g *segment) bool { return len(s.segments) > 1 && s.round-g.used > idleRounds })
-}
-
-// shrink gives segments back with what lies in them, while gone is true of that not used for longest
-// among those that no job uses. One that the device does not take back is used as before.
-func (s *Store) shrink(gone func(*segment) bool) {
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
-		pinned := map[*segment]bool{}
-		for e := s.blocks.Front(); e != nil; e = e.Next() {
-			if b := e.Value.(*Block); b.pins > 0 {
-				pinned[b.in] = true
-			}
+	s.round++
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*Block); b.pins > 0 {
+			b.in.used = s.round
 		}
-		var oldest *segment
-		for _, g := range s.segments {
-			if !pinned[g] && (oldest == nil || g.used < oldest.used) {
-				oldest = g
-			}
-		}
-		if oldest == nil || !gone(oldest) {
-			return
-		}
-		s.removeBlocks(func(b *Block) bool { return b.in == oldest })
-		s.segments = slices.DeleteFunc(s.segments, func(g *segment) bool { return g == oldest })
-		s.free = slices.DeleteFunc(s.free, func(f span) bool { return f.in == oldest })
-		s.size -= oldest.size
-		s.mu.Unlock()
-		err := s.memory.Free(oldest.at)
-		s.mu.Lock()
-		if err != nil {
-			s.include(oldest)
-			return
+	}
+	for _, g := range slices.Clone(s.segments) {
+		if len(s.segments) > 1 && s.round-g.used > idleRounds && s.memory.Free(g.at) == nil {
+			s.removeBlocks(func(b *Block) bool { return b.in == g })
+			s.segments = slices.DeleteFunc(s.segments, func(o *segment) bool { return o == g })
+			s.free = slices.DeleteFunc(s.free, func(f span) bool { return f.in == g })
 		}
 	}
 }

@@ -25,18 +25,17 @@ type Store struct {
 	mu       sync.Mutex
 	memory   Memory
 	segments []*segment
-	size     uint64        // of all segments
-	growing  chan struct{} // closed once the segment that is being allocated is there; nil while none is
-	err      error         // of the last that was
 	round    int           // of Trim
-	refused  int           // the round in which memory was
-
-	free   spans
-	blocks list.List // of *block, least recently used first
-	slabs  map[slabID]*Block
-	tiles  map[uint64]*Block // by their keys
-	packed map[slabID]int    // blocks of packed tiles of chunks that are in it
-	died   atomic.Bool       // an owner of a block is gone
+	refused  int           // the last round in which no memory was to be had
+	growing  chan struct{} // nil while no segment is being allocated
+	tasks    sync.WaitGroup
+	closing  chan struct{}
+	free     spans
+	blocks   list.List // of *block, least recently used first
+	slabs    map[slabID]*Block
+	tiles    map[uint64]*Block // by their keys
+	packed   map[slabID]int    // blocks of packed tiles of chunks that are in it
+	died     atomic.Bool       // an owner of a block is gone
 }
 
 type slabID = weak.Pointer[selection.Slab]
@@ -66,11 +65,11 @@ func (s *Store) Find(slab *selection.Slab) *Block {
 	return b
 }
 
-// Used is how many bytes are in use, of how many there may be.
-func (s *Store) Used() (used, limit uint64) {
+// Used is how many bytes are in use, of how many there are.
+func (s *Store) Used() (used, size uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.size - s.free.total(), s.memory.Limit
+	return s.size() - s.free.total(), s.size()
 }
 
 // Packed is the number of blocks of packed tiles.
@@ -175,17 +174,17 @@ func (s *Store) add(b *Block) *Block {
 // take takes n bytes in a row, for which it waits for another segment or removes blocks if need be.
 func (s *Store) take(n uint64) (f span, ok bool) {
 	f, ok = s.free.take(n)
-	for !ok && s.grows(n) {
-		grown := s.grow(n)
+	for !ok && n <= s.memory.Segment && s.grow() != nil {
+		grown := s.growing
 		s.mu.Unlock()
 		<-grown
 		s.mu.Lock()
 		f, ok = s.free.take(n)
 	}
+	if s.free.total() < s.memory.Segment/2 {
+		s.grow()
+	}
 	if ok {
-		if s.free.total() < s.memory.Segment/2 && s.grows(0) {
-			s.grow(0)
-		}
 		return f, true
 	}
 	possible := s.free.total()
@@ -194,7 +193,7 @@ func (s *Store) take(n uint64) (f span, ok bool) {
 			possible += b.size
 		}
 	}
-	if possible < n || !slices.ContainsFunc(s.segments, func(g *segment) bool { return g.size >= n }) {
+	if possible < n || n > s.memory.Segment {
 		return f, false
 	}
 	for e := s.blocks.Front(); e != nil && !ok; {
@@ -309,8 +308,8 @@ func (s *Store) Check() error {
 		}
 		all += b.size
 	}
-	if all != s.size {
-		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size)
+	if all != s.size() {
+		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size())
 	}
 	return nil
 }

@@ -68,8 +68,12 @@ func oneSlab(t testing.TB, n int) *selection.Selection {
 
 // fixed is a store of one segment.
 func fixed(t testing.TB, at, size uint64) *Store {
-	s, err := NewStore(Memory{Segment: size, Limit: size, Alloc: func(n, held uint64) (uint64, error) { return at, nil }})
+	s, err := NewStore(Memory{
+		Segment: size, Limit: size,
+		Alloc: func(uint64) (uint64, error) { return at, nil }, Free: func(uint64) error { return nil },
+	})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
