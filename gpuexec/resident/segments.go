@@ -1,9 +1,9 @@
 package resident
 
 import (
+	"cmp"
 	"errors"
 	"slices"
-	"time"
 )
 
 // Memory is where the segments of a store come from, and the bytes of one and of all.
@@ -17,30 +17,6 @@ type Memory struct {
 type segment struct {
 	at   uint64
 	used int // the round in which a block of it was used last
-}
-
-// idleRounds is after how many rounds, of a minute each, a segment that no job used is given back.
-const idleRounds = 10
-
-// NewStore makes a store that has one segment. It has more, up to the limit, before they are needed: another
-// is allocated in the background when less than half of one is free.
-func NewStore(m Memory) (*Store, error) {
-	at, err := m.Alloc(m.Segment)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{memory: m, closing: make(chan struct{}), refused: -1, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
-	s.include(at)
-	s.tasks.Go(func() {
-		for tick := time.Tick(time.Minute); ; s.Trim() {
-			select {
-			case <-s.closing:
-				return
-			case <-tick:
-			}
-		}
-	})
-	return s, nil
 }
 
 // Close gives all memory back. There must be no job.
@@ -83,22 +59,52 @@ func (s *Store) grow() chan struct{} {
 	return s.growing
 }
 
-// Trim begins a round. It gives back the segments but one that were not used for idleRounds, with what lies in
-// them. One that the device does not take back is used as before.
-func (s *Store) Trim() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.round++
-	for e := s.blocks.Front(); e != nil; e = e.Next() {
-		if b := e.Value.(*Block); b.pins > 0 {
-			b.in.used = s.round
+// span is a stretch of a segment in bytes.
+type span struct {
+	at, size uint64
+	in       *segment
+}
+
+// spans are the free stretches of segments, by address, none right behind another of the same.
+type spans []span
+
+// take takes n bytes from the least stretch that has as many.
+func (s *spans) take(n uint64) (_ span, ok bool) {
+	best := -1
+	for i, f := range *s {
+		if f.size >= n && (best < 0 || f.size < (*s)[best].size) {
+			best = i
 		}
 	}
-	for _, g := range slices.Clone(s.segments) {
-		if len(s.segments) > 1 && s.round-g.used > idleRounds && s.memory.Free(g.at) == nil {
-			s.removeBlocks(func(b *Block) bool { return b.in == g })
-			s.segments = slices.DeleteFunc(s.segments, func(o *segment) bool { return o == g })
-			s.free = slices.DeleteFunc(s.free, func(f span) bool { return f.in == g })
+	if best < 0 {
+		return span{}, false
+	}
+	f := &(*s)[best]
+	taken := span{f.at, n, f.in}
+	f.at, f.size = f.at+n, f.size-n
+	if f.size == 0 {
+		*s = slices.Delete(*s, best, best+1)
+	}
+	return taken, true
+}
+
+// give gives a stretch back, as one with what is free right before and behind it.
+func (s *spans) give(g span) {
+	i, _ := slices.BinarySearchFunc(*s, g.at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
+	all := slices.Insert(*s, i, g)
+	for _, k := range []int{i + 1, i} {
+		if k > 0 && k < len(all) && all[k-1].in == all[k].in && all[k-1].at+all[k-1].size == all[k].at {
+			all[k-1].size += all[k].size
+			all = slices.Delete(all, k, k+1)
 		}
 	}
+	*s = all
+}
+
+// total is the number of free bytes.
+func (s spans) total() (n uint64) {
+	for _, f := range s {
+		n += f.size
+	}
+	return n
 }
