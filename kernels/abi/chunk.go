@@ -71,7 +71,7 @@ const (
 	entryWide = 1 << 63
 	// EntrySpan is the longest time range of a chunk that fits into an entry, in ms.
 	EntrySpan = 1<<27 - 1
-	// EntryReach is the number of bytes in which an entry can say where a chunk is: a process has no more.
+	// EntryReach is the number of bytes in which an entry can say where a chunk is: all of an x86-64 process.
 	EntryReach = 1 << 47
 )
 
