@@ -331,7 +331,7 @@ func TestWideChunks(t *testing.T) {
 			if r.IntN(2) == 0 {
 				enc, data = chunkenc.EncXOR2, encode2(t, r, ts, vs)
 			}
-			if !abi.EntryFits(uint32(len(data)), ts[0], ts[n-1], 0) {
+			if !abi.EntryFits(uint32(len(data)), uint32(n), ts[0], ts[n-1], 0) {
 				wide++
 			}
 			require.NoError(t, b.Chunk(enc, ts[0], ts[n-1], data))

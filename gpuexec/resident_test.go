@@ -218,9 +218,9 @@ func TestNotPageLocked(t *testing.T) {
 }
 
 // TestManyAtOnce: jobs of many at once, over few and many selections, some of them
-// cancelled, get their answers.
+// cancelled, get their answers, while memory is allocated and given back.
 func TestManyAtOnce(t *testing.T) {
-	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
+	x := executor(t, Options{Memory: 16 << 20, Segment: 1 << 20, Staging: 200 << 10})
 	sels := []*selection.Selection{stretchOf(t, 200, 0, 8), stretchOf(t, 40, 0, 3), stretchOf(t, 100, 2, 6)}
 	var wg sync.WaitGroup
 	for i := range 24 {
@@ -246,6 +246,10 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			same(t, want, got, true, "one of many")
 		})
+	}
+	for range 50 {
+		x.Store.Trim()
+		time.Sleep(time.Millisecond)
 	}
 	wg.Wait()
 	settled(t, x)
@@ -273,7 +277,8 @@ func TestResidencyModel(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		memory := rapid.Uint64Range(4<<20, 10<<20).Draw(rt, "memory")
-		x, err := New(dev, cpuexec.New(cpuexec.Options{}), Options{Memory: memory, Staging: 64 << 10})
+		segment := rapid.SampledFrom([]uint64{0, 300 << 10}).Draw(rt, "segment")
+		x, err := New(dev, cpuexec.New(cpuexec.Options{}), Options{Memory: memory, Segment: segment, Staging: 64 << 10})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, x.Close()) }()
 		var sel *selection.Selection
@@ -285,7 +290,11 @@ func TestResidencyModel(t *testing.T) {
 				require.NoError(t, err)
 				sel = joined
 			}
-			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 3:
+				for range rapid.IntRange(1, 30).Draw(rt, "minutes") {
+					x.Store.Trim()
+				}
 			case 0:
 				x.Store.Forget(sel)
 			case 1:

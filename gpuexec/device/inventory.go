@@ -133,8 +133,8 @@ func (d *Device) State() State {
 		Leaves: d.leaves.Load(), Typical: time.Duration(d.typical.Load()).Seconds(), Memory: d.driver.MemoryRate(d.info.Ordinal),
 	}
 	_ = d.opened(func() error {
-		s.Taken, s.Link = d.x.Memory, d.x.Link
 		s.Resident, s.Room = d.x.Store.Used()
+		s.Taken, s.Link = d.x.Memory+s.Room, d.x.Link
 		return nil
 	})
 	return s

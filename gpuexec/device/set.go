@@ -37,8 +37,8 @@ type Options struct {
 	Require bool
 	// Devices are the driver's numbers of the devices to use; none means all.
 	Devices []int
-	// MemoryFraction is the part of a device's free memory that is allocated, more
-	// than 0 and at most 1.
+	// MemoryFraction is the part of a device's free memory that is allocated at most,
+	// as it is needed: more than 0 and at most 1.
 	MemoryFraction float64
 	// MemoryBytes is the most memory that is allocated of each device, in bytes; 0
 	// means no bound but MemoryFraction.

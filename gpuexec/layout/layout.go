@@ -393,7 +393,7 @@ func (y *Layout) size(b *Part, tile int) (t TileSize, blocks []Block) {
 	for lane := range cs {
 		for p := range positions {
 			c := y.at(cs[lane], p)
-			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
+			if !abi.EntryFits(c.Len, uint32(c.Samples), c.MinT, c.MaxT, y.Since()) {
 				t.wide++
 			}
 			if c.Len == 0 {
@@ -552,7 +552,7 @@ func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint6
 						ref.Samples |= abi.XOR2
 					}
 				}
-				if abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
+				if abi.EntryFits(c.Len, uint32(c.Samples), c.MinT, c.MaxT, y.Since()) {
 					tile[p*Lanes+lane] = ref.Entry(y.Since())
 				} else {
 					tile[p*Lanes+lane] = abi.WideEntry(uint32(at.wide))

@@ -185,7 +185,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	at := func(s layout.Section) cuda.Pointer { return tables + cuda.Pointer(s.At) }
 	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Count: uint32(len(p.Groups)), Places: uint32(len(p.Series))}
 	b.Batch = launch.Batch{
-		Slab: j.arena, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
+		Slab: j.origin, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
 		First: at(in.First), Tiles: uint32(len(p.Sizes)), Places: at(in.Places),
 		Columns: launch.Columns{Rows: at(in.Rows), Packed: at(in.Packed), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
@@ -274,7 +274,7 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 		return nil
 	}
 	rest := uint64(base) + uint64(p.In.Bytes.At)
-	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.words, p.bases, rest, uint64(j.arena))
+	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.words, p.bases, rest, uint64(j.origin))
 	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()

@@ -20,6 +20,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,9 @@ import (
 
 // Options configure a Machine.
 type Options struct {
-	// Memory is the device memory in bytes that jobs are computed in and chunks
-	// stay in, taken once.
-	Memory uint64
+	// Memory is the device memory in bytes that jobs are computed in, taken once, and that chunks stay in,
+	// which is taken as it is needed, a Segment at a time: 0 means a sixteenth, 1 GiB at least.
+	Memory, Segment uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
 	// in page-locked memory pass through 8 times as much.
@@ -68,7 +69,7 @@ type Machine struct {
 	Small    Workspace
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
-	// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
+	// Memory is the device memory in bytes that jobs are computed in.
 	Memory uint64
 	// Link is how many bytes a second were measured to be copied to the device.
 	Link float64
@@ -78,8 +79,8 @@ type Machine struct {
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
 
-	held  cuda.Held
-	arena cuda.Pointer
+	held   cuda.Held
+	origin cuda.Pointer // what entries of chunks count from
 
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
@@ -106,6 +107,9 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	if err == nil {
 		err = dev.Do(func(c *cuda.Context) error { return m.take(c, o) })
 	}
+	if err == nil {
+		m.Store, err = resident.NewStore(m.segments(o))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, errors.Join(err, dev.Do(m.release)))
 	}
@@ -119,12 +123,11 @@ const (
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	m.Memory = min(o.Memory, abi.EntryReach)
-	m.arena = m.held.Memory(c, m.Memory)
-	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
-	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
-	jobs := m.Large.size + m.Small.size
-	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
+	m.Large.size, m.Small.size = min(o.Memory/2, mostLarge)&^255, min(o.Memory/8, mostSmall)&^255
+	m.Memory = m.Large.size + m.Small.size
+	m.Large.at = m.held.Memory(c, m.Memory)
+	m.Small.at = m.Large.at + cuda.Pointer(m.Large.size)
+	m.origin = m.Large.at &^ (abi.EntryReach - 1)
 	m.Large.take(c, &m.held, o)
 	m.Small.take(c, &m.held, o)
 	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
@@ -138,6 +141,27 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	return err
 }
 
+// segments is the memory that the store may have.
+func (m *Machine) segments(o Options) resident.Memory {
+	all := o.Memory - m.Memory
+	return resident.Memory{
+		Segment: cmp.Or(o.Segment, all/max(1, min(16, all>>30))&^255), Limit: all,
+		Alloc: func(n uint64) (at uint64, err error) {
+			err = m.Dev.Do(func(c *cuda.Context) error {
+				p, err := c.Alloc(n + 256) // so that no copy goes to two segments, which may be neighbours
+				if at = uint64(p); err == nil && p&^(abi.EntryReach-1) != m.origin {
+					err = cmp.Or(c.Free(p), error(cuda.OutOfMemory))
+				}
+				return err
+			})
+			return at, err
+		},
+		Free: func(at uint64) error {
+			return m.Dev.Do(func(c *cuda.Context) error { return c.Free(cuda.Pointer(at)) })
+		},
+	}
+}
+
 // release gives back what was taken, as far as it was.
 func (m *Machine) release(c *cuda.Context) error {
 	return errors.Join(m.held.Release(c), m.Lender.Release(c), m.Programs.Unload(c), m.Kernels.Unload(c))
@@ -147,7 +171,7 @@ func (m *Machine) release(c *cuda.Context) error {
 func (m *Machine) Close() error {
 	<-m.Large.turn
 	<-m.Small.turn
-	return m.Dev.Do(m.release)
+	return errors.Join(m.Store.Close(), m.Dev.Do(m.release))
 }
 
 // Fuses reports whether a fused kernel, which decodes chunks and computes windows in one go without
@@ -183,7 +207,7 @@ func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error
 	return s, nil
 }
 
-// Workspace is what one job has for itself while it is evaluated: a part of the arena,
+// Workspace is what one job has for itself while it is evaluated: a part of the device's memory,
 // streams, and memory to put tables together in. There are two. One is kept for
 // small jobs, so that they need not wait for a large one: their batches take turns
 // with its.

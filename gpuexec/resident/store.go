@@ -4,13 +4,13 @@
 package resident
 
 import (
-	"cmp"
 	"container/list"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -22,14 +22,20 @@ import (
 // makes room for others; what the host has no more goes first; what a
 // job uses stays.
 type Store struct {
-	mu     sync.Mutex
-	size   uint64
-	free   spans
-	blocks list.List // of *block, least recently used first
-	slabs  map[slabID]*Block
-	tiles  map[uint64]*Block // by their keys
-	packed map[slabID]int    // blocks of packed tiles of chunks that are in it
-	died   atomic.Bool       // an owner of a block is gone
+	mu       sync.Mutex
+	memory   Memory
+	segments []*segment
+	round    int           // of Trim
+	refused  int           // the last round in which no memory was to be had
+	growing  chan struct{} // nil while no segment is being allocated
+	tasks    sync.WaitGroup
+	closing  chan struct{}
+	free     spans
+	blocks   list.List // of *block, least recently used first
+	slabs    map[slabID]*Block
+	tiles    map[uint64]*Block // by their keys
+	packed   map[slabID]int    // blocks of packed tiles of chunks that are in it
+	died     atomic.Bool       // an owner of a block is gone
 }
 
 type slabID = weak.Pointer[selection.Slab]
@@ -37,6 +43,7 @@ type slabID = weak.Pointer[selection.Slab]
 // Block is a stretch of a store.
 type Block struct {
 	At, size uint64
+	in       *segment
 	slab     slabID // what it holds, if it is a slab
 	key      uint64 // what it holds, if it is packed tiles
 	of       slabID // where one of their chunks is
@@ -47,8 +54,25 @@ type Block struct {
 	owner    runtime.Cleanup // of what it is of, says that it died
 }
 
-func NewStore(at, size uint64) *Store {
-	return &Store{size: size, free: spans{{at, size}}, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
+// NewStore makes a store that has one segment. It has more, up to the limit, before they are needed: another
+// is allocated in the background when less than half of one is free.
+func NewStore(m Memory) (*Store, error) {
+	at, err := m.Alloc(m.Segment)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{memory: m, closing: make(chan struct{}), refused: -1, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
+	s.include(at)
+	s.tasks.Go(func() {
+		for tick := time.Tick(time.Minute); ; s.Trim() {
+			select {
+			case <-s.closing:
+				return
+			case <-tick:
+			}
+		}
+	})
+	return s, nil
 }
 
 // Find pins the block that holds a slab, if there is one.
@@ -66,7 +90,7 @@ func (s *Store) Find(slab *selection.Slab) *Block {
 func (s *Store) Used() (used, size uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.size - s.free.total(), s.size
+	return s.size() - s.free.total(), s.size()
 }
 
 // Packed is the number of blocks of packed tiles.
@@ -93,6 +117,7 @@ func (s *Store) PinAll(blocks []*Block) bool {
 
 func (s *Store) pin(b *Block) {
 	b.pins++
+	b.in.used = s.round
 	s.blocks.MoveToBack(b.elem)
 }
 
@@ -158,18 +183,30 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 // add makes room for a block and pins it.
 func (s *Store) add(b *Block) *Block {
 	b.size = (b.size + 255) &^ 255
-	at, ok := s.take(b.size)
+	f, ok := s.take(b.size)
 	if !ok {
 		return nil
 	}
-	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
+	b.At, b.in, b.elem = f.at, f.in, s.blocks.PushBack(b)
+	s.pin(b)
 	return b
 }
 
-// take takes n bytes in a row, for which it removes blocks if need be.
-func (s *Store) take(n uint64) (at uint64, ok bool) {
-	if at, ok = s.free.take(n); ok {
-		return at, true
+// take takes n bytes in a row, for which it waits for another segment or removes blocks if need be.
+func (s *Store) take(n uint64) (f span, ok bool) {
+	f, ok = s.free.take(n)
+	for !ok && n <= s.memory.Segment && s.grow() != nil {
+		grown := s.growing
+		s.mu.Unlock()
+		<-grown
+		s.mu.Lock()
+		f, ok = s.free.take(n)
+	}
+	if s.free.total() < s.memory.Segment/2 {
+		s.grow()
+	}
+	if ok {
+		return f, true
 	}
 	possible := s.free.total()
 	for e := s.blocks.Front(); e != nil && possible < n; e = e.Next() {
@@ -177,18 +214,18 @@ func (s *Store) take(n uint64) (at uint64, ok bool) {
 			possible += b.size
 		}
 	}
-	if possible < n {
-		return 0, false
+	if possible < n || n > s.memory.Segment {
+		return f, false
 	}
 	for e := s.blocks.Front(); e != nil && !ok; {
 		b := e.Value.(*Block)
 		e = e.Next()
 		if b.pins == 0 {
 			s.remove(b)
-			at, ok = s.free.take(n)
+			f, ok = s.free.take(n)
 		}
 	}
-	return at, ok
+	return f, ok
 }
 
 // remove takes a block away that no job uses.
@@ -205,7 +242,7 @@ func (s *Store) remove(b *Block) {
 			delete(s.packed, b.of)
 		}
 	}
-	s.free.give(b.At, b.size)
+	s.free.give(span{b.At, b.size, b.in})
 }
 
 // Unpin ends the use of blocks.
@@ -252,11 +289,38 @@ func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
 func (s *Store) removeIf(f func(b *Block) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.removeBlocks(f)
+}
+
+func (s *Store) removeBlocks(f func(b *Block) bool) {
 	for e := s.blocks.Front(); e != nil; {
 		b := e.Value.(*Block)
 		e = e.Next()
 		if b.pins == 0 && f(b) {
 			s.remove(b)
+		}
+	}
+}
+
+// idleRounds is after how many rounds, of a minute each, a segment that no job used is given back.
+const idleRounds = 10
+
+// Trim begins a round. It gives back the segments but one that were not used for idleRounds, with what lies in
+// them. One that the device does not take back is used as before.
+func (s *Store) Trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.round++
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*Block); b.pins > 0 {
+			b.in.used = s.round
+		}
+	}
+	for _, g := range slices.Clone(s.segments) {
+		if len(s.segments) > 1 && s.round-g.used > idleRounds && s.memory.Free(g.at) == nil {
+			s.removeBlocks(func(b *Block) bool { return b.in == g })
+			s.segments = slices.DeleteFunc(s.segments, func(o *segment) bool { return o == g })
+			s.free = slices.DeleteFunc(s.free, func(f span) bool { return f.in == g })
 		}
 	}
 }
@@ -288,56 +352,8 @@ func (s *Store) Check() error {
 		}
 		all += b.size
 	}
-	if all != s.size {
-		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size)
+	if all != s.size() {
+		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size())
 	}
 	return nil
-}
-
-// span is a stretch of memory in bytes.
-type span struct{ at, size uint64 }
-
-// spans are the free stretches of a piece of memory, by address, none right behind
-// another.
-type spans []span
-
-// take takes n bytes from the least stretch that has as many.
-func (s *spans) take(n uint64) (at uint64, ok bool) {
-	best := -1
-	for i, f := range *s {
-		if f.size >= n && (best < 0 || f.size < (*s)[best].size) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return 0, false
-	}
-	f := &(*s)[best]
-	at = f.at
-	f.at, f.size = f.at+n, f.size-n
-	if f.size == 0 {
-		*s = slices.Delete(*s, best, best+1)
-	}
-	return at, true
-}
-
-// give gives n bytes back, as one stretch with what is free right before and behind them.
-func (s *spans) give(at, n uint64) {
-	i, _ := slices.BinarySearchFunc(*s, at, func(f span, at uint64) int { return cmp.Compare(f.at, at) })
-	all := slices.Insert(*s, i, span{at, n})
-	for _, k := range []int{i + 1, i} {
-		if k > 0 && k < len(all) && all[k-1].at+all[k-1].size == all[k].at {
-			all[k-1].size += all[k].size
-			all = slices.Delete(all, k, k+1)
-		}
-	}
-	*s = all
-}
-
-// total is the number of free bytes.
-func (s spans) total() (n uint64) {
-	for _, f := range s {
-		n += f.size
-	}
-	return n
 }

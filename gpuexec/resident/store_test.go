@@ -2,6 +2,7 @@ package resident
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,38 +14,42 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// TestSpans takes and gives back at random: stretches never overlap, and once all
-// are back there is one.
+// TestSpans takes and gives back at random: stretches never overlap or lie in two segments, and once all
+// are back there is one a segment.
 func TestSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 1000
-		free := spans{{7, size}}
+		one, another := &segment{}, &segment{}
+		free := spans{{7, size / 2, one}, {7 + size/2, size / 2, another}}
+		whole := slices.Clone(free)
 		var held []span
 		used := uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if len(held) > 0 && rapid.Bool().Draw(t, "give") {
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
-				free.give(held[i].at, held[i].size)
+				free.give(held[i])
 				used -= held[i].size
 				held = append(held[:i], held[i+1:]...)
 			} else if n := rapid.Uint64Range(1, 300).Draw(t, "n"); true {
-				at, ok := free.take(n)
+				f, ok := free.take(n)
 				if !ok {
 					continue
 				}
+				require.Equal(t, n, f.size)
 				for _, h := range held {
-					require.True(t, at+n <= h.at || h.at+h.size <= at, "%v and %d+%d overlap", h, at, n)
+					require.True(t, f.at+n <= h.at || h.at+h.size <= f.at, "%v and %v overlap", h, f)
 				}
-				require.True(t, at >= 7 && at+n <= 7+size)
-				held = append(held, span{at, n})
+				in := slices.IndexFunc(whole, func(w span) bool { return w.in == f.in })
+				require.True(t, f.at >= whole[in].at && f.at+n <= whole[in].at+size/2, "%v is not in one segment", f)
+				held = append(held, f)
 				used += n
 			}
 			require.Equal(t, size-used, free.total())
 		}
 		for _, h := range held {
-			free.give(h.at, h.size)
+			free.give(h)
 		}
-		require.Equal(t, spans{{7, size}}, free)
+		require.Equal(t, whole, free)
 	})
 }
 
@@ -61,9 +66,20 @@ func oneSlab(t testing.TB, n int) *selection.Selection {
 	return sel
 }
 
+// fixed is a store of one segment.
+func fixed(t testing.TB, at, size uint64) *Store {
+	s, err := NewStore(Memory{
+		Segment: size, Limit: size,
+		Alloc: func(uint64) (uint64, error) { return at, nil }, Free: func(uint64) error { return nil },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
 // TestStore: what was not used for longest makes room, what is used stays.
 func TestStore(t *testing.T) {
-	s := NewStore(1000, 100<<10)
+	s := fixed(t, 1000, 100<<10)
 	var sels []*selection.Selection
 	add := func() *Block {
 		sels = append(sels, oneSlab(t, 30_000))
@@ -108,13 +124,13 @@ func TestStore(t *testing.T) {
 	s.Clear()
 	require.Zero(t, held(s))
 	require.Empty(t, s.slabs)
-	require.Equal(t, spans{{1000, 100 << 10}}, s.free)
+	require.Equal(t, spans{{1000, 100 << 10, s.segments[0]}}, s.free)
 	runtime.KeepAlive(sels)
 }
 
 // TestStoreOfTheDead: what the host has no more goes.
 func TestStoreOfTheDead(t *testing.T) {
-	s := NewStore(0, 100<<10)
+	s := fixed(t, 0, 100<<10)
 	kept, dropped := oneSlab(t, 30_000), oneSlab(t, 30_000)
 	s.Unpin([]*Block{s.AddSlab(kept.Slab(0)), s.AddSlab(dropped.Slab(0))})
 	s.Sweep()

@@ -24,6 +24,6 @@ func ExampleSeriesChunk_Entry() {
 	e = WideEntry(7)
 	fmt.Printf("%016x %016x\n", e.where, e.when)
 	// Output:
-	// 00780b4000000200 00d9e540000003e8
+	// 7816800000000200 00d9e540000003e8
 	// 0000000000000007 8000000000000000
 }

@@ -55,14 +55,14 @@ const XOR2 = 1 << 16
 // Nearly all chunks fit. Of one that does not the entry has entryWide set, and `where` is the
 // index of its SeriesChunk. From the highest bit to the lowest:
 //
-//	        16        13           35 bits
+//	        8         12           44 bits
 //	where | Samples | Len        | Off/8       |
 //	        1      1      27       35
 //	when  | wide | XOR2 | To-From | From-since |
 //
 // 120 samples in 360 bytes at 4096, from 1 s after since on, over 1785 s:
 //
-//	where  0078 0b40 0000 0200
+//	where  7816 8000 0000 0200
 //	when   00d9 e540 0000 03e8
 type Entry struct{ where, when uint64 }
 
@@ -71,20 +71,20 @@ const (
 	entryWide = 1 << 63
 	// EntrySpan is the longest time range of a chunk that fits into an entry, in ms.
 	EntrySpan = 1<<27 - 1
-	// EntryReach is the number of bytes in which an entry can say where a chunk is.
-	EntryReach = 1 << 38
+	// EntryReach is the number of bytes in which an entry can say where a chunk is: all of an x86-64 process.
+	EntryReach = 1 << 47
 )
 
-// EntryFits reports whether a chunk of that length in bytes and that time range fits into an
-// Entry, wherever in EntryReach it is.
-func EntryFits(length uint32, from, to, since int64) bool {
-	return length < 1<<13 && from >= since && uint64(from-since) < 1<<35 && uint64(to-from) <= EntrySpan
+// EntryFits reports whether a chunk of that length in bytes, those samples and that time range fits into
+// an Entry, wherever in EntryReach it is.
+func EntryFits(length, samples uint32, from, to, since int64) bool {
+	return length < 1<<12 && samples < 1<<8 && from >= since && uint64(from-since) < 1<<35 && uint64(to-from) <= EntrySpan
 }
 
 // Entry returns the entry of a chunk that fits.
 func (c SeriesChunk) Entry(since int64) Entry {
 	return Entry{
-		where: c.Off/8 | uint64(c.Len)<<35 | uint64(c.Samples)<<48,
+		where: c.Off/8 | uint64(c.Len)<<44 | uint64(c.Samples)<<56,
 		when:  uint64(c.From-since) | uint64(c.To-c.From)<<35 | uint64(c.Samples/XOR2)<<62,
 	}
 }

@@ -29,7 +29,7 @@ const u32 kXOR2 = 1u << 16;
 // 16 bytes per chunk. If kWide is set, an index into `wide`, which holds the full 32 bytes.
 // Mirrors abi.Entry, which has a picture.
 struct Entry {
-  u64 where;  // 35 bits of off/8, 13 of len, 16 of samples; or the index of the SeriesChunk
+  u64 where;  // 44 bits of off/8, 12 of len, 8 of samples; or the index of the SeriesChunk
   u64 when;   // 35 bits of from, after `since`, 27 of to - from, whether it is an XOR2 chunk, kWide
 };
 

@@ -17,7 +17,7 @@ struct Table {
     Entry e = entries[id];
     if (e.when & kWide) return wide[e.where].ref;
     u32 xor2 = (u32)(e.when >> 62) * kXOR2;
-    return ChunkRef{(e.where & 0x7ffffffffull) * 8, (u32)(e.where >> 35) & 0x1fff, (u32)(e.where >> 48) | xor2};
+    return ChunkRef{(e.where & 0xfffffffffffull) * 8, (u32)(e.where >> 44) & 0xfff, (u32)(e.where >> 56) | xor2};
   }
 
   // The chunk's stated range.

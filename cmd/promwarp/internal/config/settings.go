@@ -124,7 +124,7 @@ type CacheSettings struct {
 type GPUSettings struct {
 	Mode           string   `yaml:"mode" default:"auto" of:"auto, off, require" help:"Whether to use NVIDIA GPUs: auto uses those that there are, require does not start without, off uses none."`
 	Devices        List     `yaml:"devices" as:"0,1" help:"The GPUs to use, by the numbers that promwarp devices shows; by default all."`
-	MemoryFraction float64  `yaml:"memory_fraction" default:"0.8" least:"0.001" most:"1" help:"How much of a GPU's free memory to take at start."`
+	MemoryFraction float64  `yaml:"memory_fraction" default:"0.8" least:"0.001" most:"1" help:"The most to take of a GPU's memory that is free at start; it is taken as it is needed."`
 	MemoryBytes    ByteSize `yaml:"memory_bytes" hidden:"yes" default:"0" help:"Most memory to take of each GPU, in bytes or with a unit; 0 leaves it to gpu.memory-fraction."`
 	Library        string   `yaml:"library" hidden:"yes" default:"libcuda.so.1" help:"The CUDA driver's library."`
 }
