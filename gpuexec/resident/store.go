@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -43,6 +44,7 @@ type Block struct {
 	Words    []abi.PackedWord
 	gone     func() bool     // the host has no more what it is of
 	pins     int             // jobs that use it
+	used     time.Time       // when it was pinned last
 	elem     *list.Element   // nil once it is removed
 	owner    runtime.Cleanup // of what it is of, says that it died
 }
@@ -93,6 +95,7 @@ func (s *Store) PinAll(blocks []*Block) bool {
 
 func (s *Store) pin(b *Block) {
 	b.pins++
+	b.used = time.Now()
 	s.blocks.MoveToBack(b.elem)
 }
 
@@ -162,7 +165,7 @@ func (s *Store) add(b *Block) *Block {
 	if !ok {
 		return nil
 	}
-	b.At, b.pins, b.elem = at, 1, s.blocks.PushBack(b)
+	b.At, b.pins, b.used, b.elem = at, 1, time.Now(), s.blocks.PushBack(b)
 	return b
 }
 
@@ -261,9 +264,9 @@ func (s *Store) removeIf(f func(b *Block) bool) {
 	}
 }
 
-// Share is the share, from 0 to 1, of the bytes of a selection's slabs that are there, or are packed in part.
-func (s *Store) Share(sel *selection.Selection) float64 {
-	var all, there int
+// Share is the share, from 0 to 1, of all bytes of a selection's slabs that are there, or are packed in part.
+func (s *Store) Share(sel *selection.Selection) (share float64, all int) {
+	there := 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range sel.NumSlabs() {
@@ -273,7 +276,32 @@ func (s *Store) Share(sel *selection.Selection) float64 {
 			there += len(slab.Bytes())
 		}
 	}
-	return float64(there) / float64(max(all, 1))
+	return float64(there) / float64(max(all, 1)), all
+}
+
+const (
+	// WorthWhole says when a slab is copied as a whole, to stay on the device: if at least one in WorthWhole
+	// of its bytes is needed. Else only those are copied, for once.
+	WorthWhole = 8
+	// packedTimes is how many times as much memory slabs take at most with the tiles packed of them.
+	packedTimes = 4
+	// idle is how long no job has used what makes room for what only later jobs need.
+	idle = 10 * time.Minute
+)
+
+// Keeps reports whether a selection's slabs, of which so many bytes are needed, stay once they are copied,
+// without displacing what jobs have used lately. As slabs are cut unevenly, half of WorthWhole counts.
+func (s *Store) Keeps(sel *selection.Selection, needed int64) bool {
+	share, all := s.Share(sel)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.free.total()
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*Block); b.pins == 0 && time.Since(b.used) >= idle {
+			room += b.size
+		}
+	}
+	return needed*WorthWhole/2 >= int64(all) && packedTimes*(1-share)*float64(all) <= float64(room)
 }
 
 // Check says what is wrong where no job is under way: a block is in use, or memory is lost.

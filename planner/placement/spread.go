@@ -24,6 +24,7 @@ type spread struct {
 	sizes   []offload.Size // of the parts
 	longest int            // the part that is expected to take longest
 	took    time.Duration  // expected: until that one is done
+	later   time.Duration  // expected: the same, once all GPUs have their parts' chunks
 }
 
 // usable are the GPUs that leaves may go to, but for some.
@@ -53,13 +54,34 @@ func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 	for k, part := range s.Parts {
 		g := gpus[part.Device]
 		size := m.onGPU(*size, s.Share(part), part.Selection, g)
-		if took := m.Estimate(size)[Device] + g.Wait(); took > s.took {
+		there, wait := size, g.Wait()
+		if took := m.Estimate(size)[Device] + wait; took > s.took {
 			s.took, s.longest = took, k
 		}
+		there.Missing = 0
+		s.later = max(s.later, m.Estimate(there)[Device]+wait)
 		s.gpus, s.sizes = append(s.gpus, g), append(s.sizes, size)
 	}
-	s.took += time.Duration(leaves) * c.Fixed // by which the further parts delay other leaves
+	delay := time.Duration(leaves) * c.Fixed // by which the further parts delay other leaves
+	s.took, s.later = s.took+delay, s.later+delay
 	return s
+}
+
+// repeats is in how many leaves a copy has to be won back. Two H200 win that of a half back in three or
+// four: a sum of rates of 1 G samples takes one 13.6 ms and both about 7, the copy 25 to 30. A link of half
+// their speed takes seven. So a dashboard that is refreshed twice a minute wins within four minutes.
+const repeats = 8
+
+// invest reports whether a leaf that one GPU, which has most of its chunks from earlier leaves, would
+// compute sooner is spread nevertheless: later ones win the copies back, which stay where they are, so
+// that leaves that are cut otherwise copy theirs once each. all are the bytes of the leaf's chunks.
+func (s *spread) invest(alone time.Duration, all int64) bool {
+	for k, part := range s.Parts {
+		if !s.gpus[k].Keeps(part.Selection, int64(float64(all)*s.Share(part))) {
+			return false
+		}
+	}
+	return s.took-alone < repeats*(alone-s.later)
 }
 
 // compute implements gpuexec.Compute. The part of a GPU that fails goes to one that has not failed at it.
