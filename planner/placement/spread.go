@@ -20,18 +20,17 @@ type spread struct {
 	*gpuexec.Split
 	p       *Placer
 	gpus    []gpu          // of each part
-	tried   [][]gpu        // of each part, those that failed
 	sizes   []offload.Size // of the parts
 	longest int            // the part that is expected to take longest
 	took    time.Duration  // expected: until that one is done
 	later   time.Duration  // expected: the same, once all GPUs have their parts' chunks
 }
 
-// usable are the GPUs that leaves may go to, but for some.
-func (p *Placer) usable(without []gpu) []gpu {
+// usable are the GPUs that leaves may go to, of which one that failed is none for some time.
+func (p *Placer) usable() []gpu {
 	all, _ := p.gpus()
 	now := time.Now()
-	return slices.DeleteFunc(all, func(g gpu) bool { return slices.Contains(without, g) || g.Unusable(now) != "" })
+	return slices.DeleteFunc(all, func(g gpu) bool { return g.Unusable(now) != "" })
 }
 
 // spread spreads a leaf over all usable GPUs, as fast as each of them is. It returns nil for what is not
@@ -39,7 +38,7 @@ func (p *Placer) usable(without []gpu) []gpu {
 // does not depend on what is where, so that the same leaf finds its chunks where it left them.
 func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 	m := p.model.Load()
-	gpus, c := p.usable(nil), &m.c.Device
+	gpus, c := p.usable(), &m.c.Device
 	if len(gpus) < 2 || size.Results > mostWaiting || c.Sample*workOf(size, 0) < float64(len(gpus))*float64(c.Fixed) {
 		return nil
 	}
@@ -47,7 +46,7 @@ func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 	for i, g := range gpus {
 		speeds[i], leaves = m.speed(g.Name()), leaves+g.Leaves()
 	}
-	s := &spread{Split: gpuexec.NewSplit(l, speeds), p: p, tried: make([][]gpu, len(gpus))}
+	s := &spread{Split: gpuexec.NewSplit(l, speeds), p: p}
 	if s.Split == nil {
 		return nil
 	}
@@ -84,12 +83,11 @@ func (s *spread) invest(alone time.Duration, all int64) bool {
 	return s.took-alone < repeats*(alone-s.later)
 }
 
-// compute implements gpuexec.Compute. The part of a GPU that fails goes to one that has not failed at it.
+// compute implements gpuexec.Compute. The part of a GPU that fails goes to one that is usable.
 func (s *spread) compute(ctx context.Context, part int, l offload.Leaf, consume func(*offload.Rows) error) (o pipeline.Outcome, again bool, err error) {
 	o, err = s.gpus[part].Evaluate(ctx, l, consume)
 	if err != nil && device.IsFault(err) {
-		s.tried[part] = append(s.tried[part], s.gpus[part])
-		if others := s.p.usable(s.tried[part]); len(others) > 0 {
+		if others := s.p.usable(); len(others) > 0 {
 			s.gpus[part], again = slices.MinFunc(others, func(a, b gpu) int { return int(a.Leaves() - b.Leaves()) }), true
 		}
 	}
