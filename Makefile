@@ -25,13 +25,13 @@ ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|Test
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 AGAIN     := --format pkgname-and-test-fails --hide-summary skipped --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
-# make lint vets all that is tested; go test would do so again for each way that it compiles in. Tables
+# make vet vets all that is tested; go test would do so again for each way that it compiles in. Tables
 # for debuggers take a third of linking.
 UNVETTED  := -vet=off -ldflags=-w
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients thanos prometheus leafbench proto test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint fmt clean help node page check-page test-page pictures
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e footprint attack raceload vuln licences clients thanos prometheus leafbench proto test-answers bench bench-program readme-figures gpubench kernels test-arm64 hostdriver asan lint vet staticcheck fmt clean help node page check-page test-page pictures
 
 all: build
 
@@ -71,10 +71,11 @@ pictures: browser node $(BUILD)/libcuda-host.so ## take the pictures of the page
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) node test/pictures.mjs $(CURDIR)/docs/pictures
 
-# After lint, and what is installed, two steps run at once: end-to-end tests wait for servers, and other
-# steps for their last package.
-test: lint compiler browser packagers ## everything CI runs, but for make check-chart
-	$(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy
+# While vet compiles, what is missing is installed. Then two steps run at once: end-to-end tests wait for
+# servers, and other steps for their last package. What they leave of the cores is staticcheck's.
+test:           ## everything CI runs, but for make check-chart
+	@$(MAKE) -j1 compiler browser packagers node & i=$$!; $(MAKE) vet && wait $$i || { kill $$i 2>/dev/null; false; }
+	@nice -n 19 $(MAKE) staticcheck & s=$$!; $(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy && wait $$s || { kill $$s 2>/dev/null; false; }
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:
@@ -254,13 +255,20 @@ asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under Address
 	PROMWARP_CUDA_LIBRARY=$(CURDIR)/$< ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) \
 		$(GO) test $(UNVETTED) -count=1 -short $$($(GO) list ./gpuexec/... | grep -v gpuexec/device)
 
-lint:           ## formatting, vet and staticcheck
+lint: vet staticcheck ## formatting, vet and staticcheck
+
+# Garbage collected less often: staticcheck takes 1.3 GB in place of 0.7, and a quarter less CPU.
+vet staticcheck: export GOGC = 400
+
+vet:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet $(VET) ./...
 	cd e2e && $(GO) vet $(VET) -tags clients,answers ./...
 	cd bench && $(GO) vet $(VET) ./...
 	cd deploy && $(GO) vet $(VET) ./...
 	@for d in e2e bench; do (cd $$d && $(GO) list -deps tool >/dev/null) || { echo "$$d/go.sum lacks what its tools need: run go mod tidy there"; exit 1; }; done
+
+staticcheck:
 	$(GO) run $(STATICCHECK) ./...
 
 fmt:            ## format

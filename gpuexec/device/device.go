@@ -51,10 +51,19 @@ func (d *Device) Name() string { return d.info.Name }
 // ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
 func (d *Device) ResidentShare(sel *selection.Selection) (share float64) {
 	_ = d.opened(func() error {
-		share = d.x.Store.Share(sel)
+		share, _ = d.x.Store.Share(sel)
 		return nil
 	})
 	return share
+}
+
+// Keeps is resident.Store.Keeps.
+func (d *Device) Keeps(sel *selection.Selection, needed int64) (ok bool) {
+	_ = d.opened(func() error {
+		ok = d.x.Store.Keeps(sel, needed)
+		return nil
+	})
+	return ok
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.

@@ -194,10 +194,6 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	return b
 }
 
-// worthWhole says when a slab is copied as a whole, to stay on the device: if at least
-// one in worthWhole of its bytes is needed. Else only those are copied, for once.
-const worthWhole = 8
-
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
 // device. Slabs without room are left to describe.
 func (j *Job) bring(p *prepared) error {
@@ -234,7 +230,7 @@ func (j *Job) bring(p *prepared) error {
 				p.slot.pinned = append(p.slot.pinned, b)
 				there[u.Slab] = !j.copied[b]
 				j.Stages.ResidentBytes += u.Bytes
-			} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+			} else if u.Bytes*resident.WorthWhole >= int64(len(slab.Bytes())) {
 				if b = j.Store.AddSlab(slab); b != nil {
 					j.copied[b] = true
 					fresh = append(fresh, b)

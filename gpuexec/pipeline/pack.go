@@ -17,7 +17,8 @@ import (
 
 // Packs reports whether chunks of a selection are packed, or will be.
 func (m *Machine) Packs(sel *selection.Selection) bool {
-	return m.Store.Share(sel) >= 0.5 && m.Kernels.Loaded(launch.Pack...)
+	share, _ := m.Store.Share(sel)
+	return share >= 0.5 && m.Kernels.Loaded(launch.Pack...)
 }
 
 // packs is a block of packed tiles that is made by a job.

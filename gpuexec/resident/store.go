@@ -50,6 +50,7 @@ type Block struct {
 	Words    []abi.PackedWord
 	gone     func() bool     // the host has no more what it is of
 	pins     int             // jobs that use it
+	used     int             // the round in which it was pinned last
 	elem     *list.Element   // nil once it is removed
 	owner    runtime.Cleanup // of what it is of, says that it died
 }
@@ -117,7 +118,7 @@ func (s *Store) PinAll(blocks []*Block) bool {
 
 func (s *Store) pin(b *Block) {
 	b.pins++
-	b.in.used = s.round
+	b.used, b.in.used = s.round, s.round
 	s.blocks.MoveToBack(b.elem)
 }
 
@@ -302,7 +303,8 @@ func (s *Store) removeBlocks(f func(b *Block) bool) {
 	}
 }
 
-// idleRounds is after how many rounds, of a minute each, a segment that no job used is given back.
+// idleRounds is after how many rounds, of a minute each, what no job used makes room for what only later jobs need, and a
+// segment is given back.
 const idleRounds = 10
 
 // Trim begins a round. It gives back the segments but one that were not used for idleRounds, with what lies in
@@ -325,9 +327,9 @@ func (s *Store) Trim() {
 	}
 }
 
-// Share is the share, from 0 to 1, of the bytes of a selection's slabs that are there, or are packed in part.
-func (s *Store) Share(sel *selection.Selection) float64 {
-	var all, there int
+// Share is the share, from 0 to 1, of all bytes of a selection's slabs that are there, or are packed in part.
+func (s *Store) Share(sel *selection.Selection) (share float64, all int) {
+	there := 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range sel.NumSlabs() {
@@ -337,7 +339,30 @@ func (s *Store) Share(sel *selection.Selection) float64 {
 			there += len(slab.Bytes())
 		}
 	}
-	return float64(there) / float64(max(all, 1))
+	return float64(there) / float64(max(all, 1)), all
+}
+
+const (
+	// WorthWhole says when a slab is copied as a whole, to stay on the device: if at least one in WorthWhole
+	// of its bytes is needed. Else only those are copied, for once.
+	WorthWhole = 8
+	// packedTimes is how many times as much memory slabs take at most with the tiles packed of them.
+	packedTimes = 4
+)
+
+// Keeps reports whether a selection's slabs, of which so many bytes are needed, stay once they are copied,
+// without displacing what jobs have used lately. As slabs are cut unevenly, half of WorthWhole counts.
+func (s *Store) Keeps(sel *selection.Selection, needed int64) bool {
+	share, all := s.Share(sel)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.free.total() + s.memory.Limit - s.size()
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*Block); b.pins == 0 && s.round-b.used > idleRounds {
+			room += b.size
+		}
+	}
+	return needed*WorthWhole/2 >= int64(all) && packedTimes*(1-share)*float64(all) <= float64(room)
 }
 
 // Check says what is wrong where no job is under way: a block is in use, or memory is lost.

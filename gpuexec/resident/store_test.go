@@ -128,6 +128,28 @@ func TestStore(t *testing.T) {
 	runtime.KeepAlive(sels)
 }
 
+// TestKeeps: slabs stay of which a quarter is needed, if they and their packed tiles fit beside what jobs use
+// or have used lately, or if they are there.
+func TestKeeps(t *testing.T) {
+	s := fixed(t, 0, 200<<10)
+	sel, owner := oneSlab(t, 30_000), 0
+	_, all := s.Share(sel)
+	require.True(t, s.Keeps(sel, int64(all)))
+	require.True(t, s.Keeps(sel, int64(all)/4+1))
+	require.False(t, s.Keeps(sel, int64(all)/4-1))
+	other := Add(s, &owner, 100_000)
+	s.round += idleRounds + 1
+	require.False(t, s.Keeps(sel, int64(all)), "a job uses it")
+	s.Unpin([]*Block{other})
+	require.True(t, s.Keeps(sel, int64(all)))
+	other.used = s.round
+	require.False(t, s.Keeps(sel, int64(all)), "it was just used")
+	s.Unpin([]*Block{s.AddSlab(sel.Slab(0))})
+	require.True(t, s.Keeps(sel, int64(all)), "it is there")
+	require.NotNil(t, other.elem)
+	runtime.KeepAlive(&owner)
+}
+
 // TestStoreOfTheDead: what the host has no more goes.
 func TestStoreOfTheDead(t *testing.T) {
 	s := fixed(t, 0, 100<<10)

@@ -62,15 +62,20 @@ func (p *Placer) Evaluate(ctx context.Context, l offload.Leaf, consume func(*off
 		return p.decline(o, reason)
 	}
 	size := l.Size()
-	s, gpus, who := p.spread(l, &size), []gpu{g}, "the GPU is"
+	s, gpus, who, all := p.spread(l, &size), []gpu{g}, "the GPU is", size.Missing
 	e := p.estimate(&size, in.Selection, g)
-	if s != nil && s.took >= e[Device] {
+	took := e[Device]
+	if s != nil && s.took >= took && !(size.Missing < all/2 && (in.Forced || e.cheaper() == Device) && s.invest(took, all)) {
 		s = nil
 	}
 	if s != nil {
-		e[Device], gpus, who = s.took, s.gpus, fmt.Sprintf("%d GPUs are", len(s.gpus))
+		gpus, who = s.gpus, fmt.Sprintf("%d GPUs are", len(s.gpus))
+		if e[Device] = s.took; s.took >= took {
+			e[Device], who = s.later, "once they have its chunks "+who
+		}
+		took = s.took
 	}
-	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: e[Device].Microseconds()}
+	o.Choice = &plan.Choice{CPU: e[Cores].Microseconds(), GPU: took.Microseconds()}
 	if !in.Forced {
 		if e.cheaper() == Cores {
 			return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device])))

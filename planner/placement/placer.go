@@ -53,6 +53,7 @@ type gpu interface {
 	Name() string
 	Unusable(now time.Time) (reason string)
 	ResidentShare(sel *selection.Selection) float64
+	Keeps(sel *selection.Selection, needed int64) bool
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l offload.Leaf, consume func(*offload.Rows) error) (pipeline.Outcome, error)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // together are constants by which every leaf is worth spreading.
@@ -121,4 +123,82 @@ func TestSpreadFails(t *testing.T) {
 	o, err := p.Evaluate(t.Context(), spreadLeaf(t), nil)
 	require.NoError(t, err)
 	require.Contains(t, o.Declined, "the GPU failed: cuLaunchKernel")
+}
+
+// TestSpreadAgain: a leaf whose chunks one GPU has is spread once a few later ones win back what copying
+// takes, and so is one that is cut otherwise. Then both find their chunks, however they alternate. What
+// takes more to win back, leaves little of its copies, is small, or faster on cores is not.
+func TestSpreadAgain(t *testing.T) {
+	var pieces []*selection.Selection // a slab each
+	for k := range 16 {
+		s, err := synthetic.Counters(fmt.Sprintf("m%02d", k), 50, synthetic.ChunkSamples)
+		require.NoError(t, err)
+		pieces = append(pieces, s)
+	}
+	for _, gpus := range []int{2, 3, 8} {
+		t.Run(fmt.Sprint(gpus, " GPUs"), func(t *testing.T) {
+			sel, err := selection.Join(t.Context(), pieces...)
+			require.NoError(t, err)
+			leaf := func(groups int, group func(i int) int) *cpuexec.Leaf {
+				l := leafOf(t, t.Context(), 800, "m")
+				l.Selection, l.Groups, l.Forced = sel, groups, false
+				for i := range l.GroupOf {
+					l.GroupOf[i] = int32(group(i))
+				}
+				return l
+			}
+			one := leaf(1, func(int) int { return 0 })
+			near, far := leaf(16, func(i int) int { return i / 50 }), leaf(16, func(i int) int { return i / 25 % 16 })
+			apart := leaf(16, func(i int) int { return i % 16 })
+			p, _, _ := open(t, gpus, nil)
+			// ask says on how many GPUs a leaf is whose copies are won back in so many leaves, and what they copied.
+			ask := func(l *cpuexec.Leaf, repeats float64, change func(*Constants)) (n int, copied int64, reason string) {
+				size := l.Size()
+				c := Constants{Cores: Costs{Sample: 1e6}, Device: Costs{Sample: 1000}}
+				c.Link = float64(size.Missing) / (c.Device.Sample * workOf(&size, 0) / 1e9) / (repeats + 1) / float64(gpus-1)
+				if change != nil {
+					change(&c)
+				}
+				p.model.Store(NewModel(c))
+				o, err := p.Evaluate(t.Context(), l, nil)
+				require.NoError(t, err)
+				if o.Declined != "" {
+					return 0, 0, o.Declined
+				}
+				return max(1, o.Choice.Parts), o.Choice.Stages.Copied, o.Reason
+			}
+			n, whole, _ := ask(one, 1, nil)
+			require.Equal(t, 1, n, "one group")
+			n, _, _ = ask(near, 2*repeats, nil)
+			require.Equal(t, 1, n, "it takes too many to win it back")
+			n, _, _ = ask(near, 1, func(c *Constants) { c.Device.Fixed = time.Second })
+			require.Equal(t, 1, n, "it is small")
+			n, _, reason := ask(near, 1, func(c *Constants) { c.Cores.Sample = 1 })
+			require.Equal(t, 0, n, reason)
+			n, copied, reason := ask(near, 4, nil)
+			require.Equal(t, gpus, n, reason)
+			require.Greater(t, copied, whole/3)
+			require.Contains(t, reason, fmt.Sprint("once they have its chunks ", gpus, " GPUs are expected to be faster: "))
+			n, copied, reason = ask(near, 1000, nil)
+			require.Equal(t, gpus, n, "their chunks are there")
+			require.Less(t, copied, whole/10)
+			require.NotContains(t, reason, "once")
+			n, copied, _ = ask(far, 4, nil)
+			require.Equal(t, gpus, n)
+			require.Greater(t, copied, whole/10)
+			for round := range 4 {
+				for _, l := range []*cpuexec.Leaf{near, far} {
+					n, copied, _ = ask(l, 4, nil)
+					require.Equal(t, gpus, n)
+					require.Less(t, copied, whole/4, "tables alone, as chunks are packed")
+					require.True(t, round < 2 || copied == 0, "chunks and tables are where they were")
+				}
+			}
+			for range 3 {
+				n, copied, _ = ask(apart, 4, nil)
+			}
+			require.Equal(t, gpus < 8, n == gpus, "of eight none keeps an eighth of a slab")
+			require.Less(t, copied, whole/10)
+		})
+	}
 }
