@@ -254,7 +254,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestSmallBesideLarge: a small job does not wait for a large one.
 func TestSmallBesideLarge(t *testing.T) {
 	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
-	large, err := x.Begin(t.Context(), &x.Large, &x.Large) // a large one is under way
+	large, err := x.Begin(t.Context(), x.Large) // a large one is under way
 	require.NoError(t, err)
 	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, nil, false), overAll(0, 2), stretchOf(t, 10, 0, 2)), "a small one")
 	large.Leave()

@@ -99,6 +99,7 @@ type Part struct {
 	Sizes    []TileSize // of its tiles
 	Total    TileSize
 	Blocks   []Block // of all tiles, in the order of their positions; none where samples are not stored
+	Bare     bool    // a tile has no blocks: its lanes have no chunks, or samples are not stored
 	In       Input
 	Resident *Tables // where its tables are on the device, or nil
 }
@@ -201,6 +202,7 @@ func (y *Layout) plan(number, from, n int) *Part {
 	blocks := make([][]Block, len(b.Sizes))
 	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k], blocks[k] = y.size(b, k) })
 	for k, t := range b.Sizes {
+		b.Bare = b.Bare || len(blocks[k]) == 0
 		for _, block := range blocks[k] {
 			block.From += b.Total.Positions
 			block.To += b.Total.Positions

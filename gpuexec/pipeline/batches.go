@@ -126,7 +126,7 @@ func (j *Job) send(p *prepared) error {
 		return err
 	}
 	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
-	p.slot.Batch.stored = len(p.unpacked) > 0 || len(p.Blocks) == 0
+	p.slot.Batch.stored = len(p.unpacked) > 0 || p.Bare
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -171,7 +171,7 @@ type Batch struct {
 	back    Back
 	buffers []*pinned.Buffer // that rows go to; nil where none do
 	lent    bool             // they are page-locked memory, which is given back
-	stored  bool             // some tile of chunks is not packed
+	stored  bool             // some tile is not packed; one without chunks never is
 }
 
 // At is where a section of Output is.

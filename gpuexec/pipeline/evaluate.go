@@ -51,9 +51,9 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	start := time.Now()
 	defer func() { o.Stages.Total += time.Since(start) }()
 	m.Store.Sweep()
-	spaces := []*Workspace{&m.Large}
+	spaces := []Workspaces{m.Large}
 	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {
-		spaces = []*Workspace{&m.Small, &m.Large}
+		spaces = []Workspaces{m.Small, m.Large}
 	}
 	var err error
 	for _, s := range spaces {
@@ -63,7 +63,7 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 		}
 		err = j.run(ctx, s, program, o)
 		if u := (*Unsuited)(nil); !errors.As(err, &u) || j.handed {
-			break // or the other workspace has more memory
+			break // or the large workspace has more memory
 		}
 	}
 	if err != nil && in.Ended() != nil {
@@ -72,11 +72,11 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	return err
 }
 
-// run computes the job on a workspace, or the large one, once one is free. An error of the device
-// forgets what is on it.
-func (j *Job) run(ctx context.Context, s *Workspace, program func(*Job) Program, o *Outcome) (err error) {
+// run computes the job on one of some workspaces, once it is free. An error of the device forgets what
+// is on it.
+func (j *Job) run(ctx context.Context, of Workspaces, program func(*Job) Program, o *Outcome) (err error) {
 	m, waiting := j.Machine, time.Now()
-	j.Workspace, err = m.Begin(ctx, s, &m.Large)
+	j.Workspace, err = m.Begin(ctx, of)
 	j.Stages.Waited += time.Since(waiting)
 	if err != nil {
 		return err

@@ -3,7 +3,8 @@
 // computed.
 //
 // In goes a leaf's input and a Program, which says what is made of the samples of a batch; out
-// come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
+// come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its
+// memory, workspaces, the store of what stays.
 //
 //	 bring  ──────► Decode ────► Compute ────► Reduce ────► (Back) ─┐
 //	 feeder's       slot's stream                                  │
@@ -43,8 +44,9 @@ type Options struct {
 	// stay in, taken once.
 	Memory uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
-	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
-	// in page-locked memory pass through 8 times as much.
+	// put together in, taken once for each slot of the large workspace, and a quarter of it for
+	// those of small ones. 0 means 16 MiB. Chunks that are not in page-locked memory pass through 8
+	// times as much.
 	Staging int
 	// Rows is the most page-locked memory in bytes that values which are copied back
 	// stay in until the matrix that they are of is released. It is taken as it is
@@ -53,8 +55,8 @@ type Options struct {
 	Rows int64
 }
 
-// Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
-// beside it. It is safe for concurrent use. Whatever goes wrong on the device is an error that
+// Machine is what jobs run on: one device, on which a large job runs at a time, and several small
+// ones beside it. It is safe for concurrent use. Whatever goes wrong on the device is an error that
 // leaves the machine as it was, unless the device is lost (cuda.Lost); then all jobs fail.
 type Machine struct {
 	Dev     *cuda.Device
@@ -64,8 +66,8 @@ type Machine struct {
 	Store    *resident.Store
 	Feeder   *resident.Feeder
 	Lender   *pinned.Lender
-	Large    Workspace
-	Small    Workspace
+	Large    Workspaces
+	Small    Workspaces
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
 	// Memory is the device memory in bytes that jobs are computed in and chunks stay in.
@@ -84,8 +86,11 @@ type Machine struct {
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
-// slots is the number of batches of a job under way at once.
-const slots = 4
+// The number of batches of a job under way at once.
+const (
+	slotsOfLarge = 4
+	slotsOfSmall = 2
+)
 
 // New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
 // are loaded when they are needed, but for fused ones. The device stays the caller's.
@@ -100,7 +105,6 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
 	}
-	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	m.Kernels = launch.New(dev, launch.Queries()...)
 	err := m.Kernels.Load(context.Background(), launch.First...)
 	if err == nil {
@@ -112,29 +116,42 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	return m, nil
 }
 
-// The most memory in bytes that jobs get; the rest is for chunks to stay in.
+// The memory in bytes that jobs get; the rest is for chunks to stay in. There are as many small
+// workspaces, at most mostSmall, as have leastOfSmall each.
 const (
-	mostLarge = 6 << 30
-	mostSmall = 1 << 30
+	mostOfLarge  = 6 << 30
+	leastOfSmall = 8 << 20
+	mostOfSmall  = 512 << 20
+	mostSmall    = 8
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	m.Memory = min(o.Memory, abi.EntryReach)
 	m.arena = m.held.Memory(c, m.Memory)
-	m.Large.at, m.Large.size = m.arena, min(m.Memory/2, mostLarge)&^255
-	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.Memory/8, mostSmall)&^255
-	jobs := m.Large.size + m.Small.size
-	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.Memory-jobs)
-	m.Large.take(c, &m.held, o)
-	m.Small.take(c, &m.held, o)
+	small := max(1, min(m.Memory/8/leastOfSmall, mostSmall))
+	at := uint64(m.arena)
+	workspaces := func(n, size uint64, slots, staging int) Workspaces {
+		all := make(Workspaces, n)
+		for range n {
+			w := &Workspace{pool: all, at: cuda.Pointer(at), size: size &^ 255}
+			w.take(c, &m.held, slots, staging)
+			at += w.size
+			all <- w
+		}
+		return all
+	}
+	m.Large = workspaces(1, min(m.Memory/2, mostOfLarge), slotsOfLarge, o.Staging)
+	m.Small = workspaces(small, min(m.Memory/8/small, mostOfSmall), slotsOfSmall, o.Staging/4)
+	m.Store = resident.NewStore(at, m.Memory-(at-uint64(m.arena)))
 	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}
-	l := m.Large.Slots[0]
-	n := min(len(l.Staging), int(m.Large.size))
+	w := <-m.Large
+	defer w.Leave()
+	l, n := w.Slots[0], min(o.Staging, int(w.size))
 	t := probe.Timer{Context: c, Stream: l.Stream, Begin: l.marks[atCopy], End: l.marks[atCopied]}
-	m.Link, err = t.Rate(n, func() error { return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream) })
+	m.Link, err = t.Rate(n, func() error { return c.CopyIn(w.at, l.Staging[:n], l.Stream) })
 	return err
 }
 
@@ -145,8 +162,12 @@ func (m *Machine) release(c *cuda.Context) error {
 
 // Close gives everything back once the jobs under way are done.
 func (m *Machine) Close() error {
-	<-m.Large.turn
-	<-m.Small.turn
+	for range m.AtOnce() {
+		select {
+		case <-m.Large:
+		case <-m.Small:
+		}
+	}
 	return m.Dev.Do(m.release)
 }
 
@@ -159,36 +180,31 @@ func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
 	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
 }
 
-// Begin waits for one of two workspaces to be free, rather the first. Who came first gets
-// it first. The workspace must be left.
-func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error) {
-	var s *Workspace
+// AtOnce is the number of jobs that run at once.
+func (m *Machine) AtOnce() int { return cap(m.Large) + cap(m.Small) }
+
+// Begin waits for a workspace to be free. Who came first gets it first. The workspace must be left.
+func (m *Machine) Begin(ctx context.Context, of Workspaces) (*Workspace, error) {
 	select {
-	case <-a.turn:
-		s = a
-	default:
-		select {
-		case <-a.turn:
-			s = a
-		case <-b.turn:
-			s = b
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	case w := <-of:
+		if lost := m.lost.Load(); lost != nil {
+			w.Leave()
+			return nil, *lost
 		}
+		return w, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if lost := m.lost.Load(); lost != nil {
-		s.Leave()
-		return nil, *lost
-	}
-	return s, nil
 }
 
+// Workspaces are those of one size that no job has. Small jobs have some for themselves, so that they
+// need not wait for a large one: their batches take turns with its.
+type Workspaces chan *Workspace
+
 // Workspace is what one job has for itself while it is evaluated: a part of the arena,
-// streams, and memory to put tables together in. There are two. One is kept for
-// small jobs, so that they need not wait for a large one: their batches take turns
-// with its.
+// streams, and memory to put tables together in.
 type Workspace struct {
-	turn   chan struct{} // holds a token while no job has the workspace
+	pool   Workspaces
 	at     cuda.Pointer
 	size   uint64
 	Slots  []*Slot
@@ -227,18 +243,17 @@ const (
 	numMarks
 )
 
-func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
+func (s *Workspace) take(c *cuda.Context, h *cuda.Held, slots, staging int) {
 	s.stream = h.Stream(c)
 	s.ready, s.ended, s.last = h.Event(c), h.Event(c), h.Event(c)
 	for range slots {
-		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, o.Staging)}
+		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, staging)}
 		for m := range l.marks {
 			l.marks[m] = h.Event(c)
 		}
 		s.Slots = append(s.Slots, l)
 	}
-	s.turn <- struct{}{}
 }
 
 // Leave lets another job have the workspace.
-func (s *Workspace) Leave() { s.turn <- struct{}{} }
+func (s *Workspace) Leave() { s.pool <- s }
