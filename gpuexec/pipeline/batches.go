@@ -204,17 +204,11 @@ func (j *Job) bring(p *prepared) error {
 	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
-	if t := p.Resident; t != nil {
-		if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
-			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
-			p.unpacked, p.fit = t.Unpacked, t.Unpacked
-			j.Stages.ResidentBytes += int64(p.Total.Encoded)
-			return j.Dev.Do(func(c *cuda.Context) error {
-				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
-			})
-		}
-		j.Store.Drop(t.At)
-		p.Resident = nil
+	if j.tables(p) {
+		j.Stages.ResidentBytes += int64(p.Total.Encoded)
+		return j.Dev.Do(func(c *cuda.Context) error {
+			return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
+		})
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	j.packed(p)
@@ -245,6 +239,8 @@ func (j *Job) bring(p *prepared) error {
 						return err
 					}
 				}
+			} else {
+				there[u.Slab] = true // what is packed is all that stays of it
 			}
 			p.bases[u.Slab] = layout.Absent
 			if b != nil {

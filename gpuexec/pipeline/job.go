@@ -61,6 +61,7 @@ type Job struct {
 	handed  bool                      // rows were handed over
 	claimed []*resident.Block         // until the job ends
 	packs   []packs                   // to be found once it has ended
+	chain   *prepared                 // of all series, if all are packed; or nil
 	copied  map[*resident.Block]bool  // slabs that came with it
 	fetched []byte                    // at the end, which may be memory of the workspace; see View
 
@@ -107,8 +108,10 @@ func (j *Job) lay() error {
 	if err := j.Program.Room(&r); err != nil {
 		return err
 	}
+	if j.Stages.Fused = j.Fused; j.chained(r) {
+		return nil
+	}
 	j.Layout = layout.New(j.Store, j.Selected, r)
-	j.Stages.Fused = j.Fused
 	_, err = j.Part(0)
 	return err
 }

@@ -217,7 +217,9 @@ func (s *simulation) ResidentShare(*selection.Selection) float64 { return 1 }
 func (s *simulation) Name() string { return "simulated" }
 
 // Wait is that of device.Device.
-func (s *simulation) Wait() time.Duration { return time.Duration(len(s.queue)) * s.typical * 2 / atOnce }
+func (s *simulation) Wait() time.Duration {
+	return time.Duration(len(s.queue)) * s.typical * 2 / atOnce
+}
 
 // begin begins the next query of a client.
 func (s *simulation) begin(c *client) {
