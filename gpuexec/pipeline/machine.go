@@ -212,7 +212,12 @@ type Workspace struct {
 	ready  cuda.Event  // the states are; times are counted from here
 	ended  cuda.Event  // the last result was fetched
 	last   cuda.Event  // all batches are done
+	// uploads is page-locked memory for small tables, which need not wait for one another.
+	uploads []byte
 }
+
+// uploadsBytes is the size of Workspace.uploads.
+const uploadsBytes = 256 << 10
 
 // Slot is what a batch has for itself while it is under way.
 type Slot struct {
@@ -244,7 +249,7 @@ const (
 )
 
 func (s *Workspace) take(c *cuda.Context, h *cuda.Held, slots, staging int) {
-	s.stream = h.Stream(c)
+	s.stream, s.uploads = h.Stream(c), h.Host(c, uploadsBytes)
 	s.ready, s.ended, s.last = h.Event(c), h.Event(c), h.Event(c)
 	for range slots {
 		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, staging)}
