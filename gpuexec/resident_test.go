@@ -338,23 +338,37 @@ func TestChain(t *testing.T) {
 	settled(t, x)
 }
 
-// TestSeriesWithoutChunks: where a tile of series has no chunks in a range, and all others are packed, it is
-// known to have no samples.
+// TestSeriesWithoutChunks: where a tile of series has no chunks in a range, and all others are packed, its
+// samples are not those that another job has left in that memory.
 func TestSeriesWithoutChunks(t *testing.T) {
 	x := executor(t, Options{Memory: 256 << 20, Staging: 1 << 20})
-	b := selection.NewBuilder(0)
-	for i := range 96 {
-		b.Series(labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(100+i)))
-		ts, vs := make([]int64, 40), make([]float64, 40)
-		for k := range ts {
-			ts[k], vs[k] = int64(k+1000*(i/32%2))*60_000, float64(i*k)
+	run := func(without int, sel *selection.Selection) *selection.Selection {
+		if sel == nil {
+			b := selection.NewBuilder(0)
+			for i := range 64 {
+				b.Series(labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(100+i)))
+				ts, vs := make([]int64, 40), make([]float64, 40)
+				for k := range ts {
+					ts[k], vs[k] = int64(k)*60_000, float64(k)
+					if i/32 == without {
+						ts[k] += 60_000_000
+					}
+				}
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+			}
+			var err error
+			sel, err = b.Finish()
+			require.NoError(t, err)
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
-	}
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	for range 2 * cap(x.Small) { // each has other memory
 		check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"i"}, false), overAll(0, 1), sel), "a range")
+		return sel
+	}
+	packed := run(0, run(0, nil))
+	for range cap(x.Small) {
+		run(1, nil)
+	}
+	for range cap(x.Small) { // the memory of each
+		run(0, packed)
 	}
 }
 
