@@ -62,8 +62,10 @@ func NewOutput(b *Part, r Room) Output {
 	var o Output
 	tiles := len(b.Sizes)
 	next := func(n int) Section { return Next(&o.size, n) }
-	if !r.Fuses && !r.Packed {
+	if !r.Fuses && (!r.Packed || b.Bare) {
 		o.Decoded = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
+	}
+	if !r.Fuses && !r.Packed {
 		o.Times = next(b.Total.Rows * Lanes * 8)
 		o.Values = next(b.Total.Rows * Lanes * 8)
 		o.Packs = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.PackedChunk{})))

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -10,8 +9,8 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/resident"
 )
 
-// A job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by batches.
-// Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the device
+// A small job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
+// batches. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the device
 // are tables of a word for each tile of chunks, which stay there for the next time.
 //
 //	clear ─► (tables) ─► Compute ─► Reduce ─► End ─► fetch
@@ -19,31 +18,32 @@ import (
 // chained reports whether the job is a chain. Then its layout is a batch, whose blocks are pinned.
 func (j *Job) chained(r layout.Room) bool {
 	r.Device = int(j.Workspace.size) - j.size
-	if !r.Stores() || r.Rest > 0 || 8*r.Steps*j.Places() > r.Device || !j.Packs(j.Selected.Sel) {
+	if j.Workspace.pool != j.Small || !r.Stores() || r.Rest > 0 || 8*r.Steps*j.Places() > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
 	r.Packed, r.Goal = true, r.Device
 	y := layout.New(j.Store, j.Selected, r)
 	b, err := y.Batch(0)
-	if b == nil || err != nil || b.Bare || len(b.Series) < len(j.Selected.GroupOf) {
+	if b == nil || err != nil || len(b.Series) < len(j.Selected.GroupOf) {
 		return false
 	}
 	p := &prepared{Part: b, slot: j.Workspace.Slots[0]}
-	j.Feeder.Lock()
+	j.chains.Lock()
 	there := j.tables(p)
-	j.Feeder.Unlock()
+	j.chains.Unlock()
 	if !there {
-		if j.packed(p); len(p.unpacked) > 0 {
-			j.Store.Unpin(p.slot.pinned)
-			p.slot.free()
-			return false
-		}
+		j.packed(p)
+	}
+	if len(p.unpacked) > 0 {
+		j.Store.Unpin(p.slot.pinned)
+		p.slot.free()
+		return false
 	}
 	j.Layout, j.chain = y, p
 	return true
 }
 
-// tables finds the tables of a batch on the device, and pins what they speak of. The feeder is locked.
+// tables finds the tables of a batch on the device, and pins what they speak of. No other job may do so.
 func (j *Job) tables(p *prepared) bool {
 	t := p.Resident
 	if t == nil {
@@ -65,36 +65,32 @@ func (j *Job) runChain() error {
 	if err := j.Ended(); err != nil {
 		return err
 	}
-	var fresh []*resident.Block // the tables, unless they are there already
+	var fresh *resident.Block // the tables, unless they are there already
 	if p.at == 0 {
 		p.at = j.Rest
-		if b := resident.Add(j.Store, j.Layout, p.In.Tables); b != nil {
-			fresh, p.at = append(fresh, b), cuda.Pointer(b.At)
+		if fresh = resident.Add(j.Store, j.Layout, p.In.Tables); fresh != nil {
+			p.at = cuda.Pointer(fresh.At)
 		}
-	}
-	d := j.OnDevice(p.Part, p.at, j.Rest)
-	if err := j.Dev.Do(func(c *cuda.Context) error { return j.launch(c, p, d, start) }); err != nil {
-		p.slot.pinned = append(p.slot.pinned, fresh...)
-		return err
 	}
 	j.Total, j.Stages.Batches = p.Total, 1
 	j.Stages.ResidentBytes += int64(p.Total.Encoded)
-	if len(fresh) > 0 {
-		j.Feeder.Lock()
-		defer j.Feeder.Unlock()
-		if p.Resident != nil { // another job's
-			j.Store.Discard(fresh)
-			return nil
-		}
-		p.Resident = &layout.Tables{At: fresh[0], Of: p.slot.pinned}
-		p.slot.pinned = append(slices.Clip(p.slot.pinned), fresh...)
+	err := j.Dev.Do(func(c *cuda.Context) error { return j.launch(c, p, start) })
+	j.chains.Lock()
+	defer j.chains.Unlock()
+	switch {
+	case fresh == nil:
+	case err != nil || p.Resident != nil: // or another job brought them, too
+		j.claimed = append(j.claimed, fresh)
+	default:
+		p.Resident = &layout.Tables{At: fresh, Of: p.slot.pinned}
+		p.slot.pinned = append(slices.Clip(p.slot.pinned), fresh)
 	}
-	return nil
+	return err
 }
 
 // launch puts the chain on the workspace's stream and waits for its end.
-func (j *Job) launch(c *cuda.Context, p *prepared, d *Batch, start time.Time) error {
-	w, windowed := j.Workspace, p.slot.marks[atWindowed]
+func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
+	w, d := j.Workspace, j.OnDevice(p.Part, p.at, j.Rest)
 	if err := j.begin(c); err != nil {
 		return err
 	}
@@ -105,8 +101,13 @@ func (j *Job) launch(c *cuda.Context, p *prepared, d *Batch, start time.Time) er
 		}
 		j.Stages.CopiedBytes += int64(p.In.Tables)
 	}
+	if none := d.Output.Decoded; none.Size > 0 { // of tiles without chunks: no samples
+		if err := c.Set(d.At(none), 0, uint64(none.Size), w.stream); err != nil {
+			return err
+		}
+	}
 	q := j.Kernels.On(c, w.stream)
-	if err := cmp.Or(j.Program.Compute(q, d), c.Record(windowed, w.stream)); err != nil {
+	if err := j.Program.Compute(q, d); err != nil {
 		return err
 	}
 	if err := j.Program.Reduce(q, d); err != nil {
@@ -116,11 +117,7 @@ func (j *Job) launch(c *cuda.Context, p *prepared, d *Batch, start time.Time) er
 	if err := j.fetch(c); err != nil {
 		return err
 	}
-	window, err := c.Elapsed(w.ready, windowed)
-	if err != nil {
-		return err
-	}
-	reduce, err := c.Elapsed(windowed, w.last)
-	j.Stages.Window, j.Stages.Reduce = j.Stages.Window+ms(window), j.Stages.Reduce+ms(reduce)
+	took, err := c.Elapsed(w.ready, w.last)
+	j.Stages.Window += ms(took)
 	return err
 }

@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -80,8 +81,9 @@ type Machine struct {
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
 
-	held  cuda.Held
-	arena cuda.Pointer
+	held   cuda.Held
+	arena  cuda.Pointer
+	chains sync.Mutex // held while tables of chains are found, or said to be there
 
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
