@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -91,7 +92,9 @@ func (j *Job) runChain() error {
 // launch puts the chain on the workspace's stream and waits for its end.
 func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
 	w, d := j.Workspace, j.OnDevice(p.Part, p.at, j.Rest)
-	if err := j.begin(c); err != nil {
+	none := d.Output.Decoded // of tiles without chunks: no samples
+	none.At += j.size + p.In.Size
+	if err := cmp.Or(j.begin(c), j.Clear(c, w.stream, none, 0)); err != nil {
 		return err
 	}
 	if p.words != nil {
@@ -100,11 +103,6 @@ func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
 			return err
 		}
 		j.Stages.CopiedBytes += int64(p.In.Tables)
-	}
-	if none := d.Output.Decoded; none.Size > 0 { // of tiles without chunks: no samples
-		if err := c.Set(d.At(none), 0, uint64(none.Size), w.stream); err != nil {
-			return err
-		}
 	}
 	q := j.Kernels.On(c, w.stream)
 	if err := j.Program.Compute(q, d); err != nil {

@@ -88,11 +88,8 @@ type Machine struct {
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
-// The number of batches of a job under way at once.
-const (
-	slotsOfLarge = 4
-	slotsOfSmall = 2
-)
+// The number of batches of a job under way at once, and the size of a workspace's uploads.
+const slotsOfLarge, slotsOfSmall, uploadsBytes = 4, 2, 256 << 10
 
 // New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
 // are loaded when they are needed, but for fused ones. The device stays the caller's.
@@ -217,9 +214,6 @@ type Workspace struct {
 	// uploads is page-locked memory for small tables, which need not wait for one another.
 	uploads []byte
 }
-
-// uploadsBytes is the size of Workspace.uploads.
-const uploadsBytes = 256 << 10
 
 // Slot is what a batch has for itself while it is under way.
 type Slot struct {
