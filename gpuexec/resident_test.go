@@ -2,10 +2,12 @@ package gpuexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -342,6 +345,7 @@ func TestChain(t *testing.T) {
 // samples are not those that another job has left in that memory.
 func TestSeriesWithoutChunks(t *testing.T) {
 	x := executor(t, Options{Memory: 256 << 20, Staging: 1 << 20})
+	node := aggregation("sum", "rate", 3_600_000, 0, nil, []string{"i"}, false)
 	run := func(without int, sel *selection.Selection) *selection.Selection {
 		if sel == nil {
 			b := selection.NewBuilder(0)
@@ -360,7 +364,7 @@ func TestSeriesWithoutChunks(t *testing.T) {
 			sel, err = b.Finish()
 			require.NoError(t, err)
 		}
-		check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"i"}, false), overAll(0, 1), sel), "a range")
+		check(t, x, jobOver(node, overAll(0, 1), sel), "a range")
 		return sel
 	}
 	packed := run(0, run(0, nil))
@@ -369,6 +373,21 @@ func TestSeriesWithoutChunks(t *testing.T) {
 	}
 	for range cap(x.Small) { // the memory of each
 		run(0, packed)
+	}
+	l := leafOf(t, t.Context(), jobOver(node, overAll(0, 1), packed))
+	want, err := Evaluate(t.Context(), x.Machine, l, nil)
+	require.NoError(t, err)
+	times := slices.Repeat([]int64{1_200_000}, 256<<10)
+	for range cap(x.Small) { // filled with what would be very many samples
+		var got pipeline.Outcome
+		require.NoError(t, x.Evaluate(t.Context(), l.In(), nil, func(j *pipeline.Job) pipeline.Program {
+			s := j.Workspace.Slots[0].Stream
+			require.NoError(t, x.Dev.Do(func(c *cuda.Context) error {
+				return errors.Join(c.CopyIn(j.At(layout.Section{}), layout.BytesOf(times), s), c.Wait(s))
+			}))
+			return queryProduct(j, l)
+		}, &got))
+		require.Equal(t, encoded(t, want), encoded(t, got))
 	}
 }
 
