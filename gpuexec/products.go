@@ -1,7 +1,7 @@
 package gpuexec
 
 import (
-	"errors"
+	"cmp"
 	"slices"
 	"unsafe"
 
@@ -25,12 +25,8 @@ type states struct {
 func (p *states) Place() {
 	p.all = p.Take(p.cells() * int(unsafe.Sizeof(abi.State{})))
 	p.FetchRest()
+	p.takeNotes(p.all)
 	p.values = p.Take(p.cells() * 8)
-	p.takeNotes()
-}
-
-func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
-	return errors.Join(p.queryJob.Begin(c, s), p.Clear(c, s, p.all, 0))
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
@@ -70,7 +66,7 @@ func (p *heaps) Place() {
 		cells += room * p.l.Grid.Steps
 	}
 	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
-	p.takeNotes()
+	p.takeNotes(p.filled)
 }
 
 func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
@@ -78,10 +74,7 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 	for g, room := range p.l.Rooms {
 		slots = append(slots, slots[g]+uint32(room))
 	}
-	if err := pipeline.Upload(p.Job, c, s, p.slots, slots); err != nil {
-		return err
-	}
-	return errors.Join(p.queryJob.Begin(c, s), p.Clear(c, s, p.filled, 0))
+	return cmp.Or(pipeline.Upload(p.Job, c, s, p.slots, slots), p.queryJob.Begin(c, s))
 }
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
@@ -131,7 +124,7 @@ func (p *quantiles) Place() {
 	p.members = p.TakeMembers()
 	p.FetchRest()
 	p.answers = p.Take(8 * p.cells())
-	p.takeNotes()
+	p.takeNotes(layout.Section{})
 }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {

@@ -42,6 +42,7 @@ type queryJob struct {
 	counts layout.Section // an abi.SeriesCounts a place
 	kept   layout.Section // uint32, one a map and place
 	reads  layout.Section // uint64, two a step: see offload.Results; empty where they are not asked for
+	zeros  layout.Section // what a job begins with zeros in: all these, and what its product has before them
 	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
@@ -119,8 +120,9 @@ func (j *queryJob) Room(r *layout.Room) error {
 	return nil
 }
 
-// takeNotes takes device memory for what is noted of each series and step.
-func (j *queryJob) takeNotes() {
+// takeNotes takes device memory for what is noted of each series and step, which begins with zeros, as what
+// was taken since a section was does. That one may be empty.
+func (j *queryJob) takeNotes(since layout.Section) {
 	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
 	j.kept = j.Take(len(j.l.Maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
 	counted := 0
@@ -128,16 +130,15 @@ func (j *queryJob) takeNotes() {
 		counted = j.l.Grid.Steps
 	}
 	j.reads = j.Take(2 * 8 * counted)
+	if since.Size == 0 {
+		since = j.counts
+	}
+	j.zeros = layout.Section{At: since.At, Size: j.reads.At + j.reads.Size - since.At}
 }
 
 // Begin implements pipeline.Program.
 func (j *queryJob) Begin(c *cuda.Context, s cuda.Stream) error {
-	for _, at := range []layout.Section{j.counts, j.kept, j.reads} {
-		if err := j.Clear(c, s, at, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return j.Clear(c, s, j.zeros, 0)
 }
 
 // Compute implements pipeline.Program.

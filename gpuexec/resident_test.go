@@ -2,21 +2,26 @@ package gpuexec
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -258,10 +263,136 @@ func TestManyAtOnce(t *testing.T) {
 // TestSmallBesideLarge: a small job does not wait for a large one.
 func TestSmallBesideLarge(t *testing.T) {
 	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
-	large, err := x.Begin(t.Context(), &x.Large, &x.Large) // a large one is under way
+	large, err := x.Begin(t.Context(), x.Large) // a large one is under way
 	require.NoError(t, err)
 	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, nil, false), overAll(0, 2), stretchOf(t, 10, 0, 2)), "a small one")
 	large.Leave()
+}
+
+// TestSmallAtOnce: as many small jobs run at once as there are small workspaces, while further ones wait;
+// a large one, which came last, does not wait for any of them.
+func TestSmallAtOnce(t *testing.T) {
+	x := executor(t, Options{Memory: 256 << 20, Staging: 200 << 10})
+	leaf := leafOf(t, t.Context(), jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 2), stretchOf(t, 70, 0, 2)))
+	want, err := Evaluate(t.Context(), x.Machine, leaf, nil)
+	require.NoError(t, err)
+	n := cap(x.Small)
+	require.Equal(t, 4, n)
+	var wg sync.WaitGroup
+	arrived, goOn := make(chan struct{}, 2*n), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	for range 2 * n {
+		l, once := *leaf, sync.Once{}
+		l.Ended = func() error { // is asked in the middle of a job
+			once.Do(func() {
+				arrived <- struct{}{}
+				<-goOn
+			})
+			return nil
+		}
+		wg.Go(func() {
+			got, err := Evaluate(t.Context(), x.Machine, &l, nil)
+			assert.NoError(t, err)
+			assert.Equal(t, encoded(t, want), encoded(t, got))
+		})
+	}
+	for range n {
+		<-arrived
+	}
+	large := *leaf
+	large.Windows = 65 << 20
+	got, err := Evaluate(t.Context(), x.Machine, &large, nil)
+	require.NoError(t, err)
+	require.Equal(t, encoded(t, want), encoded(t, got))
+	require.Empty(t, arrived, "more than there are workspaces")
+	release()
+	wg.Wait()
+	settled(t, x)
+}
+
+// TestChain: a leaf that is asked again reads what is packed in one chain: besides small tables, its
+// results are all that is copied, and all that is waited for.
+func TestChain(t *testing.T) {
+	h := cudatest.Control(t)
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	sel := stretchOf(t, 300, 0, 2)
+	count := func(f func()) (calls int) {
+		names := []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventSynchronize"}
+		for _, name := range names {
+			calls -= h.Calls(name)
+		}
+		f()
+		for _, name := range names {
+			calls += h.Calls(name)
+		}
+		return calls
+	}
+	for op, calls := range map[string]int{"sum": 2, "stddev": 2, "topk": 3, "quantile": 4} {
+		node := aggregation(op, "rate", 3_600_000, 0, nil, []string{"job"}, false)
+		node.Param = map[string]float64{"topk": 3, "quantile": 0.5}[op]
+		job := jobOver(node, overAll(0, 2), sel)
+		leaf := leafOf(t, t.Context(), job)
+		for range 4 {
+			check(t, x, job, op)
+		}
+		require.Equal(t, calls, count(func() {
+			o, err := Evaluate(t.Context(), x.Machine, leaf, nil)
+			require.NoError(t, err)
+			require.Equal(t, 1, o.Stages.Batches)
+		}), op)
+	}
+	settled(t, x)
+}
+
+// TestSeriesWithoutChunks: where a tile of series has no chunks in a range, and all others are packed, its
+// samples are not those that another job has left in that memory.
+func TestSeriesWithoutChunks(t *testing.T) {
+	x := executor(t, Options{Memory: 256 << 20, Staging: 1 << 20})
+	node := aggregation("sum", "rate", 3_600_000, 0, nil, []string{"i"}, false)
+	run := func(without int, sel *selection.Selection) *selection.Selection {
+		if sel == nil {
+			b := selection.NewBuilder(0)
+			for i := range 64 {
+				b.Series(labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(100+i)))
+				ts, vs := make([]int64, 40), make([]float64, 40)
+				for k := range ts {
+					ts[k], vs[k] = int64(k)*60_000, float64(k)
+					if i/32 == without {
+						ts[k] += 60_000_000
+					}
+				}
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+			}
+			var err error
+			sel, err = b.Finish()
+			require.NoError(t, err)
+		}
+		check(t, x, jobOver(node, overAll(0, 1), sel), "a range")
+		return sel
+	}
+	packed := run(0, run(0, nil))
+	for range cap(x.Small) {
+		run(1, nil)
+	}
+	for range cap(x.Small) { // the memory of each
+		run(0, packed)
+	}
+	l := leafOf(t, t.Context(), jobOver(node, overAll(0, 1), packed))
+	want, err := Evaluate(t.Context(), x.Machine, l, nil)
+	require.NoError(t, err)
+	times := slices.Repeat([]int64{1_200_000}, 256<<10)
+	for range cap(x.Small) { // filled with what would be very many samples
+		var got pipeline.Outcome
+		require.NoError(t, x.Evaluate(t.Context(), l.In(), nil, func(j *pipeline.Job) pipeline.Program {
+			s := j.Workspace.Slots[0].Stream
+			require.NoError(t, x.Dev.Do(func(c *cuda.Context) error {
+				return errors.Join(c.CopyIn(j.At(layout.Section{}), layout.BytesOf(times), s), c.Wait(s))
+			}))
+			return queryProduct(j, l)
+		}, &got))
+		require.Equal(t, encoded(t, want), encoded(t, got))
+	}
 }
 
 // TestResidencyModel does at random what a cache and dashboards do, with little

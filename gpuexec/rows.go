@@ -85,7 +85,7 @@ type queryRows struct {
 
 // Place implements pipeline.Program. Nothing is fetched at the end.
 func (p *queryRows) Place() {
-	p.takeNotes()
+	p.takeNotes(layout.Section{})
 	p.FetchRest()
 }
 

@@ -292,11 +292,15 @@ func TestOutcomeStays(t *testing.T) {
 		require.NotEmpty(t, o.Results.Values)
 		require.Len(t, o.Results.All, faultGrid.Steps)
 		before := encoded(t, o)
-		for _, s := range []*pipeline.Workspace{&x.Small, &x.Large} {
-			for _, slot := range s.Slots {
-				for i := range slot.Staging {
-					slot.Staging[i]++
+		for _, of := range []pipeline.Workspaces{x.Small, x.Large} {
+			for range cap(of) {
+				w := <-of
+				for _, slot := range w.Slots {
+					for i := range slot.Staging {
+						slot.Staging[i]++
+					}
 				}
+				w.Leave()
 			}
 		}
 		require.Equal(t, before, encoded(t, o), op)

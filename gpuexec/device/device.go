@@ -69,8 +69,15 @@ func (d *Device) Keeps(sel *selection.Selection, needed int64) (ok bool) {
 // Leaves is the number of leaves that the device computes, or that wait for it.
 func (d *Device) Leaves() int64 { return d.leaves.Load() }
 
-// Wait is how long a leaf is expected to wait for the device, which computes two at once.
-func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load() / 2) }
+// Wait is by how much longer a leaf is expected to take because of those before it: the device computes
+// several at once, which share it and so take about twice as long.
+func (d *Device) Wait() (wait time.Duration) {
+	_ = d.opened(func() error {
+		wait = time.Duration(d.leaves.Load() * d.typical.Load() * 2 / int64(d.x.AtOnce()))
+		return nil
+	})
+	return wait
+}
 
 func (d *Device) label() string { return strconv.Itoa(d.info.Ordinal) }
 

@@ -80,7 +80,7 @@ func TestEvaluate(t *testing.T) {
 	require.Equal(t, float64(got.Work.Samples), testutil.ToFloat64(d.set.metrics.samples))
 	require.Zero(t, d.Wait())
 	require.True(t, d.begin())
-	require.Equal(t, (got.Stages.Total-got.Stages.Waited)/2, d.Wait())
+	require.Equal(t, (got.Stages.Total-got.Stages.Waited)*2/time.Duration(d.x.AtOnce()), d.Wait())
 	require.EqualValues(t, 1, d.Leaves())
 	d.end(nil, false)
 }

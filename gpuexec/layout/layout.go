@@ -36,11 +36,12 @@ type Room struct {
 	Runs   int  // bytes that the states of a tile's runs take
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
+	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
 	Sorted bool // lanes are places, as keys are found by these
 }
 
-// stores reports whether samples are stored where what is packed of them serves other jobs, too.
-func (r Room) stores() bool { return !r.Fuses && !r.Sorted }
+// Stores reports whether samples are stored where what is packed of them serves other jobs, too.
+func (r Room) Stores() bool { return !r.Fuses && !r.Sorted }
 
 // Selected are the series that a job reads, and their groups.
 type Selected struct {
@@ -99,6 +100,7 @@ type Part struct {
 	Sizes    []TileSize // of its tiles
 	Total    TileSize
 	Blocks   []Block // of all tiles, in the order of their positions; none where samples are not stored
+	Bare     bool    // a tile has no blocks: its lanes have no chunks, or samples are not stored
 	In       Input
 	Resident *Tables // where its tables are on the device, or nil
 }
@@ -183,6 +185,9 @@ func (y *Layout) Batch(n int) (*Part, error) {
 // are short, so that the device has something to do soon, and the last, because
 // nothing is copied while it is computed.
 func (y *Layout) length(n, left int) int {
+	if y.Room.Packed {
+		return min(left, y.most)
+	}
 	full := y.Room.Goal / max(y.cost, 1)
 	short := full >> max(3-n, 0)
 	n = min(max(min(short, left/2), full/8), y.most)
@@ -194,13 +199,14 @@ func (y *Layout) length(n, left int) int {
 func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}
 	b.sort(y.GroupOf[from:from+n], y.Groups)
-	if b.lanes = b.Series; y.Room.stores() {
+	if b.lanes = b.Series; y.Room.Stores() {
 		b.lanes = slices.Sorted(slices.Values(b.Series))
 	}
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
 	blocks := make([][]Block, len(b.Sizes))
 	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k], blocks[k] = y.size(b, k) })
 	for k, t := range b.Sizes {
+		b.Bare = b.Bare || len(blocks[k]) == 0
 		for _, block := range blocks[k] {
 			block.From += b.Total.Positions
 			block.To += b.Total.Positions
@@ -208,7 +214,7 @@ func (y *Layout) plan(number, from, n int) *Part {
 		}
 		b.Total.Add(t)
 	}
-	b.In = newInput(b)
+	b.In = newInput(b, y.Room)
 	size := b.In.Size + NewOutput(b, y.Room).size
 	back := y.Room.Back*len(b.Sizes) + 16*y.Room.Steps + 64 // two counts a step
 	if max(b.In.Tables, back) > y.Room.Tables || size > y.Room.Device {
@@ -244,7 +250,7 @@ func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, perio
 		cs[lane] = y.Sel.Overlapping(int(s), y.From, y.To)
 		positions = max(positions, len(cs[lane]))
 	}
-	if y.Room.stores() {
+	if y.Room.Stores() {
 		periods, positions = align(&cs)
 	}
 	return cs, periods, max(positions, 1)
@@ -506,14 +512,12 @@ const Absent = 1<<64 - 1
 func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint64, rest, origin uint64) []resident.Transfer {
 	in := b.In
 	copy(As[abi.PackedWord](buf, in.Packed), words)
-	table, wide := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide)
-	rows, first := As[uint64](buf, in.Rows), As[uint32](buf, in.First)
-	places := As[uint32](buf, in.Places)
+	first, places := As[uint32](buf, in.First), As[uint32](buf, in.Places)
 	for i := range places {
 		places[i] = uint32(i)
 	}
 	for place, series := range b.Series {
-		if y.Room.stores() {
+		if y.Room.Stores() {
 			places[int(series)-b.from] = uint32(place)
 		}
 	}
@@ -528,6 +532,10 @@ func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint6
 		total.Add(b.Sizes[k])
 	}
 	first[len(starts)] = uint32(total.Positions)
+	if y.Room.Packed {
+		return nil
+	}
+	table, wide, rows := As[abi.Entry](buf, in.Table), As[abi.SeriesChunk](buf, in.Wide), As[uint64](buf, in.Rows)
 	moved := make([][]resident.Transfer, len(starts))
 	parallel.For(len(starts), func(k int) {
 		at := starts[k]

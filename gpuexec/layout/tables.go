@@ -27,18 +27,22 @@ type Input struct {
 }
 
 // newInput lays out the input of a batch whose series are in their places.
-func newInput(b *Part) (in Input) {
+func newInput(b *Part, r Room) (in Input) {
 	next := func(n int) Section { return Next(&in.Size, n) }
-	in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
-	in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
-	in.Rows = next(b.Total.Positions * 8)
+	if !r.Packed {
+		in.Table = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Entry{})))
+		in.Wide = next(b.Total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
+		in.Rows = next(b.Total.Positions * 8)
+	}
 	in.Packed = next(b.Total.Positions * int(unsafe.Sizeof(abi.PackedWord(0))))
 	in.First = next((len(b.Sizes) + 1) * 4)
 	in.Places = next(len(b.Sizes) * Lanes * 4)
 	in.Groups = next(len(b.Groups) * 4)
 	in.Starts = next(len(b.starts) * 4)
 	in.Tables = in.Size
-	in.Bytes = next(b.Total.bytes)
+	if !r.Packed {
+		in.Bytes = next(b.Total.bytes)
+	}
 	return in
 }
 
@@ -58,8 +62,10 @@ func NewOutput(b *Part, r Room) Output {
 	var o Output
 	tiles := len(b.Sizes)
 	next := func(n int) Section { return Next(&o.size, n) }
-	if !r.Fuses {
+	if !r.Fuses && (!r.Packed || b.Bare) {
 		o.Decoded = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
+	}
+	if !r.Fuses && !r.Packed {
 		o.Times = next(b.Total.Rows * Lanes * 8)
 		o.Values = next(b.Total.Rows * Lanes * 8)
 		o.Packs = next(b.Total.Positions * Lanes * int(unsafe.Sizeof(abi.PackedChunk{})))

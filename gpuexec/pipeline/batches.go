@@ -126,7 +126,7 @@ func (j *Job) send(p *prepared) error {
 		return err
 	}
 	p.slot.Batch = j.OnDevice(p.Part, p.at, base)
-	p.slot.Batch.stored = len(p.unpacked) > 0 || len(p.Blocks) == 0
+	p.slot.Batch.stored = len(p.unpacked) > 0 || p.Bare
 	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
@@ -171,7 +171,7 @@ type Batch struct {
 	back    Back
 	buffers []*pinned.Buffer // that rows go to; nil where none do
 	lent    bool             // they are page-locked memory, which is given back
-	stored  bool             // some tile of chunks is not packed
+	stored  bool             // some tile is not packed; one without chunks never is
 }
 
 // At is where a section of Output is.
@@ -200,17 +200,11 @@ func (j *Job) bring(p *prepared) error {
 	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
-	if t := p.Resident; t != nil {
-		if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
-			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
-			p.unpacked, p.fit = t.Unpacked, t.Unpacked
-			j.Stages.ResidentBytes += int64(p.Total.Encoded)
-			return j.Dev.Do(func(c *cuda.Context) error {
-				return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
-			})
-		}
-		j.Store.Drop(t.At)
-		p.Resident = nil
+	if j.tables(p) {
+		j.Stages.ResidentBytes += int64(p.Total.Encoded)
+		return j.Dev.Do(func(c *cuda.Context) error {
+			return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
+		})
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	j.packed(p)
@@ -241,6 +235,8 @@ func (j *Job) bring(p *prepared) error {
 						return err
 					}
 				}
+			} else {
+				there[u.Slab] = true // what is packed is all that stays of it
 			}
 			p.bases[u.Slab] = layout.Absent
 			if b != nil {

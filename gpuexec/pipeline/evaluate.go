@@ -51,9 +51,9 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	start := time.Now()
 	defer func() { o.Stages.Total += time.Since(start) }()
 	m.Store.Sweep()
-	spaces := []*Workspace{&m.Large}
+	spaces := []Workspaces{m.Large}
 	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {
-		spaces = []*Workspace{&m.Small, &m.Large}
+		spaces = []Workspaces{m.Small, m.Large}
 	}
 	var err error
 	for _, s := range spaces {
@@ -63,7 +63,7 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 		}
 		err = j.run(ctx, s, program, o)
 		if u := (*Unsuited)(nil); !errors.As(err, &u) || j.handed {
-			break // or the other workspace has more memory
+			break // or the large workspace has more memory
 		}
 	}
 	if err != nil && in.Ended() != nil {
@@ -72,11 +72,11 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	return err
 }
 
-// run computes the job on a workspace, or the large one, once one is free. An error of the device
-// forgets what is on it.
-func (j *Job) run(ctx context.Context, s *Workspace, program func(*Job) Program, o *Outcome) (err error) {
+// run computes the job on one of some workspaces, once it is free. An error of the device forgets what
+// is on it.
+func (j *Job) run(ctx context.Context, of Workspaces, program func(*Job) Program, o *Outcome) (err error) {
 	m, waiting := j.Machine, time.Now()
-	j.Workspace, err = m.Begin(ctx, s, &m.Large)
+	j.Workspace, err = m.Begin(ctx, of)
 	j.Stages.Waited += time.Since(waiting)
 	if err != nil {
 		return err
@@ -109,11 +109,12 @@ func (j *Job) compute(o *Outcome) error {
 
 // Run computes the job and fetches what came of it.
 func (j *Job) Run() (err error) {
-	if err = j.Dev.Do(j.begin); err == nil {
-		err = j.batches()
-	}
-	if err == nil {
-		err = j.fetchAll()
+	if j.chain != nil {
+		err = j.runChain()
+	} else if err = j.Dev.Do(j.begin); err == nil {
+		if err = j.batches(); err == nil {
+			err = j.fetchAll()
+		}
 	}
 	if ended := j.end(err != nil); ended != nil {
 		err = errors.Join(err, ended)
@@ -136,28 +137,26 @@ func (j *Job) fetchAll() error {
 			return err
 		}
 	}
-	err := j.Dev.Do(func(c *cuda.Context) (err error) {
-		s := j.Workspace.stream
-		if err := c.WaitEvent(s, j.last); err != nil {
+	return j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.WaitEvent(j.Workspace.stream, j.last); err != nil {
 			return err
 		}
-		if err := c.Record(j.Workspace.last, s); err != nil {
-			return err
-		}
-		if err := j.Program.End(c, s); err != nil {
-			return err
-		}
-		if j.fetched, err = j.copyOut(c, j.Workspace.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
-			return err
-		}
-		took, err := c.Elapsed(j.Workspace.last, j.Workspace.ended)
-		j.Stages.Result += ms(took)
-		return err
+		return j.fetch(c)
 	})
-	if err == nil {
-		err = j.Corrupt(View[uint64](j, j.Fault)[0])
+}
+
+// fetch ends the job behind what is on the workspace's stream, and fetches what came of it.
+func (j *Job) fetch(c *cuda.Context) (err error) {
+	w := j.Workspace
+	if err := cmp.Or(c.Record(w.last, w.stream), j.Program.End(c, w.stream)); err != nil {
+		return err
 	}
-	return err
+	if j.fetched, err = j.copyOut(c, w.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
+		return err
+	}
+	took, err := c.Elapsed(w.last, w.ended)
+	j.Stages.Result += ms(took)
+	return cmp.Or(err, j.Corrupt(View[uint64](j, j.Fault)[0]))
 }
 
 // drain waits for the batches under way, in order.

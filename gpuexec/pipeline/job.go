@@ -57,12 +57,14 @@ type Job struct {
 	Fault  layout.Section  // a uint64 for the first fault
 	Total  layout.TileSize // of the batches that were put on their way
 
-	consume func(*offload.Rows) error // see Hand
-	handed  bool                      // rows were handed over
-	claimed []*resident.Block         // until the job ends
-	packs   []packs                   // to be found once it has ended
-	copied  map[*resident.Block]bool  // slabs that came with it
-	fetched []byte                    // at the end, which may be memory of the workspace; see View
+	consume  func(*offload.Rows) error // see Hand
+	handed   bool                      // rows were handed over
+	claimed  []*resident.Block         // until the job ends
+	packs    []packs                   // to be found once it has ended
+	chain    *prepared                 // of all series, if all are packed; or nil
+	copied   map[*resident.Block]bool  // slabs that came with it
+	uploaded int                       // bytes of the workspace's uploads
+	fetched  []byte                    // at the end, which may be memory of the workspace; see View
 
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
 	outcome, size int
@@ -107,8 +109,10 @@ func (j *Job) lay() error {
 	if err := j.Program.Room(&r); err != nil {
 		return err
 	}
+	if j.Stages.Fused = j.Fused; j.chained(r) {
+		return nil
+	}
 	j.Layout = layout.New(j.Store, j.Selected, r)
-	j.Stages.Fused = j.Fused
 	_, err = j.Part(0)
 	return err
 }
@@ -165,8 +169,13 @@ func (j *Job) Clear(c *cuda.Context, s cuda.Stream, at layout.Section, v byte) e
 }
 
 // Upload copies a table to a section. What is on the stream must come behind all
-// batches that are under way, whose staging memory it uses.
+// batches that are under way, whose staging memory a large table uses.
 func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, table []T) error {
+	if room := j.Workspace.uploads[j.uploaded:]; len(layout.BytesOf(table)) <= len(room) {
+		n := copy(room, layout.BytesOf(table))
+		j.uploaded += n
+		return c.CopyIn(j.At(to), room[:n], s)
+	}
 	if err := c.Wait(s); err != nil {
 		return err
 	}

@@ -3,7 +3,8 @@
 // computed.
 //
 // In goes a leaf's input and a Program, which says what is made of the samples of a batch; out
-// come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
+// come rows, batch by batch, and an Outcome. A Machine is what jobs run on: a device, its kernels, its
+// memory, workspaces, the store of what stays.
 //
 //	 bring  ──────► Decode ────► Compute ────► Reduce ────► (Back) ─┐
 //	 feeder's       slot's stream                                  │
@@ -24,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -44,8 +46,9 @@ type Options struct {
 	// which is taken as it is needed, a Segment at a time: 0 means a twelfth, 1 GiB at least.
 	Memory, Segment uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
-	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
-	// in page-locked memory pass through 8 times as much.
+	// put together in, taken once for each slot of the large workspace, and a quarter of it for
+	// those of small ones. 0 means 16 MiB. Chunks that are not in page-locked memory pass through 8
+	// times as much.
 	Staging int
 	// Rows is the most page-locked memory in bytes that values which are copied back
 	// stay in until the matrix that they are of is released. It is taken as it is
@@ -54,8 +57,8 @@ type Options struct {
 	Rows int64
 }
 
-// Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
-// beside it. It is safe for concurrent use. Whatever goes wrong on the device is an error that
+// Machine is what jobs run on: one device, on which a large job runs at a time, and several small
+// ones beside it. It is safe for concurrent use. Whatever goes wrong on the device is an error that
 // leaves the machine as it was, unless the device is lost (cuda.Lost); then all jobs fail.
 type Machine struct {
 	Dev     *cuda.Device
@@ -65,8 +68,8 @@ type Machine struct {
 	Store    *resident.Store
 	Feeder   *resident.Feeder
 	Lender   *pinned.Lender
-	Large    Workspace
-	Small    Workspace
+	Large    Workspaces
+	Small    Workspaces
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
 	// Memory is the device memory in bytes that jobs are computed in.
@@ -81,12 +84,13 @@ type Machine struct {
 
 	held   cuda.Held
 	origin cuda.Pointer // what entries of chunks count from
+	chains sync.Mutex   // held while tables of chains are found, or said to be there
 
 	lost atomic.Pointer[error] // why the device is of no use any more
 }
 
-// slots is the number of batches of a job under way at once.
-const slots = 4
+// The number of batches of a job under way at once, and the size of a workspace's uploads.
+const slotsOfLarge, slotsOfSmall, uploadsBytes = 4, 2, 256 << 10
 
 // New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
 // are loaded when they are needed, but for fused ones. The device stays the caller's.
@@ -101,7 +105,6 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
 	}
-	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	m.Kernels = launch.New(dev, launch.Queries()...)
 	err := m.Kernels.Load(context.Background(), launch.First...)
 	if err == nil {
@@ -116,28 +119,42 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	return m, nil
 }
 
-// The most memory in bytes that jobs get; the rest is for chunks to stay in.
+// The memory in bytes that jobs get; the rest is for chunks to stay in. There are as many small
+// workspaces, at most mostSmall, as have leastOfSmall each.
 const (
-	mostLarge = 6 << 30
-	mostSmall = 1 << 30
+	mostOfLarge  = 6 << 30
+	leastOfSmall = 8 << 20
+	mostOfSmall  = 512 << 20
+	mostSmall    = 8
 )
 
 func (m *Machine) take(c *cuda.Context, o Options) (err error) {
-	m.Large.size, m.Small.size = min(o.Memory/2, mostLarge)&^255, min(o.Memory/8, mostSmall)&^255
-	m.Memory = m.Large.size + m.Small.size
-	m.Large.at = m.held.Memory(c, m.Memory)
-	m.Small.at = m.Large.at + cuda.Pointer(m.Large.size)
-	m.origin = m.Large.at &^ (abi.EntryReach - 1)
-	m.Large.take(c, &m.held, o)
-	m.Small.take(c, &m.held, o)
+	small := max(1, min(o.Memory/8/leastOfSmall, mostSmall))
+	large, each := min(o.Memory/2, mostOfLarge)&^255, min(o.Memory/8/small, mostOfSmall)&^255
+	m.Memory = large + small*each
+	at := m.held.Memory(c, m.Memory)
+	m.origin = at &^ (abi.EntryReach - 1)
+	workspaces := func(n, size uint64, slots, staging int) Workspaces {
+		all := make(Workspaces, n)
+		for range n {
+			w := &Workspace{pool: all, at: at, size: size}
+			w.take(c, &m.held, slots, staging)
+			at += cuda.Pointer(size)
+			all <- w
+		}
+		return all
+	}
+	m.Large = workspaces(1, large, slotsOfLarge, o.Staging)
+	m.Small = workspaces(small, each, slotsOfSmall, o.Staging/4)
 	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}
-	l := m.Large.Slots[0]
-	n := min(len(l.Staging), int(m.Large.size))
+	w := <-m.Large
+	defer w.Leave()
+	l, n := w.Slots[0], min(o.Staging, int(w.size))
 	t := probe.Timer{Context: c, Stream: l.Stream, Begin: l.marks[atCopy], End: l.marks[atCopied]}
-	m.Link, err = t.Rate(n, func() error { return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream) })
+	m.Link, err = t.Rate(n, func() error { return c.CopyIn(w.at, l.Staging[:n], l.Stream) })
 	return err
 }
 
@@ -169,8 +186,12 @@ func (m *Machine) release(c *cuda.Context) error {
 
 // Close gives everything back once the jobs under way are done.
 func (m *Machine) Close() error {
-	<-m.Large.turn
-	<-m.Small.turn
+	for range m.AtOnce() {
+		select {
+		case <-m.Large:
+		case <-m.Small:
+		}
+	}
 	return errors.Join(m.Store.Close(), m.Dev.Do(m.release))
 }
 
@@ -183,36 +204,31 @@ func (m *Machine) Fuses(sel *selection.Selection, longest int64) bool {
 	return !sel.Has(chunkenc.EncXOR2) && longest <= int64(m.FusedLongest*float64(layout.ChunkSpan(sel)))
 }
 
-// Begin waits for one of two workspaces to be free, rather the first. Who came first gets
-// it first. The workspace must be left.
-func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error) {
-	var s *Workspace
+// AtOnce is the number of jobs that run at once.
+func (m *Machine) AtOnce() int { return cap(m.Large) + cap(m.Small) }
+
+// Begin waits for a workspace to be free. Who came first gets it first. The workspace must be left.
+func (m *Machine) Begin(ctx context.Context, of Workspaces) (*Workspace, error) {
 	select {
-	case <-a.turn:
-		s = a
-	default:
-		select {
-		case <-a.turn:
-			s = a
-		case <-b.turn:
-			s = b
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	case w := <-of:
+		if lost := m.lost.Load(); lost != nil {
+			w.Leave()
+			return nil, *lost
 		}
+		return w, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if lost := m.lost.Load(); lost != nil {
-		s.Leave()
-		return nil, *lost
-	}
-	return s, nil
 }
 
-// Workspace is what one job has for itself while it is evaluated: a part of the device's memory,
-// streams, and memory to put tables together in. There are two. One is kept for
-// small jobs, so that they need not wait for a large one: their batches take turns
-// with its.
+// Workspaces are those of one size that no job has. Small jobs have some for themselves, so that they
+// need not wait for a large one: their batches take turns with its.
+type Workspaces chan *Workspace
+
+// Workspace is what one job has for itself while it is evaluated: a part of the arena,
+// streams, and memory to put tables together in.
 type Workspace struct {
-	turn   chan struct{} // holds a token while no job has the workspace
+	pool   Workspaces
 	at     cuda.Pointer
 	size   uint64
 	Slots  []*Slot
@@ -220,6 +236,8 @@ type Workspace struct {
 	ready  cuda.Event  // the states are; times are counted from here
 	ended  cuda.Event  // the last result was fetched
 	last   cuda.Event  // all batches are done
+	// uploads is page-locked memory for small tables, which need not wait for one another.
+	uploads []byte
 }
 
 // Slot is what a batch has for itself while it is under way.
@@ -251,18 +269,17 @@ const (
 	numMarks
 )
 
-func (s *Workspace) take(c *cuda.Context, h *cuda.Held, o Options) {
-	s.stream = h.UrgentStream(c)
+func (s *Workspace) take(c *cuda.Context, h *cuda.Held, slots, staging int) {
+	s.stream, s.uploads = h.Stream(c), h.Host(c, uploadsBytes)
 	s.ready, s.ended, s.last = h.Event(c), h.Event(c), h.Event(c)
 	for range slots {
-		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, o.Staging)}
+		l := &Slot{Stream: h.Stream(c), back: h.Event(c), Staging: h.Host(c, staging)}
 		for m := range l.marks {
 			l.marks[m] = h.Event(c)
 		}
 		s.Slots = append(s.Slots, l)
 	}
-	s.turn <- struct{}{}
 }
 
 // Leave lets another job have the workspace.
-func (s *Workspace) Leave() { s.turn <- struct{}{} }
+func (s *Workspace) Leave() { s.pool <- s }

@@ -97,6 +97,9 @@ func (j *Job) pack(q launch.Queue, p *prepared) error {
 
 // publish has later jobs find what this one has packed, with tables of their own, unless it failed.
 func (j *Job) publish(failed bool) {
+	if len(j.packs) == 0 {
+		return
+	}
 	blocks := make([]*resident.Block, len(j.packs))
 	for i, p := range j.packs {
 		blocks[i] = p.block

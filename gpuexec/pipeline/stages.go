@@ -23,7 +23,7 @@ type Stages struct {
 	CopiedBytes   int64 // to the device: chunks, and where they are
 	ResidentBytes int64 // of chunks that were on the device already
 
-	// On the device, sums over the batches.
+	// On the device, sums over the batches. Of a job that is a chain, Window has Reduce in it.
 	Copy, Decode, Window, Reduce, Result time.Duration
 }
 

@@ -173,18 +173,19 @@ func dashboard(times float64) (all []work) {
 }
 
 // simulation is a machine of a number of cores, which goroutines share evenly, and a GPU that computes
-// two leaves at once, in the order of their arrival.
+// some leaves at once, in the order of their arrival.
 type simulation struct {
 	gpu     // what is not simulated
 	p       *Placer
 	mode    string // auto, gpu or cpu
 	work    []work
 	now     time.Duration
-	queue   []*client // for the GPU; the first two are computed
+	queue   []*client // for the GPU; the first are computed
 	typical time.Duration
 }
 
-const simulatedCores = 16
+// The cores, and how many leaves the GPU computes at once.
+const simulatedCores, atOnce = 16, 9
 
 // client asks one query after the other.
 type client struct {
@@ -216,7 +217,9 @@ func (s *simulation) ResidentShare(*selection.Selection) float64 { return 1 }
 func (s *simulation) Name() string { return "simulated" }
 
 // Wait is that of device.Device.
-func (s *simulation) Wait() time.Duration { return time.Duration(len(s.queue)) * s.typical / 2 }
+func (s *simulation) Wait() time.Duration {
+	return time.Duration(len(s.queue)) * s.typical * 2 / atOnce
+}
 
 // begin begins the next query of a client.
 func (s *simulation) begin(c *client) {
@@ -267,7 +270,7 @@ func (s *simulation) run(clients int) float64 {
 	}
 	answers := 0
 	for ; s.now < all; s.now += step {
-		for _, c := range s.queue[:min(2, len(s.queue))] {
+		for _, c := range s.queue[:min(atOnce, len(s.queue))] {
 			if c.stage == waiting {
 				c.stage, c.began, c.left = hosted, s.now, float64(c.work.host)
 			}

@@ -1,0 +1,121 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/resident"
+)
+
+// A small job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
+// batches. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the device
+// are tables of a word for each tile of chunks, which stay there for the next time.
+//
+//	clear ─► (tables) ─► Compute ─► Reduce ─► End ─► fetch
+
+// chained reports whether the job is a chain. Then its layout is a batch, whose blocks are pinned.
+func (j *Job) chained(r layout.Room) bool {
+	r.Device = int(j.Workspace.size) - j.size
+	if j.Workspace.pool != j.Small || !r.Stores() || r.Rest > 0 || 8*r.Steps*j.Places() > r.Device || !j.Packs(j.Selected.Sel) {
+		return false
+	}
+	r.Packed, r.Goal = true, r.Device
+	y := layout.New(j.Store, j.Selected, r)
+	b, err := y.Batch(0)
+	if b == nil || err != nil || len(b.Series) < len(j.Selected.GroupOf) {
+		return false
+	}
+	p := &prepared{Part: b, slot: j.Workspace.Slots[0]}
+	j.chains.Lock()
+	there := j.tables(p)
+	j.chains.Unlock()
+	if !there {
+		j.packed(p)
+	}
+	if len(p.unpacked) > 0 {
+		j.Store.Unpin(p.slot.pinned)
+		p.slot.free()
+		return false
+	}
+	j.Layout, j.chain = y, p
+	return true
+}
+
+// tables finds the tables of a batch on the device, and pins what they speak of. No other job may do so.
+func (j *Job) tables(p *prepared) bool {
+	t := p.Resident
+	if t == nil {
+		return false
+	}
+	if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
+		p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
+		p.unpacked, p.fit = t.Unpacked, t.Unpacked
+		return true
+	}
+	j.Store.Drop(t.At)
+	p.Resident = nil
+	return false
+}
+
+// runChain computes a job that is a chain.
+func (j *Job) runChain() error {
+	p, start := j.chain, time.Now()
+	if err := j.Ended(); err != nil {
+		return err
+	}
+	var fresh *resident.Block // the tables, unless they are there already
+	if p.at == 0 {
+		p.at = j.Rest
+		if fresh = resident.Add(j.Store, j.Layout, p.In.Tables); fresh != nil {
+			p.at = cuda.Pointer(fresh.At)
+		}
+	}
+	j.Total, j.Stages.Batches = p.Total, 1
+	j.Stages.ResidentBytes += int64(p.Total.Encoded)
+	err := j.Dev.Do(func(c *cuda.Context) error { return j.launch(c, p, start) })
+	j.chains.Lock()
+	defer j.chains.Unlock()
+	switch {
+	case fresh == nil:
+	case err != nil || p.Resident != nil: // or another job brought them, too
+		j.claimed = append(j.claimed, fresh)
+	default:
+		p.Resident = &layout.Tables{At: fresh, Of: p.slot.pinned}
+		p.slot.pinned = append(slices.Clip(p.slot.pinned), fresh)
+	}
+	return err
+}
+
+// launch puts the chain on the workspace's stream and waits for its end.
+func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
+	w, d := j.Workspace, j.OnDevice(p.Part, p.at, j.Rest)
+	none := d.Output.Decoded // of tiles without chunks: no samples
+	none.At += j.size + p.In.Size
+	if err := cmp.Or(j.begin(c), j.Clear(c, w.stream, none, 0)); err != nil {
+		return err
+	}
+	if p.words != nil {
+		j.Layout.Fill(p.Part, p.slot.Staging, p.words, nil, 0, 0)
+		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], w.stream); err != nil {
+			return err
+		}
+		j.Stages.CopiedBytes += int64(p.In.Tables)
+	}
+	q := j.Kernels.On(c, w.stream)
+	if err := j.Program.Compute(q, d); err != nil {
+		return err
+	}
+	if err := j.Program.Reduce(q, d); err != nil {
+		return err
+	}
+	j.Stages.Prepare = time.Since(start)
+	if err := j.fetch(c); err != nil {
+		return err
+	}
+	took, err := c.Elapsed(w.ready, w.last)
+	j.Stages.Window += ms(took)
+	return err
+}
