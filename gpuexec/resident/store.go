@@ -303,8 +303,8 @@ func (s *Store) removeBlocks(f func(b *Block) bool) {
 	}
 }
 
-// idleRounds is after how many rounds, of a minute each, what no job used makes room for what only later jobs need, and a
-// segment is given back.
+// idleRounds is after how many rounds, of a minute each, what no job used makes room for what only later jobs
+// need, and a segment is given back.
 const idleRounds = 10
 
 // Trim begins a round. It gives back the segments but one that were not used for idleRounds, with what lies in
