@@ -346,7 +346,7 @@ func TestChain(t *testing.T) {
 }
 
 // TestSeriesWithoutChunks: where a tile of series has no chunks in a range, and all others are packed, its
-// samples are not those that another job has left in that memory.
+// samples are not what another job has left in that memory.
 func TestSeriesWithoutChunks(t *testing.T) {
 	x := executor(t, Options{Memory: 256 << 20, Staging: 1 << 20})
 	node := aggregation("sum", "rate", 3_600_000, 0, nil, []string{"i"}, false)

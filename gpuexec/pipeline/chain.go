@@ -11,8 +11,8 @@ import (
 )
 
 // A small job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
-// batches. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the device
-// are tables of a word for each tile of chunks, which stay there for the next time.
+// batches. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the
+// device are tables of a word for each tile of chunks, which stay there for the next time.
 //
 //	clear ─► (tables) ─► Compute ─► Reduce ─► End ─► fetch
 
@@ -22,7 +22,7 @@ func (j *Job) chained(r layout.Room) bool {
 	if j.Workspace.pool != j.Small || !r.Stores() || r.Rest > 0 || 8*r.Steps*j.Places() > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
-	r.Packed, r.Goal = true, r.Device
+	r.Packed = true
 	y := layout.New(j.Store, j.Selected, r)
 	b, err := y.Batch(0)
 	if b == nil || err != nil || len(b.Series) < len(j.Selected.GroupOf) {

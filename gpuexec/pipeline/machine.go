@@ -225,7 +225,7 @@ func (m *Machine) Begin(ctx context.Context, of Workspaces) (*Workspace, error) 
 // need not wait for a large one: their batches take turns with its.
 type Workspaces chan *Workspace
 
-// Workspace is what one job has for itself while it is evaluated: a part of the arena,
+// Workspace is what one job has for itself while it is evaluated: device memory,
 // streams, and memory to put tables together in.
 type Workspace struct {
 	pool   Workspaces

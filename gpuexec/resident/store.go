@@ -350,7 +350,7 @@ const (
 	packedTimes = 4
 )
 
-// Keeps reports whether a selection's slabs, of which so many bytes are needed, stay once they are copied,
+// Keeps reports whether a selection's slabs, of which a job needs some bytes, stay once they are copied,
 // without displacing what jobs have used lately. As slabs are cut unevenly, half of WorthWhole counts.
 func (s *Store) Keeps(sel *selection.Selection, needed int64) bool {
 	share, all := s.Share(sel)

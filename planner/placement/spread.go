@@ -67,8 +67,9 @@ func (p *Placer) spread(l offload.Leaf, size *offload.Size) *spread {
 }
 
 // repeats is in how many leaves a copy has to be won back. Two H200 win that of a half back in three or
-// four: a sum of rates of 1 G samples takes one 13.6 ms and both about 7, the copy 25 to 30. A link of half
-// their speed takes seven. So a dashboard that is refreshed twice a minute wins within four minutes.
+// four: a sum of rates of 1 G samples takes one 13.6 ms, the copy 25 to 30, and both are expected to take 7.
+// With a link of half the speed that is seven leaves. So a dashboard that is refreshed twice a minute wins
+// within four minutes.
 const repeats = 8
 
 // invest reports whether a leaf that one GPU, which has most of its chunks from earlier leaves, would

@@ -151,7 +151,7 @@ func TestSpreadAgain(t *testing.T) {
 			near, far := leaf(16, func(i int) int { return i / 50 }), leaf(16, func(i int) int { return i / 25 % 16 })
 			apart := leaf(16, func(i int) int { return i % 16 })
 			p, _, _ := open(t, gpus, nil)
-			// ask says on how many GPUs a leaf is whose copies are won back in so many leaves, and what they copied.
+			// ask says on how many GPUs a leaf is whose copies are won back in `repeats` leaves, and what they copied.
 			ask := func(l *cpuexec.Leaf, repeats float64, change func(*Constants)) (n int, copied int64, reason string) {
 				size := l.Size()
 				c := Constants{Cores: Costs{Sample: 1e6}, Device: Costs{Sample: 1000}}
