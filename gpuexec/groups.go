@@ -321,6 +321,6 @@ func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
 	return cmp.Or(
 		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
 		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
-		o.members.Upload(j.Job, c, s),
+		o.members.Upload(j.Job, c, s, j.Layout.Places),
 	)
 }

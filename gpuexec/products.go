@@ -30,11 +30,8 @@ func (p *states) Place() {
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	g, k := &d.Groups, launch.Kernel("group_accumulate_squares")
-	if g.Few() {
-		k = "group_accumulate"
-	}
-	return q.PerStep(k, p.steps.Count, g.Count, d.Out.Values, p.steps.Count, g.Groups, g.Starts, g.Count, p.op, p.At(p.all))
+	g, n := &d.Groups, p.steps.Count
+	return q.PerStep("group_accumulate", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.op, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
@@ -79,7 +76,7 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Count, g.Few(), p.bottom, uint32(d.Base),
+	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
@@ -89,9 +86,9 @@ func (p *heaps) Results(o *offload.Outcome) error {
 	keys, places := pipeline.View[float64](p.Job, p.keys), pipeline.View[uint32](p.Job, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
 	to.Filled = slices.Clone(pipeline.View[int32](p.Job, p.filled))
-	series := make([]int32, p.Places()) // at each place
-	for i, place := range p.Layout.Places {
-		series[place] = int32(i)
+	series := make([]int32, p.Places()) // of each lane
+	for i, lane := range p.Layout.Lanes {
+		series[lane] = int32(i)
 	}
 	steps := p.l.Grid.Steps
 	slots := make([]int, len(p.l.Rooms)) // the first of each group
@@ -128,7 +125,7 @@ func (p *quantiles) Place() {
 }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
-	if err := p.members.Upload(p.Job, c, s); err != nil {
+	if err := p.members.Upload(p.Job, c, s, p.Layout.Lanes); err != nil {
 		return err
 	}
 	return p.Kernels.On(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),

@@ -39,11 +39,11 @@ type queryJob struct {
 	panes *launch.Panes // or nil
 
 	// Device memory.
-	counts layout.Section // an abi.SeriesCounts a place
-	kept   layout.Section // uint32, one a map and place
+	counts layout.Section // an abi.SeriesCounts a lane
+	kept   layout.Section // uint32, one a map and lane
 	reads  layout.Section // uint64, two a step: see offload.Results; empty where they are not asked for
 	zeros  layout.Section // what a job begins with zeros in: all these, and what its product has before them
-	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
+	stay   layout.Section // float64, the values of the windows of all lanes, if they stay on the device
 }
 
 // newQueryJob is a job that computes a leaf, by panes where windows share much.
@@ -81,7 +81,7 @@ func kernelsOf(l *cpuexec.Leaf) (ks []launch.Kernel) {
 	case abi.ByQuantile:
 		return append(ks, "group_quantile")
 	default:
-		return append(ks, "group_accumulate", "group_accumulate_squares", "group_result")
+		return append(ks, "group_accumulate", "group_result")
 	}
 }
 
@@ -96,7 +96,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 		j.Fused = j.panes == nil && !l.CountSamples && j.Fuses(l.Selection, j.steps.Width) && !j.Packs(l.Selection) && j.Kernels.Loaded(launch.Fused...)
 	}
 	if l.Aggregate == nil {
-		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1}}
+		return &queryRows{j, rows{kinds: 1, width: l.Grid.Steps, bitmaps: 1, ready: true}}
 	}
 	switch p := aggregate.Of(l.Aggregate.Func).GPU; p.Kernel {
 	case abi.ByRank:
@@ -190,13 +190,13 @@ func (j *queryJob) note(r *offload.Results) {
 	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
 }
 
-// bySeries copies what is at the place of each series, in the order of the series.
+// bySeries copies what is at the lane of each series, in the order of the series.
 func bySeries[T any](j *queryJob, at []T) []T {
-	all := make([]T, len(j.Layout.Places))
+	all := make([]T, len(j.Layout.Lanes))
 	const block = 8192
 	parallel.For((len(all)+block-1)/block, func(k int) {
 		for i := k * block; i < min((k+1)*block, len(all)); i++ {
-			all[i] = at[j.Layout.Places[i]]
+			all[i] = at[j.Layout.Lanes[i]]
 		}
 	})
 	return all

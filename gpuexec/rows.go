@@ -14,12 +14,13 @@ import (
 )
 
 // rows are the shape of a product that answers each series. Its values are copied back batch by
-// batch, with bitmaps of the values that there are. Both are in the section Rest of a batch:
+// batch, with bitmaps of the values that there are. Both are in the section Rest of a batch, but for windows:
 //
 //	kind 0: tiles × 32 series × width float64 │ kind 1 … │ bitmap 0: tiles × 32 series × words uint64 │ …
 type rows struct {
-	kinds, width int // of a series: rows, and the values of each
-	bitmaps      int // of a series
+	kinds, width int  // of a series: rows, and the values of each
+	bitmaps      int  // of a series
+	ready        bool // the rows are those that window kernels write
 }
 
 // words is the number of words of a series' bitmap.
@@ -28,7 +29,10 @@ func (r *rows) words() int { return (r.width + 63) / 64 }
 // claim adds to what a tile needs, or fails where a series' rows do not fit.
 func (r *rows) claim(room *layout.Room) error {
 	bitmaps := 8 * layout.Lanes * r.bitmaps * r.words()
-	room.Rest += 8*layout.Lanes*r.kinds*r.width + bitmaps
+	room.Rest += bitmaps
+	if !r.ready {
+		room.Rest += 8 * layout.Lanes * r.kinds * r.width
+	}
 	room.Back += bitmaps
 	if r.kinds*r.width > pinned.BufferValues {
 		return &pipeline.Unsuited{Reason: "the values of a series, at all steps or buckets, need more page-locked memory than a buffer has"}
@@ -40,7 +44,10 @@ func (r *rows) claim(room *layout.Room) error {
 func (r *rows) in(b *pipeline.Batch) (values, present []cuda.Pointer, end cuda.Pointer) {
 	end = b.At(b.Output.Rest)
 	places := cuda.Pointer(8 * len(b.Sizes) * layout.Lanes)
-	for range r.kinds {
+	if r.ready {
+		values = append(values, b.At(b.Output.Windows))
+	}
+	for len(values) < r.kinds {
 		values = append(values, end)
 		end += places * cuda.Pointer(r.width)
 	}
@@ -112,9 +119,9 @@ func (p *queryRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 
 // Reduce implements pipeline.Program.
 func (p *queryRows) Reduce(q launch.Queue, b *pipeline.Batch) error {
-	values, present, _ := p.in(b)
-	n := p.steps.Count
-	return q.PerStep("series_rows", n, b.Tiles, b.Out.Values, b.Tiles, n, 2*uint32(p.words()), values[0], present[0])
+	_, present, _ := p.in(b)
+	rows, n := b.Tiles*layout.Lanes, p.steps.Count
+	return q.PerStep("series_rows", n, rows, b.Out.Values, rows, n, 2*uint32(p.words()), present[0])
 }
 
 // Back implements pipeline.Program.

@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -70,12 +71,12 @@ func mapOf(m *plan.Map) (number uint32, a, b float64) {
 
 // apply puts the maps of a batch's values on a stream.
 func (j *queryJob) apply(q launch.Queue, d *pipeline.Batch) error {
-	const length = uint32(64) // steps of a thread
+	const length = uint32(2048) // steps of a warp
 	each, n := j.Places()*int(unsafe.Sizeof(uint32(0))), j.steps.Count
 	for i, m := range j.l.Maps {
 		number, a, b := mapOf(m)
 		kept := j.At(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
-		err := q.PerSeries("map_values", d.Tiles, n, length, d.Out.Values, d.Tiles, n, length, number, m.Bool, a, b, kept)
+		err := q.PerRow("map_values", d.Tiles, n, length, d.Out.Values, d.Tiles*layout.Lanes, n, length, number, m.Bool, a, b, kept)
 		if err != nil {
 			return err
 		}

@@ -344,9 +344,8 @@ func TestQuantileParts(t *testing.T) {
 	onBench(t, func(b *bench) {
 		for _, shape := range []struct{ series, steps, groups int }{{1, 1, 1}, {40, 33, 3}, {3000, 40, 1}, {9000, 3, 2}} {
 			for kind := range 6 {
-				places := layout.Aligned(shape.series, layout.Lanes)
-				values := make([]float64, places*shape.steps)
-				at := func(p, k int) *float64 { return &values[(p/layout.Lanes*shape.steps+k)*layout.Lanes+p%layout.Lanes] }
+				values := make([]float64, shape.series*shape.steps)
+				at := func(p, k int) *float64 { return &values[p*shape.steps+k] }
 				of := make([]int, shape.series)
 				for p := range shape.series {
 					of[p] = r.IntN(shape.groups)

@@ -36,7 +36,7 @@ var (
 		"window_panes", "window_rate", "window_reads", "window_statistic",
 	}
 	Values   = []Kernel{"map_values", "series_rows"}
-	Group    = []Kernel{"group_accumulate", "group_accumulate_squares", "group_quantile", "group_rank", "group_result"}
+	Group    = []Kernel{"group_accumulate", "group_quantile", "group_rank", "group_result"}
 	Resample = []Kernel{
 		"add_squares", "count_keys", "count_uniqs", "fused_keys", "fused_runs", "group_distinct", "group_order", "group_order_few",
 		"merge_runs", "order_keys", "run_order", "run_rows", "square_terms", "state_values", "value_keys",
@@ -52,7 +52,7 @@ func Queries() []Kernel {
 }
 
 // First are the kernels that a device begins with: what sums of rates need.
-var First = []Kernel{"decode_series", "window_rate", "group_accumulate_squares", "group_accumulate", "group_result"}
+var First = []Kernel{"decode_series", "window_rate", "group_accumulate", "group_result"}
 
 // Fused are the kernels that decode and compute windows in one.
 var Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(string(k), "fused_") })

@@ -62,7 +62,7 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
 // PerThread buckets.
 func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
-	params := append(b.stored(), k.edges()...)
+	params := append(append(b.stored(), b.Places), k.edges()...)
 	params = append(params, k.PerThread, k.Apart, k.Differences, k.Since)
 	return q.PerSeries(name, b.Tiles, k.Count, k.PerThread, append(params, more...)...)
 }

@@ -16,7 +16,7 @@ type Batch struct {
 	Chunks uint32       // a multiple of abi.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
-	Places cuda.Pointer // uint32, where what is made of the series of each lane goes
+	Places cuda.Pointer // uint32, where runs of the series of each lane go
 
 	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk
@@ -38,8 +38,8 @@ type Columns struct {
 
 // Output is where a window kernel writes.
 type Output struct {
-	Values cuda.Pointer // a float64 for each place of a tile and step
-	Counts cuda.Pointer // an abi.SeriesCounts a place, which is added to
+	Values cuda.Pointer // a float64 for each lane and step, a row a lane
+	Counts cuda.Pointer // an abi.SeriesCounts a lane, which is added to
 }
 
 // Steps are the windows that a window kernel computes: (Start+k*Interval-Width,
@@ -86,7 +86,7 @@ func (q Queue) PackColumns(b *Batch, packs, words cuda.Pointer) error {
 
 // stored are the parameters of kernels over stored samples: a batch's series and chunks.
 func (b *Batch) stored() []any {
-	return []any{b.First, b.Tiles, b.Places, b.Rows, b.Packed, b.Decoded, b.Times, b.Values}
+	return []any{b.First, b.Tiles, b.Rows, b.Packed, b.Decoded, b.Times, b.Values}
 }
 
 // Window puts a window kernel over a batch on the queue, which has more parameters than what all
@@ -102,23 +102,16 @@ func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
 	return q.fused(k, b, append(params, more...)...)
 }
 
-// Parts are the parts that groups have in a batch, in device memory: the number of
-// each group, and the first place of its part, both uint32. Behind the last of the
-// latter is the number of places.
+// Parts are the parts that groups have in a batch, in device memory, all uint32: the number of
+// each group, and the first place of its part, behind the last of which is the number of places; and the
+// lane of the series at each place.
 type Parts struct {
-	Groups, Starts cuda.Pointer
-	Count          uint32
-	Places         uint32 // of the batch
+	Groups, Starts, Lanes cuda.Pointer
+	Count                 uint32
 }
 
-// fewSeries is the most series of a group in a batch, on average, for group_accumulate.
-const fewSeries = 8
-
-// Few reports whether the groups have few series in a batch.
-func (p *Parts) Few() bool { return p.Places <= fewSeries*p.Count }
-
 // GroupQuantile puts the quantiles of count groups on the queue. first and members
-// say, both uint32, which places of values each has. fault becomes
+// say, both uint32, which rows of values each has. fault becomes
 // abi.MixedZeros, unless it is less, where an answer is uncertain.
 func (q Queue) GroupQuantile(values cuda.Pointer, steps uint32, members, first cuda.Pointer, places, count uint32, quantile float64, out, fault cuda.Pointer) error {
 	grid := Blocks(steps, abi.RowsBlock)
@@ -141,6 +134,13 @@ func (q Queue) PerSeries(k Kernel, tiles, count, each uint32, params ...any) err
 	grid := Blocks(tiles*abi.TileChunks, threads)
 	grid.Y = (count + each - 1) / each
 	return q.Launch(k, grid, cuda.Size{X: threads}, params...)
+}
+
+// PerRow puts a kernel on the queue of which a warp owns a series of some tiles at `each` of count steps.
+func (q Queue) PerRow(k Kernel, tiles, count, each uint32, params ...any) error {
+	const warps = abi.WindowBlock / 32
+	grid := cuda.Size{X: tiles * abi.TileChunks / warps, Y: (count + each - 1) / each}
+	return q.Launch(k, grid, cuda.Size{X: abi.WindowBlock}, params...)
 }
 
 // PerStep puts a kernel on the queue of which a block owns 32 steps of a group, or of a tile, of count.

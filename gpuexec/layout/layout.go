@@ -72,6 +72,7 @@ type Layout struct {
 	batches []*Part
 	err     error
 	Places  []uint32 // of each series
+	Lanes   []uint32 // the same; the lane, counted on from batch to batch
 	cost    int      // of a series, in bytes of device memory, as the last batch had it
 	most    int      // series that may fit into a batch
 }
@@ -135,7 +136,7 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 	key := layoutKey{store: store, groupOf: &s.GroupOf[0], mint: s.From, maxt: s.To, room: r}
 	return selection.Note(s.Sel.Notes, key, func() *Layout {
 		n := len(s.GroupOf)
-		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
+		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), Lanes: make([]uint32, n), most: n}
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
 		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
 		return y
@@ -149,7 +150,7 @@ func (y *Layout) SizeBytes() int64 {
 	tiles := (n + Lanes - 1) / Lanes
 	groups := min(n, int64(y.Groups)+tiles) // a group has parts in several batches
 	periods := max(0, y.To-y.From)/period + 2
-	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(3*n+2*groups) +
+	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(4*n+2*groups) +
 		tiles*(int64(unsafe.Sizeof(TileSize{}))+periods*int64(unsafe.Sizeof(Block{})))
 }
 
@@ -171,6 +172,9 @@ func (y *Layout) Batch(n int) (*Part, error) {
 			b.Base = base
 			for place, series := range b.Series {
 				y.Places[series] = uint32(base + place)
+			}
+			for lane, series := range b.lanes {
+				y.Lanes[series] = uint32(base + lane)
 			}
 			y.batches = append(y.batches, b)
 		}
@@ -341,12 +345,12 @@ func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
 	return int(b.lanes[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
 }
 
-// Members are the places of all series by group: those of group g are members[first[g]:first[g+1]],
+// Members are places of all series by group: those of group g are members[first[g]:first[g+1]],
 // in the order of the series. All batches must have been made.
-func (y *Layout) Members() (first, members []uint32) {
+func (y *Layout) Members(places []uint32) (first, members []uint32) {
 	first, members = byGroup(y.GroupOf, y.Groups)
 	for i, series := range members {
-		members[i] = y.Places[series]
+		members[i] = places[series]
 	}
 	return first, members
 }
@@ -512,14 +516,13 @@ const Absent = 1<<64 - 1
 func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint64, rest, origin uint64) []resident.Transfer {
 	in := b.In
 	copy(As[abi.PackedWord](buf, in.Packed), words)
-	first, places := As[uint32](buf, in.First), As[uint32](buf, in.Places)
+	first, places, lanes := As[uint32](buf, in.First), As[uint32](buf, in.Places), As[uint32](buf, in.Lanes)
 	for i := range places {
 		places[i] = uint32(i)
 	}
 	for place, series := range b.Series {
-		if y.Room.Stores() {
-			places[int(series)-b.from] = uint32(place)
-		}
+		lane := y.Lanes[series] - uint32(b.Base)
+		lanes[place], places[lane] = lane, uint32(place)
 	}
 	copy(As[uint32](buf, in.Groups), b.Groups)
 	copy(As[uint32](buf, in.Starts), b.starts)

@@ -183,7 +183,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	in := p.In
 	b := &Batch{Part: p, Output: layout.NewOutput(p, j.Layout.Room), made: base + cuda.Pointer(in.Size)}
 	at := func(s layout.Section) cuda.Pointer { return tables + cuda.Pointer(s.At) }
-	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Count: uint32(len(p.Groups)), Places: uint32(len(p.Series))}
+	b.Groups = launch.Parts{Groups: at(in.Groups), Starts: at(in.Starts), Lanes: at(in.Lanes), Count: uint32(len(p.Groups))}
 	b.Batch = launch.Batch{
 		Slab: j.origin, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),

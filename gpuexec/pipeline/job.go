@@ -190,7 +190,7 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 	return nil
 }
 
-// Members are the places of each group, over all batches, in device memory.
+// Members are the places, or lanes, of each group, over all batches, in device memory.
 type Members struct {
 	Places layout.Section // uint32, those of one group after the other
 	First  layout.Section // uint32 a group: where its places begin; and where the last one's end
@@ -201,9 +201,10 @@ func (j *Job) TakeMembers() Members {
 	return Members{j.Take(4 * len(j.Selected.GroupOf)), j.Take(4 * (j.Selected.Groups + 1))}
 }
 
-// Upload copies the table to the device. The layout must have all batches.
-func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
-	first, members := j.Layout.Members()
+// Upload copies the table to the device, of the places, or lanes, that all series have. The layout must
+// have all batches.
+func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream, places []uint32) error {
+	first, members := j.Layout.Members(places)
 	return cmp.Or(Upload(j, c, s, m.Places, members), Upload(j, c, s, m.First, first))
 }
 

@@ -34,6 +34,8 @@ DEVICE u32 blocks_x() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 // Every thread of the block waits for every other.
 DEVICE void barrier() { __syncthreads(); }
+// Every lane of the warp waits for the others, and sees what they wrote.
+DEVICE void warp_barrier() { __nvvm_bar_warp_sync(~0u); }
 // The value that the lane `down` lanes above holds; all 32 lanes take part.
 DEVICE u32 shuffle_down(u32 v, u32 down) { return __nvvm_shfl_sync_down_i32(~0u, v, down, 31); }
 // The values that the lane holds whose number differs in the bits of `other`; all 32 lanes take part.
@@ -55,6 +57,13 @@ DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
 DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
 // Has the 32 bytes around an address come as near as the second cache, without waiting for them.
 DEVICE void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+// The word at an address if there is one, else another, without a branch that loads would wait behind.
+DEVICE u32 load_if(bool there, const void* at, u32 other) {
+  u32 v;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %3, 0;\n\tmov.u32 %0, %2;\n\t@p ld.global.u32 %0, [%1];\n\t}"
+               : "=&r"(v) : "l"(at), "r"(other), "r"((u32)there) : "memory");
+  return v;
+}
 // Integers that several threads change.
 DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
 // The same, and what was there before.

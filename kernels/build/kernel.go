@@ -48,7 +48,7 @@ func parseAll(root string) (all []*kernel, err error) {
 var (
 	entry   = regexp.MustCompile(`(?m)^KERNEL (?:MAX_THREADS\(\d+\) |[A-Z_]+_THREADS )?([a-z0-9_]+)\([^()]*\) \{`)
 	include = regexp.MustCompile(`(?m)^#include "([^"]+)"`)
-	waiting = regexp.MustCompile(`\b(barrier|shuffle_down|shuffle_xor)\(`)
+	waiting = regexp.MustCompile(`\b(barrier|warp_barrier|shuffle_down|shuffle_xor)\(`)
 )
 
 // parse reads the source of a kernel, and what it includes.

@@ -51,7 +51,8 @@ struct OwnedChunks {
 // checked, as a whole by one thread. Registers are what fused kernels are short of: what is needed once
 // a range is computed anew.
 //
-// Job is OwnedChunks with `drop`, whether stale markers are left out, and `edges`, which has
+// Job is OwnedChunks with `drop`, whether stale markers are left out, cell(tile, k), where what comes of
+// range k of this thread's series goes, and `edges`, which has
 //   start(k), end(k)   range k has the samples of start(k) <= t < end(k), ms; both ascend
 //   begun(t)           the number of ranges of which samples up to time t can be, of `count`
 // and Out takes samples, range by range:
@@ -97,11 +98,9 @@ struct Fuse {
     return true;
   }
 
-  DEVICE u64 cell() const { return ((u64)tile * job.edges.count + k) * 32 + thread_x() % 32; }
-
   // Writes what comes of range k and goes on to the next.
   DEVICE void close() {
-    out.close(tile, k, cell());
+    out.close(tile, k, job.cell(tile, k));
     k++;
   }
 
@@ -114,7 +113,7 @@ struct Fuse {
       if (t < edge) return false;
       edge = job.edges.end(k);
       if (t < edge) {
-        out.open(cell());
+        out.open(job.cell(tile, k));
         return true;
       }
     }

@@ -5,13 +5,12 @@
 //   of either sign are sorted it lowers *fault to kMixedZeros.
 // Grid: x 32 steps, a block of 32 by `parts` threads; y groups, in strides of the grid.
 // A thread owns a part of one group at one step: the threads of a column share its series. Those of group g
-//   have places members[first[g]] to members[first[g+1]], and place p has
-//   values[(p/32*steps+k)*32+p%32]. They narrow the range that the value of the wanted rank
+//   have rows members[first[g]] to members[first[g+1]], and row r has
+//   values[r*steps+k]. They narrow the range that the value of the wanted rank
 //   lies in by 4 bits at a time, counting the values in each sixteenth; where few are left,
 //   or the same, the range shrinks to that of those. So values are looked at some 5 to 10
 //   times, and 20 times at most.
-// Bytes per series and step: reads 8 each time, of 32 that come from memory. Writes 8 a group
-//   and step.
+// Bytes per series and step: reads 8 each time. Writes 8 a group and step.
 // Operations per series and step: about 15 each time.
 #include "../abi/series.h"
 #include "../values/order.h"
@@ -35,8 +34,7 @@ struct Members {
       for (u32 j = i; j < end; j += kAhead) {
         double v[kAhead];
         UNROLL for (u32 n = 0; n < kAhead; n++) {
-          u32 p = j + n < end ? at[j + n] : 0;
-          v[n] = j + n < end ? values[((u64)(p / kLanes) * steps + k) * kLanes + p % kLanes] : as_double(kAbsent);
+          v[n] = j + n < end ? values[(u64)at[j + n] * steps + k] : as_double(kAbsent);
         }
         UNROLL for (u32 n = 0; n < kAhead; n++) {
           if (as_bits(v[n]) != kAbsent) sink(v[n]);

@@ -9,11 +9,10 @@
 // A thread owns one group at one step. Of group g at step k there are filled[g*steps+k]
 //   elements; element i is keys[at] and places[at], at = (slots[g]+i)*steps+k. There are at
 //   most slots[g+1]-slots[g]. Keys are values, with their sign changed for bottomk; the worst
-//   is on top. Places count from the first of batch 0; this batch's is `base`.
-// Bytes per series and step: reads 8, as group_accumulate_squares does, or, with `few`, as
-//   group_accumulate. Reads and writes 12 an element.
+//   is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
+// Bytes per series and step: reads 8. Reads and writes 12 an element.
 // Operations per series and step: 3, where the value is no better than the worst.
-#include "../values/squares.h"
+#include "../values/rows.h"
 
 // A heap of a thread.
 struct Heap {
@@ -63,53 +62,46 @@ struct Heap {
 
 // Offers values to a heap with room for so many.
 struct Ranker {
-  static const bool kWhole = true;
   Heap heap;
-  u32 room, base;
+  u32 room;
   u64 sign;    // what keys differ from values in
   double top;  // of a heap that is full
-  DEVICE void operator()(u32 place, double v) {
+  DEVICE void offer(u32 place, double v) {
     if (as_bits(v) == kAbsent) return;
     double key = as_double(as_bits(v) ^ sign);
     if (heap.n < room) {
-      heap.push(key, base + place);
+      heap.push(key, place);
     } else if (top < key || (top != top && key == key)) {
-      heap.replace(key, base + place);
+      heap.replace(key, place);
     } else {
       return;
     }
     top = heap.keys[0];
   }
-  // Most values are no better than the worst of a heap that is full: whether one is, is
-  // found out without waiting for any.
-  DEVICE void square(u32 place, const double* v) {
-    bool better = heap.n < room || top != top;
-    UNROLL for (u32 i = 0; i < kSide; i++) better |= top < as_double(as_bits(v[i]) ^ sign);
-    if (!better) return;
-    for (u32 i = 0; i < kSide; i++) (*this)(place + i, v[i]);
-  }
 };
 
 KERNEL MAX_THREADS(32) group_rank(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
-                                  const u32* __restrict__ starts, u32 count, Flag few, Flag bottom, u32 base,
-                                  const u32* __restrict__ slots, double* __restrict__ keys, u32* __restrict__ places,
-                                  u32* __restrict__ filled) {
-  SHARED double turned[kSide][kSide + 1];
-  Squares q = squares_of(values, steps, block_x());
-  bool mine = thread_x() < q.height;
-  u32 k = q.first + (mine ? thread_x() : 0);
+                                  const u32* __restrict__ starts, const u32* __restrict__ rows, u32 count, Flag bottom,
+                                  u32 base, const u32* __restrict__ slots, double* __restrict__ keys,
+                                  u32* __restrict__ places, u32* __restrict__ filled) {
+  u32 k = block_x() * threads_x() + thread_x();
+  if (k >= steps) return;
+  Column c{values + k, rows, steps};
   for (u32 i = block_y(); i < count; i += blocks_y()) {
-    u32 from = starts[i], to = starts[i + 1], g = groups[i];
-    u32 slot = slots[g], room = mine ? slots[g + 1] - slot : 0;
+    u32 g = groups[i], slot = slots[g];
     u64 first = (u64)slot * steps + k;
     u32* full = filled + (u64)g * steps + k;
-    Ranker r{{keys + first, places + first, steps, mine ? *full : 0}, room, base, (u64)bottom << 63, __builtin_inf()};
+    Ranker r{{keys + first, places + first, steps, *full}, slots[g + 1] - slot, (u64)bottom << 63, __builtin_inf()};
     if (r.heap.n > 0) r.top = r.heap.keys[0];
-    if (few) {
-      for (u32 p = from; mine && p < to; p++) r(p, values[((u64)(p / 32) * steps + k) * 32 + p % 32]);
-    } else {
-      each_in_squares(q, from, to, turned, r);
-    }
-    if (mine) *full = r.heap.n;
+    // Most values are no better than the worst of a heap that is full: whether one is, is
+    // found out without waiting for any.
+    u32 to = starts[i + 1];
+    each_of(c, starts[i], to, [&](u32 from, const double* v) {
+      bool better = r.heap.n < r.room || r.top != r.top;
+      UNROLL for (u32 j = 0; j < kAtOnce; j++) better |= r.top < as_double(as_bits(v[j]) ^ r.sign);
+      if (!better) return;
+      NO_UNROLL for (u32 j = from; j < to && j < from + kAtOnce; j++) r.offer(base + rows[j], c.value(j));
+    });
+    *full = r.heap.n;
   }
 }

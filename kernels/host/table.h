@@ -20,7 +20,6 @@
 #include "../window/window_reads.cu"
 #include "../window/window_statistic.cu"
 #include "../group/group_accumulate.cu"
-#include "../group/group_accumulate_squares.cu"
 #include "../group/group_quantile.cu"
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
@@ -55,19 +54,18 @@
   X(fused_ends, false) \
   X(fused_over, false) \
   X(fused_rate, false) \
-  X(window_ends, false) \
-  X(window_join, false) \
-  X(window_order, false) \
-  X(window_over, false) \
-  X(window_pairs, false) \
+  X(window_ends, true) \
+  X(window_join, true) \
+  X(window_order, true) \
+  X(window_over, true) \
+  X(window_pairs, true) \
   X(window_panes, false) \
-  X(window_rate, false) \
-  X(window_reads, false) \
-  X(window_statistic, false) \
+  X(window_rate, true) \
+  X(window_reads, true) \
+  X(window_statistic, true) \
   X(group_accumulate, false) \
-  X(group_accumulate_squares, true) \
   X(group_quantile, true) \
-  X(group_rank, true) \
+  X(group_rank, false) \
   X(group_result, false) \
   X(add_squares, false) \
   X(count_keys, false) \

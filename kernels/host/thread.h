@@ -41,6 +41,7 @@ inline u32 threads_x() { return host::here.threads.x; }
 inline u32 blocks_x() { return host::here.blocks.x; }
 inline u32 blocks_y() { return host::here.blocks.y; }
 inline void barrier() { host::wait_block(); }
+inline void warp_barrier() { host::exchange_down(0, 0); }
 inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
 template <u32 n>
 inline void shuffle_xor(const u64 (&v)[n], u64 (&got)[n], u32 other) {
@@ -51,6 +52,7 @@ inline u32 funnel(u32 hi, u32 lo, u32 n) {
   return n ? hi << n | lo >> (32 - n) : hi;
 }
 inline void store_streaming(u64* to, u64 v) { *to = v; }
+inline u32 load_if(bool there, const void* at, u32 other) { return there ? *(const u32*)at : other; }
 inline void prefetch(const void*) {}
 inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
 inline double as_double(u64 v) {

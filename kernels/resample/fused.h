@@ -26,6 +26,8 @@ struct FusedRunsJob : OwnedChunks {
   u32* __restrict__ points;
 
   static constexpr bool drop = true;  // stale markers are no samples
+
+  DEVICE u64 cell(u32 tile, u32 k) const { return ((u64)tile * edges.count + k) * 32 + thread_x() % 32; }
 };
 
 // Runs as fuse has them. R is as for walk_runs in walk.h.

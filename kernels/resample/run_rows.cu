@@ -7,9 +7,9 @@
 //   every eighth bucket when it loads, and one bucket of every eighth series when it stores.
 // Bytes per run: reads 4 and the fields that the aggregate reads, 8 each; writes 8 and a bit.
 // Operations per run: 3, and at most 4 of the aggregate.
-#include "../values/squares.h"
 #include "state.h"
 
+const u32 kSide = 32;  // series and buckets of a square
 const u32 kWarps = 8;
 
 KERNEL MAX_THREADS(256) run_rows(u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 parts, u32 aggregate,

@@ -4,13 +4,12 @@
 // Computes: values[i] = f(values[i], a, b), in place, kAbsent where a comparison does not hold,
 //   or, with `truth`, 1 and 0. The values that a comparison without `truth` leaves it counts
 //   in remaining[series].
-// Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
-// A thread owns one series at `length` steps: values[(tile*steps+step)*32+lane].
+// Grid: x series, four a block of 128 threads; y ranges of `length` steps.
+// A thread owns one series at every 32nd step of a range: values[series*steps+step].
 // Bytes per series and step: reads 8, writes 8.
 // Operations per series and step: 1 to 6, and the choice of f.
 #include "../abi/functions.h"
 #include "../abi/series.h"
-#include "step_range.h"
 
 // The lesser and the greater of two values as Go's math.Min and math.Max have them.
 DEVICE double least_of(double a, double b) {
@@ -60,26 +59,26 @@ DEVICE bool holds(Map map, double v, double a) {
   }
 }
 
-KERNEL MAX_THREADS(128) map_values(double* __restrict__ values, u32 tiles, u32 steps, u32 length, Map map, Flag truth,
+KERNEL MAX_THREADS(128) map_values(double* __restrict__ values, u32 series, u32 steps, u32 length, Map map, Flag truth,
                                    double a, double b, u32* __restrict__ remaining) {
-  StepRange mine = my_steps(steps, length);
-  if (mine.tile >= tiles || mine.from >= steps) return;
-  double* at = values + ((u64)mine.tile * steps + mine.from) * 32 + mine.lane;
-  u32 left = 0;
-  for (u32 k = mine.from; k < mine.to; k++, at += 32) {
-    double v = *at;
+  u32 row = (block_x() * threads_x() + thread_x()) / 32, from = block_y() * length;
+  if (row >= series) return;
+  u32 to = from + length < steps ? from + length : steps, left = 0;
+  double* at = values + (u64)row * steps;
+  for (u32 k = from + thread_x() % 32; k < to; k += 32) {
+    double v = at[k];
     if (as_bits(v) == kAbsent) continue;
     if (map < kFirstComparison) {
       v = mapped(map, v, a, b);
       // A NaN that looks like no value is one nevertheless.
-      *at = v == v ? v : __builtin_nan("");
+      at[k] = v == v ? v : __builtin_nan("");
     } else if (truth) {
-      *at = holds(map, v, a);
+      at[k] = holds(map, v, a);
     } else if (holds(map, v, a)) {
       left++;
     } else {
-      *at = as_double(kAbsent);
+      at[k] = as_double(kAbsent);
     }
   }
-  if (left) atomic_add(&remaining[mine.tile * 32 + mine.lane], left);
+  if (left) atomic_add(&remaining[row], left);
 }

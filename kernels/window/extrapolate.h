@@ -41,12 +41,20 @@ DEVICE void set_shape(Shape& s, u32 n, i64 lead, i64 trail, i64 covered) {
   s.factor = extrapolate(s, s.to_start);
 }
 
-// The difference, extrapolated: of a counter, which is never negative, not below zero.
+// The factor of a counter that, going back from its first sample, would be zero within the window.
+NOINLINE double from_zero(double covered, double to_start, double to_end, double seconds, double factor, double first, double increase) {
+  double to_zero = covered * (first / increase);
+  if (!(to_zero < to_start)) return factor;
+  return extrapolate(Shape{0, 0, 0, seconds, covered, to_start, to_end, factor}, to_zero);
+}
+
+// The difference, extrapolated: of a counter, which is never negative, not below zero. Where that is far
+// is clear without a division: by more than what rounding takes from products and quotients.
 DEVICE double extrapolated(const Shape& s, bool counter, double first, double increase) {
   double factor = s.factor;
-  if (counter && increase > 0 && first >= 0) {
-    double to_zero = s.covered * (first / increase);
-    if (to_zero < s.to_start) factor = extrapolate(s, to_zero);
+  const double sure = 1 + 1.0 / (1ull << 49);
+  if (counter && increase > 0 && first >= 0 && !(s.covered * first > fused_multiply_add(increase, s.to_start * sure, 1e-300))) {
+    factor = from_zero(s.covered, s.to_start, s.to_end, s.seconds, factor, first, increase);
   }
   return increase * factor;
 }

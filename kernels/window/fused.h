@@ -42,8 +42,11 @@ struct FusedJob : OwnedChunks {
   u64* __restrict__ out;
   SeriesCounts* __restrict__ counts;
 
-  // The counts of this thread's series, in that tile.
-  DEVICE SeriesCounts* counts_of(u32 tile) const { return counts + tile * 32 + thread_x() % 32; }
+  // This thread's series, in that tile, and its value of window k.
+  DEVICE static u32 series(u32 tile) { return tile * 32 + thread_x() % 32; }
+  DEVICE u64 cell(u32 tile, u32 k) const { return (u64)series(tile) * edges.count + k; }
+
+  DEVICE SeriesCounts* counts_of(u32 tile) const { return counts + series(tile); }
 };
 
 // Windows by the policy F, as fuse has them.

@@ -7,30 +7,30 @@
 // What every window kernel is given: a batch of series (tiles of them, and of each
 // the tiles of chunks), the windows (start+k*interval-width, start+k*interval] of
 // so many steps, ms, of which a thread computes `length`, and where results go:
-//   out    a value for each place of a tile and step, kAbsent where there is none
+//   out    a value for each series and step, kAbsent where there is none
 //   counts a SeriesCounts a series, to be added to
+// A thread's series is that of its lane; the values of one lie in a row.
 #define WINDOW_PARAMETERS                                                                                              \
   COLUMNS_PARAMETERS, i64 start, i64 interval, u32 steps, i64 width, \
       u32 length, u64 *__restrict__ out, SeriesCounts *__restrict__ counts
 
 // The job of this thread of a window kernel, made of its parameters.
 #define WINDOW_JOB \
-  WindowJob { COLUMNS, first, places, start, interval, width, steps, my_steps(steps, length) }
+  WindowJob { COLUMNS, first, start, interval, width, steps, my_steps(steps, length) }
 
 struct WindowJob {
   Columns c;
   const u32* __restrict__ first;
-  const u32* __restrict__ places;
   i64 start, interval, width;
   u32 steps;
   StepRange mine;
 
-  // Whether the thread owns anything.
+  // Whether the thread owns anything. All lanes of its warp do, or none.
   DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < steps; }
 
-  // Where what is made of the series goes, and its value of window k.
-  DEVICE u32 place() const { return places[mine.tile * 32 + mine.lane]; }
-  DEVICE u64 cell(u32 k) const { return ((u64)(place() / 32) * steps + k) * 32 + place() % 32; }
+  // The thread's series, and its value of window k.
+  DEVICE u32 series() const { return mine.tile * 32 + mine.lane; }
+  DEVICE u64 cell(u32 k) const { return (u64)series() * steps + k; }
 
   // The end of window k, which is in it.
   DEVICE i64 end(u32 k) const { return start + (i64)k * interval; }
@@ -49,28 +49,93 @@ struct WindowJob {
   DEVICE bool leaps() const { return mine.from > 0 && width / 16 > interval; }
 };
 
-// Where a thread of a window kernel writes what it finds for its steps, in order.
-struct Results {
-  u64* __restrict__ out;
-  SeriesCounts* __restrict__ counts;
-  u32 left;  // steps up to the last of all, that one included
-  SeriesCounts count;
-};
+// The steps of 32 series that are stored at once: 128 bytes a series. Until then they wait in shared
+// memory, 32 rows whose banks are apart.
+const u32 kLine = 16;
+const u32 kPitch = kLine + 1;
 
-DEVICE Results results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
-  return Results{out + job.cell(job.mine.from), counts + job.place(), job.steps - job.mine.from, SeriesCounts{0, 0, 0}};
+// The shared memory of a block of so many threads, a row a thread.
+template <u32 threads>
+DEVICE u64* lines() {
+  SHARED u64 all[threads * kPitch];
+  return all;
 }
 
-// Writes the next step: bits of a value. n counts the samples of the window for the sample limit.
-DEVICE void emit(Results& r, u64 value, u32 n) {
-  store_streaming(r.out, value);
-  r.out += 32;
+// Where a thread of a window kernel writes what it finds for its steps, in order.
+template <u32 threads>
+struct ResultsOf {
+  u64* __restrict__ out;  // its warp's first series at the next step to be stored
+  SeriesCounts* __restrict__ counts;
+  u32 waiting;  // steps
+  u32 left;     // steps up to the last of all, that one included
+  u32 steps;    // of a row
+  SeriesCounts count;
+
+  // The step that waits after `more` others.
+  DEVICE u64& next(u32 more = 0) { return lines<threads>()[thread_x() * kPitch + waiting + more]; }
+};
+using Results = ResultsOf<128>;
+
+template <u32 threads = 128>
+DEVICE ResultsOf<threads> results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
+  u64* first = out + (u64)job.mine.tile * 32 * job.steps + job.mine.from;
+  return {first, counts + job.series(), 0, job.steps - job.mine.from, job.steps, SeriesCounts{0, 0, 0}};
+}
+
+// Stores steps of the series of a warp, all of whose lanes take part.
+template <u32 threads>
+NOINLINE void store_lines(u64* out, u32 steps, u32 waiting) {
+  warp_barrier();
+  u32 lane = thread_x() % 32, k = lane % kLine;
+  const u64* line = lines<threads>() + (thread_x() - lane) * kPitch + k;
+  if (k < waiting) {
+    u32 first = lane / kLine;
+    NO_UNROLL for (u32 series = first; series < 32; series += 8) {
+      UNROLL for (u32 i = 0; i < 8; i += 32 / kLine) {
+        store_streaming(out + (u64)(series + i) * steps + k, line[(series + i) * kPitch]);
+      }
+    }
+  }
+  warp_barrier();
+}
+
+// Stores what waits.
+template <u32 threads>
+DEVICE void store_line(ResultsOf<threads>& r) {
+  store_lines<threads>(r.out, r.steps, r.waiting);
+  r.out += r.waiting;
+  r.waiting = 0;
+}
+
+// Counts m steps with a value, each of n samples, that wait.
+DEVICE void count(Results& r, u32 m, u32 n) {
+  r.waiting += m;
+  r.count.points += m;
+  if (n > r.count.most) r.count.most = n;
+  r.left -= m;
+  if (r.left == 0) r.count.last = n;
+}
+
+// Notes the next step: bits of a value. n counts the samples of the window for the sample limit.
+template <u32 threads>
+DEVICE void note(ResultsOf<threads>& r, u64 value, u32 n) {
+  r.next() = value;
+  r.waiting++;
   if (value != kAbsent) r.count.points++;
   if (n > r.count.most) r.count.most = n;
   if (--r.left == 0) r.count.last = n;
 }
 
-DEVICE void finish(const Results& r) {
+// Writes the next step. All lanes of the warp write theirs.
+template <u32 threads>
+DEVICE void emit(ResultsOf<threads>& r, u64 value, u32 n) {
+  note(r, value, n);
+  if (r.waiting == kLine) store_line(r);
+}
+
+template <u32 threads>
+DEVICE void finish(ResultsOf<threads>& r) {
+  store_line(r);
   if (r.count.points) atomic_add(&r.counts->points, r.count.points);
   if (r.count.most) atomic_max(&r.counts->most, r.count.most);
   if (r.count.last) atomic_add(&r.counts->last, r.count.last);

@@ -27,9 +27,9 @@ struct Columns {
 };
 
 // What every kernel over stored samples is given: a batch of series, tiles of them, of each the first
-// of its tiles of chunks, of each series the place where what is made of it goes, and the chunks.
+// of its tiles of chunks, and the chunks.
 #define COLUMNS_PARAMETERS                                                                                   \
-  const u32 *__restrict__ first, u32 tiles, const u32 *__restrict__ places, const u64 *__restrict__ rows,   \
+  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, \
       const PackedWord *__restrict__ packed, const Decoded *__restrict__ chunks, const i64 *__restrict__ times, \
       const double *__restrict__ values
 

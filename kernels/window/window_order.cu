@@ -84,7 +84,7 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
   bool sorted = true, certain = true;
   Zeros zeros{0, 0};
   double hi_value = value_at(hi);
-  Results to = results_of(job, out, counts);
+  auto to = results_of<kThreads>(job, out, counts);
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 end = job.end(k);
     while (lo.t <= end - width) {

@@ -44,7 +44,6 @@ DEVICE void fill(const Columns& c, Walker w, const Panes& panes, u32 from, u32 t
 
 KERNEL MAX_THREADS(128) window_panes(COLUMNS_PARAMETERS, i64 base, i64 interval, i64 head, u32 per,
                                      u32 count, u32 block, Operator op, u8* suffix, u8* prefix) {
-  (void)places;
   u32 id = block_x() * threads_x() + thread_x(), tile = id / 32, lane = id % 32;
   u32 from = block_y() * block, to = from + block < count ? from + block : count;
   if (tile >= tiles || from >= count) return;

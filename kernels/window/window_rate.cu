@@ -15,6 +15,7 @@
 // Operations per sample: about 12; 40 and 3 divisions a step.
 #include "extrapolate.h"
 #include "job.h"
+#include "stretch.h"
 
 // The increase over a window, with the resets between its first and its last
 // sample made up for: n samples from w on.
@@ -54,14 +55,33 @@ DEVICE void follow(Front& f, const Columns& c, i64 t, bool counter) {
   }
 }
 
+// Writes what comes of m windows of one shape. The values of their ends are loaded several at once;
+// the last of them is returned.
+DEVICE double differences(const Shape& shape, bool counter, Strider newer, Strider older, u32 m, Results& out) {
+  double last = 0;
+  for (u32 k = 0; k < m; k += kStepsAtOnce) {
+    Strider::Words to[kStepsAtOnce], from[kStepsAtOnce];
+    UNROLL for (u32 i = 0; i < kStepsAtOnce; i++) {
+      to[i] = newer.next(k + i < m);
+      from[i] = older.next(k + i < m);
+    }
+    UNROLL for (u32 i = 0; i < kStepsAtOnce; i++) {
+      if (k + i >= m) continue;
+      last = newer.value(to[i]);
+      double first = older.value(from[i]);
+      out.next(k + i) = as_bits(extrapolated(shape, counter, first, last - first));
+    }
+  }
+  return last;
+}
+
 KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seconds) {
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin();
   Front hi{lo, 0, 0, {0, 0}};
-  u32 lo_index = 0, held = ~0u;  // sample numbers; the latter has first_value
-  double first_value = 0;
+  u32 lo_index = 0;  // the number of lo's sample
   if (job.leaps()) {
     Front far = hi;
     bool falls;
@@ -73,25 +93,45 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
   }
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
   Results to = results_of(job, out, counts);
-  for (u32 k = job.mine.from; k < job.mine.to; k++) {
-    i64 end = job.end(k);
-    follow(hi, c, end, counter);
-    lo_index += advance(lo, c, end - width);
-    u32 n = hi.index - lo_index;
-    u64 result = kAbsent;
-    if (n >= 2) {
-      if (held != lo_index) {
-        held = lo_index;
-        first_value = value_at(lo);
+  u32 every = interval_of(interval);
+  for (u32 k = job.mine.from; k < job.mine.to; store_line(to)) {
+    for (u32 line = least(k + kLine, job.mine.to); k < line;) {
+      i64 end = job.end(k);
+      if (!counter || !(hi.w.falls || hi.reset > lo_index)) {
+        Stretch newest = stretch_of(hi.w, end, every), oldest = stretch_of(lo, end - width, every);
+        u32 m = least(newest.steps, least(oldest.steps, line - k));
+        u32 hi_to = hi.index + newest.i + 1 - hi.w.i, lo_to = lo_index + oldest.i + 1 - lo.i;
+        u32 n = hi_to - lo_to;
+        if (m > 1 && n >= 2) {
+          i64 lead = (i64)lo.every - oldest.age, trail = newest.age;
+          if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, width - lead - trail);
+          Strider newer = strider(hi.w, newest.i, newest.ahead), older = strider(lo, oldest.i + 1, oldest.ahead);
+          hi.last.v = differences(shape, counter, newer, older, m, to);
+          count(to, m, n);
+          u32 passed = (m - 1) * newest.ahead, left = (m - 1) * oldest.ahead;
+          hi.index = hi_to + passed;
+          lo_index = lo_to + left;
+          k += m;
+          hi.last.t = job.end(k - 1) - trail;
+          move_to(hi.w, newest.i + 1 + passed);
+          move_to(lo, oldest.i + 1 + left);
+          continue;
+        }
       }
-      i64 last_time = hi.last.t;
-      double increase = hi.last.v - first_value;
-      if (counter && hi.reset > lo_index) increase = with_resets(c, lo, n, increase);
-      i64 lead = lo.t - (end - width), trail = end - last_time;
-      if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, last_time - lo.t);
-      result = as_bits(extrapolated(shape, counter, first_value, increase));
+      follow(hi, c, end, counter);
+      lo_index += advance(lo, c, end - width);
+      u32 n = hi.index - lo_index;
+      u64 result = kAbsent;
+      if (n >= 2) {
+        double first_value = value_at(lo), increase = hi.last.v - first_value;
+        if (counter && hi.reset > lo_index) increase = with_resets(c, lo, n, increase);
+        i64 lead = lo.t - (end - width), trail = end - hi.last.t;
+        if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, hi.last.t - lo.t);
+        result = as_bits(extrapolated(shape, counter, first_value, increase));
+      }
+      note(to, result, n);
+      k++;
     }
-    emit(to, result, n);
   }
   finish(to);
 }

@@ -1,0 +1,73 @@
+// Steps whose samples are in one regular chunk, as far apart as some of its samples: where the next one's
+// sample is follows without a look at times, and several are loaded at once.
+#pragma once
+#include "walker.h"
+
+const u32 kStepsAtOnce = 4;  // steps whose samples are loaded at once
+
+DEVICE u32 least(u32 a, u32 b) { return a < b ? a : b; }
+
+// The samples that steps from a time on have last, at or before them.
+struct Stretch {
+  u32 steps;  // in a row, each with another sample behind it in the chunk
+  u32 i;      // the first one's sample
+  u32 ahead;  // samples from one to the next
+  u32 age;    // ms from the sample to its step
+};
+
+// The interval of steps as stretch_of takes it; steps further apart than it holds are none of a stretch.
+DEVICE u32 interval_of(i64 interval) { return interval > 0 && interval >> 32 == 0 ? (u32)interval : 1; }
+
+// Those of steps from t on.
+DEVICE Stretch stretch_of(const Walker& w, i64 t, u32 interval) {
+  Stretch s{0, 0, 0, 0};
+  if ((w.kind & kTimesOf) != kRegular || t < w.begin || w.until <= t) return s;
+  s.ahead = interval / w.every;
+  if (s.ahead * w.every != interval) return s;
+  u32 since = (u32)(t - w.begin);
+  s.i = since / w.every;
+  s.age = since - s.i * w.every;
+  if (s.i + 1 < w.n) s.steps = (w.n - 2 - s.i) / s.ahead + 1;
+  return s;
+}
+
+// Loads the values of samples of a stretch, in words: a value of 2 bytes shares one with its neighbour.
+struct Strider {
+  const u8* at;  // the next sample's word
+  u32 stride;    // bytes to the next
+  u32 shift, mask;
+  bool whole;
+  double origin, unit, inverse;
+
+  struct Words {
+    u32 lower, upper;
+  };
+
+  // Loads the next sample, if there is one. 2^52 and an integer below it are one float64: no conversion is
+  // needed.
+  DEVICE Words next(bool there) {
+    Words w{load_if(there, at, 0), load_if(there && whole, at + 4, kTwo52)};
+    at += stride;
+    return w;
+  }
+  static const u32 kTwo52 = 0x43300000;
+
+  DEVICE double value(Words w) const {
+    double v = as_double((u64)w.upper << 32 | (w.lower >> shift & mask));
+    return whole ? v : of_decimal(v + origin, unit, inverse);
+  }
+};
+
+DEVICE Strider strider(const Walker& w, u32 i, u32 ahead) {
+  u32 bytes = value_bytes(w.kind);
+  const u8* at = w.values + (u64)i * 32 * bytes;
+  u32 inside = (u32)(u64)at & 2;
+  return Strider{at - inside, ahead * 32 * bytes, 8 * inside, bytes == 2 ? 0xffff : ~0u, bytes == 8,
+                 w.base - as_double((u64)Strider::kTwo52 << 32), w.chunk->unit, w.chunk->inverse};
+}
+
+// Goes to sample i of the regular chunk.
+DEVICE void move_to(Walker& w, u32 i) {
+  w.i = i;
+  w.t = w.begin + (i64)((u64)i * w.every);
+}
