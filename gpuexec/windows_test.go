@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
-	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"

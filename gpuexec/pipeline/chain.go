@@ -10,8 +10,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/resident"
 )
 
-// A small job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
-// batches. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks on the
+// A job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
+// batches, if the values of all its windows have room at once. Its kernels are one chain, on one stream and
+// with one wait, at its end. All that it lacks on the
 // device are tables of a word for each tile of chunks, which stay there for the next time.
 //
 //	clear ─► (tables) ─► Compute ─► Reduce ─► End ─► fetch
@@ -19,7 +20,8 @@ import (
 // chained reports whether the job is a chain. Then its layout is a batch, whose blocks are pinned.
 func (j *Job) chained(r layout.Room) bool {
 	r.Device = int(j.Workspace.size) - j.size
-	if j.Workspace.pool != j.Small || !r.Stores() || r.Rest > 0 || 8*r.Steps*j.Places() > r.Device || !j.Packs(j.Selected.Sel) {
+	tiles := j.Places() / layout.Lanes
+	if !r.Stores() || r.Rest > 0 || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
 	r.Packed = true
