@@ -212,7 +212,7 @@ func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream, places []uint32
 // computes: as many as leave enough threads for the device, at least 16.
 func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
 	parts := max(1, j.ThreadGoal/4/uint32(len(b.Sizes)*layout.Lanes))
-	return uint32(layout.Aligned(int(max(16, (count+parts-1)/parts)), abi.WindowAbreast))
+	return uint32(layout.Aligned(int(max(16, (count+parts-1)/parts)), abi.WindowLine))
 }
 
 // Corrupt is the error for the first of the corrupt chunks, if there is one, or for

@@ -4,7 +4,7 @@
 #include "job.h"
 #include "policy.h"
 
-// The windows computed at once. Mirrors abi.WindowAbreast.
+// The windows computed at once, a part of a line.
 const u32 kAbreast = 4;
 
 // What a function is called with besides the samples: the times of the steps themselves, ms,

@@ -49,7 +49,7 @@ struct WindowJob {
   DEVICE bool leaps() const { return mine.from > 0 && width / 16 > interval; }
 };
 
-// The steps of 32 series that are stored at once: 128 bytes a series. Until then they wait in shared
+// The steps of 32 series that are stored at once, 128 bytes a series; mirrors abi.WindowLine. Until then they wait in shared
 // memory, 32 rows whose banks are apart.
 const u32 kLine = 16;
 const u32 kPitch = kLine + 1;
