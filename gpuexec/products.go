@@ -31,7 +31,7 @@ func (p *states) Place() {
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	return q.PerStep("group_accumulate", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.op, p.At(p.all))
+	return q.Groups("group_accumulate", g, n, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.op, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
@@ -76,7 +76,7 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	return q.PerStep("group_rank", n, g.Count, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
+	return q.Groups("group_rank", g, n, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 

@@ -30,6 +30,7 @@ DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
 DEVICE u32 block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE u32 threads_x() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 threads_y() { return __nvvm_read_ptx_sreg_ntid_y(); }
 DEVICE u32 blocks_x() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 // Every thread of the block waits for every other.

@@ -5,10 +5,10 @@
 //   operator's next step in Prometheus's engine: a compensated sum, a running mean, an
 //   extreme, a count, Welford's recurrence. So the bits are that engine's, too, if batches
 //   come in their order.
-// Grid: x 32 steps, a block of 32 threads; y the groups that have a part in the batch, in strides
-//   of the grid.
-// A thread owns one group at one step and adds the values of its series one after the other,
-//   in the order of the series. Those of group groups[i] are rows[starts[i]] to
+// Grid: x 32 steps, a block of 32 threads by up to 8; y the groups that have a part in the batch, in
+//   strides of the grid.
+// A thread of the first warp owns one group at one step and adds the values of its series one after the
+//   other, in the order of the series; the others load ahead. Those of group groups[i] are rows[starts[i]] to
 //   rows[starts[i+1]] of values.
 // Bytes per series and step: reads 8. Reads and writes 24 a group and step.
 // Operations per series and step: 9 for sums, 3 for extremes, 1 for counts, 8 and a division
@@ -38,8 +38,8 @@ DEVICE bool add_sums(State& s, const double* values) {
 }
 
 template <u32 op>
-DEVICE void accumulate(const Column& c, u32 from, u32 to, State& s) {
-  each_of(c, from, to, [&](u32 first, const double* v) {
+DEVICE void accumulate(const Column& c, u32 from, u32 to, Loaded loaded, State& s) {
+  each_of(c, from, to, loaded, [&](u32 first, const double* v) {
     if (op != kSum && op != kAvg) {
       UNROLL for (u32 i = 0; i < kAtOnce; i++) add_present<op>(s, v[i]);
     } else if (!add_sums(s, v)) {
@@ -48,25 +48,27 @@ DEVICE void accumulate(const Column& c, u32 from, u32 to, State& s) {
   });
 }
 
-KERNEL MAX_THREADS(32) group_accumulate(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
+KERNEL MAX_THREADS(256) group_accumulate(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
                                         const u32* __restrict__ starts, const u32* __restrict__ rows, u32 count,
                                         Operator op, State* __restrict__ states) {
-  u32 k = block_x() * threads_x() + thread_x();
-  if (k >= steps) return;
+  SHARED double loaded[kMostWarps * kAtOnce][32];
+  u32 k = block_x() * 32 + thread_x();
+  bool mine = k < steps && thread_y() == 0;
+  if (k >= steps) k = 0;
   Column c{values + k, rows, steps};
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u32 from = starts[i], to = starts[i + 1];
     State* state = states + (u64)groups[i] * steps + k;
     State s = *state;
     switch (op) {
-      case kSum: accumulate<kSum>(c, from, to, s); break;
-      case kAvg: accumulate<kAvg>(c, from, to, s); break;
-      case kMin: accumulate<kMin>(c, from, to, s); break;
-      case kMax: accumulate<kMax>(c, from, to, s); break;
+      case kSum: accumulate<kSum>(c, from, to, loaded, s); break;
+      case kAvg: accumulate<kAvg>(c, from, to, loaded, s); break;
+      case kMin: accumulate<kMin>(c, from, to, loaded, s); break;
+      case kMax: accumulate<kMax>(c, from, to, loaded, s); break;
       case kStdDev:
-      case kStdVar: accumulate<kStdVar>(c, from, to, s); break;
-      default: accumulate<kCount>(c, from, to, s);
+      case kStdVar: accumulate<kStdVar>(c, from, to, loaded, s); break;
+      default: accumulate<kCount>(c, from, to, loaded, s);
     }
-    *state = s;
+    if (mine) *state = s;
   }
 }

@@ -4,9 +4,9 @@
 // Computes: the heap of group g at step k after Prometheus's engine offered it the values of
 //   the group's series, in their order; elements move as in Go's container/heap, so ties and
 //   NaN end up where they do there. Batches must come in their order.
-// Grid: x 32 steps, a block of 32 threads; y the groups that have a part in the batch, in
+// Grid: x 32 steps, a block of 32 threads by up to 8; y the groups that have a part in the batch, in
 //   strides of the grid.
-// A thread owns one group at one step. Of group g at step k there are filled[g*steps+k]
+// A thread of the first warp owns one group at one step. Of group g at step k there are filled[g*steps+k]
 //   elements; element i is keys[at] and places[at], at = (slots[g]+i)*steps+k. There are at
 //   most slots[g+1]-slots[g]. Keys are values, with their sign changed for bottomk; the worst
 //   is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
@@ -80,28 +80,30 @@ struct Ranker {
   }
 };
 
-KERNEL MAX_THREADS(32) group_rank(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
+KERNEL MAX_THREADS(256) group_rank(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
                                   const u32* __restrict__ starts, const u32* __restrict__ rows, u32 count, Flag bottom,
                                   u32 base, const u32* __restrict__ slots, double* __restrict__ keys,
                                   u32* __restrict__ places, u32* __restrict__ filled) {
-  u32 k = block_x() * threads_x() + thread_x();
-  if (k >= steps) return;
+  SHARED double loaded[kMostWarps * kAtOnce][32];
+  u32 k = block_x() * 32 + thread_x();
+  bool mine = k < steps && thread_y() == 0;
+  if (k >= steps) k = 0;
   Column c{values + k, rows, steps};
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u32 g = groups[i], slot = slots[g];
     u64 first = (u64)slot * steps + k;
     u32* full = filled + (u64)g * steps + k;
-    Ranker r{{keys + first, places + first, steps, *full}, slots[g + 1] - slot, (u64)bottom << 63, __builtin_inf()};
+    Ranker r{{keys + first, places + first, steps, mine ? *full : 0}, mine ? slots[g + 1] - slot : 0, (u64)bottom << 63, __builtin_inf()};
     if (r.heap.n > 0) r.top = r.heap.keys[0];
     // Most values are no better than the worst of a heap that is full: whether one is, is
     // found out without waiting for any.
     u32 to = starts[i + 1];
-    each_of(c, starts[i], to, [&](u32 from, const double* v) {
+    each_of(c, starts[i], to, loaded, [&](u32 from, const double* v) {
       bool better = r.heap.n < r.room || r.top != r.top;
       UNROLL for (u32 j = 0; j < kAtOnce; j++) better |= r.top < as_double(as_bits(v[j]) ^ r.sign);
       if (!better) return;
       NO_UNROLL for (u32 j = from; j < to && j < from + kAtOnce; j++) r.offer(base + rows[j], c.value(j));
     });
-    *full = r.heap.n;
+    if (mine) *full = r.heap.n;
   }
 }

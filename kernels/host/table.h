@@ -63,9 +63,9 @@
   X(window_rate, true) \
   X(window_reads, true) \
   X(window_statistic, true) \
-  X(group_accumulate, false) \
+  X(group_accumulate, true) \
   X(group_quantile, true) \
-  X(group_rank, false) \
+  X(group_rank, true) \
   X(group_result, false) \
   X(add_squares, false) \
   X(count_keys, false) \

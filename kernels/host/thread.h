@@ -38,6 +38,7 @@ inline u32 thread_y() { return host::here.thread.y; }
 inline u32 block_x() { return host::here.block.x; }
 inline u32 block_y() { return host::here.block.y; }
 inline u32 threads_x() { return host::here.threads.x; }
+inline u32 threads_y() { return host::here.threads.y; }
 inline u32 blocks_x() { return host::here.blocks.x; }
 inline u32 blocks_y() { return host::here.blocks.y; }
 inline void barrier() { host::wait_block(); }

@@ -11,21 +11,30 @@ struct Column {
   DEVICE double value(u32 i) const { return values[(u64)rows[i] * steps]; }
 };
 
-const u32 kAtOnce = 8;  // series whose values are loaded at once
+const u32 kAtOnce = 8;  // series whose values a thread loads at once
+const u32 kMostWarps = 8;
+typedef double (*Loaded)[32];  // kMostWarps * kAtOnce of them, in shared memory
 
 // Hands values of neighbouring series to take(first, values), always so many at once, kAbsent where there is
-// none any more. They are loaded while those before are taken.
+// none any more. The warps of a block load for the first of them, which takes, what comes next.
 template <class Take>
-DEVICE void each_of(const Column& c, u32 from, u32 to, Take&& take) {
+DEVICE void each_of(const Column& c, u32 from, u32 to, Loaded loaded, Take&& take) {
+  u32 lane = thread_x(), mine = thread_y() * kAtOnce, all = threads_y() * kAtOnce;
   double next[kAtOnce];
   auto load = [&](u32 first) {
     UNROLL for (u32 i = 0; i < kAtOnce; i++) next[i] = first + i < to ? c.value(first + i) : as_double(kAbsent);
   };
-  load(from);
-  for (u32 first = from; first < to; first += kAtOnce) {
-    double v[kAtOnce];
-    UNROLL for (u32 i = 0; i < kAtOnce; i++) v[i] = next[i];
-    load(first + kAtOnce);
-    take(first, v);
+  load(from + mine);
+  for (u32 first = from; first < to; first += all) {
+    barrier();  // all that was loaded is taken
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) loaded[mine + i][lane] = next[i];
+    barrier();
+    load(first + all + mine);
+    if (mine > 0) continue;
+    NO_UNROLL for (u32 i = 0; i < all && first + i < to; i += kAtOnce) {
+      double v[kAtOnce];
+      UNROLL for (u32 j = 0; j < kAtOnce; j++) v[j] = loaded[i + j][lane];
+      take(first + i, v);
+    }
   }
 }
