@@ -34,8 +34,8 @@ var kinds = []func(r *rand.Rand, i int) float64{
 	func(r *rand.Rand, i int) float64 { return float64(i % 50) }, // a counter that falls
 }
 
-// anyKinds makes series of each kind in chunks, whose times are regular, late, or with gaps between and within
-// chunks, some of which end in a stale marker. They begin at different times and lie on both sides of the
+// anyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
+// or with gaps between and within chunks, some of which have a stale marker. They begin at different times and lie on both sides of the
 // edges of periods.
 func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 	b := selection.NewBuilder(0)
@@ -46,6 +46,10 @@ func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 			kind = kinds[i/40%len(kinds)] // a tile of one kind
 		}
 		at, late := int64(10*3_600_000+r.IntN(4*3_600_000)), r.IntN(3)
+		regular := i/64%2 == 0 // as the whole tile is
+		if regular {
+			late = 0
+		}
 		for c := range 4 + r.IntN(8) {
 			n := 1 + r.IntN(60)
 			ts, vs := make([]int64, n), make([]float64, n)
@@ -57,7 +61,7 @@ func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 				}
 				ts[k], vs[k] = at, kind(r, c*60+k)
 			}
-			if r.IntN(4) == 0 {
+			if r.IntN(4) == 0 && !regular {
 				vs[r.IntN(n)] = math.Float64frombits(value.StaleNaN)
 			}
 			at += int64(r.IntN(2)) * int64(r.IntN(3_600_000))
@@ -115,4 +119,33 @@ func TestPacked(t *testing.T) {
 		x.Store.Forget(sel)
 		require.Zero(t, x.Store.Packed())
 	}
+}
+
+// TestPackedEnds: functions of windows' ends and their differences, at steps that are as far apart as some samples
+// and at others, of packed chunks of every kind. Instant selectors see stale markers.
+func TestPackedEnds(t *testing.T) {
+	names := []string{"rate", "increase", "delta", "last", "last_over_time", "first_over_time", "count_over_time", "timestamp"}
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	r := rand.New(rand.NewPCG(37, 38))
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for round := range rounds {
+		sel := anyKinds(t, r, 64+r.IntN(100))
+		for _, f := range names {
+			width := int64(1+r.IntN([]int{7, 60, 600}[r.IntN(3)]))*60_000 + int64(r.IntN(2)*r.IntN(60_000))
+			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(5)) * 60_000, Steps: 1 + r.IntN(400)}
+			if r.IntN(3) == 0 {
+				grid.Interval = 1 + r.Int64N(300_000)
+			}
+			job := jobOver(aggregation("max", f, width, 0, nil, []string{"i"}, false), grid, sel)
+			for _, what := range []string{"packs", "packed"} {
+				check(t, x, job, fmt.Sprintf("round %d, %s: %s of %d ms, %v", round, what, f, width, grid))
+			}
+		}
+		require.Positive(t, x.Store.Packed())
+		x.Store.Forget(sel)
+	}
+	settled(t, x)
 }
