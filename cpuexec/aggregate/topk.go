@@ -68,8 +68,8 @@ func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.S
 
 // layOut decides which groups have heaps, perhaps all, and where these are.
 func (a *ranker) layOut(all bool) {
-	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
-	for g, size := range a.size {
+	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.groups.Sizes)), nil, nil, 0
+	for g, size := range a.groups.Sizes {
 		capacity := atMost(a.k, size)
 		if capacity == int(size) && !all {
 			a.heap[g] = -1
@@ -84,8 +84,8 @@ func (a *ranker) layOut(all bool) {
 
 func (a *ranker) Layout() Layout {
 	l := a.members.Layout()
-	l.Rooms = make([]int, len(a.size))
-	for g, size := range a.size {
+	l.Rooms = make([]int, len(a.groups.Sizes))
+	for g, size := range a.groups.Sizes {
 		l.Rooms[g] = atMost(a.k, size)
 	}
 	return l
