@@ -68,15 +68,15 @@ type Size struct {
 	Results  int64   // bytes that are copied back from the device
 }
 
-// sampledSeries is the least number of series whose chunks Size adds up, where there are more. It
-// adds up fewer than twice that number.
-const sampledSeries = 512
+// sampledSeries is the least number of series whose chunks Size adds up, where there are more, or an eighth of
+// it, where they have more than sampledChunks chunks. It adds up fewer than twice that number.
+const sampledSeries, sampledChunks = 512, 8192
 
 // Size is the size of the chunks that are read, as estimated from some of the series. No chunk
 // counts as resident.
 func (in *Input) Size() Size {
 	n := in.Selection.NumSeries()
-	every := max(1, n/sampledSeries)
+	every := max(1, n/sampledSeries, min(n/(sampledSeries/8), in.Selection.NumChunks()/sampledChunks))
 	series, samples, bytes := 0, int64(0), int64(0)
 	for i := 0; i < n; i += every {
 		series++
