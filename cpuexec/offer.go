@@ -108,6 +108,9 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome
 		}
 		blocks[k] = b
 	})
+	if x.Release != nil {
+		x.Release()
+	}
 	for _, b := range blocks {
 		fits = limit.Append(b) && fits
 	}

@@ -109,8 +109,9 @@ type Outcome struct {
 
 // Results are what was computed of a query's aggregation. They belong to the caller.
 type Results struct {
-	// Counts are those of the window, one a series.
-	Counts []SeriesCounts
+	// Counts are those of the window, one a series. Release, if it is set, frees their memory.
+	Counts  []SeriesCounts
+	Release func()
 	// Kept is how many values of each series each map has left, by map and series.
 	// Maps that do not filter have nil.
 	Kept [][]uint32
