@@ -14,15 +14,19 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // windower is an accelerator that computes windows alone, with a function that may say
@@ -134,6 +138,72 @@ func TestLentRows(t *testing.T) {
 		_, _ = countedBy(t, func(consume func(*offload.Rows) error) (string, error) { return "", consume(x) })
 	})
 	require.Equal(t, 1, released, "a panic")
+}
+
+// computed is an accelerator that has computed an aggregation.
+type computed struct {
+	windower
+	offload.Results
+}
+
+func (c computed) Evaluate(context.Context, offload.Leaf, func(*offload.Rows) error) (offload.Outcome, error) {
+	return offload.Outcome{Results: c.Results}, nil
+}
+
+// TestComputed: of an aggregation over many series that was computed, the limit on samples strikes as it
+// does series by series, and steps without a value are left out.
+func TestComputed(t *testing.T) {
+	const series, steps = 20_000, 3
+	sel, err := synthetic.Counters("m", series, 1)
+	require.NoError(t, err)
+	r, one := rand.New(rand.NewPCG(1, 2)), operator.SampleLimit{Window: true}
+	x := computed{Results: offload.Results{Values: []float64{1, 2, 3, 0, 5, 6, 7, 0, 9, 0, 0, 0}}}
+	for i, v := range x.Values {
+		if v == 0 {
+			x.Values[i] = math.Float64frombits(value.StaleNaN)
+		}
+	}
+	for len(x.Values) < 20*steps {
+		x.Values = append(x.Values, 1)
+	}
+	for i := range series {
+		c := offload.SeriesCounts{Points: r.Uint32N(steps + 1), Most: 10 + r.Uint32N(50_000), Last: r.Uint32N(10)}
+		if i%20 == 3 { // the group without values
+			c.Points = 0
+		}
+		x.Counts = append(x.Counts, c)
+		one.Add(countsOf(c))
+	}
+	run := func(most int) (*plan.Matrix, error) {
+		own := x
+		own.Values = slices.Clone(x.Values)
+		w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("count_over_time"), Width: 60_000, Origin: plan.Origin{Text: "count_over_time(m)"}}
+		return New(Options{}).Run(t.Context(), Job{
+			Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Grouping: []string{"job"}}, MaxSamples: most,
+			Grid: plan.Grid{Start: synthetic.Start, Interval: 60_000, Steps: steps}, Accelerator: own,
+			Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+				return sel, nil, nil
+			},
+		})
+	}
+	m, err := run(one.Peak)
+	require.NoError(t, err)
+	require.Equal(t, one.Peak, m.Peak)
+	require.Len(t, m.Rows, 19)
+	for _, row := range m.Rows {
+		switch row.Labels.Get("job") {
+		case "job-1":
+			require.Equal(t, []float64{5, 6}, row.Values)
+			require.Equal(t, []plan.Run{{First: 1, Len: 2}}, row.Runs)
+		case "job-2":
+			require.Equal(t, []float64{7, 9}, row.Values)
+			require.Equal(t, []plan.Run{{First: 0, Len: 1}, {First: 2, Len: 1}}, row.Runs)
+		default:
+			require.Len(t, row.Values, steps)
+		}
+	}
+	_, err = run(one.Peak - 1)
+	require.Equal(t, promql.ErrTooManySamples("query execution"), err)
 }
 
 // part of a series: samples [lo, hi) of a longer one, 15 s apart.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -89,7 +90,8 @@ func TestGroupsSize(t *testing.T) {
 	}
 	g := operator.Group(t.Context(), &plan.Aggregate{Grouping: []string{"instance"}}, series, at)
 	require.Len(t, g.Labels, series/perGroup)
-	want := 4*series + series/perGroup*int64(uint64(unsafe.Sizeof(labels.Labels{}))+labels.FromStrings("instance", "000000").ByteSize())
+	require.Equal(t, slices.Repeat([]int32{perGroup}, series/perGroup), g.Sizes)
+	want := 4*series + series/perGroup*int64(4+uint64(unsafe.Sizeof(labels.Labels{}))+labels.FromStrings("instance", "000000").ByteSize())
 	require.EqualValues(t, want, g.SizeBytes())
 
 	notes := selection.Empty().Notes

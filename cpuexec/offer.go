@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/plan/offload"
 )
@@ -96,9 +97,22 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome
 	r, x := s.r, &o.Results
 	hasPoints := make([]bool, len(l.GroupOf))
 	limit, fits := operator.SampleLimit{Max: r.job.MaxSamples, Window: !l.Window.Func.Instant, Held: r.Held}, true
-	for i := range hasPoints {
-		hasPoints[i] = x.Counts[i].Points > 0
-		fits = limit.Add(countsOf(x.Counts[i])) && fits
+	const block = 8192 // series
+	blocks := make([]operator.SampleLimit, (len(hasPoints)+block-1)/block)
+	parallel.For(len(blocks), func(k int) {
+		b := operator.SampleLimit{Window: limit.Window}
+		has := hasPoints[k*block : min((k+1)*block, len(hasPoints))]
+		for i, c := range x.Counts[k*block:][:len(has)] {
+			has[i] = c.Points > 0
+			b.Add(countsOf(c))
+		}
+		blocks[k] = b
+	})
+	if x.Release != nil {
+		x.Release()
+	}
+	for _, b := range blocks {
+		fits = limit.Append(b) && fits
 	}
 	if !fits {
 		return promql.ErrTooManySamples("query execution")

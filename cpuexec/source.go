@@ -172,9 +172,12 @@ func (e *windowing) check(oneName, mayCollide bool) error {
 		}
 		e.r.Matrix.Annotations.Merge(e.r.nonCounters(e.argPos, ls))
 	}
+	if !mayCollide {
+		return nil
+	}
 	seen := vector.Distinct{}
 	for i, l := range e.series {
-		if mayCollide && e.hasPoints[i] && !seen.Add(vector.DropNames(l)) {
+		if e.hasPoints[i] && !seen.Add(vector.DropNames(l)) {
 			return vector.ErrSameLabels
 		}
 	}

@@ -369,14 +369,17 @@ func (q *query) copied(m *plan.Matrix) (promql.Matrix, error) {
 		return nil, err
 	}
 	out := make(promql.Matrix, len(m.Rows))
-	for i := range m.Rows {
+	parallel.For(len(m.Rows), func(i int) {
 		row := &m.Rows[i]
-		floats := make([]promql.FPoint, 0, len(row.Values))
-		for t, v := range row.All(m.Grid) {
-			floats = append(floats, promql.FPoint{T: t, F: v})
+		floats, values := make([]promql.FPoint, 0, len(row.Values)), row.Values
+		for _, run := range row.Runs {
+			for k, v := range values[:run.Len] {
+				floats = append(floats, promql.FPoint{T: m.Grid.At(int(run.First) + k), F: v})
+			}
+			values = values[run.Len:]
 		}
 		out[i] = promql.Series{Metric: row.Labels, Floats: floats}
-	}
+	})
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -176,28 +177,39 @@ var (
 	_ = [1]int{}[abi.Absent-dense.Absent]
 )
 
+// countsMemory has *[]offload.SeriesCounts: the collector would have a MB of 100 000 series to find for each
+// query, and the system to clear.
+var countsMemory = sync.Pool{New: func() any { return new([]offload.SeriesCounts) }}
+
+// takeCounts gives results memory for the counts of n series.
+func takeCounts(r *offload.Results, n int) {
+	counts := countsMemory.Get().(*[]offload.SeriesCounts)
+	*counts = slices.Grow((*counts)[:0], n)[:n]
+	r.Counts, r.Release = *counts, func() { countsMemory.Put(counts) }
+}
+
 // note notes what was fetched besides the values.
 func (j *queryJob) note(r *offload.Results) {
-	r.Counts = bySeries(j, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
+	takeCounts(r, len(j.Layout.Lanes))
+	bySeries(j, r.Counts, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
 	kept := pipeline.View[uint32](j.Job, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))
 	for m, n := range j.l.Maps {
 		if n.Filters() {
-			r.Kept[m] = bySeries(j, kept[m*j.Places():])
+			r.Kept[m] = make([]uint32, len(j.Layout.Lanes))
+			bySeries(j, r.Kept[m], kept[m*j.Places():])
 		}
 	}
 	reads := slices.Clone(pipeline.View[int64](j.Job, j.reads))
 	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
 }
 
-// bySeries copies what is at the lane of each series, in the order of the series.
-func bySeries[T any](j *queryJob, at []T) []T {
-	all := make([]T, len(j.Layout.Lanes))
+// bySeries copies what is at the lane of each series to all, in the order of the series.
+func bySeries[T any](j *queryJob, all, at []T) {
 	const block = 8192
 	parallel.For((len(all)+block-1)/block, func(k int) {
 		for i := k * block; i < min((k+1)*block, len(all)); i++ {
 			all[i] = at[j.Layout.Lanes[i]]
 		}
 	})
-	return all
 }

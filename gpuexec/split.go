@@ -250,24 +250,30 @@ func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Re
 			values[g+1] = values[g] + l.Rooms[g]*l.Grid.Steps
 		}
 	}
-	to.Counts, to.Kept, to.Values = make([]offload.SeriesCounts, n), make([][]uint32, len(l.Maps)), make([]float64, values[l.Groups])
+	takeCounts(to, n)
+	to.Kept, to.Values = make([][]uint32, len(l.Maps)), make([]float64, values[l.Groups])
+	for m := range to.Kept {
+		if outs[0].Results.Kept[m] != nil {
+			to.Kept[m] = make([]uint32, n)
+		}
+	}
 	if l.Rooms != nil {
 		to.Series, to.Filled = make([]int32, len(to.Values)), make([]int32, cells[l.Groups])
 	}
 	to.All, to.Fresh = make([]int64, len(outs[0].Results.All)), make([]int64, len(outs[0].Results.All))
-	for k, p := range s.Parts {
-		x := &outs[k].Results
+	for k := range outs {
 		for i := range to.All {
-			to.All[i] += x.All[i]
-			to.Fresh[i] += x.Fresh[i]
+			to.All[i] += outs[k].Results.All[i]
+			to.Fresh[i] += outs[k].Results.Fresh[i]
 		}
+	}
+	parallel.For(len(s.Parts), func(k int) {
+		p, x := s.Parts[k], &outs[k].Results
 		for i, series := range p.series {
 			to.Counts[series] = x.Counts[i]
 		}
+		x.Release()
 		for m := range x.Kept {
-			if x.Kept[m] != nil && to.Kept[m] == nil {
-				to.Kept[m] = make([]uint32, n)
-			}
 			for i, kept := range x.Kept[m] {
 				to.Kept[m][p.series[i]] = kept
 			}
@@ -280,7 +286,7 @@ func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Re
 			byGroup(p, to.Series, x.Series, values)
 			byGroup(p, to.Filled, x.Filled, cells)
 		}
-	}
+	})
 }
 
 // byGroup copies what a part has of its groups to where that of each group begins.

@@ -13,8 +13,11 @@ package aggregate
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -192,9 +195,7 @@ func (a *Adder) Rows() []plan.Row {
 	parallel.While(a.query.WorkersFor(len(order)*a.steps), len(order), func(_, i int) bool {
 		g := order[i]
 		if a.offloaded != nil {
-			row := dense.New(a.steps)
-			points := spread(a.offloaded[g*a.steps:(g+1)*a.steps], row)
-			out[i] = row.Compact(points, a.groups.Labels[g])
+			out[i] = sparse(a.offloaded[g*a.steps:(g+1)*a.steps], a.groups.Labels[g])
 			return a.query.Context.Err() == nil
 		}
 		cells, base := a.cellsOf(g)
@@ -213,17 +214,21 @@ func (a *Adder) Rows() []plan.Row {
 	return out
 }
 
-// spread writes values, of which some are dense.Absent, to a dense row and returns how many there are.
-func spread(values []float64, out dense.Row) (points int) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	for k, v := range values {
-		if math.Float64bits(v) != dense.Absent {
-			cur.Set(k, v)
-			points++
+// sparse returns those of some values that are not dense.Absent, in the same memory.
+func sparse(values []float64, l labels.Labels) plan.Row {
+	row, n := plan.Row{Labels: l}, 0
+	for k := 0; k < len(values); k++ {
+		first := k
+		for k < len(values) && math.Float64bits(values[k]) != dense.Absent {
+			k++
+		}
+		if k > first {
+			row.Runs = append(row.Runs, plan.Run{First: int32(first), Len: int32(k - first)})
+			n += copy(values[n:], values[first:k])
 		}
 	}
-	return points
+	row.Values = slices.Clip(values[:n])
+	return row
 }
 
 // cells are the state of some groups, steps a group.

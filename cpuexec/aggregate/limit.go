@@ -14,7 +14,7 @@ var (
 		AggregateFunc: plan.AggregateFunc{Name: "limitk", Param: true, Keeps: true},
 		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 			l := newLimiter(n, p, q, in)
-			l.keep, l.cells = l.keepFirst, len(l.size)*l.steps
+			l.keep, l.cells = l.keepFirst, len(l.groups.Sizes)*l.steps
 			return l
 		},
 		check: (*Parameter).checkCount,
@@ -60,7 +60,7 @@ func (l *limiter) Size() (n plan.Node, cells int, bytes int64) {
 }
 
 func (l *limiter) Allocate() {
-	l.found, l.full = make([]int32, l.cells), make([]uint64, len(l.size)*l.words)
+	l.found, l.full = make([]int32, l.cells), make([]uint64, len(l.groups.Sizes)*l.words)
 }
 
 func (l *limiter) Consume(q *operator.Query, b *operator.Batch) {
@@ -83,7 +83,7 @@ func (l *limiter) keepFirst(series int, r dense.Row) {
 		r.Present[w] &^= full[w]
 		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
-			most := atStep(l.param.values[k], int(l.size[group]))
+			most := atStep(l.param.values[k], int(l.groups.Sizes[group]))
 			if found[k]++; int(found[k]) >= most {
 				full[w] |= 1 << (k & 63)
 			}
@@ -121,7 +121,7 @@ func (l *limiter) Rows(q *operator.Query) []plan.Row {
 	if !l.instant() {
 		return in
 	}
-	heaps := make([]keyed, len(l.size))
+	heaps := make([]keyed, len(l.groups.Sizes))
 	for i, s := range l.collect.Series {
 		h := &heaps[l.groups.Of[s]]
 		h.keys, h.series = append(h.keys, in[i].Values[0]), append(h.series, int32(i))

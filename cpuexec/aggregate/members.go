@@ -14,7 +14,6 @@ type members struct {
 	node   *plan.Aggregate
 	labels func(i int) labels.Labels
 	groups operator.Groups
-	size   []int32 // series in each group
 	first  []int32 // the first series with a value of each group, -1 for none
 	steps  int
 }
@@ -26,11 +25,7 @@ func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) membe
 	} else {
 		g = operator.Group(q.Context, n, in.N, in.Labels)
 	}
-	m := members{node: n, labels: in.Labels, groups: g, size: make([]int32, len(g.Labels)), first: slices.Repeat([]int32{-1}, len(g.Labels)), steps: q.Grid.Steps}
-	for _, k := range g.Of {
-		m.size[k]++
-	}
-	return m
+	return members{node: n, labels: in.Labels, groups: g, first: slices.Repeat([]int32{-1}, len(g.Labels)), steps: q.Grid.Steps}
 }
 
 // Layout implements Offloadable.

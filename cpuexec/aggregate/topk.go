@@ -3,6 +3,7 @@ package aggregate
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -62,14 +63,13 @@ func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.S
 		a.ks = p.values
 	}
 	a.layOut(a.instant() || a.ks != nil)
-	a.collected = make([]plan.Row, in.N)
 	return a
 }
 
 // layOut decides which groups have heaps, perhaps all, and where these are.
 func (a *ranker) layOut(all bool) {
-	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
-	for g, size := range a.size {
+	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.groups.Sizes)), nil, nil, 0
+	for g, size := range a.groups.Sizes {
 		capacity := atMost(a.k, size)
 		if capacity == int(size) && !all {
 			a.heap[g] = -1
@@ -84,8 +84,8 @@ func (a *ranker) layOut(all bool) {
 
 func (a *ranker) Layout() Layout {
 	l := a.members.Layout()
-	l.Rooms = make([]int, len(a.size))
-	for g, size := range a.size {
+	l.Rooms = make([]int, len(a.groups.Sizes))
+	for g, size := range a.groups.Sizes {
 		l.Rooms[g] = atMost(a.k, size)
 	}
 	return l
@@ -109,6 +109,9 @@ func (a *ranker) Allocate() {
 	a.filled = make([]int32, len(a.capacity)*a.steps)
 	a.floor = make([]float64, len(a.capacity)*a.steps)
 	dense.Fill(a.floor, math.NaN())
+	if slices.Contains(a.heap, -1) {
+		a.collected = make([]plan.Row, len(a.groups.Of))
+	}
 }
 
 func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
@@ -213,37 +216,38 @@ func (a *ranker) selected() []plan.Row {
 		}
 		return out
 	}
-	points := make([]int, len(a.collected))
-	parallel.For(len(a.capacity), func(heap int) {
-		a.collect(heap, points)
-	})
-	for _, row := range a.collected {
-		if len(row.Values) > 0 {
-			out = append(out, row)
+	points, number := make([]int32, len(a.groups.Of)), make([]int32, len(a.groups.Of)) // of the row of a series
+	a.eachKept(func(s int32, _ int, _ float64) { points[s]++ })
+	for s, n := range points {
+		number[s] = int32(len(out))
+		if n > 0 {
+			out = append(out, plan.Row{})
+		} else if a.collected != nil && len(a.collected[s].Values) > 0 {
+			out = append(out, a.collected[s])
 		}
 	}
+	a.eachKept(func(s int32, k int, v float64) {
+		row := &out[number[s]]
+		if row.Values == nil {
+			row.Labels = a.labels(int(s))
+			row.Values = make([]float64, 0, points[s])
+		}
+		row.Values = append(row.Values, v)
+		row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+	})
 	return out
 }
 
-// collect makes the rows of the series in a group's heaps. points are zeros, a series.
-func (a *ranker) collect(heap int, points []int) {
-	for k := range a.steps {
-		for _, s := range a.at(heap, k).series {
-			points[s]++
-		}
-	}
-	for k := range a.steps {
-		h := a.at(heap, k)
-		for i, s := range h.series {
-			row := &a.collected[s]
-			if row.Values == nil {
-				row.Labels = a.labels(int(s))
-				row.Values = make([]float64, 0, points[s])
+// eachKept calls f with the series in all heaps, the step, and the value there: of a series in the order of steps.
+func (a *ranker) eachKept(f func(series int32, step int, v float64)) {
+	parallel.For(len(a.capacity), func(heap int) {
+		for k := range a.steps {
+			h := a.at(heap, k)
+			for i, s := range h.series {
+				f(s, k, a.value(h.keys[i]))
 			}
-			row.Values = append(row.Values, a.value(h.keys[i]))
-			row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		}
-	}
+	})
 }
 
 // keyed is a list of sort keys and the series that each belongs to, in the

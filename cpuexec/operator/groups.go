@@ -17,11 +17,12 @@ import (
 type Groups struct {
 	Of     []int32 // group of each series
 	Labels []labels.Labels
+	Sizes  []int32 // series in each
 }
 
 // SizeBytes implements selection.Sized.
 func (g Groups) SizeBytes() int64 {
-	size := 4 * int64(len(g.Of))
+	size := 4 * int64(len(g.Of)+len(g.Sizes))
 	for _, l := range g.Labels {
 		size += int64(unsafe.Sizeof(l)) + int64(l.ByteSize())
 	}
@@ -50,9 +51,10 @@ func Group(ctx context.Context, a *plan.Aggregate, n int, at func(int) labels.La
 		if !ok {
 			k = int32(len(g.Labels))
 			index[key] = k
-			g.Labels = append(g.Labels, GroupLabels(a, &b, at(i)))
+			g.Labels, g.Sizes = append(g.Labels, GroupLabels(a, &b, at(i))), append(g.Sizes, 0)
 		}
 		g.Of[i] = k
+		g.Sizes[k]++
 		if watch.Err() != nil {
 			break
 		}

@@ -84,6 +84,13 @@ func (l *SampleLimit) Add(c dense.Counts) bool {
 	return l.Max <= 0 || most <= l.Max
 }
 
+// Append adds what a limit without a maximum, which began with nothing held, has followed of the next
+// series, and reports whether the limit still holds. Neither leaks.
+func (l *SampleLimit) Append(next SampleLimit) bool {
+	l.Held, l.Peak = l.Held+next.Held, max(l.Peak, l.Held+next.Peak)
+	return l.Max <= 0 || l.Peak <= l.Max
+}
+
 // Check raises Prometheus's error for a selector that leaks, by its points and series. How
 // much is held above it is left to that engine where it decides.
 func (l *SampleLimit) Check(q *Query, w plan.Node, points, series int) error {

@@ -132,6 +132,14 @@ func TestSampleLimit(t *testing.T) {
 	require.True(t, l.Add(dense.Counts{Points: 20, MaxWindow: 50, LastWindow: 50}), "30 held, 50 in the last window and 20 points")
 	require.Equal(t, 100, l.Peak)
 	require.False(t, l.Add(dense.Counts{Points: 20, MaxWindow: 51}))
+
+	first, next := SampleLimit{Max: 100, Window: true, Held: 10}, SampleLimit{Window: true}
+	require.True(t, first.Add(dense.Counts{Points: 20, MaxWindow: 70, LastWindow: 5}))
+	next.Add(dense.Counts{Points: 20, MaxWindow: 50, LastWindow: 50})
+	require.True(t, first.Append(next))
+	require.Equal(t, 100, first.Peak)
+	next.Add(dense.Counts{MaxWindow: 51})
+	require.False(t, first.Append(next))
 }
 
 // inParts is a sink of groups that notes at each word of a group's steps which series were added.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"weak"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -120,9 +119,9 @@ func (f *Feeder) send(p *piece, l load) error {
 // Forget gives the device memory of a selection's slabs to others, and of what is packed of their chunks,
 // unless a job uses them.
 func (s *Store) Forget(sel *selection.Selection) {
-	of := map[slabID]bool{}
+	of := map[uint64]bool{}
 	for k := range sel.NumSlabs() {
-		of[weak.Make(sel.Slab(k))] = true
+		of[sel.Slab(k).ID()] = true
 	}
 	s.removeIf(func(b *Block) bool { return of[b.slab] || of[b.of] })
 }

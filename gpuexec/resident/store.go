@@ -31,22 +31,20 @@ type Store struct {
 	tasks    sync.WaitGroup
 	closing  chan struct{}
 	free     spans
-	blocks   list.List // of *block, least recently used first
-	slabs    map[slabID]*Block
+	blocks   list.List         // of *block, least recently used first
+	slabs    map[uint64]*Block // by the slabs' IDs
 	tiles    map[uint64]*Block // by their keys
-	packed   map[slabID]int    // blocks of packed tiles of chunks that are in it
+	packed   map[uint64]int    // by the IDs of slabs: blocks of packed tiles of chunks that are in them
 	died     atomic.Bool       // an owner of a block is gone
 }
-
-type slabID = weak.Pointer[selection.Slab]
 
 // Block is a stretch of a store.
 type Block struct {
 	At, size uint64
 	in       *segment
-	slab     slabID // what it holds, if it is a slab
+	slab     uint64 // what it holds, if it is a slab
 	key      uint64 // what it holds, if it is packed tiles
-	of       slabID // where one of their chunks is
+	of       uint64 // the slab where one of their chunks is
 	Words    []abi.PackedWord
 	gone     func() bool     // the host has no more what it is of
 	pins     int             // jobs that use it
@@ -62,7 +60,7 @@ func NewStore(m Memory) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{memory: m, closing: make(chan struct{}), refused: -1, slabs: map[slabID]*Block{}, tiles: map[uint64]*Block{}, packed: map[slabID]int{}}
+	s := &Store{memory: m, closing: make(chan struct{}), refused: -1, slabs: map[uint64]*Block{}, tiles: map[uint64]*Block{}, packed: map[uint64]int{}}
 	s.include(at)
 	s.tasks.Go(func() {
 		for tick := time.Tick(time.Minute); ; s.Trim() {
@@ -80,7 +78,7 @@ func NewStore(m Memory) (*Store, error) {
 func (s *Store) Find(slab *selection.Slab) *Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.slabs[weak.Make(slab)]
+	b := s.slabs[slab.ID()]
 	if b != nil {
 		s.pin(b)
 	}
@@ -124,7 +122,7 @@ func (s *Store) pin(b *Block) {
 
 // AddSlab makes a pinned block for a slab, or returns nil if there is no room.
 func (s *Store) AddSlab(slab *selection.Slab) *Block {
-	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: weak.Make(slab)})
+	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: slab.ID()})
 }
 
 // Add makes a pinned block of n bytes for what is of owner, or returns nil if there is no room.
@@ -160,8 +158,8 @@ func (s *Store) Publish(b *Block, key uint64, words []abi.PackedWord) {
 func (s *Store) AddTiles(slab *selection.Slab, n uint64) *Block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := &Block{size: n, of: weak.Make(slab)}
-	b.gone = func() bool { return b.of.Value() == nil }
+	of := weak.Make(slab)
+	b := &Block{size: n, of: slab.ID(), gone: func() bool { return of.Value() == nil }}
 	return s.add(b)
 }
 
@@ -172,7 +170,7 @@ func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	if s.add(b) == nil {
 		return nil
 	}
-	if b.slab != (slabID{}) {
+	if b.slab != 0 {
 		s.slabs[b.slab] = b
 	}
 	of := weak.Make(owner)
@@ -335,7 +333,7 @@ func (s *Store) Share(sel *selection.Selection) (share float64, all int) {
 	for k := range sel.NumSlabs() {
 		slab := sel.Slab(k)
 		all += len(slab.Bytes())
-		if id := weak.Make(slab); s.slabs[id] != nil || s.packed[id] > 0 {
+		if id := slab.ID(); s.slabs[id] != nil || s.packed[id] > 0 {
 			there += len(slab.Bytes())
 		}
 	}

@@ -68,15 +68,15 @@ type Size struct {
 	Results  int64   // bytes that are copied back from the device
 }
 
-// sampledSeries is the least number of series whose chunks Size adds up, where there are more. It
-// adds up fewer than twice that number.
-const sampledSeries = 512
+// sampledSeries is the least number of series whose chunks Size adds up, where there are more, or an eighth of
+// it, where they have more than sampledChunks chunks. It adds up fewer than twice that number.
+const sampledSeries, sampledChunks = 512, 8192
 
 // Size is the size of the chunks that are read, as estimated from some of the series. No chunk
 // counts as resident.
 func (in *Input) Size() Size {
 	n := in.Selection.NumSeries()
-	every := max(1, n/sampledSeries)
+	every := max(1, n/sampledSeries, min(n/(sampledSeries/8), in.Selection.NumChunks()/sampledChunks))
 	series, samples, bytes := 0, int64(0), int64(0)
 	for i := 0; i < n; i += every {
 		series++
@@ -109,8 +109,9 @@ type Outcome struct {
 
 // Results are what was computed of a query's aggregation. They belong to the caller.
 type Results struct {
-	// Counts are those of the window, one a series.
-	Counts []SeriesCounts
+	// Counts are those of the window, one a series. Release, if it is set, frees their memory.
+	Counts  []SeriesCounts
+	Release func()
 	// Kept is how many values of each series each map has left, by map and series.
 	// Maps that do not filter have nil.
 	Kept [][]uint32

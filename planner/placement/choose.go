@@ -170,7 +170,7 @@ func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reas
 			continue
 		}
 		resident, leaves := 0.0, g.Leaves()
-		if sel != nil {
+		if sel != nil && len(gpus) > 1 {
 			resident = g.ResidentShare(sel)
 		}
 		if best == nil || resident > most || resident == most && leaves < least {

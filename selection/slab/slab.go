@@ -30,7 +30,7 @@ var positions atomic.Uint64
 // New makes a slab with room for size bytes.
 func New(size int) *Slab {
 	n := uint64(size) + 1 // an empty slab has one, too
-	l := &Slab{b: make([]byte, 0, size), first: positions.Add(n) - n}
+	l := &Slab{b: make([]byte, 0, size), first: positions.Add(n) - n + 1}
 	CountUntilFreed(l, int64(size))
 	lock := pageLock.Load()
 	if lock == nil || *lock == nil || size < leastLocked {
@@ -50,6 +50,9 @@ func (l *Slab) Add(data []byte) (off uint32) {
 	l.b = append(l.b, data...)[:int(off)+Footprint(uint32(len(data)))]
 	return off
 }
+
+// ID is the slab's number, which no other slab of the process ever has. It is not 0.
+func (l *Slab) ID() uint64 { return l.first }
 
 // Bytes returns the bytes of the slab. They must not be changed.
 func (l *Slab) Bytes() []byte { return l.b }
