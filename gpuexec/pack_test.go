@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -115,4 +117,50 @@ func TestPacked(t *testing.T) {
 		x.Store.Forget(sel)
 		require.Zero(t, x.Store.Packed())
 	}
+}
+
+// TestPackedWindows: functions that look at all samples of a window, of packed chunks of every kind: windows
+// within a chunk, across edges of chunks, over many, and over gaps between them.
+func TestPackedWindows(t *testing.T) {
+	names := []string{"quantile_over_time", "mad_over_time"}
+	for name, f := range functions {
+		if f.GPU.Kernel == abi.ByOperator || f.GPU.Kernel == abi.ByStatistic {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	require.Greater(t, len(names), 10)
+	rounds := 24
+	if testing.Short() {
+		rounds = 6
+	}
+	r := rand.New(rand.NewPCG(17, 18))
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for round := range rounds {
+		sel := anyKinds(t, r, 64+r.IntN(100))
+		for _, f := range names {
+			minutes := 1 + r.IntN([]int{7, 60, 600}[r.IntN(3)])
+			if f == "quantile_over_time" || f == "mad_over_time" {
+				minutes = min(minutes, 60)
+			}
+			width := int64(minutes)*60_000 + int64(r.IntN(2)*r.IntN(60_000))
+			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(40)) * 20_000, Steps: 1 + r.IntN(400)}
+			job := jobOver(aggregation("max", f, width, 0, nil, []string{"i"}, false), grid, sel)
+			want, err := x.cpu.Run(t.Context(), job)
+			require.NoError(t, err)
+			for _, what := range []string{"packs", "packed"} {
+				what = fmt.Sprintf("round %d, %s: %s of %d ms, %v", round, what, f, width, grid)
+				got, err := x.Run(t.Context(), job)
+				if f == "quantile_over_time" && err != nil {
+					require.EqualError(t, err, mixedZeros, what)
+					continue
+				}
+				require.NoError(t, err, what)
+				same(t, want, got, functions[f].Exactness == plan.BitIdentical, what)
+			}
+		}
+		require.Positive(t, x.Store.Packed())
+		x.Store.Forget(sel)
+	}
+	settled(t, x)
 }
