@@ -46,6 +46,7 @@ struct Scale {
     const double high = 4503599627370496.0;  // 2^52
     return of_decimal(as_double(0x433ull << 52 | u) + (base - high), unit, inverse);
   }
+  DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
 };
 
 // Calls to.rows(w, from, n) for each run of rows of the window that begins with the sample where w is

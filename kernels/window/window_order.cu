@@ -6,13 +6,18 @@
 //   to the median. Where the answer depends on how zeros of either sign are sorted, which
 //   beyond 12 values is Go's business, it lowers *fault to kMixedZeros.
 // Grid: x tiles of 32 series, two a block of 64 threads; y ranges of steps.
-// A thread owns one series at `length` steps. It keeps the values of the window sorted in
-//   shared memory, 512 bytes a thread, where a sample that enters or leaves moves those
-//   beside it. Windows of more than 64 samples it looks at 64 times instead.
-// Bytes per sample: reads 16 to 32: times and values twice (the second time they are in a
-//   cache unless the window is long). Writes 8 a step, and adds to the series' counts.
-// Operations per sample: 20, and 4 for each of the half of the window that is moved, twice.
+// A thread owns one series at `length` steps. Of stored integers it finds the ranks of a quantile in
+//   registers (ranks.h). From the first window on that has others, or where the ranks are more than 16
+//   from either end, it keeps the values of the window sorted in shared memory, 512 bytes a thread,
+//   where a sample that enters or leaves moves those beside it. Windows of more than 64 samples it
+//   looks at 64 times instead.
+// Bytes per sample: reads 2 or 4 of integers for every window that holds it; else 16 to 32: times and
+//   values twice (the second time they are in a cache unless the window is long). Writes 8 a step, and
+//   adds to the series' counts.
+// Operations per sample: 12 or 36 for every window that holds it; sorted, 20, and 4 for each of the half
+//   of the window that is moved, twice.
 #include "job.h"
+#include "ranks.h"
 #include "sorted.h"
 
 const u32 kThreads = 64;
@@ -78,14 +83,16 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double qua
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
-  Walker lo = job.begin(), hi = lo;
+  Walker lo = job.begin();
+  Results to = results_of(job, out, counts);
+  u32 k = distance ? job.mine.from : by_ranks(job, quantile, lo, to);
+  Walker hi = lo;
   u32 n = 0;
   Sorted s{values_in_order + thread_x(), kThreads, 0};  // the window's values, if it has no more than kMost
   bool sorted = true, certain = true;
   Zeros zeros{0, 0};
   double hi_value = value_at(hi);
-  Results to = results_of(job, out, counts);
-  for (u32 k = job.mine.from; k < job.mine.to; k++) {
+  for (; k < job.mine.to; k++) {
     i64 end = job.end(k);
     while (lo.t <= end - width) {
       if (n > 0) {
