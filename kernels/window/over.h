@@ -106,10 +106,25 @@ DEVICE u32 integer_of(const Walker& w, u32 from, u32 n) {
   return a.u;
 }
 
+// The bit that turns the signs of values for an operator: of -v the largest is that of the smallest v.
+DEVICE u64 turn_of(Operator op) { return op == kMin ? 1ull << 63 : 0; }
+
+// The largest of a value, NaN for none, and n rows, all of them turned.
+DEVICE double largest_of(u64 turn, double value, const Walker& w, u32 from, u32 n) {
+  Largest all{value, turn};
+  if ((w.kind & kValuesOf) == kWhole) {
+    add_values(w, from, n, all);
+  } else {
+    all.add(Scale(w)(turn ? integer_of<Least>(w, from, n) : integer_of<Most>(w, from, n)));
+  }
+  return all.value;
+}
+
 // One of the four of a window, made of runs of rows.
 struct OverRows {
   Operator op;
-  double value, lost = 0;
+  double value;  // a sum, or the largest of turned values
+  double lost = 0;
   u32 n = 0;
   double most = 0;    // no value is larger than that
   bool exact = true;  // sums have been integers without rounding
@@ -117,26 +132,18 @@ struct OverRows {
 
   DEVICE void rows(const Walker& w, u32 from, u32 count) {
     n += count;
-    bool whole = (w.kind & kValuesOf) == kWhole;
     if (op == kSum || op == kAvg) {
-      sum(w, from, count, whole);
-      return;
-    }
-    u64 turn = op == kMin ? 1ull << 63 : 0;
-    Largest all{as_double(as_bits(value) ^ turn), turn};
-    if (whole) {
-      add_rows((const double*)w.values + from * 32, count, all);
+      sum(w, from, count);
     } else {
-      all.add(Scale(w)(op == kMin ? integer_of<Least>(w, from, count) : integer_of<Most>(w, from, count)));
+      value = largest_of(turn_of(op), value, w, from, count);
     }
-    value = as_double(as_bits(all.value) ^ turn);
   }
 
-  DEVICE void sum(const Walker& w, u32 from, u32 count, bool whole) {
+  DEVICE void sum(const Walker& w, u32 from, u32 count) {
     FiniteSum s{value, lost};
-    if (whole) {
+    if ((w.kind & kValuesOf) == kWhole) {
       exact = false;
-      add_rows((const double*)w.values + from * 32, count, s);
+      add_values(w, from, count, s);
     } else {
       double bound = __builtin_fabs(w.base) + 4294967296.0;  // above all values of the chunk
       if (bound > most) most = bound;
@@ -160,7 +167,7 @@ struct OverRows {
 
   DEVICE double result() const {
     if (op == kSum) return value + lost;
-    if (op != kAvg) return value;
+    if (op != kAvg) return as_double(as_bits(value) ^ turn_of(op));
     double rest = lost;
     if (rest != 0) rest /= n;  // dividing zero takes a GPU long
     return value / n + rest;

@@ -22,7 +22,12 @@ DEVICE void add_rows(const T* at, u32 n, A& to) {
   NO_UNROLL for (; n > 0; n--, at += 32) to.add(*at);
 }
 
-// The same of rows of a chunk whose values are stored as integers.
+// The same of rows of a chunk: whole values, and stored integers.
+template <class A>
+DEVICE void add_values(const Walker& w, u32 from, u32 n, A& to) {
+  add_rows((const double*)w.values + from * 32, n, to);
+}
+
 template <class A>
 DEVICE void add_integers(const Walker& w, u32 from, u32 n, A& to) {
   if ((w.kind & kValuesOf) == kHalf) {
@@ -48,6 +53,17 @@ struct Scale {
   }
   DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
 };
+
+// Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the first
+// sample behind.
+template <class R>
+DEVICE void pass_rows(const Columns& c, Walker& w, i64 t, R& to) {
+  while (w.t <= t) {
+    u32 i = w.until <= t ? w.n : first_behind(w, t);
+    to.rows(w, w.i, i - w.i);
+    go(w, c, i);
+  }
+}
 
 // Calls to.rows(w, from, n) for each run of rows of the window that begins with the sample where w is
 // and ends at `end`. Returns how many rows there are. It comes back to where it was: a second walker
