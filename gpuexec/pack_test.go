@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -148,4 +150,92 @@ func TestPackedEnds(t *testing.T) {
 		x.Store.Forget(sel)
 	}
 	settled(t, x)
+}
+
+// TestPackedWindows: functions that look at all samples of a window, of packed chunks of every kind: windows
+// within a chunk, across edges of chunks, over many, and over gaps between them.
+func TestPackedWindows(t *testing.T) {
+	names := []string{"quantile_over_time", "mad_over_time"}
+	for name, f := range functions {
+		if f.GPU.Kernel == abi.ByOperator || f.GPU.Kernel == abi.ByStatistic {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	require.Greater(t, len(names), 10)
+	rounds := 24
+	if testing.Short() {
+		rounds = 6
+	}
+	r := rand.New(rand.NewPCG(17, 18))
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for round := range rounds {
+		sel := anyKinds(t, r, 64+r.IntN(100))
+		for _, f := range names {
+			minutes := 1 + r.IntN([]int{7, 60, 600}[r.IntN(3)])
+			if f == "quantile_over_time" || f == "mad_over_time" {
+				minutes = min(minutes, 60)
+			}
+			width := int64(minutes)*60_000 + int64(r.IntN(2)*r.IntN(60_000))
+			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(40)) * 20_000, Steps: 1 + r.IntN(400)}
+			job := jobOver(aggregation("max", f, width, 0, nil, []string{"i"}, false), grid, sel)
+			want, err := x.cpu.Run(t.Context(), job)
+			require.NoError(t, err)
+			for _, what := range []string{"packs", "packed"} {
+				what = fmt.Sprintf("round %d, %s: %s of %d ms, %v", round, what, f, width, grid)
+				got, err := x.Run(t.Context(), job)
+				if f == "quantile_over_time" && err != nil {
+					require.EqualError(t, err, mixedZeros, what)
+					continue
+				}
+				require.NoError(t, err, what)
+				same(t, want, got, functions[f].Exactness == plan.BitIdentical, what)
+			}
+		}
+		require.Positive(t, x.Store.Packed())
+		x.Store.Forget(sel)
+	}
+	settled(t, x)
+}
+
+// TestPackedRanks: quantiles of windows in one packed chunk and in two, whose integers are near each other or
+// far apart, of one unit or of two.
+func TestPackedRanks(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 28))
+	kinds := []func(c, i int) float64{
+		func(c, i int) float64 { return float64(c*3000 + r.IntN(5000)) },
+		func(c, i int) float64 { return float64(r.IntN(5)-2) - float64(c)*1e6 },
+		func(c, i int) float64 { return float64(r.IntN(1<<31)) + float64(c%2)*1e8 }, // beyond 2^30
+		func(c, i int) float64 { return float64(r.IntN(1<<20)) + float64(r.IntN(3))*float64(int(1)<<30) },
+		func(c, i int) float64 { return float64(r.IntN(10)) + float64(c%3)*1e12 },                // far apart
+		func(c, i int) float64 { return float64(r.IntN(10_000)-5000) / []float64{10, 100}[c%2] }, // of two units
+		func(c, i int) float64 { return float64(r.IntN(2_000_000)+c*1_000_000) / 1000 },
+		func(c, i int) float64 { return math.MaxUint32 * float64(r.IntN(2)) }, // the least and the largest integer
+		func(c, i int) float64 { return []float64{1, math.NaN(), 0.1}[max(0, c%5-2)] },
+	}
+	b := selection.NewBuilder(0)
+	for i := range 36 * len(kinds) {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%04d", i)))
+		at := int64(36_000_000 + r.IntN(60_000))
+		for c := range 7 {
+			ts, vs := make([]int64, 20+i%2*3), make([]float64, 20+i%2*3)
+			for k := range ts {
+				at += 60_000
+				ts[k], vs[k] = at, kinds[i/36](c, k)
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], at, selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for k, q := range []float64{0.9, 0, 0.1, 0.3, 0.5, 0.75, 0.99, 1} {
+		for _, minutes := range []int64{2, 5, 13, 20, 31} {
+			node := aggregation("max", "quantile_over_time", minutes*60_000, 0, nil, []string{"i"}, false)
+			node.Input.(*plan.Window).Param = q
+			job := jobOver(node, plan.Grid{Start: 36_000_000, Interval: 60_000 + int64(k)*7000, Steps: 150}, sel)
+			check(t, x, job, fmt.Sprintf("%g of %d minutes", q, minutes))
+		}
+	}
+	require.Positive(t, x.Store.Packed())
 }

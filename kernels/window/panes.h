@@ -1,7 +1,7 @@
 // Panes: the periods between neighbouring edges of windows. Each window
 // is a whole number of panes, so what windows share is computed once.
 #pragma once
-#include "../values/aggregate.h"
+#include "over.h"
 
 // The panes of a grid of windows, from the start of the first window on. Where
 // the width of a window is a multiple of the interval between steps, a step has one
@@ -19,21 +19,24 @@ struct Panes {
   DEVICE i64 begin(u32 p) const { return p == 0 ? base : end(p - 1); }
 };
 
-// The extreme of some samples.
-template <u32 op>
+// The largest of some samples' values, turned by `turn`.
 struct Extreme {
-  State s;
+  double value;  // NaN if there are none
+  u32 count;
+  u64 turn;
 
   static const u32 kBytes = 12;
-  DEVICE static Extreme none() { return Extreme{State{0, 0, 0, 0}}; }
-  DEVICE u32 n() const { return s.n; }
-  DEVICE void add(double v) { add_value<op>(s, v); }
+  DEVICE static Extreme none(Operator op) { return Extreme{__builtin_nan(""), 0, turn_of(op)}; }
+  DEVICE u32 n() const { return count; }
+  DEVICE void rows(const Walker& w, u32 from, u32 n) {
+    value = largest_of(turn, value, w, from, n);
+    count += n;
+  }
   // Adds later samples.
   DEVICE void join(const Extreme& o) {
-    if (o.s.n == 0) return;
-    u32 all = s.n + o.s.n;
-    add_value<op>(s, o.s.value);
-    s.n = all;
+    if (o.count == 0) return;
+    if (value < o.value || value != value) value = o.value;
+    count += o.count;
   }
 };
 
@@ -46,9 +49,10 @@ struct Total {
   u32 marks;  // see below
 
   static const u32 kBytes = 24;
-  DEVICE static Total none() { return Total{0, 0, 0, 0}; }
+  DEVICE static Total none(Operator) { return Total{0, 0, 0, 0}; }
   DEVICE u32 n() const { return count; }
   DEVICE void add(double v);
+  DEVICE void rows(const Walker& w, u32 from, u32 n);
   DEVICE void join(const Total& o);
 };
 
@@ -90,6 +94,31 @@ DEVICE void Total::add(double v) {
   count++;
   marks = join_marks(marks, m);
   if (m < kNaN) add_double(*this, v, 0);
+}
+
+// The sum of stored integers, which are finite, and the largest upper half of their bits but the sign.
+struct ScaledTotal {
+  Scale scale;
+  Total s;
+  u32 most;
+  DEVICE void add(u32 u) {
+    double v = scale(u);
+    u32 upper = (u32)(as_bits(v) >> 32) & ~0u >> 1;
+    most = larger(most, upper);
+    add_double(s, v, 0);
+  }
+};
+
+DEVICE void Total::rows(const Walker& w, u32 from, u32 n) {
+  if ((w.kind & kValuesOf) == kWhole) return add_values(w, from, n, *this);
+  ScaledTotal t{Scale(w), *this, 0};
+  add_integers(w, from, n, t);
+  hi = t.s.hi;
+  lo = t.s.lo;
+  count += n;
+  // The lowest bit is not below 1, or of decimals, unknown.
+  u32 lowest = w.kind & kDecimals ? 0 : 1074;
+  if (t.most > 0) marks = join_marks(marks, t.most >> 20 | (4095 - lowest) << 11);
 }
 
 DEVICE void Total::join(const Total& o) {
@@ -141,15 +170,15 @@ DEVICE bool over_time(const Total& s, bool mean, double& v) {
 template <class S>
 struct Store;
 
-template <u32 op>
-struct Store<Extreme<op>> {
+template <>
+struct Store<Extreme> {
   double* __restrict__ values;
   u32* __restrict__ counts;
   DEVICE Store(u8* at, u64 entries) : values((double*)at), counts((u32*)(at + 8 * entries)) {}
-  DEVICE Extreme<op> load(u64 i) const { return Extreme<op>{State{values[i], 0, counts[i], 0}}; }
-  DEVICE void store(u64 i, const Extreme<op>& x) {
-    values[i] = x.s.value;
-    counts[i] = x.s.n;
+  DEVICE Extreme load(u64 i) const { return Extreme{values[i], counts[i], 0}; }
+  DEVICE void store(u64 i, const Extreme& x) {
+    values[i] = x.value;
+    counts[i] = x.count;
   }
   DEVICE u32 n(u64 i) const { return counts[i]; }
 };

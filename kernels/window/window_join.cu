@@ -14,42 +14,40 @@
 #include "panes.h"
 
 // The sum or mean of the samples after begin up to end, by Prometheus's operations.
-template <u32 op>
-DEVICE double anew(const WindowJob& job, i64 begin, i64 end) {
-  State s{0, 0, 0, 0};
-  for (Walker w = job.behind(begin); w.t <= end; next(w, job.c)) add_over_time<op>(s, value_at(w));
-  return result<op>(s);
+DEVICE double anew(const WindowJob& job, Operator op, i64 begin, i64 end) {
+  AnyOver s{op, State{0, 0, 0, 0}};
+  u32 n = 0;
+  for (Walker w = job.behind(begin); w.t <= end; next(w, job.c)) s.add(n++, 0, value_at(w));
+  return as_double(s.found(n, 0, 0).value);
 }
 
-template <u32 op>
-DEVICE double value_of(const Extreme<op>& s, const WindowJob&, i64, i64) {
-  return s.s.value;
+DEVICE double value_of(const Extreme& s, Operator op, const WindowJob&, i64, i64) {
+  return as_double(as_bits(s.value) ^ turn_of(op));
 }
 
-template <u32 op>
-DEVICE double value_of(const Total& s, const WindowJob& job, i64 begin, i64 end) {
+DEVICE double value_of(const Total& s, Operator op, const WindowJob& job, i64 begin, i64 end) {
   double v;
-  return over_time(s, op == kAvg, v) ? v : anew<op>(job, begin, end);
+  return over_time(s, op == kAvg, v) ? v : anew(job, op, begin, end);
 }
 
-template <u32 op, class S>
-DEVICE void windows(const WindowJob& job, const Panes& panes, u32 span, u64 row, Store<S> suffix,
+template <class S>
+DEVICE void windows(const WindowJob& job, Operator op, const Panes& panes, u32 span, u64 row, Store<S> suffix,
                     Store<S> prefix, Results& to) {
   u32 begun = ~0u, ended = ~0u;  // blocks of the window's first and last pane
-  S between = S::none();
+  S between = S::none(op);
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     u32 i = k * panes.per, j = i + span - 1;
     if (i / panes.block != begun || j / panes.block != ended) {
       begun = i / panes.block;
       ended = j / panes.block;
-      between = S::none();
+      between = S::none(op);
       for (u32 b = begun + 1; b < ended; b++) between.join(suffix.load(row + (u64)b * panes.block * 32));
     }
     S s = suffix.load(row + (u64)i * 32);
     s.join(between);
     s.join(prefix.load(row + (u64)j * 32));
     u32 n = s.n();
-    u64 v = n > 0 ? as_bits(value_of<op>(s, job, panes.begin(i), panes.end(j))) : kAbsent;
+    u64 v = n > 0 ? as_bits(value_of(s, op, job, panes.begin(i), panes.end(j))) : kAbsent;
     emit(to, v, n);
   }
 }
@@ -61,11 +59,10 @@ KERNEL MAX_THREADS(128) window_join(WINDOW_PARAMETERS, i64 head, u32 per, u32 co
   Panes panes{start - width, interval, head, per, count, block};
   u64 entries = (u64)tiles * count * 32, row = (u64)job.mine.tile * count * 32 + job.mine.lane;
   Results to = results_of(job, out, counts);
-  switch (op) {
-    case kSum: windows<kSum, Total>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to); break;
-    case kAvg: windows<kAvg, Total>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to); break;
-    case kMin: windows<kMin, Extreme<kMin>>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to); break;
-    default: windows<kMax, Extreme<kMax>>(job, panes, span, row, {suffix, entries}, {prefix, entries}, to);
+  if (op == kMin || op == kMax) {
+    windows<Extreme>(job, op, panes, span, row, {suffix, entries}, {prefix, entries}, to);
+  } else {
+    windows<Total>(job, op, panes, span, row, {suffix, entries}, {prefix, entries}, to);
   }
   finish(to);
 }

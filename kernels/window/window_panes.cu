@@ -8,32 +8,25 @@
 //   blocks, and a prefix, and no sample is taken out of a sum again.
 // Grid: x tiles of 32 series, four a block of 128 threads; y blocks of panes.
 // A thread owns one series in one block of panes.
-// Bytes per sample: reads 16 (time and value), once. Writes two states a pane and reads and
-//   writes the suffixes again: 4*b bytes a pane, where b is 12 for extremes, 24 for sums. With
-//   a pane for every s samples that makes 16+4*b/s bytes a sample, and of window_join
-//   (2*b+16)/s: in all 30 and 54 where s is 4.
-// Operations per sample: about 14 for extremes, 30 for sums.
+// Bytes per sample: reads its value, 2 to 8, once, and times where they are not regular. Writes two
+//   states a pane and reads and writes the suffixes again: 4*b bytes a pane, where b is 12 for
+//   extremes, 24 for sums; window_join reads 2*b.
+// Operations per sample: 4 for extremes of stored integers, 20 for sums; and per pane 80 to find its
+//   rows, 40 for either pass.
 #include "panes.h"
-#include "walker.h"
 
 template <class S>
-DEVICE void fill(const Columns& c, Walker w, const Panes& panes, u32 from, u32 to, u64 row, Store<S> suffix, Store<S> prefix) {
-  S all = S::none();
-  double ahead = value_at(w);
+DEVICE void fill(const Columns& c, Walker w, Operator op, const Panes& panes, u32 from, u32 to, u64 row,
+                 Store<S> suffix, Store<S> prefix) {
+  S all = S::none(op);
   for (u32 p = from; p < to; p++) {
-    S s = S::none();
-    i64 end = panes.end(p);
-    while (w.t <= end) {
-      double v = ahead;
-      next(w, c);
-      ahead = value_at(w);
-      s.add(v);
-    }
+    S s = S::none(op);
+    pass_rows(c, w, panes.end(p), s);
     all.join(s);
     suffix.store(row + (u64)p * 32, s);
     prefix.store(row + (u64)p * 32, all);
   }
-  all = S::none();
+  all = S::none(op);
   for (u32 p = to; p-- > from;) {
     S s = suffix.load(row + (u64)p * 32);
     s.join(all);
@@ -52,9 +45,9 @@ KERNEL MAX_THREADS(128) window_panes(COLUMNS_PARAMETERS, i64 base, i64 interval,
   Walker w{};
   seek(w, c, lane, first[tile], first[tile + 1], panes.begin(from));
   u64 entries = (u64)tiles * count * 32, row = (u64)tile * count * 32 + lane;
-  switch (op) {
-    case kMin: return fill<Extreme<kMin>>(c, w, panes, from, to, row, {suffix, entries}, {prefix, entries});
-    case kMax: return fill<Extreme<kMax>>(c, w, panes, from, to, row, {suffix, entries}, {prefix, entries});
-    default: return fill<Total>(c, w, panes, from, to, row, {suffix, entries}, {prefix, entries});
+  if (op == kMin || op == kMax) {
+    fill<Extreme>(c, w, op, panes, from, to, row, {suffix, entries}, {prefix, entries});
+  } else {
+    fill<Total>(c, w, op, panes, from, to, row, {suffix, entries}, {prefix, entries});
   }
 }

@@ -1,0 +1,89 @@
+// Windows as runs of rows: which rows of a chunk a window holds is found first. So the loops over
+// these compare no times, and load several rows before they wait for the first. Stored integers are
+// added and compared as they are.
+#pragma once
+#include "../values/aggregate.h"
+#include "walker.h"
+
+// Kernels that go through rows: 24 warps a multiprocessor, in 80 registers a thread.
+#define ROWS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
+
+// Rows that are loaded before the first of them is waited for.
+const u32 kRowsAtOnce = 4;
+
+// Has n values, 32 apart, added to an accumulator in their order.
+template <class T, class A>
+DEVICE void add_rows(const T* at, u32 n, A& to) {
+  NO_UNROLL for (; n >= kRowsAtOnce; n -= kRowsAtOnce, at += kRowsAtOnce * 32) {
+    T v[kRowsAtOnce];
+    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) v[i] = at[i * 32];
+    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) to.add(v[i]);
+  }
+  NO_UNROLL for (; n > 0; n--, at += 32) to.add(*at);
+}
+
+// The same of rows of a chunk: whole values, and stored integers.
+template <class A>
+DEVICE void add_values(const Walker& w, u32 from, u32 n, A& to) {
+  add_rows((const double*)w.values + from * 32, n, to);
+}
+
+template <class A>
+DEVICE void add_integers(const Walker& w, u32 from, u32 n, A& to) {
+  if ((w.kind & kValuesOf) == kHalf) {
+    add_rows((const u32*)w.values + from * 32, n, to);
+  } else {
+    add_rows((const unsigned short*)w.values + from * 32, n, to);
+  }
+}
+
+// What stored integers of a chunk stand for.
+struct Scale {
+  double base, unit, inverse;
+  DEVICE explicit Scale(const Walker& w) : base(w.base), unit(1), inverse(1) {
+    if (!(w.kind & kDecimals)) return;
+    unit = w.chunk->unit;
+    inverse = w.chunk->inverse;
+  }
+  // base + u in one addition: the bits of 2^52 + u are u's beside an exponent, and all three are
+  // integers below 2^53.
+  DEVICE double operator()(u32 u) const {
+    const double high = 4503599627370496.0;  // 2^52
+    return of_decimal(as_double(0x433ull << 52 | u) + (base - high), unit, inverse);
+  }
+  DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
+};
+
+// Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the first
+// sample behind.
+template <class R>
+DEVICE void pass_rows(const Columns& c, Walker& w, i64 t, R& to) {
+  while (w.t <= t) {
+    u32 i = w.until <= t ? w.n : first_behind(w, t);
+    to.rows(w, w.i, i - w.i);
+    go(w, c, i);
+  }
+}
+
+// Calls to.rows(w, from, n) for each run of rows of the window that begins with the sample where w is
+// and ends at `end`. Returns how many rows there are. It comes back to where it was: a second walker
+// at the end would take the registers of other warps.
+template <class R>
+DEVICE u32 each_run(const Columns& c, Walker& w, i64 end, R& to) {
+  u32 tile = w.tile, i = w.i, all = 0;
+  while (w.t <= end) {
+    bool past = w.until <= end;
+    u32 n = (past ? w.n : first_behind(w, end)) - w.i;
+    to.rows(w, w.i, n);
+    all += n;
+    if (!past) break;
+    w.tile++;
+    enter(w, c);
+  }
+  if (w.tile != tile) {
+    w.tile = tile;
+    enter(w, c);
+    go(w, c, i);
+  }
+  return all;
+}
