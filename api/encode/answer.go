@@ -132,8 +132,8 @@ func (a *Answer) ending() []byte {
 	return slices.Concat(a.tail[:last], []byte(`,"explanation":`), text, a.tail[last:])
 }
 
-// encoding is the number of answers that are encoded at the moment, which share the cores: goroutines that wait
-// for cores cost time and end nothing sooner. Those that wait for their clients do not count.
+// encoding is the number of answers that are being encoded, which share the cores: more goroutines than cores
+// cost time and end nothing sooner. An answer that waits for its client does not count.
 var encoding atomic.Int64
 
 // WriteRest writes what comes after the head, which Begin returns, to w. It returns when rows are no

@@ -84,8 +84,8 @@ func (l *SampleLimit) Add(c dense.Counts) bool {
 	return l.Max <= 0 || most <= l.Max
 }
 
-// Append adds what a limit without a maximum, which began with nothing held, has followed of the next
-// series, and reports whether the limit still holds. Neither leaks.
+// Append adds the next series, which another limit without a maximum has counted from nothing held, and
+// reports whether the limit still holds. Neither leaks.
 func (l *SampleLimit) Append(next SampleLimit) bool {
 	l.Held, l.Peak = l.Held+next.Held, max(l.Peak, l.Held+next.Peak)
 	return l.Max <= 0 || l.Peak <= l.Max

@@ -68,8 +68,9 @@ type Size struct {
 	Results  int64   // bytes that are copied back from the device
 }
 
-// sampledSeries is the least number of series whose chunks Size adds up, where there are more, or an eighth of
-// it, where they have more than sampledChunks chunks. It adds up fewer than twice that number.
+// sampledSeries is the least number of series whose chunks Size adds up, where there are more. It adds up fewer
+// than twice that number. Where these have more than sampledChunks chunks, it adds up about as many chunks, of at
+// least an eighth of sampledSeries.
 const sampledSeries, sampledChunks = 512, 8192
 
 // Size is the size of the chunks that are read, as estimated from some of the series. No chunk
