@@ -16,7 +16,7 @@ const (
 	CheckBlock    = 256
 	WindowBlock   = 128
 	OrderBlock    = 64
-	WindowAbreast = 4 // steps that window kernels compute at once
+	WindowAbreast = 4 // a thread of a window kernel computes a multiple of so many steps
 	ResultBlock   = 128
 	RowsBlock     = 32 // steps, as of group_rank and group_quantile
 	QuantileParts = 32 // the most threads that share a group's series in group_quantile

@@ -54,6 +54,32 @@ struct Scale {
   DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
 };
 
+// What is stored of a value: its bits, or an integer.
+DEVICE u64 stored(const Walker& w, u32 i) {
+  switch (w.kind & kValuesOf) {
+    case kWhole: return ((const u64*)w.values)[i * 32];
+    case kHalf: return ((const u32*)w.values)[i * 32];
+    default: return ((const unsigned short*)w.values)[i * 32];
+  }
+}
+
+// A policy that takes the samples of runs of rows, one after the other. The next is loaded meanwhile.
+template <class F>
+struct InTurn {
+  F f;
+  u32 n;
+  DEVICE void rows(const Walker& w, u32 from, u32 count) {
+    bool whole = (w.kind & kValuesOf) == kWhole;
+    Scale scale(w);
+    u64 ahead = stored(w, from);
+    NO_UNROLL for (u32 i = from; i < from + count; i++) {
+      u64 v = ahead;
+      if (i + 1 < from + count) ahead = stored(w, i + 1);
+      f.add(n++, time(w, i), whole ? as_double(v) : scale((u32)v));
+    }
+  }
+};
+
 // Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the first
 // sample behind.
 template <class R>
