@@ -13,8 +13,8 @@
 //   window, and goes through the window's rows from there.
 // Bytes per sample: reads its value, 2 to 8, for every window that holds it, from a cache but for the
 //   first; times where they are not regular. Writes 8 a step, and adds to the series' counts.
-// Operations per sample and window that holds it: 25 to load and scale it; 25 for the time of extremes
-//   and for smoothing, 65 with a division for the variance, 125 with a division for the line.
+// Operations per sample and window that holds it, loaded and scaled: 35 for the time of extremes and for
+//   smoothing, 75 with a division for the variance, 100 for the line.
 #include "job.h"
 #include "rows.h"
 #include "statistics.h"
