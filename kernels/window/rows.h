@@ -95,8 +95,8 @@ struct InTurn {
   }
 };
 
-// Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the first
-// sample behind.
+// Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the
+// first sample behind.
 template <class R>
 DEVICE void pass_rows(const Columns& c, Walker& w, i64 t, R& to) {
   while (w.t <= t) {

@@ -11,10 +11,10 @@
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. It walks along the samples to the start of each
 //   window, and goes through the window's rows from there.
-// Bytes per sample: reads its value, 2 to 8, for every window that holds it, from a cache but for the
-//   first; times where they are not regular. Writes 8 a step, and adds to the series' counts.
-// Operations per sample and window that holds it, loaded and scaled: 35 for the time of extremes and for
-//   smoothing, 75 with a division for the variance, 100 for the line.
+// Bytes per sample: reads its value, 2 to 8, for every window that holds it, from a cache but for
+//   the first; times where they are not regular. Writes 8 a step, and adds to the series' counts.
+// Operations per sample and window that holds it, loaded and scaled: 35 for the time of extremes
+//   and for smoothing, 75 with a division for the variance, 100 for the line.
 #include "job.h"
 #include "rows.h"
 #include "statistics.h"
