@@ -116,7 +116,7 @@ func TestPanesOf(t *testing.T) {
 	}{
 		{Steps{Interval: 60_000, Width: 3_600_000, Count: 100}, Panes{0, 1, 159, 30, 60}, true},
 		{Steps{Interval: 60_000, Width: 3_600_001, Count: 100}, Panes{1, 2, 319, 60, 121}, true},
-		{Steps{Interval: 60_000, Width: 86_400_000, Count: 100}, Panes{0, 1, 1539, 128, 1440}, true},
+		{Steps{Interval: 60_000, Width: 86_400_000, Count: 100}, Panes{0, 1, 1539, 64, 1440}, true},
 		{Steps{Interval: 60_000, Width: 420_000, Count: 100}, Panes{}, false},   // little is shared
 		{Steps{Interval: 60_000, Width: 3_600_000, Count: 7}, Panes{}, false},   // few steps
 		{Steps{Interval: 0, Width: 3_600_000, Count: 100}, Panes{}, false},      // all windows are the same

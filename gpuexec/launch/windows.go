@@ -180,7 +180,7 @@ type Panes struct {
 const minPanes, maxPanes = 8, 256
 
 // maxBlock is the largest number of panes in a block: a thread goes through one.
-const maxBlock = 128
+const maxBlock = 64
 
 // PanesOf cuts the windows of s into panes. It reports false where that is not
 // worth it. It must depend on nothing but s: a mean's last bits do on how it is made.

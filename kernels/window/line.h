@@ -1,7 +1,8 @@
 // The least-squares line: its slope, and its value `param` seconds after the step.
 #pragma once
-#include "../values/aggregate.h"
+#include "extrapolate.h"
 #include "policy.h"
+#include "rows.h"
 
 template <bool predicts>
 struct Line {
@@ -20,11 +21,11 @@ struct Line {
     } else if (v != initial) {
       constant = false;
     }
-    double at = (double)(t - origin) / 1e3;
-    add_compensated(at, x, x_lost);
+    double at = seconds_of(t - origin);
+    add_compensated_finite(at, x, x_lost);
     add_compensated(v, y, y_lost);
     add_compensated(at * v, xy, xy_lost);
-    add_compensated(at * at, xx, xx_lost);
+    add_compensated_finite(at * at, xx, xx_lost);
   }
   DEVICE Found found(u32 count, i64, i64) const {
     if (count < 2) return Found{kAbsent, count};

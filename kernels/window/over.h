@@ -85,11 +85,7 @@ struct Largest {
 // A compensated sum, which says nothing where it is not finite.
 struct FiniteSum {
   double sum, lost;
-  DEVICE void add(double v) {
-    double t = sum + v;
-    lost += lost_by(sum, v, t);
-    sum = t;
-  }
+  DEVICE void add(double v) { add_compensated_finite(v, sum, lost); }
 };
 
 // The same of stored integers.

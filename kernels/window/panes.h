@@ -66,7 +66,8 @@ const u32 kNaN = 1u << 24, kPlusInf = 1u << 25, kMinusInf = 1u << 26;
 DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 
 DEVICE u32 join_marks(u32 a, u32 b) {
-  return larger(a & kExponent, b & kExponent) | larger(a & kLowest, b & kLowest) | ((a | b) & (kNaN | kPlusInf | kMinusInf));
+  u32 odd = (a | b) & (kNaN | kPlusInf | kMinusInf);
+  return larger(a & kExponent, b & kExponent) | larger(a & kLowest, b & kLowest) | odd;
 }
 
 DEVICE u32 marks_of(double v) {

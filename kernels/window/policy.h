@@ -3,8 +3,8 @@
 //   begin(at)             where a window begins
 //   add(n, t, v)          takes sample number n of the window: its time in ms, its value
 //   found(n, begin, end)  says what comes of the window (begin, end], ms, of n >= 1 samples
-// Strategies are templates over a policy: abreast.h computes windows from stored samples, each
-// with a copy of F; fused.h while chunks are decoded, all with one F, which it asks failed().
+// Strategies are templates over a policy: rows.h computes windows from stored samples, each
+// with an F of its own; fused.h while chunks are decoded, all with one F, which it asks failed().
 #pragma once
 #include "../abi/series.h"
 

@@ -10,7 +10,9 @@ struct Welford {
   DEVICE void add(u32, i64, double v) {
     count++;
     double delta = v - (mean + mean_lost);
-    add_compensated(delta / count, mean, mean_lost);
+    double part = delta;
+    if (part != 0) part /= count;  // dividing zero takes a GPU long
+    add_compensated(part, mean, mean_lost);
     add_compensated(delta * (v - (mean + mean_lost)), squares, squares_lost);
   }
   DEVICE Found found(u32 n, i64, i64) const {

@@ -7,10 +7,10 @@
 //   beyond 12 values is Go's business, it lowers *fault to kMixedZeros.
 // Grid: x tiles of 32 series, two a block of 64 threads; y ranges of steps.
 // A thread owns one series at `length` steps. Of stored integers it finds the ranks of a quantile in
-//   registers (ranks.h). From the first window on that has others, or where the ranks are more than 16
-//   from either end, it keeps the values of the window sorted in shared memory, 512 bytes a thread,
-//   where a sample that enters or leaves moves those beside it. Windows of more than 64 samples it
-//   looks at 64 times instead.
+//   registers (ranks.h). From the first window on that has others, or where the ranks are more than
+//   16 from the nearer end, it keeps the values of the window sorted in shared memory, 512 bytes a
+//   thread, where a sample that enters or leaves moves those beside it. Windows of more than 64
+//   samples it looks at 64 times instead.
 // Bytes per sample: reads 2 or 4 of integers for every window that holds it; else 16 to 32: times and
 //   values twice (the second time they are in a cache unless the window is long). Writes 8 a step, and
 //   adds to the series' counts.

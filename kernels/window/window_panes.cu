@@ -15,6 +15,9 @@
 //   rows, 40 for either pass.
 #include "panes.h"
 
+// Suffixes that are loaded before the first of them is waited for.
+const u32 kBack = 4;
+
 template <class S>
 DEVICE void fill(const Columns& c, Walker w, Operator op, const Panes& panes, u32 from, u32 to, u64 row,
                  Store<S> suffix, Store<S> prefix) {
@@ -27,11 +30,17 @@ DEVICE void fill(const Columns& c, Walker w, Operator op, const Panes& panes, u3
     prefix.store(row + (u64)p * 32, all);
   }
   all = S::none(op);
-  for (u32 p = to; p-- > from;) {
-    S s = suffix.load(row + (u64)p * 32);
-    s.join(all);
-    all = s;
-    suffix.store(row + (u64)p * 32, all);
+  NO_UNROLL for (u32 p = to; p > from; p -= kBack < p - from ? kBack : p - from) {
+    S s[kBack];
+    UNROLL for (u32 i = 0; i < kBack; i++) {
+      if (i < p - from) s[i] = suffix.load(row + (u64)(p - 1 - i) * 32);
+    }
+    UNROLL for (u32 i = 0; i < kBack; i++) {
+      if (i >= p - from) break;
+      s[i].join(all);
+      all = s[i];
+      suffix.store(row + (u64)(p - 1 - i) * 32, all);
+    }
   }
 }
 

@@ -9,24 +9,44 @@
 //              before) + (1-trend) trend'
 //   time of    t of the last extreme, in seconds
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
-// A thread owns one series at `length` steps, and computes four neighbouring windows at once.
-// Bytes per sample: reads 16 (time and value) for every four windows that hold it; what
-//   windows share is mostly in a cache. Writes 8 a step, and adds to the series' counts.
-// Operations per sample and window that holds it: 4 for the time of extremes, 7 for smoothing,
-//   25 and 2 divisions for the variance, 40 and a division for the line.
-#include "abreast.h"
+// A thread owns one series at `length` steps. It walks along the samples to the start of each
+//   window, and goes through the window's rows from there.
+// Bytes per sample: reads its value, 2 to 8, for every window that holds it, from a cache but for
+//   the first; times where they are not regular. Writes 8 a step, and adds to the series' counts.
+// Operations per sample and window that holds it, loaded and scaled: 35 for the time of extremes
+//   and for smoothing, 75 with a division for the variance, 100 for the line.
+#include "job.h"
+#include "rows.h"
 #include "statistics.h"
 
-KERNEL MAX_THREADS(128) window_statistic(WINDOW_PARAMETERS, Statistic kind, double param, double trend, i64 step,
-                                         i64 step_interval) {
+// What comes by the policy F of the window that begins with the sample where w is, and n, its samples.
+template <class F>
+DEVICE u64 value_by(const WindowJob& job, Walker& w, u32 k, const Beginning& at, u32& n) {
+  InTurn<F> all{F{}, 0};
+  all.f.begin(at);
+  i64 end = job.end(k);
+  n = each_run(job.c, w, end, all);
+  return n > 0 ? all.f.found(n, end - job.width, end).value : kAbsent;
+}
+
+KERNEL ROWS_THREADS window_statistic(WINDOW_PARAMETERS, Statistic kind, double param, double trend, i64 step,
+                                     i64 step_interval) {
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
-  Walker lo = job.begin();
+  Walker w = job.begin();
   Results to = results_of(job, out, counts);
-  Call call{step, step_interval, param, trend};
+  NO_UNROLL for (u32 k = job.mine.from; k < job.mine.to; k++) {
+    advance(w, job.c, job.end(k) - width);
+    Beginning at{step + (i64)k * step_interval, param, trend, nullptr};
+    u64 v = kAbsent;
+    u32 n = 0;
+    switch (kind) {
 #define CASE(F) \
-  case k##F: abreast(job, call, lo, F{}, to); break;
-  switch (kind) { STATISTICS(CASE) }
+  case k##F: v = value_by<F>(job, w, k, at, n); break;
+      STATISTICS(CASE)
 #undef CASE
+    }
+    emit(to, v, n);
+  }
   finish(to);
 }
