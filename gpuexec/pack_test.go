@@ -239,3 +239,31 @@ func TestPackedRanks(t *testing.T) {
 	}
 	require.Positive(t, x.Store.Packed())
 }
+
+// TestPackedGaps: where a series has no chunk, what is packed has the end of the one before. So it does not serve
+// another series in the same lane.
+func TestPackedGaps(t *testing.T) {
+	const hour = 3_600_000
+	b := selection.NewBuilder(0)
+	for i, begins := range [][]int64{{13}, {1, 30}, {10, 30}} {
+		b.Series(labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(i)))
+		for _, at := range begins {
+			ts, vs := make([]int64, 60), make([]float64, 60)
+			for k := range ts {
+				ts[k], vs[k] = at*hour+int64(k)*60_000, float64(100*i+k)
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[59], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+	}
+	all, err := b.Finish()
+	require.NoError(t, err)
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for k, series := range [][]int32{{0, 1}, {0, 1}, {0, 1}, {0, 2}, {0, 2}} {
+		grid := plan.Grid{Start: 10*hour + hour/2 + 60_000*int64(k), Interval: 60_000, Steps: 26 * 60}
+		if k < 3 {
+			grid = plan.Grid{Start: hour + 60_000*int64(k), Interval: 60_000, Steps: 32 * 60}
+		}
+		check(t, x, jobOver(aggregation("sum", "sum_over_time", 120_000, 0, nil, nil, false), grid, all.Pick(series)), fmt.Sprint(k, series))
+	}
+	require.Positive(t, x.Store.Packed())
+}

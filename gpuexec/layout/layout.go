@@ -298,14 +298,23 @@ func align(cs *[Lanes][]selection.Chunk) (periods []int, positions int) {
 // seed is that of keys.
 var seed = maphash.MakeSeed()
 
-// key is that of a block with some positions of a tile.
+// key is that of a block with some positions of a tile: of its chunks, and of where those before it end in
+// lanes that have none at first, which is packed in the place of a chunk.
 func (y *Layout) key(cs *[Lanes][]selection.Chunk, from, to int) (key uint64) {
 	type chunk struct {
 		before  uint64 // the key of what is before it
 		origin  selection.Origin
 		lane, p int
 	}
+	type gap struct {
+		before uint64
+		end    int64
+		lane   int
+	}
 	for lane, l := range cs {
+		if c := y.at(l, from); c.Len == 0 && c.MaxT > y.Since() {
+			key = maphash.Comparable(seed, gap{key, c.MaxT, lane})
+		}
 		for p := from; p < min(to, len(l)); p++ {
 			if c := l[p]; c.Len > 0 {
 				key = maphash.Comparable(seed, chunk{key, y.Sel.Origin(c), lane, p - from})
