@@ -52,8 +52,10 @@ func TestShapes(t *testing.T) {
 			require.Positive(t, ms, row.Name)
 		}
 		require.Equal(t, int64(row.Series*r.samples), row.Samples, row.Name)
+		if row.Name == "division" {
+			require.Equal(t, 132, row.Series, "it reads errors, too")
+		}
 	}
-	require.Equal(t, 132, rows[7].Series, "the division reads errors, too")
 	require.Len(t, tableOf("", rows).Rows, len(shapes))
 }
 

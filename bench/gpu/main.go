@@ -5,7 +5,7 @@
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes all data
 // itself. Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of
-// the host, and on the GPU with their chunks there already (rig.go): ten shapes of queries,
+// the host, and on the GPU with their chunks there already (rig.go): shapes of queries,
 // resample requests, and sums of rates over ever more samples. Answers are compared, and one
 // that is wrong makes the program fail.
 package main
@@ -61,7 +61,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("gpubench", flag.ContinueOnError)
 	f.SetOutput(w)
-	f.BoolVar(&o.shapes, "shapes", false, "measure ten shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
+	f.BoolVar(&o.shapes, "shapes", false, "measure shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
 	f.BoolVar(&o.resample, "resample", false, "measure resample requests; takes as much memory as -shapes")
 	f.BoolVar(&o.crossover, "crossover", false, "measure from how many samples on the GPU is faster")
 	match := f.String("match", "", "of -shapes and -resample: regular expression of the names of the queries to measure; empty for all")

@@ -25,7 +25,8 @@ type rig struct {
 type Row struct {
 	Name    string `json:"name,omitempty"`
 	Query   string `json:"query,omitempty"`
-	Fields  string `json:"fields,omitempty"` // of a resample request
+	Fields  string `json:"fields,omitempty"`       // of a resample request
+	Step    int    `json:"step_minutes,omitempty"` // if it is not one
 	Series  int    `json:"series"`
 	Samples int64  `json:"samples"`
 	Bytes   int64  `json:"chunk_bytes,omitempty"`
@@ -118,6 +119,9 @@ func tableOf(title string, rows []Row) *report.Table {
 		rate, share, name := "", "", r.Name
 		if r.Query != "" {
 			name = "`" + r.Query + "`"
+		}
+		if r.Step > 0 {
+			name += fmt.Sprintf(" every %d m", r.Step)
 		}
 		if r.Declined != "" {
 			name += " (on cores: " + r.Declined + ")"

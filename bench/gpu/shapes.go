@@ -22,7 +22,7 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// shapes are ten shapes of queries. Each is measured as a whole, from the query's text to its
+// shapes are shapes of queries. Each is measured as a whole, from the query's text to its
 // answer in the host's memory, through promwarp's engine, over counters with a sample every 15 s,
 // 512 kinds again and again. The cores decode the chunks each time. Over a slice of the series the
 // answers of the GPU and of the cores are compared with those of Prometheus's engine, over all
@@ -31,22 +31,29 @@ var shapes = []struct {
 	name, query string
 	metrics     []string // that it reads
 	slice       int      // Prometheus's engine gets one in slice series
+	step        int      // minutes, if it is not one
 }{
-	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500},
-	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 500},
-	{"max", `max by (job) (max_over_time(m_total[5m]))`, []string{counters}, 500},
-	{"average of a day", `avg by (job) (avg_over_time(m_total[1d]))`, []string{counters}, 5000},
-	{"quantile", `max by (job) (quantile_over_time(0.9, m_total[5m]))`, []string{counters}, 500},
-	{"topk", `topk(10, rate(m_total[5m]))`, []string{counters}, 500},
-	{"stddev", `stddev by (job) (rate(m_total[5m]))`, []string{counters}, 500},
-	{"division", `sum by (job) (rate(e_total[5m])) / sum by (job) (rate(m_total[5m]))`, []string{failures, counters}, 500},
-	{"instant", `sum by (job) (m_total)`, []string{counters}, 500},
-	{"count", `count by (job) (m_total)`, []string{counters}, 500},
+	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500, 0},
+	{"rate every 5 m", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500, 5},
+	{"rate every 30 m", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500, 30},
+	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 500, 0},
+	{"max", `max by (job) (max_over_time(m_total[5m]))`, []string{counters}, 500, 0},
+	{"average", `avg by (job) (avg_over_time(m_total[5m]))`, []string{counters}, 500, 0},
+	{"stddev over time", `avg by (job) (stddev_over_time(m_total[5m]))`, []string{counters}, 500, 0},
+	{"deriv", `avg by (job) (deriv(m_total[5m]))`, []string{counters}, 500, 0},
+	{"average of a day", `avg by (job) (avg_over_time(m_total[1d]))`, []string{counters}, 5000, 0},
+	{"quantile", `max by (job) (quantile_over_time(0.9, m_total[5m]))`, []string{counters}, 500, 0},
+	{"topk", `topk(10, rate(m_total[5m]))`, []string{counters}, 500, 0},
+	{"stddev", `stddev by (job) (rate(m_total[5m]))`, []string{counters}, 500, 0},
+	{"division", `sum by (job) (rate(e_total[5m])) / sum by (job) (rate(m_total[5m]))`, []string{failures, counters}, 500, 0},
+	{"instant", `sum by (job) (m_total)`, []string{counters}, 500, 0},
+	{"count", `count by (job) (m_total)`, []string{counters}, 500, 0},
 }
 
 // engines are what shapes are asked of.
 type engines struct {
 	*rig
+	step  time.Duration // of queries
 	stock *promql.Engine
 	ours  *engine.Engine
 	data  *data
@@ -59,7 +66,7 @@ func (r *rig) engines() *engines {
 		Parser: parser.NewParser(parser.Options{}),
 	}
 	return &engines{
-		rig: r, stock: promql.NewEngine(opts), ours: engine.New(engine.Options{Prometheus: opts, GPUs: r.gpus}),
+		rig: r, step: time.Minute, stock: promql.NewEngine(opts), ours: engine.New(engine.Options{Prometheus: opts, GPUs: r.gpus}),
 		data: &data{samples: r.samples, made: map[key]*selection.Selection{}},
 	}
 }
@@ -79,6 +86,8 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 	}
 	return r.each(ctx, rows, func(ctx context.Context, i int, row *Row) error {
 		s := shapes[i]
+		row.Step = s.step
+		e.step = time.Duration(max(s.step, 1)) * time.Minute
 		slice, err := e.data.metrics(s.metrics, max(r.series/s.slice/10, 1)*10) // whole histograms
 		if err == nil {
 			err = e.compare(ctx, row.Query, slice)
@@ -99,9 +108,9 @@ type maker func(ctx context.Context, r engine.Request) (promql.Query, error)
 
 // ask asks an engine.
 func (e *engines) ask(ctx context.Context, of maker, query string, over synthetic.Metrics) compare.Answer {
-	const step = 60_000
+	step := e.step.Milliseconds()
 	last := synthetic.Start + int64(e.samples)*synthetic.Interval/step*step
-	q, err := of(ctx, engine.Request{Storage: over, Query: query, Start: time.UnixMilli(synthetic.Start + step), End: time.UnixMilli(last), Step: time.Minute})
+	q, err := of(ctx, engine.Request{Storage: over, Query: query, Start: time.UnixMilli(synthetic.Start + step), End: time.UnixMilli(last), Step: e.step})
 	if err != nil {
 		return compare.Answer{Err: err}
 	}
