@@ -43,7 +43,7 @@ import (
 // Options configure a Machine.
 type Options struct {
 	// Memory is the device memory in bytes that jobs are computed in, taken once, and that chunks stay in,
-	// which is taken as it is needed, a Segment at a time: 0 means a twelfth, 1 GiB at least.
+	// which is taken as it is needed, a Segment at a time: 0 means a sixth, 1 GiB at least.
 	Memory, Segment uint64
 	// Staging is the page-locked memory in bytes that the tables of one batch are
 	// put together in, taken once for each slot of the large workspace, and a quarter of it for
@@ -162,7 +162,7 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 func (m *Machine) segments(o Options) resident.Memory {
 	all := o.Memory - m.Memory
 	return resident.Memory{
-		Segment: cmp.Or(o.Segment, all/max(1, min(12, all>>30))&^255), Limit: all,
+		Segment: cmp.Or(o.Segment, all/max(1, min(6, all>>30))&^255), Limit: all,
 		Alloc: func(n uint64) (at uint64, err error) {
 			err = m.Dev.Do(func(c *cuda.Context) error {
 				p, err := c.Alloc(n + 256) // so that no copy goes to two segments, which may be neighbours
