@@ -28,7 +28,6 @@ type requestJob struct {
 	sources []source
 	buckets launch.Buckets
 	order   *order // or nil
-	each    bool   // series is a group, in their order: places are lanes
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
 	points       layout.Section // uint32 a place: runs; fetched
@@ -38,11 +37,9 @@ type requestJob struct {
 func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	j.each = t.Reaggregate == nil && t.Groups == len(t.GroupOf) && slices.IsSorted(t.GroupOf)
 	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
 	// their order, if nothing reads these again.
-	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest()) &&
-		!(j.each && j.Packs(t.Selection))
+	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -67,7 +64,7 @@ func (j *requestJob) Room(r *layout.Room) error {
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
-		r.Sorted = r.Sorted || len(j.sources[i].ordered) > 0 && !j.each
+		r.Sorted = r.Sorted || len(j.sources[i].ordered) > 0
 	}
 	return nil
 }
