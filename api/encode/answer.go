@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/prometheus/prometheus/promql"
@@ -50,7 +49,7 @@ type Answer struct {
 	rows       matrix
 	end        cursor // of the rows
 	weight     int    // about how many points' work the encoding is
-	cores      int    // that encode pieces, where no other answer is encoded
+	cores      int    // that encode pieces
 }
 
 // cursor is a place in rows: before a point of a row. The place after a row's
@@ -132,31 +131,17 @@ func (a *Answer) ending() []byte {
 	return slices.Concat(a.tail[:last], []byte(`,"explanation":`), text, a.tail[last:])
 }
 
-// encoding is the number of answers that are being encoded, which share the cores: more goroutines than cores
-// cost time and end nothing sooner. An answer that waits for its client does not count.
-var encoding atomic.Int64
-
 // WriteRest writes what comes after the head, which Begin returns, to w. It returns when rows are no
 // longer read.
 func (a *Answer) WriteRest(w io.Writer) error {
-	of := *a
-	of.cores = max(1, a.cores/int(encoding.Add(1)))
-	defer encoding.Add(-1)
-	for e := range of.encoded() {
-		err := write(w, *e)
+	for e := range a.encoded() {
+		_, err := w.Write(*e)
 		buffers.Put(e)
 		if err != nil {
 			return err
 		}
 	}
-	return write(w, a.ending())
-}
-
-// write writes a part of an answer, which is not encoded meanwhile.
-func write(w io.Writer, text []byte) error {
-	encoding.Add(-1)
-	defer encoding.Add(1)
-	_, err := w.Write(text)
+	_, err := w.Write(a.ending())
 	return err
 }
 

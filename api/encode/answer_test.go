@@ -171,30 +171,6 @@ func (b *broken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// watching is a writer that notes how many answers are encoded, and panics at last.
-type watching struct{ most int64 }
-
-func (w *watching) Write(p []byte) (int, error) {
-	if w.most = max(w.most, encoding.Load()); p[len(p)-1] == '}' {
-		panic("gone")
-	}
-	return len(p), nil
-}
-
-// TestEncoding: an answer counts as being encoded until it is written, unless it waits for its client.
-func TestEncoding(t *testing.T) {
-	a, err := New(respond(kinds[0].matrix(100, 1000)))
-	require.NoError(t, err)
-	for _, others := range []int64{0, 1, 100} {
-		encoding.Add(others)
-		equal(t, whole(a), written(t, a), fmt.Sprint("beside ", others))
-		w := &watching{most: -1}
-		require.Panics(t, func() { _ = a.WriteRest(w) })
-		require.Equal(t, others, w.most)
-		require.Equal(t, others, encoding.Add(-others)+others)
-	}
-}
-
 func TestWriterFails(t *testing.T) {
 	a, err := New(respond(kinds[0].matrix(100, 1000)))
 	require.NoError(t, err)
