@@ -17,7 +17,7 @@
 #include "job.h"
 #include "stretch.h"
 
-// The increase over a window, with the resets between its first and its last
+// The increase over a window with many resets between its first and its last
 // sample made up for: n samples from w on.
 DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
   double before = value_at(w);
@@ -33,14 +33,20 @@ DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
 // The end of a window: the place of its last sample, and where it goes on.
 struct Front {
   Walker w;
-  u32 index;    // samples passed since the first window's first
-  u32 reset;    // the number of the last one found that is less than the one before
-  Sample last;  // the last one passed
+  u32 index;                      // samples passed since the first window's first
+  u32 reset, earlier, earliest;   // the last three that were found less than the one before; the last may be here
+  double before, before_earlier;  // the values before the last two
+  Sample last;                    // the last one passed
 };
 
 // Notes whether the value falls from the last sample passed to the one here.
 DEVICE void watch(Front& f) {
-  if (f.w.n > 0 && value_at(f.w) < f.last.v) f.reset = f.index;
+  if (f.w.n == 0 || !(value_at(f.w) < f.last.v)) return;
+  f.earliest = f.earlier;
+  f.earlier = f.reset;
+  f.before_earlier = f.before;
+  f.reset = f.index;
+  f.before = f.last.v;
 }
 
 // Goes on to the first sample after time t.
@@ -80,7 +86,7 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin();
-  Front hi{lo, 0, 0, {0, 0}};
+  Front hi{lo, 0, 0, 0, 0, 0, 0, {0, 0}};
   u32 lo_index = 0;  // the number of lo's sample
   if (job.leaps()) {
     Front far = hi;
@@ -124,7 +130,12 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
       u64 result = kAbsent;
       if (n >= 2) {
         double first_value = value_at(lo), increase = hi.last.v - first_value;
-        if (counter && hi.reset > lo_index) increase = with_resets(c, lo, n, increase);
+        if (counter && hi.earliest > lo_index) {
+          increase = with_resets(c, lo, n, increase);
+        } else if (counter) {
+          if (hi.earlier > lo_index) increase += hi.before_earlier;
+          if (hi.reset > lo_index && hi.reset < hi.index) increase += hi.before;
+        }
         i64 lead = lo.t - (end - width), trail = end - hi.last.t;
         if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, hi.last.t - lo.t);
         result = as_bits(extrapolated(shape, counter, first_value, increase));
