@@ -152,6 +152,42 @@ func TestPackedEnds(t *testing.T) {
 	settled(t, x)
 }
 
+// TestPackedIntervals: windows that begin in a chunk of one scrape interval and end in one of another, both of which
+// divide that of steps, also where a thread begins with the longest window; and steps that are all at one time, of
+// samples 1 ms apart.
+func TestPackedIntervals(t *testing.T) {
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	grid, early := plan.Grid{Start: 36_256_000, Interval: 60_000, Steps: 32}, int64(36_011_010)
+	for _, c := range []struct {
+		intervals []int64
+		width     int64
+		fixed     *int64
+	}{{[]int64{5000, 20_000}, 1_200_000, nil}, {[]int64{1}, 8, &early}} {
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m_total", "i", "0"))
+		at, v := int64(36_000_000), 0.0
+		for _, interval := range c.intervals {
+			ts, vs := make([]int64, 100), make([]float64, 100)
+			at += 11_000
+			for k := range ts {
+				at += interval
+				v += float64(k)
+				ts[k], vs[k] = at, v
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], at, selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		for _, f := range []string{"rate", "last_over_time", "first_over_time", "last"} {
+			job := jobOver(aggregation("max", f, c.width, 0, c.fixed, []string{"i"}, false), grid, sel)
+			for _, what := range []string{"decoded", "packs", "packed"} {
+				check(t, x, job, fmt.Sprintf("%v, %s: %s", c.intervals, what, f))
+			}
+		}
+		require.Positive(t, x.Store.Packed())
+	}
+}
+
 // TestPackedWindows: functions that look at all samples of a window, of packed chunks of every kind: windows
 // within a chunk, across edges of chunks, over many, and over gaps between them.
 func TestPackedWindows(t *testing.T) {

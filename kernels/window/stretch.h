@@ -15,8 +15,9 @@ struct Stretch {
   u32 age;    // ms from the sample to its step
 };
 
-// The interval of steps as stretch_of takes it; steps further apart than it holds are none of a stretch.
-DEVICE u32 interval_of(i64 interval) { return interval > 0 && interval >> 32 == 0 ? (u32)interval : 1; }
+// The interval of steps as stretch_of takes it. Steps that are all at one time, or further apart than it holds,
+// are none of a stretch: of the largest interval a chunk has no two.
+DEVICE u32 interval_of(i64 interval) { return interval > 0 && interval >> 32 == 0 ? (u32)interval : ~0u; }
 
 // Those of steps from t on.
 DEVICE Stretch stretch_of(const Walker& w, i64 t, u32 interval) {

@@ -59,7 +59,7 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
       Stretch newest = copies ? stretch_of(hi, end, every) : Stretch{0, 0, 0, 0}, oldest = newest;
       if (newest.steps > 1 && !instant) oldest = stretch_of(lo, end - width, every);
       u32 m = least(newest.steps, least(oldest.steps, line - k));
-      if (m > 1 && newest.age < width) {
+      if (m > 1 && newest.age < width && newest.ahead == oldest.ahead) {
         u32 passed = (m - 1) * newest.ahead, hi_to = newest.i + 1 + passed, n = 0;
         samples_of(kind == kOldest ? strider(lo, oldest.i + 1, oldest.ahead) : strider(hi, newest.i, newest.ahead), m, to);
         hi_index += hi_to - hi.i;

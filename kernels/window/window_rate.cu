@@ -108,7 +108,7 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, Flag counter, double seco
         u32 m = least(newest.steps, least(oldest.steps, line - k));
         u32 hi_to = hi.index + newest.i + 1 - hi.w.i, lo_to = lo_index + oldest.i + 1 - lo.i;
         u32 n = hi_to - lo_to;
-        if (m > 1 && n >= 2) {
+        if (m > 1 && n >= 2 && newest.ahead == oldest.ahead) {
           i64 lead = (i64)lo.every - oldest.age, trail = newest.age;
           if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, width - lead - trail);
           Strider newer = strider(hi.w, newest.i, newest.ahead), older = strider(lo, oldest.i + 1, oldest.ahead);
