@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,10 +221,11 @@ func TestSplitEnds(t *testing.T) {
 	sel := randomSelection(t, rand.New(rand.NewPCG(95, 96)), 900)
 	window := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
 	leaf := leafOf(t, t.Context(), jobOver(window, faultGrid, sel))
-	rows, failed := 0, errors.New("too many samples")
+	failed := errors.New("too many samples")
+	var rows atomic.Int32
 	consume := func(x *offload.Rows) error {
 		x.Release()
-		if rows++; rows == 2 {
+		if rows.Add(1) == 2 {
 			return failed
 		}
 		return nil
@@ -232,14 +234,14 @@ func TestSplitEnds(t *testing.T) {
 	_, err := s.Evaluate(t.Context(), leaf, consume)
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, failed)
-	require.Equal(t, 2, rows, "nothing is consumed behind an error")
+	require.EqualValues(t, 2, rows.Load(), "nothing is consumed behind an error")
 	_, err = s.Evaluate(t.Context(), leaf, func(x *offload.Rows) error { x.Release(); panic(failed) })
 	require.ErrorIs(t, err, failed)
 
 	ended := errors.New("cancelled")
-	rows = 10
+	rows.Store(10)
 	leaf.Ended = func() error {
-		if rows > 11 {
+		if rows.Load() > 11 {
 			return ended
 		}
 		return nil
