@@ -112,9 +112,13 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
+// longest is the longest window, in intervals, of a job that must not end between its batches.
+const longest = 64
+
 // Room implements pipeline.Program.
 func (j *queryJob) Room(r *layout.Room) error {
 	r.Steps = j.l.Grid.Steps
+	r.Long = j.panes == nil && r.Steps > 1 && j.steps.Width > longest*j.steps.Interval
 	if j.panes != nil {
 		r.Panes = j.panes.Bytes(j.f.GPU.Pane)
 	}

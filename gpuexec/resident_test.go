@@ -342,6 +342,14 @@ func TestChain(t *testing.T) {
 			require.Equal(t, 1, o.Stages.Batches)
 		}), op)
 	}
+	x.SmallJob = 0
+	for width, chain := range map[int64]bool{3_600_000: true, 65 * overAll(0, 2).Interval: false} {
+		job := jobOver(aggregation("sum", "rate", width, 0, nil, []string{"job"}, false), overAll(0, 2), sel)
+		for range 3 {
+			check(t, x, job, "large")
+		}
+		require.Equal(t, chain, count(func() { check(t, x, job, "large") }) == 2, "large, windows of %d ms", width)
+	}
 	settled(t, x)
 }
 

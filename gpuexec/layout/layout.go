@@ -36,6 +36,7 @@ type Room struct {
 	Runs   int  // bytes that the states of a tile's runs take
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
+	Long   bool // windows share much, so that all of a large job may take seconds
 	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
 	Sorted bool // lanes are places, as keys are found by these
 }

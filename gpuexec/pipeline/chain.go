@@ -11,9 +11,9 @@ import (
 )
 
 // A job all of whose chunks are packed copies and decodes nothing, so that nothing is gained by
-// batches, if the values of all its windows have room at once. Its kernels are one chain, on one stream and
-// with one wait, at its end. All that it lacks on the
-// device are tables of a word for each tile of chunks, which stay there for the next time.
+// batches, if the values of all its windows have room at once, and it does not take so long that it should
+// end between them. Its kernels are one chain, on one stream and with one wait, at its end. All that it lacks
+// on the device are tables of a word for each tile of chunks, which stay there for the next time.
 //
 //	clear ─► (tables) ─► Compute ─► Reduce ─► End ─► fetch
 
@@ -21,7 +21,7 @@ import (
 func (j *Job) chained(r layout.Room) bool {
 	r.Device = int(j.Workspace.size) - j.size
 	tiles := j.Places() / layout.Lanes
-	if !r.Stores() || r.Rest > 0 || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
+	if !r.Stores() || r.Rest > 0 || r.Long && j.Workspace.pool == j.Large || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
 	r.Packed = true

@@ -40,10 +40,6 @@ func (e *RequestError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the request.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// smallJob is the most samples that a small job reads, and windows of all its series
-// together: what takes a few ms.
-const smallJob = 64 << 20
-
 // Evaluate computes a leaf by a program. Rows go to consume. An *Unsuited says why the leaf cannot be on
 // the GPU, a *selection.CorruptError which chunk is corrupt; a *RequestError is the request's own. Any
 // other error is the device's.
@@ -52,7 +48,7 @@ func (m *Machine) Evaluate(ctx context.Context, in *offload.Input, consume func(
 	defer func() { o.Stages.Total += time.Since(start) }()
 	m.Store.Sweep()
 	spaces := []Workspaces{m.Large}
-	if in.Selection.NumSamples() <= smallJob && len(in.GroupOf)*in.Windows <= smallJob {
+	if in.Selection.NumSamples() <= m.SmallJob && int64(len(in.GroupOf)*in.Windows) <= m.SmallJob {
 		spaces = []Workspaces{m.Small, m.Large}
 	}
 	var err error

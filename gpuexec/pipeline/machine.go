@@ -79,6 +79,9 @@ type Machine struct {
 	// GoodBatch is the device memory in bytes that a batch should take: enough to fill a device, and
 	// little enough that there are several to overlap.
 	GoodBatch int
+	// SmallJob is the most samples that a small job reads, and windows of all its series together: what takes a
+	// few ms.
+	SmallJob int64
 	// FusedLongest is the longest window of a fused kernel, in chunks.
 	FusedLongest float64
 
@@ -103,7 +106,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
-		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, FusedLongest: 1,
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: 640 << 20, SmallJob: 64 << 20, FusedLongest: 1,
 	}
 	m.Kernels = launch.New(dev, launch.Queries()...)
 	err := m.Kernels.Load(context.Background(), launch.First...)
