@@ -134,6 +134,14 @@ void run_waiting_block(Block& b) {
 
 }  // namespace
 
+void wait_warp() {
+  if (!block) {
+    waited_alone = true;
+    return;
+  }
+  yield(State::kAtShuffle);
+}
+
 void wait_block() {
   if (!block) {
     waited_alone = true;

@@ -28,6 +28,7 @@ extern Position here;
 // Both stop the launch with an error if the kernel is not registered as one
 // whose threads wait for each other.
 void wait_block();
+void wait_warp();
 u32 exchange_down(u32 v, u32 down);
 void exchange_xor(const u64* v, u64* got, u32 n, u32 other);
 
@@ -42,7 +43,7 @@ inline u32 threads_y() { return host::here.threads.y; }
 inline u32 blocks_x() { return host::here.blocks.x; }
 inline u32 blocks_y() { return host::here.blocks.y; }
 inline void barrier() { host::wait_block(); }
-inline void warp_barrier() { host::exchange_down(0, 0); }
+inline void warp_barrier() { host::wait_warp(); }
 inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
 template <u32 n>
 inline void shuffle_xor(const u64 (&v)[n], u64 (&got)[n], u32 other) {
