@@ -37,8 +37,8 @@ var kinds = []func(r *rand.Rand, i int) float64{
 }
 
 // anyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
-// or with gaps between and within chunks, some of which have a stale marker. They begin at different times and lie on both sides of the
-// edges of periods.
+// or with gaps between and within chunks, some of which have a stale marker. They begin at different times and lie
+// on both sides of the edges of periods.
 func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for i := range series {

@@ -143,8 +143,8 @@ func (q Queue) PerRow(k Kernel, tiles, count, each uint32, params ...any) error 
 	return q.Launch(k, grid, cuda.Size{X: abi.WindowBlock}, params...)
 }
 
-// Groups puts a kernel on the queue of which a block owns 32 of so many steps of a group of a batch. Where there
-// are few blocks, several warps of each load values.
+// Groups puts a kernel on the queue of which a block owns 32 steps of a group of a batch. Where there are few
+// blocks, several warps of each load values.
 func (q Queue) Groups(k Kernel, p *Parts, steps uint32, params ...any) error {
 	const enough, most = 1024, 8 // warps: in all, and of a block
 	grid := Blocks(steps, abi.RowsBlock)

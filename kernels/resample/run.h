@@ -7,8 +7,8 @@
 #include "state.h"
 
 // What kernels over the runs of a batch's series are given: the series (tiles of them, and of
-// each the tiles of chunks), the place where what is made of each goes, the buckets, of which a thread owns `length`, whether no two of them
-// overlap, and whether differences between consecutive samples from time `since` on, in ms, take
+// each the tiles of chunks), the place where what is made of each goes, the buckets, of which a thread
+// owns `length`, whether no two of them overlap, and whether differences between consecutive samples from time `since` on, in ms, take
 // the place of samples.
 #define RUNS_PARAMETERS                                                                                     \
   COLUMNS_PARAMETERS, const u32 *__restrict__ places, BUCKETS_PARAMETERS, u32 length, Flag apart, \

@@ -15,7 +15,7 @@ const u32 kAtOnce = 8;  // series whose values a thread loads at once
 const u32 kMostWarps = 8;
 typedef double (*Loaded)[32];  // kMostWarps * kAtOnce of them, in shared memory
 
-// Hands values of neighbouring series to take(first, values), always so many at once, kAbsent where there is
+// Hands values of neighbouring series to take(first, values), always kAtOnce of them, kAbsent where there is
 // none any more. The warps of a block load for the first of them, which takes, what comes next.
 template <class Take>
 DEVICE void each_of(const Column& c, u32 from, u32 to, Loaded loaded, Take&& take) {

@@ -54,7 +54,7 @@ struct WindowJob {
 const u32 kLine = 16;
 const u32 kPitch = kLine + 1;
 
-// The shared memory of a block of so many threads, a row a thread.
+// The shared memory of a block, a row a thread.
 template <u32 threads>
 DEVICE u64* lines() {
   SHARED u64 all[threads * kPitch];

@@ -1,5 +1,5 @@
 // Ranks among the values of a window where they are stored integers of one unit: the ones wanted are
-// found among the last, or the first, of up to so many, which stay in registers.
+// found among the last, or the first, of up to 16, which stay in registers.
 #pragma once
 #include "../values/order.h"
 #include "job.h"
