@@ -112,7 +112,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
-// longest is the longest window, in intervals, of a job that must not end between its batches.
+// longest is the longest window, in intervals, of a large job that is a chain, which does not stop between batches.
 const longest = 64
 
 // Room implements pipeline.Program.
