@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -82,12 +83,57 @@ func appendSign(b []byte, v float64) []byte {
 // appendWhole appends n, below 10^16.
 func appendWhole(b []byte, n uint64) []byte {
 	if n >= 1e8 {
-		return binary.LittleEndian.AppendUint64(appendWhole(b, n/1e8), eightDigits(n%1e8)|zeros)
+		return binary.LittleEndian.AppendUint64(appendWhole(b, n/1e8), eightDigits(n%1e8))
 	}
 	digits := eightDigits(n)
-	leading := bits.TrailingZeros64(digits|1<<56) / 8 // zeros, of which the last digit is none
-	b = binary.LittleEndian.AppendUint64(b, (digits|zeros)>>(8*leading))
+	leading := bits.TrailingZeros64(digits^zeros|1<<56) / 8 // zeros, of which the last digit is none
+	b = binary.LittleEndian.AppendUint64(b, digits>>(8*leading))
 	return b[:len(b)-leading]
+}
+
+// appendFraction appends the shortest text of v, no integer and no power of two, from 1e-6 to below
+// 2^53: strconv takes more than twice as long. No branch of it depends on the digits.
+func appendFraction(b []byte, v float64) []byte {
+	d, p := shortest(v)
+	upper := d / 1e8
+	d -= 1e8 * upper
+	first := upper / 1e8
+	upper, lower := eightDigits(upper-1e8*first), eightDigits(d)
+	first |= '0'
+	trailing := bits.LeadingZeros64(lower^zeros) / 8
+	if lower == zeros {
+		trailing = 8 + bits.LeadingZeros64(upper^zeros)/8
+	}
+	n := len(b)
+	if cap(b)-n < 32 {
+		b = slices.Grow(b, 32)
+	}
+	to := (*[32]byte)(b[n : n+32])
+	whole := 17 - p // digits before the point, of 17
+	if whole <= 0 {
+		binary.LittleEndian.PutUint64(to[:], zeros&^0xff00|'.'<<8)
+		at := (2 - whole) & 7
+		to[at] = byte(first)
+		binary.LittleEndian.PutUint64(to[at+1:], upper)
+		binary.LittleEndian.PutUint64(to[at+9:], lower)
+		return b[:n+19-whole-trailing]
+	}
+	skip := int((first - '1') & uint64(1-whole) >> 63) // 1 for a zero before other digits
+	whole -= skip
+	text := (upper<<8 | first) >> (8 * skip & 63)
+	if whole < 8 {
+		before := uint64(1)<<(8*whole&63) - 1
+		binary.LittleEndian.PutUint64(to[2-skip:], upper)
+		binary.LittleEndian.PutUint64(to[10-skip:], lower)
+		binary.LittleEndian.PutUint64(to[:], text&before|'.'<<(8*whole&63)|text&^before<<8)
+	} else {
+		binary.LittleEndian.PutUint64(to[:], text)
+		binary.LittleEndian.PutUint64(to[1-skip:], upper)
+		binary.LittleEndian.PutUint64(to[9-skip:], lower)
+		copy(to[whole+1:], to[whole:17])
+		to[whole] = '.'
+	}
+	return b[:n+18-skip-trailing]
 }
 
 // fives are the powers of five.
@@ -98,54 +144,44 @@ var fives = func() (all [23]uint64) {
 	return all
 }()
 
-// appendFraction appends the shortest text of v, no integer and no power of two, from 1e-6 to below
-// 2^53, of which all products fit into 128 bits: strconv takes twice as long.
+// shortest returns the number of 16 or 17 digits d such that d / 10^p, without zeros at its end, is the
+// shortest text of v, which is as of appendFraction: so all products fit into 128 bits.
 //
 //	v = m × 2^e, and all decimals between (m-1/2) × 2^e and (m+1/2) × 2^e are read as v. p is such
-//	that of those with p decimals, d / 10^p, there are 1 to 10. The one that ends in 0 is shorter
-//	than the others, and else the nearest is right. With s = 1-e-p, which is more than 0:
+//	that of those with p decimals there are 1 to 10. The one that ends in 0 is shorter than the
+//	others, and else the nearest is right. With w = 10^p × 2^(e-1), which is 1/2 to 5, and here has
+//	60 binary digits behind the point:
 //
-//	(2m-1) × 5^p / 2^s  <  d  <  (2m+1) × 5^p / 2^s, of which neither is an integer
-func appendFraction(b []byte, v float64) []byte {
+//	(2m-1) × w  <  d  <  (2m+1) × w, of which neither is an integer
+func shortest(v float64) (d uint64, p int) {
 	m, e := math.Float64bits(v)&(1<<52-1)|1<<52, int(math.Float64bits(v)>>52)-1075
-	p := -(e * 78913 >> 18) // that of 10^p × 2^e, which is 1 to 10
-	five, s := fives[p], 1-e-p
-	shift := func(hi, lo uint64) uint64 { return hi<<(64-s) | lo>>s }
-	hi, lo := bits.Mul64(2*m, five)
-	below, borrow := bits.Sub64(lo, five, 0)
-	above, carry := bits.Add64(lo, five, 0)
-	d, rest, half := shift(hi, lo), lo&(1<<s-1), uint64(1)<<(s-1)
-	d += (rest + half - 1 + d&1) >> s // to the nearest, the even one of two
-	if round := shift(hi+carry, above) / 10 * 10; round > shift(hi-borrow, below) {
-		d = round
-	}
-	whole := uint64(v)
-	d -= whole * five << p
-	b = append(appendWhole(b, whole), '.')
-	if p > 16 {
-		b = append(append(b, "00000"[:p-17]...), '0'+byte(d/1e16))
-		d, p = d%1e16, 16
-	}
-	d *= fives[16-p] << (16 - p)
-	digits := eightDigits(d / 1e8)
-	b = binary.LittleEndian.AppendUint64(b, digits|zeros)
-	if d %= 1e8; d > 0 {
-		digits = eightDigits(d)
-		b = binary.LittleEndian.AppendUint64(b, digits|zeros)
-	}
-	return b[:len(b)-bits.LeadingZeros64(digits)/8]
+	p = -(e * 78913 >> 18)
+	w := fives[p] << ((59 + e + p) & 63)
+	d, lo := bits.Mul64(m<<5, w)
+	_, borrow := bits.Sub64(lo, w<<4, 0)
+	below := d - w>>60 - borrow
+	_, carry := bits.Add64(lo, w<<4, 0)
+	round := (d + w>>60 + carry) / 10 * 10
+	_, carry = bits.Add64(lo, 1<<63-1+d&1, 0) // to the nearest, the even one of two
+	d += carry
+	return d ^ (d^round)&uint64(int64(below-round)>>63), p // round, if it is above below
 }
 
 // zeros is the text of eight zeros.
 const zeros = 0x3030303030303030
 
-// eightDigits are the digits of n, below 10^8, a byte each, the first one in the lowest byte.
+// fourDigits are the texts of 0 to 9999, the first digit in the lowest byte.
+var fourDigits = func() (all [1 << 14]uint32) {
+	for n := range uint32(1e4) {
+		all[n] = uint32(zeros>>32) | n/1000 | n/100%10<<8 | n/10%10<<16 | n%10<<24
+	}
+	return all
+}()
+
+// eightDigits is the text of n, below 10^8, the first digit in the lowest byte.
 func eightDigits(n uint64) uint64 {
-	n = n/1e4 | n%1e4<<32
-	hundreds := n * 10486 >> 20 & 0x7f0000007f
-	n = hundreds | (n-100*hundreds)<<16
-	tens := n * 103 >> 10 & 0xf000f000f000f
-	return tens | (n-10*tens)<<8
+	upper := n / 1e4
+	return uint64(fourDigits[upper&(1<<14-1)]) | uint64(fourDigits[(n-1e4*upper)&(1<<14-1)])<<32
 }
 
 // appendTimestamp appends a time in ms as seconds, with three decimals unless
