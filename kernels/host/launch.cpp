@@ -30,13 +30,27 @@ struct Block {
   const Kernel* kernel;
   void** params;
   std::vector<Thread> threads;
-  std::unique_ptr<char[]> stacks;
   Fiber scheduler;
   Thread* running = nullptr;
   const char* failure = nullptr;
 };
 Block* block;  // only while its threads may wait
 bool waited_alone;
+
+// Of the threads of a block, kept for the next launch: fresh ones cost more than most launches of tests.
+std::unique_ptr<char[]> stacks;
+size_t stacked;  // threads
+
+void have_stacks(size_t threads) {
+  if (threads <= stacked) return;
+  stacks.reset(new char[threads * kStack]);
+  stacked = threads;
+}
+
+void drop_stacks() {
+  stacks.reset();
+  stacked = 0;
+}
 
 void yield(State s) {
   Thread* t = block->running;
@@ -113,7 +127,7 @@ void run_waiting_block(Block& b) {
   size_t n = b.threads.size();
   for (size_t i = 0; i < n; i++) {
     Thread& t = b.threads[i];
-    prepare(t.fiber, b.stacks.get() + i * kStack, kStack, body);
+    prepare(t.fiber, stacks.get() + i * kStack, kStack, body);
     t.state = State::kReady;
   }
   block = &b;
@@ -171,14 +185,17 @@ std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
       for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, nullptr});
     }
   }
-  if (k.waits) b.stacks.reset(new char[b.threads.size() * kStack]);
+  if (k.waits) have_stacks(b.threads.size());
   for (u32 z = 0; z < blocks.z; z++) {
     for (u32 y = 0; y < blocks.y; y++) {
       for (u32 x = 0; x < blocks.x; x++) {
         here = {{0, 0, 0}, {x, y, z}, threads, blocks};
         if (k.waits) {
           run_waiting_block(b);
-          if (b.failure) return b.failure;
+          if (b.failure) {
+            drop_stacks();  // on which threads have not ended
+            return b.failure;
+          }
           continue;
         }
         for (const Thread& t : b.threads) {
