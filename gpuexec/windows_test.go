@@ -150,24 +150,35 @@ var hardToAdd = map[string]func(r *rand.Rand, i int) float64{
 	"nearly all": func(r *rand.Rand, i int) float64 { // the same, where sums lose bits of the small ones
 		return []float64{math.Ldexp(1+r.Float64(), 40*(i/3%3)), r.NormFloat64() * 1e-12}[i%2] * float64(1-2*(i/2%2))
 	},
-	"falls":      func(r *rand.Rand, i int) float64 { return math.Pow(10, float64(9-i/60)) * r.Float64() },
-	"decimals":   func(r *rand.Rand, i int) float64 { return float64(r.IntN(2_000_001)-1_000_000) / 1000 },
-	"thousandth": func(r *rand.Rand, i int) float64 { return float64(i%7-3) / 1000 },
+	"falls": func(r *rand.Rand, i int) float64 { return math.Pow(10, float64(9-i/60)) * r.Float64() },
 	"huge and infinite": func(r *rand.Rand, i int) float64 {
 		return map[bool]float64{true: math.Inf(-1), false: 1.7e308}[i%61 == 60]
 	},
 }
 
-func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
+// decimalsToAdd are such series of which chunks of 100 are packed as integers.
+var decimalsToAdd = map[string]func(r *rand.Rand, i int) float64{
+	"decimals": func(r *rand.Rand, i int) float64 { return float64(r.IntN(2_000_001)-1_000_000) / 1000 },
+	"integers": func(r *rand.Rand, i int) float64 { return float64(1<<52-int64(i/100)*(1<<50)) - float64(r.IntN(1<<20)) },
+	"falls": func(r *rand.Rand, i int) float64 {
+		return float64(r.IntN(4_000_000)) / []float64{1, 1000, 1e6}[i/100%3]
+	},
+	"far cancels": func(r *rand.Rand, i int) float64 { // what is left of large values is small
+		large := 4.4e14 + float64(i%100*7919%4_000_000)
+		return []float64{large, float64(i%89 - 40), -large}[i/100%3] / 1000
+	},
+}
+
+func hardSelection(t testing.TB, r *rand.Rand, of map[string]func(r *rand.Rand, i int) float64, late int) *selection.Selection {
 	b := selection.NewBuilder(0)
 	every := []int64{15_000, 2_500}[r.IntN(2)]
-	for name, f := range hardToAdd {
+	for name, f := range of {
 		b.Series(labels.FromStrings("__name__", "m", "instance", name))
-		at, late := int64(1_000_000), r.IntN(3) // whether all times are regular
+		at := int64(1_000_000)
 		for from := 0; from < 1000; from += 100 {
 			ts, vs := make([]int64, 100), make([]float64, 100)
 			for k := range ts {
-				if at += every; late > 0 && r.IntN(50) == 0 {
+				if at += every; late > 0 && r.IntN(late) == 0 {
 					at += r.Int64N(1_000_000)
 				}
 				ts[k], vs[k] = at, f(r, from+k)
@@ -187,8 +198,11 @@ func TestPanes(t *testing.T) {
 	one, many := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20}), executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	one.ThreadGoal = 1
 	cpu := cpuexec.New(cpuexec.Options{})
-	for range 3 {
-		sel := hardSelection(t, r)
+	for round := range 6 {
+		sel := hardSelection(t, r, hardToAdd, 50*(round%2))
+		if round%3 == 2 {
+			sel = hardSelection(t, r, decimalsToAdd, 300*(round%2))
+		}
 		for f, by := range functions {
 			if !slices.Contains(abi.Strategies[by.GPU.Kernel], abi.Panes) {
 				continue

@@ -71,42 +71,49 @@ DEVICE void Total::join(const Total& o) {
   below += o.below;
 }
 
-// The next rows of a chunk up to a time, at most kRowsAtOnce, which are loaded before the first is waited for.
+// The next rows of a chunk up to a time, at most `most`, which are loaded before the first is waited for.
+template <u32 most>
 struct NextRows {
-  u32 n;
-  bool whole;
-  u32 words[kRowsAtOnce];  // which the values are in or, if they are whole, begin with
+  u32 n = 0;
+  bool whole = false;
+  u32 words[most] = {};  // which the values are in or, if they are whole, begin with
 
-  DEVICE NextRows(const Walker& w, i64 t) : n(count(w, t)), whole((w.kind & kValuesOf) == kWhole) {
+  DEVICE void load(const Walker& w, i64 t) {
+    n = count(w, t);
+    whole = (w.kind & kValuesOf) == kWhole;
     u32 row = 32 * value_bytes(w.kind);
     const u8* at = w.values + (u64)w.i * row;
     at -= (u64)at & 2;
-    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) words[i] = load_if(i < n, at + (u64)i * row, 0);
+    UNROLL for (u32 i = 0; i < most; i++, at += row) words[i] = load_if(i < n, at, 0);
   }
 
   DEVICE static u32 count(const Walker& w, i64 t) {
     if (w.t > t) return 0;
+    i64 gap = t - w.t;
     u32 left = w.n - w.i, n = 1;
-    if (w.until <= t) {
-      n = kRowsAtOnce;
-    } else if ((w.kind & kTimesOf) == kRegular) {
-      const i32 far = 1 << 30;
-      i32 gap = t - w.t < far ? (i32)(t - w.t) : far, every = w.every < far ? (i32)w.every : far + 1;
-      UNROLL for (u32 i = 1; i < kRowsAtOnce; i++) n += (gap -= every) >= 0;
+    if ((w.kind & kTimesOf) == kRegular) {
+      UNROLL for (u32 i = 1; i < most; i++) n += (gap -= w.every) >= 0;
+    } else if (w.until <= t) {
+      n = most;
     } else {
-      UNROLL for (u32 i = 1; i < kRowsAtOnce; i++) n += i < left && time(w, w.i + i) <= t;
+      UNROLL for (u32 i = 1; i < most; i++) n += i < left && time(w, w.i + i) <= t;
     }
     return n < left ? n : left;
   }
 
-  // Adds them to a sum, or takes them away, where they are stored integers.
+  // Adds them to a sum, or takes them away.
   template <bool away>
-  DEVICE void integers(const Walker& w, Total& s) const {
+  DEVICE void add(const Walker& w, Total& s) const {
+    if (n == 0) return;
+    if (whole) {
+      NO_UNROLL for (u32 i = 0; i < n; i++) move<away>(s, value(w, w.i + i));
+      return;
+    }
     const Scale scale(w);
     u32 shift = (u32)(u64)w.values % 4 * 8, mask = (w.kind & kValuesOf) == kHalf ? ~0u : 0xffff, largest = 0;
-    double v[kRowsAtOnce];
-    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) v[i] = i < n ? scale(words[i] >> shift & mask) : 0;
-    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) {
+    double v[most];
+    UNROLL for (u32 i = 0; i < most; i++) v[i] = i < n ? scale(words[i] >> shift & mask) : 0;
+    UNROLL for (u32 i = 0; i < most; i++) {
       largest = larger(largest, (u32)(as_bits(v[i]) >> 32) & ~0u >> 1);
       add_exactly(s, away ? -v[i] : v[i]);
     }
@@ -114,14 +121,14 @@ struct NextRows {
     s.passed += n;
     if (away || largest == 0) return;
     // The lowest bit of integers is not below 1. No decimal but zero is less than the chunk's least, or than 1/unit.
-    u32 least = exponent_of(scale.base > 0 ? scale(0) : scale.inverse);
-    s.marks = join_marks(s.marks, largest >> 20 | (4096 - (w.kind & kDecimals ? least : 1075)) << 11);
+    double least = scale.base > 0 ? scale.base * scale.inverse : scale.inverse;
+    u32 lowest = w.kind & kDecimals ? exponent_of(least) - 2 : 1074;
+    s.marks = join_marks(s.marks, largest >> 20 | (4095 - lowest) << 11);
   }
 
-  // The same, whatever they are.
-  template <bool away>
-  DEVICE void any(const Walker& w, Total& s) const {
-    NO_UNROLL for (u32 i = 0; i < n; i++) move<away>(s, value(w, w.i + i));
+  // Goes to the row behind them.
+  DEVICE void pass(Walker& w, const Columns& c) const {
+    if (n > 0) go(w, c, w.i + n);
   }
 };
 
@@ -156,24 +163,3 @@ DEVICE bool over_time(const Total& s, bool mean, double& v) {
   v = s.hi + (s.lo - off);
   return v == s.hi + (s.lo + off);
 }
-
-// Where totals lie, as extremes do in panes.h.
-struct Totals {
-  double *__restrict__ highs, *__restrict__ lows;
-  u32* __restrict__ rest;
-  u64 entries;
-  static const u32 kRest = 5;
-  DEVICE Totals(u8* at, u64 entries)
-      : highs((double*)at), lows(highs + entries), rest((u32*)(lows + entries)), entries(entries) {}
-  DEVICE Total load(u64 i) const {
-    u32 n = rest[i];
-    return Total{highs[i], lows[i], n, n, rest[i + entries], rest[i + 2 * entries], rest[i + 3 * entries],
-                 rest[i + 4 * entries]};
-  }
-  DEVICE void store(u64 i, const Total& s) {
-    highs[i] = s.hi;
-    lows[i] = s.lo;
-    const u32 all[kRest] = {s.count, s.marks, s.nans, s.above, s.below};
-    UNROLL for (u32 f = 0; f < kRest; f++) rest[i + f * entries] = all[f];
-  }
-};

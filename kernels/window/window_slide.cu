@@ -13,6 +13,9 @@
 #include "job.h"
 #include "sums.h"
 
+// 16 warps a multiprocessor, in 128 registers a thread: with fewer, what is loaded ahead is spilled.
+#define SLIDE_THREADS MAX_THREADS_AND_BLOCKS(128, 4)
+
 NOINLINE Walker behind(WindowJob job, i64 t) { return job.behind(t); }
 
 // The total of a window, and its sum or mean by Prometheus's operations.
@@ -33,28 +36,27 @@ NOINLINE Again anew(WindowJob job, bool mean, i64 begin, i64 end) {
   return {s, mean ? result<kAvg>(all) : result<kSum>(all)};
 }
 
-KERNEL ROWS_THREADS window_slide(WINDOW_PARAMETERS, u32 per, u32 count, u32 span, Operator op, u8* totals) {
+KERNEL SLIDE_THREADS window_slide(WINDOW_PARAMETERS, u32 per, u32 count, u32 span, Operator op, const Total* totals) {
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   Total s{};
-  const Totals panes(totals, (u64)tiles * count * 32);
-  u64 at = ((u64)job.mine.tile * count + block_y() * per) * 32 + job.mine.lane;
-  for (u32 p = 0; p < span; p++) s.join(panes.load(at + (u64)p * 32));
+  totals += ((u64)job.mine.tile * count + block_y() * per) * 32 + job.mine.lane;
+  for (u32 p = 0; p < span; p++) s.join(totals[p * 32]);
   Walker old = behind(job, job.end(job.mine.from) - width), fresh = behind(job, job.end(job.mine.from));
   Results to = results_of(job, out, counts);
+  i64 end = job.end(job.mine.from);
+  NextRows<kRowsAtOnce> leaving, coming;
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
-    i64 end = job.end(k);
-    while (old.t <= end - width || fresh.t <= end) {
-      const NextRows leaving(old, end - width), coming(fresh, end);
-      if (leaving.whole || coming.whole) {
-        leaving.any<true>(old, s);
-        coming.any<false>(fresh, s);
-      } else {
-        leaving.integers<true>(old, s);
-        coming.integers<false>(fresh, s);
-      }
-      if (leaving.n > 0) go(old, job.c, old.i + leaving.n);
-      if (coming.n > 0) go(fresh, job.c, fresh.i + coming.n);
+    for (bool done = false; !done;) {
+      leaving.add<true>(old, s);
+      coming.add<false>(fresh, s);
+      leaving.pass(old, job.c);
+      coming.pass(fresh, job.c);
+      done = old.t > end - width && fresh.t > end;
+      // Those of the next step are loaded while this one's value is made.
+      i64 next = done ? end + interval : end;
+      leaving.load(old, next - width);
+      coming.load(fresh, next);
     }
     double v;
     if (s.count > 0 && !over_time(s, op == kAvg, v)) {
@@ -63,6 +65,7 @@ KERNEL ROWS_THREADS window_slide(WINDOW_PARAMETERS, u32 per, u32 count, u32 span
       v = again.v;
     }
     emit(to, s.count > 0 ? as_bits(v) : kAbsent, s.count);
+    end += interval;
   }
   finish(to);
 }
