@@ -50,26 +50,22 @@ type queryJob struct {
 // newQueryJob is a job that computes a leaf, by panes where windows share much.
 func newQueryJob(of *pipeline.Job, l *cpuexec.Leaf) *queryJob {
 	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
-	if p, ok := launch.PanesOf(j.steps, j.sums()); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
+	if p, ok := launch.PanesOf(j.steps, j.f.GPU.Pane == abi.TotalBytes); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
 		j.panes = &p
 	}
 	return j
 }
-
-// sums reports whether panes of the function are sums, rather than extremes.
-func (j *queryJob) sums() bool { return j.f.GPU.Pane == abi.TotalBytes }
 
 // kernelsOf are the kernels that a leaf needs; fused ones, which are compiled after all others of
 // queries, take the place of some.
 func kernelsOf(l *cpuexec.Leaf) (ks []launch.Kernel) {
 	j := newQueryJob(nil, l)
 	ks = append(ks, launch.Decoder(l.Selection.Has(chunkenc.EncXOR2)))
-	switch {
-	case j.panes != nil && j.sums():
+	if j.panes != nil && j.panes.Steps > 1 {
 		ks = append(ks, "window_totals", "window_slide")
-	case j.panes != nil:
+	} else if j.panes != nil {
 		ks = append(ks, "window_panes", "window_join")
-	default:
+	} else {
 		k, _ := j.kernel("window_")
 		ks = append(ks, k)
 	}

@@ -19,9 +19,6 @@ func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps)
 		k, more := j.kernel("fused_")
 		return q.Fused(k, &d.Batch, steps, more...)
 	}
-	if j.panes != nil && j.sums() {
-		return q.WindowSums(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix))
-	}
 	if j.panes != nil {
 		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix), d.At(d.Output.Prefix))
 	}

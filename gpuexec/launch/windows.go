@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"cmp"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -168,7 +170,7 @@ func (q Queue) Results(k Kernel, count uint64, params ...any) error {
 // extremes are made once for all windows that share them; or of the first windows of
 // ranges of steps, of which sums are.
 type Panes struct {
-	Steps int64  // of a range, each of which has Per panes
+	Steps int64  // of a range, each of which has Per panes; one step for extremes
 	Head  int64  // ms; where that is two, the first is so long
 	Per   uint32 // the window of range k begins with pane k*Per
 	Count uint32 // of all
@@ -194,9 +196,9 @@ func PanesOf(s Steps, sums bool) (p Panes, ok bool) {
 	if s.Interval <= 0 || s.Count < minPanes || s.Width/s.Interval < minPanes || s.Width/s.Interval > maxPanes*int64(s.Count) {
 		return p, false
 	}
-	p.Steps, p.Per = 1, 1
+	p.Steps, p.Per, p.Block = 1, 1, maxBlock
 	if sums {
-		p.Steps = int64(min(max(s.Count/16, leastSlide), mostSlide)) &^ (abi.WindowLine - 1)
+		p.Steps, p.Block = int64(min(max(s.Count/16, leastSlide), mostSlide))&^(abi.WindowLine-1), 1
 	}
 	interval := p.Steps * s.Interval
 	p.Head, p.Span = s.Width%interval, uint32(s.Width/interval)
@@ -204,10 +206,7 @@ func PanesOf(s Steps, sums bool) (p Panes, ok bool) {
 		p.Per, p.Span = 2, 2*p.Span+1
 	}
 	p.Count = p.Per*((s.Count-1)/uint32(p.Steps)) + p.Span
-	p.Block = max(1, min(p.Span/2, maxBlock))
-	if sums {
-		p.Block = 1
-	}
+	p.Block = max(1, min(p.Span/2, p.Block))
 	return p, p.Count/p.Block < MaxGridY
 }
 
@@ -215,23 +214,15 @@ func PanesOf(s Steps, sums bool) (p Panes, ok bool) {
 // suffixes and the prefixes, if one takes each bytes.
 func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * each }
 
-// WindowPanes puts the extremes op of windows that are cut into panes on the queue.
-// suffix and prefix have p.Bytes for each tile.
+// WindowPanes puts the function op of windows that are cut into panes on the queue.
+// suffix and prefix have p.Bytes for each tile; sums of panes need the first.
 func (q Queue) WindowPanes(b *Batch, s Steps, p *Panes, op uint32, suffix, prefix cuda.Pointer) error {
-	params := append(b.stored(), s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block, op, suffix, prefix)
-	err := q.PerSeries("window_panes", b.Tiles, p.Count, p.Block, params...)
-	if err != nil {
-		return err
+	params := append(b.stored(), s.Start-s.Width, p.Steps*s.Interval, p.Head, p.Per, p.Count)
+	if p.Steps > 1 {
+		s.PerThread = uint32(p.Steps)
+		return cmp.Or(q.PerSeries("window_totals", b.Tiles, p.Count, 1, append(params, suffix)...),
+			q.Window("window_slide", b, s, p.Per, p.Count, p.Span, op, suffix))
 	}
-	return q.Window("window_join", b, s, p.Per, p.Count, p.Block, p.Span, op, suffix, prefix)
-}
-
-// WindowSums does so with their sums or means. totals has p.Bytes for each tile.
-func (q Queue) WindowSums(b *Batch, s Steps, p *Panes, op uint32, totals cuda.Pointer) error {
-	params := append(b.stored(), s.Start-s.Width, p.Steps*s.Interval, p.Head, p.Per, p.Count, totals)
-	if err := q.PerSeries("window_totals", b.Tiles, p.Count, 1, params...); err != nil {
-		return err
-	}
-	s.PerThread = uint32(p.Steps)
-	return q.Window("window_slide", b, s, p.Per, p.Count, p.Span, op, totals)
+	return cmp.Or(q.PerSeries("window_panes", b.Tiles, p.Count, p.Block, append(params, p.Block, op, suffix, prefix)...),
+		q.Window("window_join", b, s, p.Per, p.Count, p.Block, p.Span, op, suffix, prefix))
 }
