@@ -50,7 +50,7 @@ type queryJob struct {
 // newQueryJob is a job that computes a leaf, by panes where windows share much.
 func newQueryJob(of *pipeline.Job, l *cpuexec.Leaf) *queryJob {
 	j := &queryJob{Job: of, l: l, f: window.Of(l.Window.Func), steps: steps(l)}
-	if p, ok := launch.PanesOf(j.steps); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
+	if p, ok := launch.PanesOf(j.steps, j.f.GPU.Pane == abi.TotalBytes); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
 		j.panes = &p
 	}
 	return j
@@ -61,7 +61,9 @@ func newQueryJob(of *pipeline.Job, l *cpuexec.Leaf) *queryJob {
 func kernelsOf(l *cpuexec.Leaf) (ks []launch.Kernel) {
 	j := newQueryJob(nil, l)
 	ks = append(ks, launch.Decoder(l.Selection.Has(chunkenc.EncXOR2)))
-	if j.panes != nil {
+	if j.panes != nil && j.panes.Steps > 1 {
+		ks = append(ks, "window_totals", "window_slide")
+	} else if j.panes != nil {
 		ks = append(ks, "window_panes", "window_join")
 	} else {
 		k, _ := j.kernel("window_")

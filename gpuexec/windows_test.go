@@ -141,25 +141,48 @@ var hardToAdd = map[string]func(r *rand.Rand, i int) float64{
 	"infinities": func(r *rand.Rand, i int) float64 {
 		return map[int]float64{60: math.Inf(1), 30: math.Inf(-1)}[i%61] + 0.7
 	},
+	"odd": func(r *rand.Rand, i int) float64 {
+		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e-3, 1 / 3.}[min(4, r.IntN(90))]
+	},
+	"far cancels": func(r *rand.Rand, i int) float64 { // what is left of large values is small
+		return []float64{1e20 * float64(1+i/3%5), r.NormFloat64(), -1e20 * float64(1+i/3%5)}[i%3]
+	},
+	"nearly all": func(r *rand.Rand, i int) float64 { // the same, where sums lose bits of the small ones
+		return []float64{math.Ldexp(1+r.Float64(), 40*(i/3%3)), r.NormFloat64() * 1e-12}[i%2] * float64(1-2*(i/2%2))
+	},
+	"falls": func(r *rand.Rand, i int) float64 { return math.Pow(10, float64(9-i/60)) * r.Float64() },
 	"huge and infinite": func(r *rand.Rand, i int) float64 {
 		return map[bool]float64{true: math.Inf(-1), false: 1.7e308}[i%61 == 60]
 	},
 }
 
-func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
+// decimalsToAdd are such series of which chunks of 20 are packed as integers.
+var decimalsToAdd = map[string]func(r *rand.Rand, i int) float64{
+	"decimals": func(r *rand.Rand, i int) float64 { return float64(r.IntN(2_000_001)-1_000_000) / 1000 },
+	"integers": func(r *rand.Rand, i int) float64 { return float64(1<<52-int64(i/100)*(1<<50)) - float64(r.IntN(1<<20)) },
+	"falls": func(r *rand.Rand, i int) float64 {
+		return float64(r.IntN(4_000_000)) / []float64{1, 1000, 1e6}[i/100%3]
+	},
+	"far cancels": func(r *rand.Rand, i int) float64 { // what is left of large values is small: windows of 480 have all 60
+		large := 2e15 + float64(i%20*791_917%4_000_000)
+		return []float64{large, float64(r.IntN(79) - 40), -large}[i/20%3] / 1000
+	},
+}
+
+func hardSelection(t testing.TB, r *rand.Rand, of map[string]func(r *rand.Rand, i int) float64, every int64, late int) *selection.Selection {
 	b := selection.NewBuilder(0)
-	for name, f := range hardToAdd {
+	for name, f := range of {
 		b.Series(labels.FromStrings("__name__", "m", "instance", name))
 		at := int64(1_000_000)
-		for from := 0; from < 700; from += 100 {
-			ts, vs := make([]int64, 100), make([]float64, 100)
+		for from := 0; from < 1000; from += 20 {
+			ts, vs := make([]int64, 20), make([]float64, 20)
 			for k := range ts {
-				if at += 15_000; r.IntN(50) == 0 {
+				if at += every; late > 0 && r.IntN(late) == 0 {
 					at += r.Int64N(1_000_000)
 				}
 				ts[k], vs[k] = at, f(r, from+k)
 			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[19], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 		}
 	}
 	s, err := b.Finish()
@@ -174,16 +197,19 @@ func TestPanes(t *testing.T) {
 	one, many := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20}), executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	one.ThreadGoal = 1
 	cpu := cpuexec.New(cpuexec.Options{})
-	for range 6 {
-		sel := hardSelection(t, r)
+	for round := range 3 {
+		sel := hardSelection(t, r, hardToAdd, []int64{15_000, 2_500}[round%2], 50*(round%2))
+		if round == 2 {
+			sel = hardSelection(t, r, decimalsToAdd, 15_000, 0)
+		}
 		for f, by := range functions {
 			if !slices.Contains(abi.Strategies[by.GPU.Kernel], abi.Panes) {
 				continue
 			}
-			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {
-				grid := plan.Grid{Start: 900_000 + r.Int64N(300_000), Interval: 60_000, Steps: 8 + r.IntN(200)}
+			for _, width := range []int64{480_000, 500_001, 960_000, 3_840_000, 7_200_001} {
+				grid := plan.Grid{Start: 900_000 + r.Int64N(300_000), Interval: []int64{60_000, 15_000}[r.IntN(2)], Steps: 8 + r.IntN(300)}
 				job := jobOver(aggregation("max", f, width, 0, nil, []string{"instance"}, false), grid, sel)
-				_, ok := launch.PanesOf(launch.Steps{Interval: grid.Interval, Width: width, Count: uint32(grid.Steps)})
+				_, ok := launch.PanesOf(launch.Steps{Interval: grid.Interval, Width: width, Count: uint32(grid.Steps)}, by.GPU.Pane == abi.TotalBytes)
 				require.True(t, ok)
 				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"cmp"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -165,12 +167,14 @@ func (q Queue) Results(k Kernel, count uint64, params ...any) error {
 }
 
 // Panes are the stretches of time between neighbouring edges of windows, of which
-// sums and extremes are made once for all windows that share them.
+// extremes are made once for all windows that share them; or of the first windows of
+// ranges of steps, of which sums are.
 type Panes struct {
-	Head  int64  // ms; where a step has two panes, the first is so long
-	Per   uint32 // panes a step: window k begins with pane k*Per
+	Steps int64  // of a range, each of which has Per panes; one step for extremes
+	Head  int64  // ms; where that is two, the first is so long
+	Per   uint32 // the window of range k begins with pane k*Per
 	Count uint32 // of all
-	Block uint32 // neighbouring panes that are summed up together
+	Block uint32 // neighbouring panes that one thread goes through
 	Span  uint32 // panes of a window, more than a block
 }
 
@@ -179,21 +183,30 @@ type Panes struct {
 // of panes a step.
 const minPanes, maxPanes = 8, 256
 
-// maxBlock is the largest number of panes in a block: a thread goes through one.
+// maxBlock is the largest number of panes in a block.
 const maxBlock = 64
 
-// PanesOf cuts the windows of s into panes. It reports false where that is not
-// worth it. It must depend on nothing but s: a mean's last bits do on how it is made.
-func PanesOf(s Steps) (p Panes, ok bool) {
+// leastSlide and mostSlide are the least and the largest number of steps whose sums a thread makes of one another.
+const leastSlide, mostSlide = 32, 256
+
+// PanesOf cuts the windows of s into panes, for their extremes or their sums. It reports
+// false where that is not worth it. It must depend on nothing else: a mean's last bits do
+// on how it is made.
+func PanesOf(s Steps, sums bool) (p Panes, ok bool) {
 	if s.Interval <= 0 || s.Count < minPanes || s.Width/s.Interval < minPanes || s.Width/s.Interval > maxPanes*int64(s.Count) {
 		return p, false
 	}
-	p = Panes{Head: s.Width % s.Interval, Per: 1, Span: uint32(s.Width / s.Interval)}
+	p.Steps, p.Per, p.Block = 1, 1, maxBlock
+	if sums {
+		p.Steps, p.Block = int64(min(max(s.Count/16, leastSlide), mostSlide))&^(abi.WindowLine-1), 1
+	}
+	interval := p.Steps * s.Interval
+	p.Head, p.Span = s.Width%interval, uint32(s.Width/interval)
 	if p.Head > 0 {
 		p.Per, p.Span = 2, 2*p.Span+1
 	}
-	p.Count = p.Per*(s.Count-1) + p.Span
-	p.Block = min(p.Span/2, maxBlock)
+	p.Count = p.Per*((s.Count-1)/uint32(p.Steps)) + p.Span
+	p.Block = max(1, min(p.Span/2, p.Block))
 	return p, p.Count/p.Block < MaxGridY
 }
 
@@ -202,12 +215,14 @@ func PanesOf(s Steps) (p Panes, ok bool) {
 func (p *Panes) Bytes(each int) int { return int(p.Count) * abi.TileChunks * each }
 
 // WindowPanes puts the function op of windows that are cut into panes on the queue.
-// suffix and prefix have p.Bytes for each tile.
+// suffix and prefix have p.Bytes for each tile; sums of panes need the first.
 func (q Queue) WindowPanes(b *Batch, s Steps, p *Panes, op uint32, suffix, prefix cuda.Pointer) error {
-	params := append(b.stored(), s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block, op, suffix, prefix)
-	err := q.PerSeries("window_panes", b.Tiles, p.Count, p.Block, params...)
-	if err != nil {
-		return err
+	params := append(b.stored(), s.Start-s.Width, p.Steps*s.Interval, p.Head, p.Per, p.Count)
+	if p.Steps > 1 {
+		s.PerThread = uint32(p.Steps)
+		return cmp.Or(q.PerSeries("window_totals", b.Tiles, p.Count, 1, append(params, suffix)...),
+			q.Window("window_slide", b, s, p.Per, p.Count, p.Span, op, suffix))
 	}
-	return q.Window("window_join", b, s, p.Head, p.Per, p.Count, p.Block, p.Span, op, suffix, prefix)
+	return cmp.Or(q.PerSeries("window_panes", b.Tiles, p.Count, p.Block, append(params, p.Block, op, suffix, prefix)...),
+		q.Window("window_join", b, s, p.Per, p.Count, p.Block, p.Span, op, suffix, prefix))
 }

@@ -32,7 +32,7 @@ type Strategy string
 const (
 	Stored Strategy = "stored" // chunks are decoded to columns first
 	Fused  Strategy = "fused"  // windows are computed while chunks are decoded
-	Panes  Strategy = "panes"  // sums and extremes of panes are made of columns, and windows of these
+	Panes  Strategy = "panes"  // windows are made of panes, or of the windows before
 )
 
 // Strategies are the ways in which each kernel of windows computes them.
@@ -48,7 +48,7 @@ type Policy struct {
 	// Second says which of two functions it is, where there are no numbers: of kernels by order, by
 	// rank and by the order of runs.
 	Second bool
-	Pane   int // bytes that window_panes keeps of a pane, twice
+	Pane   int // bytes that are kept of a pane; of extremes, twice
 }
 
 // Number is what the kernel is told. The definitions of functions are in packages above this

@@ -38,5 +38,5 @@ const (
 // What a Policy's Pane can be.
 const (
 	ExtremeBytes = 12 // for Min and Max
-	TotalBytes   = 24 // for Sum and Avg
+	TotalBytes   = 40 // for Sum and Avg
 )

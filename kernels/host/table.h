@@ -18,7 +18,9 @@
 #include "../window/window_panes.cu"
 #include "../window/window_rate.cu"
 #include "../window/window_reads.cu"
+#include "../window/window_slide.cu"
 #include "../window/window_statistic.cu"
+#include "../window/window_totals.cu"
 #include "../group/group_accumulate.cu"
 #include "../group/group_quantile.cu"
 #include "../group/group_rank.cu"
@@ -62,7 +64,9 @@
   X(window_panes, false) \
   X(window_rate, true) \
   X(window_reads, true) \
+  X(window_slide, true) \
   X(window_statistic, true) \
+  X(window_totals, false) \
   X(group_accumulate, true) \
   X(group_quantile, true) \
   X(group_rank, true) \
