@@ -30,16 +30,13 @@ type requestJob struct {
 	order   *order // or nil
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
-	points       layout.Section // uint32 a place: runs; fetched
+	points       layout.Section // uint32 a series: runs; fetched
 }
 
 // requestProduct is the product that a task asks for.
 func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
-	// their order, if nothing reads these again.
-	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -97,14 +94,14 @@ func (j *requestJob) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // Compute implements pipeline.Program: the states of runs, and what is made of them alone.
 func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
-	all, _ := j.runs(b)
+	all := j.runs(b)
 	for i := range all {
 		s, k, to, of := &j.sources[i], j.buckets, &all[i], q
 		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
 		if s.custom != nil {
 			of = q.Of(s.custom.kernels)
 		}
-		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
+		if err := of.CountRuns(&b.Batch, k, &to.Runs); err != nil {
 			return err
 		}
 		if len(s.ordered) == 0 || merges(j.t) {
@@ -190,9 +187,9 @@ type made struct {
 	again cuda.Pointer // float64 a run: an aggregate that is aggregated again
 }
 
-// runs are where what is made of a batch's runs is, by source, and where that memory ends.
-func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
-	all, end = j.lay(b.At(b.Output.Runs), uint64(b.Tiles)*uint64(j.buckets.Count)*layout.Lanes)
+// runs are where what is made of a batch's runs is, by source.
+func (j *requestJob) runs(b *pipeline.Batch) []made {
+	all, _ := j.lay(b.At(b.Output.Runs), uint64(b.Tiles)*uint64(j.buckets.Count)*layout.Lanes)
 	for i := range all {
 		m := &all[i]
 		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
@@ -204,7 +201,7 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
 		}
 	}
-	return all, end
+	return all
 }
 
 // lay divides the memory from an address on for what is made of the runs of each source.
@@ -216,7 +213,7 @@ func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Po
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{Cells: cells, Parts: kernelParts(s.Contents.Parts), Custom: s.custom != nil}}
+		m := made{Runs: launch.Runs{Cells: cells, Parts: kernelParts(s.Contents.Parts), Stored: uint32(s.fields), Custom: s.custom != nil}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
 			m.again = take(8)

@@ -80,27 +80,19 @@ func randomRequest(r *rand.Rand) (form string, start, end int64) {
 func TestRandom(t *testing.T) {
 	all := []*counting{on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20, Rows: 2 * 8 * pinned.BufferValues}), on(t, pipeline.Options{Memory: 512 << 20})}
 	all[0].GoodBatch = 1 << 18
-	batches, fused := 0, 0
+	batches := 0
 	for round := range some(*rounds) {
 		r := rand.New(rand.NewPCG(*seed, uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
-		longest := []float64{0, 1, 3, 1e9}[r.IntN(4)]
 		for k, a := range all {
-			a.FusedLongest = longest
 			a.Last.Stages.Batches = 0
 			check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
 			batches = max(batches, a.Last.Stages.Batches)
-			if a.Last.Stages.Fused {
-				fused++
-			}
 		}
 	}
 	if n := all[0].declined; n > some(*rounds)/10 {
 		t.Errorf("%d requests of %d were declined", n, some(*rounds))
-	}
-	if fused < some(*rounds)/10 {
-		t.Errorf("%d requests were counted while chunks were decoded", fused)
 	}
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)

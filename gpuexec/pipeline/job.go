@@ -137,7 +137,7 @@ func (j *Job) Part(n int) (*layout.Part, error) {
 	return b, err
 }
 
-// Places is the number of places of all batches.
+// Places is the number of lanes of all batches.
 func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
 
 // Decode implements Program. Fused kernels decode and compute at once.
@@ -190,10 +190,10 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 	return nil
 }
 
-// Members are the places, or lanes, of each group, over all batches, in device memory.
+// Members are the series of each group, over all batches, in device memory.
 type Members struct {
-	Places layout.Section // uint32, those of one group after the other
-	First  layout.Section // uint32 a group: where its places begin; and where the last one's end
+	Series layout.Section // uint32, those of one group after the other
+	First  layout.Section // uint32 a group: where its series begin; and where the last one's end
 }
 
 // TakeMembers takes memory for that.
@@ -201,11 +201,10 @@ func (j *Job) TakeMembers() Members {
 	return Members{j.Take(4 * len(j.Selected.GroupOf)), j.Take(4 * (j.Selected.Groups + 1))}
 }
 
-// Upload copies the table to the device, of the places, or lanes, that all series have. The layout must
-// have all batches.
-func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream, places []uint32) error {
-	first, members := j.Layout.Members(places)
-	return cmp.Or(Upload(j, c, s, m.Places, members), Upload(j, c, s, m.First, first))
+// Upload copies the table to the device.
+func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
+	first, members := j.Layout.Members()
+	return cmp.Or(Upload(j, c, s, m.Series, members), Upload(j, c, s, m.First, first))
 }
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series

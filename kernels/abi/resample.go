@@ -9,6 +9,12 @@ const Found = 1<<32 - 1
 const (
 	LongestRun      = 2048
 	GroupOrderBlock = 256
-	RunRowsWarps    = 8 // of a block of run_rows
-	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
+	MergeRows       = 3 // sets of parts that a block of merge_parts has threads for
+)
+
+// The parts of states that merge_parts merges, and those that count_states makes, but count_uniqs does not.
+// Mirror resample.h.
+const (
+	MergeParts = 8 | 16 | 64
+	StateParts = MergeParts | 32
 )

@@ -6,7 +6,7 @@
 // A thread owns one state.
 // Bytes per state: reads 4, and 8 a field; writes 8.
 // Operations per state: those of the program.
-#include "../resample/round_timestamps.h"
+#include "../resample/buckets.h"
 #include "custom.h"
 
 KERNEL MAX_THREADS(128) custom_values(const u32* __restrict__ n, const double* __restrict__ fields, u64 cells,

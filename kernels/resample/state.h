@@ -42,7 +42,16 @@ struct RunState {
   }
 };
 
-const u32 kNeighbours = 8;  // states that are loaded at once
+// The number of fields of a state with those parts, besides its samples.
+DEVICE u32 fields_of(Parts parts) {
+  u32 f = 0;
+  if (parts & kSumPart) f += 2;
+  if (parts & kExtremesPart) f += 2;
+  if (parts & kEndsPart) f += 4;
+  if (parts & kSquaresPart) f += 1;
+  if (parts & kWeightedPart) f += 3;
+  return f;
+}
 
 // States in device memory, a field after the other: field f of state i is fields[f*cells+i].
 struct States {
@@ -52,26 +61,17 @@ struct States {
   Parts parts;
 
   // The first field of a part of state i; those that follow lie `cells` apart.
-  DEVICE double* part(Parts p, u64 i) const {
-    Parts before = parts & (p - 1);
-    u32 f = 0;
-    if (before & kSumPart) f += 2;
-    if (before & kExtremesPart) f += 2;
-    if (before & kEndsPart) f += 4;
-    if (before & kSquaresPart) f += 1;
-    return fields + f * cells + i;
-  }
+  DEVICE double* part(Parts p, u64 i) const { return fields + fields_of(parts & (p - 1)) * cells + i; }
 
   DEVICE RunState load(u64 i, Parts wanted) const {
-    RunState s = load_fields(i, wanted);
+    RunState s = load_fields(i, wanted & parts);
     s.n = n[i];
     return s;
   }
 
-  // The same without the count.
+  // The same without the count, of parts that there are.
   DEVICE RunState load_fields(u64 i, Parts wanted) const {
     RunState s{};
-    wanted &= parts;
     if (wanted & kSumPart) {
       const double* f = part(kSumPart, i);
       s.sum = f[0], s.lost = f[cells];
@@ -90,43 +90,6 @@ struct States {
       s.area = f[0], s.area_lost = f[cells], s.span = f[2 * cells];
     }
     return s;
-  }
-
-  // Loads the states i, a multiple of their number, and behind it. They have the wanted parts.
-  template <Parts wanted>
-  DEVICE void load_neighbours(u64 i, RunState (&s)[kNeighbours]) const {
-    take(n + i, &RunState::n, s);
-    if (wanted & kSumPart) {
-      const double* f = part(kSumPart, i);
-      take(f, &RunState::sum, s), take(f + cells, &RunState::lost, s);
-    }
-    if (wanted & kExtremesPart) {
-      const double* f = part(kExtremesPart, i);
-      take(f, &RunState::min, s), take(f + cells, &RunState::max, s);
-    }
-    if (wanted & kEndsPart) {
-      const double* f = part(kEndsPart, i);
-      take(f, &RunState::first, s), take(f + cells, &RunState::last, s);
-      take((const i64*)f + 2 * cells, &RunState::first_at, s), take((const i64*)f + 3 * cells, &RunState::last_at, s);
-    }
-    if (wanted & kWeightedPart) {
-      const double* f = part(kWeightedPart, i);
-      take(f, &RunState::area, s), take(f + cells, &RunState::area_lost, s), take(f + 2 * cells, &RunState::span, s);
-    }
-  }
-
-  // Has those come nearer that load_neighbours will load.
-  DEVICE void prefetch_neighbours(u64 i, Parts wanted) const {
-    prefetch(n + i);
-    UNROLL for (Parts p = kSumPart; p <= kWeightedPart; p *= 2) {
-      if (!(wanted & p)) continue;
-      const double* f = part(p, i);
-      u32 count = p == kEndsPart ? 4 : p == kWeightedPart ? 3 : p == kSquaresPart ? 1 : 2;
-      UNROLL for (u32 j = 0; j < count; j++) {
-        prefetch(f + j * cells);
-        prefetch(f + j * cells + 4);
-      }
-    }
   }
 
   // Stores the wanted parts, of those that there are, but for the count.
@@ -148,18 +111,6 @@ struct States {
     if (wanted & kWeightedPart) {
       double* f = part(kWeightedPart, i);
       f[0] = s.area, f[cells] = s.area_lost, f[2 * cells] = s.span;
-    }
-  }
-
- private:
-  // Takes a field of neighbours, 16 bytes at once.
-  template <class T>
-  DEVICE static void take(const T* from, T RunState::*field, RunState (&s)[kNeighbours]) {
-    typedef T Vector __attribute__((vector_size(16)));
-    const u32 width = 16 / sizeof(T);
-    UNROLL for (u32 j = 0; j < kNeighbours; j += width) {
-      Vector v = *(const Vector*)(from + j);
-      UNROLL for (u32 k = 0; k < width; k++) s[j + k].*field = v[k];
     }
   }
 };
