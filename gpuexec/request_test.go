@@ -99,6 +99,32 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// TestPackedRequests: once its chunks are packed, a request of any kind has the bits of the cores and reads no
+// chunk.
+func TestPackedRequests(t *testing.T) {
+	for round := range some(3) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(*seed, 2<<32+uint64(round)))
+			a := on(t, pipeline.Options{Memory: 512 << 20, Staging: 1 << 20})
+			a.GoodBatch = 1 << 20
+			sel := gpuexec.AnyKinds(t, r, 60+r.IntN(100), gpuexec.Kinds[:len(gpuexec.Kinds)-1]) // TestMixedZeros has -0
+			ask := func(aggregates string) {
+				layout := []string{"1m", "5m", "7m&closed=right", "1h&closed=right", "10m&period=25m", "10m&period=2m", "1d&timezone=Europe/Berlin"}[r.IntN(7)]
+				form := "metric=m_total&start=32400&end=201600&every=" + layout + groupings[r.IntN(len(groupings))] + "&aggregates=" + aggregates
+				check(t, a, synthetic.Storage{Selection: sel}, form, form, examples(t)...)
+			}
+			ask("mean")
+			require.Zero(t, a.Store.Packed())
+			ask("mean")
+			require.Positive(t, a.Store.Packed())
+			gpuexec.SpoilSlabs(t, a.Machine, sel)
+			for _, set := range append(sets, "rms", "rate:rms,max") {
+				ask(set)
+			}
+		})
+	}
+}
+
 // TestSplitRequests: random requests have the bits of the cores on any number of devices, also where parts
 // fail behind some of their rows.
 func TestSplitRequests(t *testing.T) {

@@ -28,7 +28,7 @@ const Lanes = abi.TileChunks
 type Room struct {
 	Tables int // for what says where chunks are
 	Device int // in all
-	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	Goal   int // in all, for good batches: enough to fill a device, and several to overlap; 0 is none
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
 	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its windows
@@ -37,7 +37,7 @@ type Room struct {
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
 	Long   bool // windows share much, so that all of a large job may take seconds
-	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
+	Packed bool // all are in packed tiles: there are no columns
 	Sorted bool // samples have keys of their order, whose rows are those of columns
 }
 
@@ -129,7 +129,10 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 		n := len(s.GroupOf)
 		y := &Layout{Selected: s, Room: r, most: n}
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
-		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
+		y.cost = max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
+		if !r.Packed {
+			y.cost += 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n
+		}
 		return y
 	})
 }
@@ -173,10 +176,13 @@ func (y *Layout) Batch(n int) (*Part, error) {
 // are short, so that the device has something to do soon, and the last, because
 // nothing is copied while it is computed.
 func (y *Layout) length(n, left int) int {
-	if y.Room.Packed {
+	if y.Room.Goal == 0 {
 		return min(left, y.most)
 	}
 	full := y.Room.Goal / max(y.cost, 1)
+	if y.Room.Packed && y.Room.Rest > 0 {
+		full = min(full, len(y.GroupOf)/8) // rows of one are copied back while the next is computed
+	}
 	short := full >> max(3-n, 0)
 	n = min(max(min(short, left/2), full/8), y.most)
 	return min(Aligned(max(n, 1), Lanes), left)

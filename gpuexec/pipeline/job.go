@@ -62,6 +62,7 @@ type Job struct {
 	claimed  []*resident.Block         // until the job ends
 	packs    []packs                   // to be found once it has ended
 	chain    *prepared                 // of all series, if all are packed; or nil
+	ready    []*prepared               // batches of which all is packed: all of them, if these have no columns
 	copied   map[*resident.Block]bool  // slabs that came with it
 	uploaded int                       // bytes of the workspace's uploads
 	fetched  []byte                    // at the end, which may be memory of the workspace; see View
@@ -112,6 +113,7 @@ func (j *Job) lay() error {
 	if j.Stages.Fused = j.Fused; j.chained(r) {
 		return nil
 	}
+	r.Packed = j.allPacked(r)
 	j.Layout = layout.New(j.Store, j.Selected, r)
 	_, err = j.Part(0)
 	return err
@@ -144,6 +146,9 @@ func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layo
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
 	if b.Chunks == 0 || j.Fused || !b.stored {
 		return nil
+	}
+	if none := b.Output.Decoded; j.Layout.Room.Packed {
+		return q.Context.Set(b.At(none), 0, uint64(none.Size), q.Stream) // of tiles without chunks: no samples
 	}
 	return q.DecodeSeries(&b.Batch)
 }
