@@ -26,6 +26,7 @@ type groupSlot struct {
 	source  int // that its runs are of
 	parts   aggregate.Parts
 	custom  *program // that merges them, or nil
+	stored  int      // fields of a state
 	fields  layout.Section
 	n       layout.Section // fetched
 	found   layout.Section // float64 a cell for each ordered aggregate; fetched
@@ -46,11 +47,11 @@ func (p *groups) Place() {
 		} else {
 			slot.parts, slot.custom = p.sources[s].Contents.Parts, p.sources[s].custom
 		}
-		fields := runFields(slot.parts)
+		slot.stored = runFields(slot.parts)
 		if slot.custom != nil {
-			fields = len(slot.custom.Start)
+			slot.stored = len(slot.custom.Start)
 		}
-		slot.fields = p.Take(8 * fields * p.cells())
+		slot.fields = p.Take(launch.FieldBytes(p.t.Groups, int(p.buckets.Count), slot.stored))
 		p.slots = append(p.slots, slot)
 	}
 	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
@@ -102,7 +103,7 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // of are the states of a slot.
 func (p *groups) of(s *groupSlot) *launch.Runs {
-	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: kernelParts(s.parts), Custom: s.custom != nil}
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: kernelParts(s.parts), Stored: uint32(s.stored), Custom: s.custom != nil}
 }
 
 // Reduce implements pipeline.Program.

@@ -25,7 +25,7 @@ func (k *Buckets) edges() []any {
 // Runs are states in device memory, a field after the other, and what else is made of runs.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
-	Fields cuda.Pointer // float64 a field and state: abi.RunFields, or those of a custom aggregate's program
+	Fields cuda.Pointer // float64 a field and state: see FieldBytes
 	Cells  uint64       // states
 	Parts  uint32       // of each
 	Stored uint32       // fields of each
@@ -37,21 +37,27 @@ type Runs struct {
 	Points cuda.Pointer // uint32 a series, to which the number of runs is added
 }
 
+// FieldBytes is the memory of states of rows of buckets with so many fields, which lie in blocks of some buckets.
+func FieldBytes(rows, buckets, fields int) int {
+	blocks := (buckets + abi.FieldBlock - 1) / abi.FieldBlock
+	return 8 * rows * blocks * abi.FieldBlock * fields
+}
+
 // CountRuns puts making what to has of a batch's runs on the queue: of the series at lane l and
 // bucket k, number l*Count+k.
 func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs) error {
 	keys, kernel := to.Keys != 0, Kernel("count_states")
 	switch {
 	case to.Custom && to.Found != 0:
-		return q.runs("custom_runs", b, k, to.N, to.Found, to.Cells, uint32(1), true, to.Points)
+		return q.runs("custom_runs", b, k, to.N, to.Found, uint32(1), true, to.Points)
 	case to.Custom:
-		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Stored, false, to.Points)
+		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Stored, false, to.Points)
 	case keys && k.Apart && !k.Differences:
-		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.Keys, to.Begins)
+		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Points, to.Keys, to.Begins)
 	case to.Parts&abi.StateParts == 0:
 		kernel = "count_uniqs"
 	}
-	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points); err != nil || !keys {
+	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points); err != nil || !keys {
 		return err
 	}
 	return q.runs("order_keys", b, k, to.Keys, to.Begins)
@@ -123,18 +129,15 @@ func (r *GroupRuns) few() bool { return r.Series <= groupOrderLeast*r.Groups }
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
 // of these alone.
 func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values cuda.Pointer) error {
-	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
 	if to.Custom {
-		return q.Launch("custom_merge", grid, cuda.Size{X: abi.RowsBlock},
-			from.N, from.Fields, from.Cells, buckets, p.Groups, p.Starts, p.Lanes, p.Count, values, to.N, to.Fields, to.Cells)
+		return q.PerStep("custom_merge", buckets, p.Count,
+			from.N, from.Fields, to.Stored, buckets, p.Groups, p.Starts, p.Lanes, p.Count, values, to.N, to.Fields)
 	}
 	params := []any{
-		from.N, from.Fields, from.Cells, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count,
-		to.N, to.Fields, to.Cells, to.Parts,
+		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
 	if to.Parts&abi.MergeParts != 0 {
-		if err := q.Launch("merge_parts", grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeRows}, params...); err != nil {
+		if err := q.Groups("merge_parts", p, buckets, params...); err != nil {
 			return err
 		}
 	}
@@ -146,11 +149,11 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
 	rows := uint32(of.Cells / uint64(buckets))
 	words := 2 * ((buckets + 63) / 64)
-	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Cells, of.Parts, a, found, rows, buckets, values, words, present)
+	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
 func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
-	params := append([]any{of.N, of.Fields, of.Cells}, k.edges()...)
+	params := append([]any{of.N, of.Fields, of.Cells, of.Stored}, k.edges()...)
 	return q.Results("custom_values", of.Cells, append(params, out)...)
 }

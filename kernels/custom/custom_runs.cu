@@ -1,8 +1,8 @@
 // custom_runs: the states of a custom aggregate of the runs of a batch of series, or its results.
 //
 // Computes: for each series s and bucket k the program's state after its samples of
-//   starts[k] <= t < ends[k], one after the other: field f is fields[f*cells+s*buckets+k]; or with `results`
-//   the result of that state in field 0. n[s*buckets+k] = the number of samples. points[s] += the number of
+//   starts[k] <= t < ends[k], one after the other, see ../resample/state.h; or with `results` the result of that
+//   state, fields[s*buckets+k]. n[s*buckets+k] = the number of samples. points[s] += the number of
 //   runs.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of buckets.
 // A thread owns one series at `length` neighbouring buckets, and walks as count_uniqs does. The
@@ -57,11 +57,11 @@ struct CustomRun {
 // 96 registers a thread, of which a program with many fields takes no notice.
 #define CUSTOM_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
 
-KERNEL CUSTOM_THREADS custom_runs(RUNS_PARAMETERS, u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 many,
+KERNEL CUSTOM_THREADS custom_runs(RUNS_PARAMETERS, u32* __restrict__ n, double* __restrict__ fields, u32 many,
                                     Flag results, u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  auto out = lines_of<kRoom>(job, n, fields, cells, many);
+  auto out = lines_of<kRoom>(job, n, fields, many, results ? buckets : field_at(1, 0, buckets, many));
   CustomRun run(job.buckets, out, results);
   if (job.differences) {
     count_runs<true>(job, points, run);

@@ -12,10 +12,10 @@
 #include "stored.h"
 
 KERNEL COUNT_THREADS count_keys(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                u64 cells, u32* __restrict__ points, u64* __restrict__ keys, u32* __restrict__ begins) {
+                                u32* __restrict__ points, u64* __restrict__ keys, u32* __restrict__ begins) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  auto out = lines_of<kRoom>(job, n, fields, cells, fields_of(parts));
+  auto out = lines_of<kRoom>(job, n, fields, parts);
   KeysOut to{keys, begins, rows, first};
   if (!(parts & ~kSums)) {
     count_runs<false>(job, points, Keyed(StoredRun<kSums, false>(job, out, parts), to));

@@ -10,10 +10,10 @@
 #include "stored.h"
 
 KERNEL COUNT_THREADS count_states(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                  u64 cells, u32* __restrict__ points) {
+                                u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  auto out = lines_of<kRoom>(job, n, fields, cells, fields_of(parts));
+  auto out = lines_of<kRoom>(job, n, fields, parts);
   if (parts & kWeightedPart) {
     if (job.differences) {
       count_runs<true>(job, points, StoredRun<kAllParts, true>(job, out, parts));

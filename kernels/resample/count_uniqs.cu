@@ -17,10 +17,10 @@
 #define SUMS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
 
 KERNEL SUMS_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                u64 cells, u32* __restrict__ points) {
+                                u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  auto out = lines_of<kRoomOfSums>(job, n, fields, cells, fields_of(parts));
+  auto out = lines_of<kRoomOfSums>(job, n, fields, parts);
   if (job.differences) {
     count_runs<true>(job, points, StoredRun<kSums, true>(job, out, parts));
   } else {

@@ -5,17 +5,16 @@
 
 // What kernels that merge the runs of a batch into those of their groups are given: states of runs, or with
 // `values`, one a run, those of that alone; the groups that have a part in the batch, whose series have rows
-// rows[starts[i]] to rows[starts[i+1]], in their order; and the states of groups, group g's of bucket k being
-// state g*buckets+k.
-#define MERGE_PARAMETERS                                                                                          \
-  u32 *__restrict__ n, double *__restrict__ fields, u64 cells, u32 parts, const double *__restrict__ values,      \
-      u32 buckets, const u32 *__restrict__ groups, const u32 *__restrict__ starts, const u32 *__restrict__ rows,  \
-      u32 count, u32 *__restrict__ group_n, double *__restrict__ group_fields, u64 group_cells, u32 group_parts
+// rows[starts[i]] to rows[starts[i+1]], in their order; and the states of groups, a row each.
+#define MERGE_PARAMETERS                                                                                         \
+  u32 *__restrict__ n, double *__restrict__ fields, u32 parts, const double *__restrict__ values, u32 buckets,   \
+      const u32 *__restrict__ groups, const u32 *__restrict__ starts, const u32 *__restrict__ rows, u32 count,   \
+      u32 *__restrict__ group_n, double *__restrict__ group_fields, u32 group_parts
 
-#define MERGE_JOB                                                                                                   \
-  MergeJob {                                                                                                        \
-    States{n, fields, cells, parts}, values, rows, States{group_n, group_fields, group_cells, group_parts}, buckets, \
-        block_x() * 32 + thread_x()                                                                                 \
+#define MERGE_JOB                                                                                          \
+  MergeJob {                                                                                               \
+    States{n, fields, buckets, parts}, values, rows, States{group_n, group_fields, buckets, group_parts},  \
+        block_x() * 32 + thread_x(), block_x() * 32 + thread_x() < buckets                                 \
   }
 
 struct MergeJob {
@@ -23,26 +22,25 @@ struct MergeJob {
   const double* __restrict__ values;  // or null
   const u32* __restrict__ rows;
   States groups;
-  u32 buckets, k;
-  DEVICE u64 cell(u32 i) const { return (u64)rows[i] * buckets + k; }
+  u32 k;
+  bool owns;  // a bucket; others go through the first beside their block
 
-  // Loads the states of series i and those behind it, none from `end` on, at which there must be one before.
+  DEVICE void begin() {
+    if (!owns) k = 0;
+  }
+
+  // Loads the states of series i and those behind it, none from `end` on, where there must be one before.
   template <Parts wanted>
   DEVICE void load(u32 i, u32 end, RunState (&o)[kAtOnce]) const {
-    u64 at[kAtOnce];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) at[j] = cell(i + j < end ? i + j : end - 1);
-    u32 there[kAtOnce];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) there[j] = runs.n[at[j]];
-    if (values) {
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) o[j] = state_of(values[at[j]]);
-    } else {
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) {
-        o[j] = runs.load_fields(at[j], wanted);
-        o[j].n = there[j];
-      }
-    }
+    u32 row[kAtOnce], there[kAtOnce];
+    UNROLL for (u32 j = 0; j < kAtOnce; j++) row[j] = rows[i + j < end ? i + j : end - 1];
+    UNROLL for (u32 j = 0; j < kAtOnce; j++) there[j] = runs.n[runs.count_at(row[j], k)];
     UNROLL for (u32 j = 0; j < kAtOnce; j++) {
-      if (i + j >= end || there[j] == 0) o[j].n = 0;
+      o[j] = values ? state_of(values[runs.count_at(row[j], k)]) : runs.load_fields(row[j], k, wanted);
+    }
+    UNROLL for (u32 j = 0; j < kAtOnce; j++) o[j].n = values && there[j] > 0 ? 1 : there[j];
+    UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+      if (i + j >= end) o[j].n = 0;
     }
   }
 };

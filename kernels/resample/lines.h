@@ -19,13 +19,14 @@ const u32 kRoomOfSums = 640, kRoom = 1216;
 
 // Where a warp's states go, and what waits of them.
 struct StateLines {
-  u32* __restrict__ n;  // of the warp's first series at the next bucket that is stored
+  u32* __restrict__ n;  // of the warp's first series
   double* __restrict__ fields;
-  u64 cells;
-  u32 buckets;   // of a series
-  u32 many;      // fields
-  u32 width;     // buckets that wait at most, a power of two: as many as there is room for
-  u32 waiting;   // buckets
+  u64 row;      // fields of a series
+  u32 buckets;  // of a series
+  u32 many;     // fields of a state
+  u32 width;    // buckets that wait at most, a power of two: as many as there is room for
+  u32 first;    // the next bucket that is stored, a multiple of the width
+  u32 waiting;  // buckets
   u64* room;
 
   // The first field of this thread's state of the next bucket, and how far apart fields are.
@@ -49,11 +50,12 @@ NOINLINE void store_states(StateLines l) {
   const double* from = (const double*)l.room;
   const u32* counts = (const u32*)(l.room + l.many * l.apart());
   if (k < l.waiting) {
+    u64 at = field_at(0, l.first + k, l.buckets, l.many);
     NO_UNROLL for (u32 i = 0; i < l.width; i++) {
-      u64 to = (u64)(i * rows + lane / l.width) * l.buckets + k;
-      u32 slot = i * 32 + lane - k + (k ^ ((2 * i + lane / 16) % l.width));
-      l.n[to] = counts[slot];
-      UNROLL for (u32 f = 0; f < l.many; f++) l.fields[f * l.cells + to] = from[f * l.apart() + slot];
+      u32 series = i * rows + lane / l.width, slot = i * 32 + lane - k + (k ^ ((2 * i + lane / 16) % l.width));
+      l.n[(u64)series * l.buckets + l.first + k] = counts[slot];
+      double* to = l.fields + series * l.row + at;
+      UNROLL for (u32 f = 0; f < l.many; f++) to[f * kBlock] = from[f * l.apart() + slot];
     }
   }
   warp_barrier();
@@ -63,7 +65,6 @@ DEVICE void StateLines::end(u32 samples) {
   ((u32*)(room + many * apart()))[slot()] = samples;
   if (++waiting < width) return;
   store_states(*this);
-  n += waiting;
-  fields += waiting;
+  first += waiting;
   waiting = 0;
 }

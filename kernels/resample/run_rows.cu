@@ -10,16 +10,16 @@
 #include "../values/bits.h"
 #include "state.h"
 
-KERNEL MAX_THREADS(32) run_rows(u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 parts, u32 aggregate,
+KERNEL MAX_THREADS(32) run_rows(u32* __restrict__ n, double* __restrict__ fields, u32 parts, u32 aggregate,
                                 const double* __restrict__ found, u32 rows, u32 buckets, double* __restrict__ values,
                                 u32 words, u32* __restrict__ present) {
-  States states{n, fields, cells, parts};
+  States states{n, fields, buckets, parts};
   Parts wanted = parts_of(aggregate);
   u32 lane = thread_x(), k = block_x() * 32 + lane;
   for (u32 row = block_y(); row < rows; row += blocks_y()) {
     u64 cell = (u64)row * buckets + k;
     bool there = k < buckets && n[cell] > 0;
-    if (there) values[cell] = aggregate == kFound ? found[cell] : result_of(aggregate, states.load(cell, wanted));
+    if (there) values[cell] = aggregate == kFound ? found[cell] : result_of(aggregate, states.load(row, k, wanted));
     if (present) store_bits(there, present + (u64)row * words, words);
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include "../abi/resample.h"
 #include "../values/aggregate.h"
+#include "blocks.h"
 
 // What is known of a run. Only the parts that it was made with mean something.
 struct RunState {
@@ -53,66 +54,73 @@ DEVICE u32 fields_of(Parts parts) {
   return f;
 }
 
-// States in device memory, a field after the other: field f of state i is fields[f*cells+i].
+// States in device memory, rows of buckets: fields of each four neighbouring buckets of a row lie side by side, so
+// that what is stored at once is contiguous.
+//
+//	row 0: field 0 of buckets 0 to 3 │ field 1 of them │ … ║ field 0 of buckets 4 to 7 │ … ║ row 1: …
+//
+// A row of fields has whole blocks; counts have no gaps.
 struct States {
   u32* __restrict__ n;  // 0 where there is no run
   double* __restrict__ fields;
-  u64 cells;
+  u32 buckets;
   Parts parts;
 
-  // The first field of a part of state i; those that follow lie `cells` apart.
-  DEVICE double* part(Parts p, u64 i) const { return fields + fields_of(parts & (p - 1)) * cells + i; }
+  DEVICE u64 count_at(u32 row, u32 k) const { return (u64)row * buckets + k; }
 
-  DEVICE RunState load(u64 i, Parts wanted) const {
-    RunState s = load_fields(i, wanted & parts);
-    s.n = n[i];
+  // The first field of a part of bucket k of a row; those that follow lie kBlock apart.
+  DEVICE double* part(Parts p, u32 row, u32 k) const { return block(row, k) + fields_of(parts & (p - 1)) * kBlock; }
+
+  DEVICE RunState load(u32 row, u32 k, Parts wanted) const {
+    RunState s = load_fields(row, k, wanted & parts);
+    s.n = n[count_at(row, k)];
     return s;
   }
 
   // The same without the count, of parts that there are.
-  DEVICE RunState load_fields(u64 i, Parts wanted) const {
+  DEVICE RunState load_fields(u32 row, u32 k, Parts wanted) const {
     RunState s{};
     if (wanted & kSumPart) {
-      const double* f = part(kSumPart, i);
-      s.sum = f[0], s.lost = f[cells];
+      const double* f = part(kSumPart, row, k);
+      s.sum = f[0], s.lost = f[kBlock];
     }
     if (wanted & kExtremesPart) {
-      const double* f = part(kExtremesPart, i);
-      s.min = f[0], s.max = f[cells];
+      const double* f = part(kExtremesPart, row, k);
+      s.min = f[0], s.max = f[kBlock];
     }
     if (wanted & kEndsPart) {
-      const double* f = part(kEndsPart, i);
-      s.first = f[0], s.last = f[cells], s.first_at = as_bits(f[2 * cells]), s.last_at = as_bits(f[3 * cells]);
+      const double* f = part(kEndsPart, row, k);
+      s.first = f[0], s.last = f[kBlock], s.first_at = as_bits(f[2 * kBlock]), s.last_at = as_bits(f[3 * kBlock]);
     }
-    if (wanted & kSquaresPart) s.squares = *part(kSquaresPart, i);
+    if (wanted & kSquaresPart) s.squares = *part(kSquaresPart, row, k);
     if (wanted & kWeightedPart) {
-      const double* f = part(kWeightedPart, i);
-      s.area = f[0], s.area_lost = f[cells], s.span = f[2 * cells];
+      const double* f = part(kWeightedPart, row, k);
+      s.area = f[0], s.area_lost = f[kBlock], s.span = f[2 * kBlock];
     }
     return s;
   }
 
-  // Stores the wanted parts, of those that there are, but for the count.
-  DEVICE void store(u64 i, const RunState& s, Parts wanted) const {
-    wanted &= parts;
-    if (wanted & kSumPart) {
-      double* f = part(kSumPart, i);
-      f[0] = s.sum, f[cells] = s.lost;
-    }
-    if (wanted & kExtremesPart) {
-      double* f = part(kExtremesPart, i);
-      f[0] = s.min, f[cells] = s.max;
-    }
-    if (wanted & kEndsPart) {
-      double* f = part(kEndsPart, i);
-      f[0] = s.first, f[cells] = s.last, f[2 * cells] = as_double(s.first_at), f[3 * cells] = as_double(s.last_at);
-    }
-    if (wanted & kSquaresPart) *part(kSquaresPart, i) = s.squares;
-    if (wanted & kWeightedPart) {
-      double* f = part(kWeightedPart, i);
-      f[0] = s.area, f[cells] = s.area_lost, f[2 * cells] = s.span;
-    }
+  // Stores the wanted parts but for the count.
+  DEVICE void store(u32 row, u32 k, const RunState& s, Parts wanted) const {
+    store_fields(s, wanted, parts, block(row, k), kBlock);
   }
+
+  // The same, of those that a state with those parts has, whose first field is at `to` and the others `apart`.
+  DEVICE static void store_fields(const RunState& s, Parts wanted, Parts parts, double* to, u32 apart) {
+    auto next = [&](double v) { *to = v, to += apart; };
+    auto has = [&](Parts p) {
+      if (!(wanted & p)) to += fields_of(parts & p) * apart;
+      return wanted & parts & p;
+    };
+    if (has(kSumPart)) next(s.sum), next(s.lost);
+    if (has(kExtremesPart)) next(s.min), next(s.max);
+    if (has(kEndsPart)) next(s.first), next(s.last), next(as_double(s.first_at)), next(as_double(s.last_at));
+    if (has(kSquaresPart)) next(s.squares);
+    if (has(kWeightedPart)) next(s.area), next(s.area_lost), next(s.span);
+  }
+
+ private:
+  DEVICE double* block(u32 row, u32 k) const { return fields + field_at(row, k, buckets, fields_of(parts)); }
 };
 
 // The state of one value, whose time does not matter.

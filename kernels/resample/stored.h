@@ -28,18 +28,24 @@ struct StoredRun {
       run.end(job.buckets.closes(k));
       if (!run.sure()) sums_again<differences>(job, k).give(run.s, job.buckets.closes(k));
       run.square();
-      States{nullptr, out.state(), out.apart(), parts}.store(0, run.s, made);
+      States::store_fields(run.s, made, parts, out.state(), out.apart());
     }
     out.end(run.s.n);
   }
 };
 
-// Where a warp's states go, with so many fields.
+// Where a warp's states go, of so many fields, in rows of so many.
 template <u32 room>
-DEVICE StateLines lines_of(const RunsJob& job, u32* n, double* fields, u64 cells, u32 many) {
-  u64 first = (u64)job.mine.tile * 32 * job.buckets.count + job.mine.from;
-  u32 width = room == kRoomOfSums || many <= 4 ? 8 : many <= 9 ? 4 : 2;
-  return StateLines{n + first, fields + first, cells, job.buckets.count, many, width, 0, state_room<room>()};
+DEVICE StateLines lines_of(const RunsJob& job, u32* n, double* fields, u32 many, u64 row) {
+  u32 first = job.mine.tile * 32, count = job.buckets.count, width = room == kRoomOfSums || many <= 4 ? 8 : many <= 9 ? 4 : 2;
+  return StateLines{n + (u64)first * count, fields + first * row, row, count, many, width, job.mine.from, 0, state_room<room>()};
+}
+
+// The same of states with those parts.
+template <u32 room>
+DEVICE StateLines lines_of(const RunsJob& job, u32* n, double* fields, Parts parts) {
+  u32 many = fields_of(parts);
+  return lines_of<room>(job, n, fields, many, field_at(1, 0, job.buckets.count, many));
 }
 
 // Counts the runs of this thread's series, of which r takes the samples of each.
