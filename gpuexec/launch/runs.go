@@ -136,12 +136,16 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	params := []any{
 		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
+	const enough, most = 2048, 8 // warps: in all, and of a block
+	grid := Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	block := cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}
 	if to.Parts&abi.MergeParts != 0 {
-		if err := q.Groups("merge_parts", p, buckets, params...); err != nil {
+		if err := q.Launch("merge_parts", grid, block, params...); err != nil {
 			return err
 		}
 	}
-	return q.Groups("merge_runs", p, buckets, params...)
+	return q.Launch("merge_runs", grid, block, params...)
 }
 
 // StateRows puts an aggregate of states on the queue, as rows of so many buckets: of the states, or abi.Found, a

@@ -74,6 +74,12 @@ DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
 // a*b+c, rounded once.
 DEVICE double fused_multiply_add(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
+// About 1/v, of a v that is neither tiny nor huge: the first 20 bits.
+DEVICE double reciprocal(double v) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+  return r;
+}
 // The double with these bits, and back.
 DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
 DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }

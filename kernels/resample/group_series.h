@@ -1,6 +1,5 @@
 // The runs of the series of groups, which lie in a row of buckets each, and how a block goes through them.
 #pragma once
-#include "../values/rows.h"
 #include "state.h"
 
 // What kernels that merge the runs of a batch into those of their groups are given: states of runs, or with
@@ -17,6 +16,9 @@
         block_x() * 32 + thread_x(), block_x() * 32 + thread_x() < buckets                                 \
   }
 
+const u32 kRows = 4;   // that a thread loads at once
+const u32 kWarps = 8;  // of a block, at most
+
 struct MergeJob {
   States runs;
   const double* __restrict__ values;  // or null
@@ -31,16 +33,15 @@ struct MergeJob {
 
   // Loads the states of series i and those behind it, none from `end` on, where there must be one before.
   template <Parts wanted>
-  DEVICE void load(u32 i, u32 end, RunState (&o)[kAtOnce]) const {
-    u32 row[kAtOnce], there[kAtOnce];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) row[j] = rows[i + j < end ? i + j : end - 1];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) there[j] = runs.n[runs.count_at(row[j], k)];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) {
-      o[j] = values ? state_of(values[runs.count_at(row[j], k)]) : runs.load_fields(row[j], k, wanted);
+  DEVICE void load(u32 i, u32 end, RunState (&o)[kRows]) const {
+    u32 row[kRows], there[kRows];
+    UNROLL for (u32 j = 0; j < kRows; j++) row[j] = rows[i + j < end ? i + j : end - 1];
+    UNROLL for (u32 j = 0; j < kRows; j++) there[j] = runs.n[runs.count_at(row[j], k)];
+    if (values) {
+      UNROLL for (u32 j = 0; j < kRows; j++) o[j] = state_of(values[runs.count_at(row[j], k)]);
+    } else {
+      UNROLL for (u32 j = 0; j < kRows; j++) o[j] = runs.load_fields(row[j], k, wanted);
     }
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) o[j].n = values && there[j] > 0 ? 1 : there[j];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) {
-      if (i + j >= end) o[j].n = 0;
-    }
+    UNROLL for (u32 j = 0; j < kRows; j++) o[j].n = i + j >= end || there[j] == 0 ? 0 : values ? 1 : there[j];
   }
 };

@@ -46,16 +46,21 @@ struct StateLines {
 // Stores what waits: each lane the bucket of its number, modulo the width, of every so many'th series.
 NOINLINE void store_states(StateLines l) {
   warp_barrier();
-  u32 lane = thread_x() % 32, k = lane % l.width, rows = 32 / l.width;
-  const double* from = (const double*)l.room;
-  const u32* counts = (const u32*)(l.room + l.many * l.apart());
+  u32 lane = thread_x() % 32, k = lane % l.width, row = lane / l.width, rows = 32 / l.width;
   if (k < l.waiting) {
-    u64 at = field_at(0, l.first + k, l.buckets, l.many);
+    u32* n = l.n + (u64)row * l.buckets + l.first + k;
+    double* fields = l.fields + row * l.row + field_at(0, l.first + k, l.buckets, l.many);
     NO_UNROLL for (u32 i = 0; i < l.width; i++) {
-      u32 series = i * rows + lane / l.width, slot = i * 32 + lane - k + (k ^ ((2 * i + lane / 16) % l.width));
-      l.n[(u64)series * l.buckets + l.first + k] = counts[slot];
-      double* to = l.fields + series * l.row + at;
-      UNROLL for (u32 f = 0; f < l.many; f++) to[f * kBlock] = from[f * l.apart() + slot];
+      const double* from = (const double*)l.room + i * 32 + lane - k + (k ^ ((2 * i + lane / 16) % l.width));
+      double* to = fields;
+      *n = ((const u32*)(l.room + l.many * l.apart()))[from - (const double*)l.room];
+      UNROLL for (u32 f = 0; f < l.many; f++) {
+        *to = *from;
+        from += l.apart();
+        to += kBlock;
+      }
+      n += rows * l.buckets;
+      fields += rows * l.row;
     }
   }
   warp_barrier();

@@ -6,7 +6,7 @@
 //   the grid.
 // A thread owns one group at one bucket and a stretch of its series, which it merges one after the other; the
 //   first warp merges what the stretches come to, in their order. Areas, whose sums are rounded, are one stretch.
-// Bytes per run: reads 4 for each of the three, and 8 a field, eight series at once. Reads and writes a state a
+// Bytes per run: reads 4, twice with areas, and 8 a field, four series at once. Reads and writes a state a
 //   group and bucket.
 // Operations per run: 4 for extremes, 4 for ends, 40 for areas.
 #include "group_series.h"
@@ -30,10 +30,10 @@ DEVICE void merge_series(const MergeJob& job, u32 group, u32 from, u32 end, RunS
   if (first && job.groups.n[job.groups.count_at(group, job.k)] > 0) s = job.groups.load(group, job.k, mine);
   from += warp * each;
   u32 to = warp >= warps || from >= end ? from : end - from < each ? end : from + each;
-  NO_UNROLL for (u32 i = from; i < to; i += kAtOnce) {
-    RunState o[kAtOnce];
+  NO_UNROLL for (u32 i = from; i < to; i += kRows) {
+    RunState o[kRows];
     job.load<mine>(i, to, o);
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) merge_if_any<mine>(s, o[j]);
+    UNROLL for (u32 j = 0; j < kRows; j++) merge_if_any<mine>(s, o[j]);
   }
   barrier();  // all have read what is there
   stretches[warp][thread_x()] = s;
@@ -45,13 +45,17 @@ DEVICE void merge_series(const MergeJob& job, u32 group, u32 from, u32 end, RunS
 #define PARTS_THREADS MAX_THREADS_AND_BLOCKS(256, 2)
 
 KERNEL PARTS_THREADS merge_parts(MERGE_PARAMETERS) {
-  SHARED RunState stretches[kMostWarps][32];
+  SHARED RunState stretches[kWarps][32];
   MergeJob job = MERGE_JOB;
   job.begin();
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u32 from = starts[i], end = starts[i + 1];
-    if (group_parts & kExtremesPart) merge_series<kExtremesPart>(job, groups[i], from, end, stretches);
-    if (group_parts & kEndsPart) merge_series<kEndsPart>(job, groups[i], from, end, stretches);
+    const Parts both = kExtremesPart | kEndsPart;
+    switch (group_parts & both) {
+      case both: merge_series<both>(job, groups[i], from, end, stretches); break;
+      case kExtremesPart: merge_series<kExtremesPart>(job, groups[i], from, end, stretches); break;
+      case kEndsPart: merge_series<kEndsPart>(job, groups[i], from, end, stretches); break;
+    }
     if (group_parts & kWeightedPart) merge_series<kWeightedPart>(job, groups[i], from, end, stretches);
   }
 }

@@ -17,7 +17,7 @@
 // Operations per run: 10 for sums, 60 for squares.
 #include "group_series.h"
 
-const u32 kMostRows = kMostWarps * kAtOnce;
+const u32 kMostRows = kWarps * kRows;
 
 // Of some series the count and the sum, or those that each is merged into; sums are what the first warp adds next.
 struct LoadedRuns {
@@ -55,13 +55,25 @@ NOINLINE RunState merge_each(RunState s, LoadedRuns* loaded, u32 count) {
   return s;
 }
 
-// Goes through `count` rows, eight at once, of which the last may be behind them: next(i, values) has those of
-// row i and behind it.
+// squares_of_merging where that takes divisions.
+NOINLINE double squares_again(u32 n, double sum, double lost, u32 o_n, double o_sum, double o_lost, double o_squares) {
+  RunState s{}, o{};
+  s.n = n, s.sum = sum, s.lost = lost;
+  o.n = o_n, o.sum = o_sum, o.lost = o_lost, o.squares = o_squares;
+  return squares_of_merging(s, o);
+}
+
+// Goes through `count` rows, a multiple of kRows but for the last, which are loaded before those before them are
+// handed to next(i, values), of row i and behind it.
 template <class Next>
 DEVICE void chain(const double (&rows)[kMostRows][32], u32 count, Next&& next) {
-  NO_UNROLL for (u32 i = 0; i < count; i += kAtOnce) {
-    double v[kAtOnce];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) v[j] = rows[i + j][thread_x()];
+  double ahead[kRows];
+  UNROLL for (u32 j = 0; j < kRows; j++) ahead[j] = rows[j][thread_x()];
+  NO_UNROLL for (u32 i = 0; i < count; i += kRows) {
+    double v[kRows];
+    UNROLL for (u32 j = 0; j < kRows; j++) v[j] = ahead[j];
+    u32 behind = i + kRows < count ? i + kRows : i;
+    UNROLL for (u32 j = 0; j < kRows; j++) ahead[j] = rows[behind + j][thread_x()];
     next(i, v);
   }
 }
@@ -70,15 +82,15 @@ DEVICE void chain(const double (&rows)[kMostRows][32], u32 count, Next&& next) {
 // which changes none.
 template <Parts read>
 DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, LoadedRuns& loaded, RunState& s) {
-  u32 lane = thread_x(), mine = thread_y() * kAtOnce, all = threads_y() * kAtOnce;
+  u32 lane = thread_x(), mine = thread_y() * kRows, all = threads_y() * kRows;
   bool first = thread_y() == 0;
-  RunState o[kAtOnce];
+  RunState o[kRows];
   job.load<read>(from + mine, end, o);
   for (u32 at = from; at < end; at += all) {
     u32 count = end - at < all ? end - at : all;
     barrier();  // all that was loaded is taken
     if (first && lane == 0) loaded.unsure = 0;
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+    UNROLL for (u32 j = 0; j < kRows; j++) {
       if (o[j].n == 0) o[j].sum = o[j].lost = -0.0;
       loaded.put(mine + j, o[j]);
     }
@@ -86,7 +98,7 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, LoadedRuns& load
     RunState was = s;
     if (first) {
       chain(loaded.sum, count, [&](u32 i, const double* v) {
-        UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+        UNROLL for (u32 j = 0; j < kRows; j++) {
           loaded.sum[i + j][lane] = s.sum;
           s.sum += v[j];
           u32 n = loaded.n[i + j][lane];
@@ -99,19 +111,19 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, LoadedRuns& load
     barrier();
     bool unsure = loaded.unsure;
     if (unsure) {
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) loaded.put(mine + j, o[j]);
+      UNROLL for (u32 j = 0; j < kRows; j++) loaded.put(mine + j, o[j]);
       barrier();
       if (first) s = merge_each(was, &loaded, count);
       barrier();
     }
-    double sums[kAtOnce];
-    UNROLL for (u32 j = 0; j < kAtOnce; j++) sums[j] = loaded.sum[mine + j][lane];
+    double sums[kRows];
+    UNROLL for (u32 j = 0; j < kRows; j++) sums[j] = loaded.sum[mine + j][lane];
     if (!unsure) {
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) loaded.sum[mine + j][lane] = lost_by(sums[j], o[j].sum, sums[j] + o[j].sum);
+      UNROLL for (u32 j = 0; j < kRows; j++) loaded.sum[mine + j][lane] = lost_by(sums[j], o[j].sum, sums[j] + o[j].sum);
       barrier();
       if (first) {
         chain(loaded.sum, count, [&](u32 i, const double* v) {
-          UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+          UNROLL for (u32 j = 0; j < kRows; j++) {
             double rest = loaded.lost[i + j][lane];
             loaded.lost[i + j][lane] = s.lost;
             s.lost += v[j];
@@ -122,17 +134,29 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, LoadedRuns& load
     }
     if (read & kSquaresPart) {
       barrier();
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) {
-        RunState into = loaded.get(mine + j);
-        into.sum = sums[j];
-        loaded.sum[mine + j][lane] = o[j].n == 0 ? 0 : into.n == 0 ? o[j].squares : squares_of_merging(into, o[j]);
+      RunState into[kRows];
+      double terms[kRows];
+      bool sure = true;
+      UNROLL for (u32 j = 0; j < kRows; j++) {
+        into[j] = loaded.get(mine + j);
+        into[j].sum = sums[j];
+        bool both = o[j].n > 0 && into[j].n > 0, fine = true;
+        double term = squares_of_merging(into[j], o[j], fine);
+        terms[j] = both ? term : o[j].n > 0 ? o[j].squares : 0;
+        sure = sure && (fine || !both);
+      }
+      UNROLL for (u32 j = 0; j < kRows; j++) {
+        if (!sure && o[j].n > 0 && into[j].n > 0) {
+          terms[j] = squares_again(into[j].n, into[j].sum, into[j].lost, o[j].n, o[j].sum, o[j].lost, o[j].squares);
+        }
+        loaded.sum[mine + j][lane] = terms[j];
       }
       barrier();
     }
     if (at + all < end) job.load<read>(at + all + mine, end, o);
     if ((read & kSquaresPart) && first) {
       chain(loaded.sum, count, [&](u32, const double* v) {
-        UNROLL for (u32 j = 0; j < kAtOnce; j++) s.squares += v[j];  // a term is never -0
+        UNROLL for (u32 j = 0; j < kRows; j++) s.squares += v[j];  // a term is never -0
       });
     }
   }

@@ -176,6 +176,42 @@ DEVICE double squares_of_merging(const RunState& s, const RunState& o) {
   return o.squares + (d * d) * (a * b / (a + b));
 }
 
+// Quotients by a whole number below 2^34, without the branches of a division.
+struct Divisor {
+  double n, inverse;
+
+  DEVICE explicit Divisor(double n) : n(n), inverse(reciprocal(n)) {
+    inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
+    inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
+  }
+
+  // a/n, correctly rounded: the first quotient is off by some units of its last place, so that what it leaves is
+  // exact, and a quotient by so few bits is never as near to the middle of two numbers as the second one errs.
+  // Where a is not finite, or tiny, `sure` becomes false.
+  DEVICE double divide(double a, bool& sure) const {
+    u32 exponent = (u32)(as_bits(a) >> 52) & 0x7ff;
+    sure = sure && (exponent - 128 < 1792 || a == 0);
+    double q = a * inverse;
+    return fused_multiply_add(fused_multiply_add(-q, n, a), inverse, q);
+  }
+
+  // The mean of n values as a sum of two numbers, as RunState::long_mean has it of a finite sum.
+  DEVICE void long_mean(const RunState& s, double& hi, double& lo, bool& sure) const {
+    hi = divide(s.sum, sure);
+    lo = divide(fused_multiply_add(-hi, n, s.sum) + s.lost, sure);
+  }
+};
+
+// squares_of_merging where `sure` stays true.
+DEVICE double squares_of_merging(const RunState& s, const RunState& o, bool& sure) {
+  Divisor a((double)s.n), b((double)o.n), both((double)s.n + (double)o.n);
+  double hi, lo, o_hi, o_lo;
+  a.long_mean(s, hi, lo, sure);
+  b.long_mean(o, o_hi, o_lo, sure);
+  double d = (o_hi - hi) + (o_lo - lo);
+  return o.squares + (d * d) * both.divide(a.n * b.n, sure);
+}
+
 // Merges o, the state of a run that comes later in the order of series, into s, but for squared
 // distances.
 DEVICE void merge(RunState& s, const RunState& o, Parts parts) {

@@ -4,58 +4,57 @@
 
 const u32 kSamplesAhead = 8;  // samples loaded at once
 
-// The values of samples i to end of a chunk, eight at most.
-struct Ahead {
-  double v[kSamplesAhead];
-
-  DEVICE Ahead(const Walker& w, u32 i, u32 end) {
-    u32 values = w.kind & kValuesOf, left = end - i;
-    if (values == kWhole) {
-      const double* from = (const double*)w.values + (u64)i * 32;
-      UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-        if (j < left) v[j] = from[j * 32];
-      }
-      return;
+// Loads values of a chunk as they are stored: of samples i to end, eight at most. Integers u become 2^52 + u.
+DEVICE void load_stored(const Walker& w, u32 i, u32 end, double (&v)[kSamplesAhead]) {
+  u32 values = w.kind & kValuesOf, left = end - i;
+  auto of_integer = [](u32 u) { return as_double(0x433ull << 52 | u); };
+  if (values == kWhole) {
+    const double* from = (const double*)w.values + (u64)i * 32;
+    UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
+      if (j < left) v[j] = from[j * 32];
     }
-    if (values == kHalf) {
-      const u32* from = (const u32*)w.values + (u64)i * 32;
-      UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-        if (j < left) v[j] = of_integer(from[j * 32]);
-      }
-    } else {
-      const unsigned short* from = (const unsigned short*)w.values + (u64)i * 32;
-      UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-        if (j < left) v[j] = of_integer(from[j * 32]);
-      }
+  } else if (values == kHalf) {
+    const u32* from = (const u32*)w.values + (u64)i * 32;
+    UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
+      if (j < left) v[j] = of_integer(from[j * 32]);
     }
-    UNROLL for (u32 j = 0; j < kSamplesAhead; j++) v[j] = w.base + (v[j] - 0x1p52);
-    if (!(w.kind & kDecimals)) return;
-    double unit = w.chunk->unit, inverse = w.chunk->inverse;
-    UNROLL for (u32 j = 0; j < kSamplesAhead; j++) v[j] = of_decimal(v[j], unit, inverse);
+  } else {
+    const unsigned short* from = (const unsigned short*)w.values + (u64)i * 32;
+    UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
+      if (j < left) v[j] = of_integer(from[j * 32]);
+    }
   }
+}
 
- private:
-  // 2^52 + u: what is left without 2^52 is u as value() in ../window/walker.h has it, which is faster than
-  // converting an integer.
-  DEVICE static double of_integer(u32 u) { return as_double(0x433ull << 52 | u); }
-};
+// Unpacks half of them, from j on. It makes what value() in ../window/walker.h does: without 2^52 an integer need
+// not be converted, which is slow.
+DEVICE void unpack(const Walker& w, double unit, double inverse, u32 j, double (&v)[kSamplesAhead]) {
+  if ((w.kind & kValuesOf) == kWhole) return;
+  UNROLL for (u32 i = 0; i < kSamplesAhead / 2; i++) v[j + i] = w.base + (v[j + i] - 0x1p52);
+  if (!(w.kind & kDecimals)) return;
+  UNROLL for (u32 i = 0; i < kSamplesAhead / 2; i++) v[j + i] = of_decimal(v[j + i], unit, inverse);
+}
 
 // Has r take samples i to end of the chunk.
 template <bool differences, class R>
 DEVICE void take_samples(Source& in, u32 end, R& r) {
   const Walker& w = in.at;
+  double unit = 1, inverse = 1;
+  if (w.kind & kDecimals) unit = w.chunk->unit, inverse = w.chunk->inverse;
   r.from(w.tile, w.i, w.t);
   NO_UNROLL for (u32 i = w.i; i < end;) {
     u32 behind = i + kSamplesAhead - r.samples() % kSamplesAhead;
     if (behind > end) behind = end;
-    Ahead ahead(w, i, behind);
+    double v[kSamplesAhead];
     i64 t[kSamplesAhead] = {};
+    load_stored(w, i, behind, v);
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
       if (R::timed && i + j < behind) t[j] = time(w, i + j);
     }
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
       if (i + j >= behind) break;
-      double d = in.value<differences>(ahead.v[j]);
+      if (j % (kSamplesAhead / 2) == 0) unpack(w, unit, inverse, j, v);
+      double d = in.value<differences>(v[j]);
       if (j == 0 && r.samples() == 0) r.first(d);
       r.add(t[j], d);
     }
