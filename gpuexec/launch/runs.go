@@ -136,7 +136,7 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	params := []any{
 		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
-	const enough, most = 2048, 8 // warps: in all, and of a block
+	const enough, most = 1536, 8 // warps: in all, and of a block
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(p.Count, MaxGridY)
 	block := cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}

@@ -22,7 +22,7 @@ struct CustomRun {
   double last;
   i64 last_at;
 
-  static constexpr bool timed = true, ends = false;
+  static constexpr bool timed = true, ends = false, blocks = false;
 
   DEVICE CustomRun(const Buckets& buckets, StateLines& out, bool results) : buckets(buckets), out(out), results(results) {}
 

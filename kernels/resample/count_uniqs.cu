@@ -14,7 +14,7 @@
 // Operations per sample: 7 for the sum, 2 to unpack it, 3 more of decimals, and 5 for the loop.
 #include "stored.h"
 
-#define SUMS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
+#define SUMS_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
 
 KERNEL SUMS_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
                                 u32* __restrict__ points) {

@@ -173,6 +173,7 @@ struct Run {
 
   // Adds a sample, which added() counts. Its time matters only where runs are `timed`.
   static constexpr bool timed = (made & kWeightedPart) != 0, ends = (made & kEndsPart) != 0;
+  static constexpr bool blocks = (made & kSquaresPart) != 0;
 
   DEVICE void add(i64 t, double v) {
     if (timed) {

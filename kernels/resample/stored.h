@@ -11,7 +11,7 @@ struct StoredRun {
   Parts parts;
   Run<made> run;
 
-  static constexpr bool timed = Run<made>::timed, ends = Run<made>::ends;
+  static constexpr bool timed = Run<made>::timed, ends = Run<made>::ends, blocks = Run<made>::blocks;
 
   DEVICE StoredRun(const RunsJob& job, StateLines& out, Parts parts) : job(job), out(out), parts(parts) {}
 
@@ -56,5 +56,5 @@ DEVICE void count_runs(const RunsJob& job, u32* points, R&& r) {
   if (runs) atomic_add(points + job.series(), runs);
 }
 
-// 96 registers a thread, so that 20 warps of a multiprocessor wait for samples at once.
-#define COUNT_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
+// 128 registers a thread, so that 16 warps of a multiprocessor wait for samples at once.
+#define COUNT_THREADS MAX_THREADS_AND_BLOCKS(128, 4)

@@ -11,19 +11,25 @@ DEVICE void load_stored(const Walker& w, u32 i, u32 end, double (&v)[kSamplesAhe
   if (values == kWhole) {
     const double* from = (const double*)w.values + (u64)i * 32;
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-      if (j < left) v[j] = from[j * 32];
+      if (j < left) v[j] = load_once(from + j * 32);
     }
   } else if (values == kHalf) {
     const u32* from = (const u32*)w.values + (u64)i * 32;
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-      if (j < left) v[j] = of_integer(from[j * 32]);
+      if (j < left) v[j] = of_integer(load_once(from + j * 32));
     }
   } else {
     const unsigned short* from = (const unsigned short*)w.values + (u64)i * 32;
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
-      if (j < left) v[j] = of_integer(from[j * 32]);
+      if (j < left) v[j] = of_integer(load_once(from + j * 32));
     }
   }
+}
+
+// Has eight rows from i on come nearer, of which each lane asks for its 32nd part.
+DEVICE void prefetch_rows(const Walker& w, u32 i) {
+  const u32 rows_of_lane = 32 / kSamplesAhead;
+  if (i + w.lane / rows_of_lane < w.n) prefetch(w.values + ((u64)i * 32 + w.lane * (kSamplesAhead - 1)) * value_bytes(w.kind));
 }
 
 // Unpacks half of them, from j on. It makes what value() in ../window/walker.h does: without 2^52 an integer need
@@ -43,11 +49,12 @@ DEVICE void take_samples(Source& in, u32 end, R& r) {
   if (w.kind & kDecimals) unit = w.chunk->unit, inverse = w.chunk->inverse;
   r.from(w.tile, w.i, w.t);
   NO_UNROLL for (u32 i = w.i; i < end;) {
-    u32 behind = i + kSamplesAhead - r.samples() % kSamplesAhead;
+    u32 behind = i + kSamplesAhead - (R::blocks ? r.samples() % kSamplesAhead : 0);
     if (behind > end) behind = end;
     double v[kSamplesAhead];
     i64 t[kSamplesAhead] = {};
     load_stored(w, i, behind, v);
+    prefetch_rows(w, i + kSamplesAhead);
     UNROLL for (u32 j = 0; j < kSamplesAhead; j++) {
       if (R::timed && i + j < behind) t[j] = time(w, i + j);
     }
@@ -86,7 +93,7 @@ DEVICE u32 first_from(const Walker& w, i64 t, u32 usual) {
 //   from(tile, i, t)  the next sample is number i of a chunk in that tile of chunks, and at time t
 //   first(v)          the value of the first one, before that is added
 //   add(t, v)         a sample, or a difference; its time is loaded only for R::timed
-//   added(many)       so many were added: up to a multiple of kSamplesAhead of a run, or fewer
+//   added(many)       so many were added: for R::blocks up to a multiple of kSamplesAhead of a run, or fewer
 //   upto(t)           the last one was at time t, for R::ends
 //   samples()         that it has
 //   end(k)            ends bucket k, which may have no samples; all lanes of a warp end theirs
