@@ -49,12 +49,6 @@ type Steps struct {
 	PerThread              uint32 // steps that one thread computes
 }
 
-// fused puts a kernel on the queue that decodes a batch's chunks and computes something of each in one.
-func (q Queue) fused(k Kernel, b *Batch, more ...any) error {
-	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
-	return q.chunks(k, b, append(params, more...)...)
-}
-
 // chunks puts a kernel with a thread for each chunk of a batch on the queue.
 func (q Queue) chunks(k Kernel, b *Batch, params ...any) error {
 	return q.Launch(k, Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock}, params...)
@@ -97,8 +91,9 @@ func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
 
 // Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
 func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts}
-	return q.fused(k, b, append(params, more...)...)
+	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
+	params = append(params, b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts)
+	return q.chunks(k, b, append(params, more...)...)
 }
 
 // Parts are the parts that groups have in a batch, in device memory, all uint32: the number of

@@ -29,7 +29,8 @@ DEVICE void load_stored(const Walker& w, u32 i, u32 end, double (&v)[kSamplesAhe
 // Has eight rows from i on come nearer, of which each lane asks for its 32nd part.
 DEVICE void prefetch_rows(const Walker& w, u32 i) {
   const u32 rows_of_lane = 32 / kSamplesAhead;
-  if (i + w.lane / rows_of_lane < w.n) prefetch(w.values + ((u64)i * 32 + w.lane * (kSamplesAhead - 1)) * value_bytes(w.kind));
+  if (i + w.lane / rows_of_lane >= w.n) return;
+  prefetch(w.values + ((u64)i * 32 + w.lane * (kSamplesAhead - 1)) * value_bytes(w.kind));
 }
 
 // Unpacks half of them, from j on. It makes what value() in ../window/walker.h does: without 2^52 an integer need
