@@ -29,9 +29,9 @@ func TestAddingAFunction(t *testing.T) {
 	makes := filepath.Join(t.TempDir(), "build")
 	run(t, root, "go", "build", "-overlay", overlay(t, dir), "-o", makes, "./kernels/build")
 	if _, err := exec.LookPath("clang-19"); err == nil {
-		before := read(t, dir, "kernels/ptx/state_values.ptx")
+		before := read(t, dir, "kernels/ptx/run_rows.ptx")
 		run(t, dir, makes)
-		require.NotEqual(t, before, read(t, dir, "kernels/ptx/state_values.ptx"))
+		require.NotEqual(t, before, read(t, dir, "kernels/ptx/run_rows.ptx"))
 	} else {
 		run(t, dir, makes, "-noptx")
 	}

@@ -85,7 +85,7 @@ func TestExamples(t *testing.T) {
 func TestRandomCustom(t *testing.T) {
 	a := on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20})
 	a.GoodBatch = 1 << 18
-	batches, again, fused := 0, 0, 0
+	batches, again := 0, 0
 	for round := range some(*rounds) {
 		r := rand.New(rand.NewPCG(*seed, uint64(1000+round)))
 		form, start, end := randomRequest(r)
@@ -109,15 +109,11 @@ func TestRandomCustom(t *testing.T) {
 		}
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		a.Last.Stages.Batches = 0
-		a.FusedLongest = []float64{0, 1, 1e9, 1e9}[r.IntN(4)]
 		check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d: %s\n%+v", *seed, round, form, s), s)
-		if batches = max(batches, a.Last.Stages.Batches); a.Last.Stages.Fused {
-			fused++
-		}
+		batches = max(batches, a.Last.Stages.Batches)
 	}
 	require.GreaterOrEqual(t, batches, 3)
 	require.Positive(t, again)
-	require.Greater(t, fused, some(*rounds)/12)
 	require.Greater(t, a.computed, some(*rounds)*2/3)
 }
 

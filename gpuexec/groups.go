@@ -26,6 +26,7 @@ type groupSlot struct {
 	source  int // that its runs are of
 	parts   aggregate.Parts
 	custom  *program // that merges them, or nil
+	stored  int      // fields of a state
 	fields  layout.Section
 	n       layout.Section // fetched
 	found   layout.Section // float64 a cell for each ordered aggregate; fetched
@@ -46,11 +47,11 @@ func (p *groups) Place() {
 		} else {
 			slot.parts, slot.custom = p.sources[s].Contents.Parts, p.sources[s].custom
 		}
-		fields := runFields(slot.parts)
+		slot.stored = runFields(slot.parts)
 		if slot.custom != nil {
-			fields = len(slot.custom.Start)
+			slot.stored = len(slot.custom.Start)
 		}
-		slot.fields = p.Take(8 * fields * p.cells())
+		slot.fields = p.Take(launch.FieldBytes(p.t.Groups, int(p.buckets.Count), slot.stored))
 		p.slots = append(p.slots, slot)
 	}
 	if r := p.t.Reaggregate; r != nil && r.GPU.Kernel == abi.ByRunOrder {
@@ -85,18 +86,6 @@ func (p *groups) Place() {
 	}
 }
 
-// Room implements pipeline.Program.
-func (p *groups) Room(r *layout.Room) error {
-	err := p.requestJob.Room(r)
-	if slices.ContainsFunc(p.slots, groupSlot.squares) {
-		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
-	}
-	return err
-}
-
-// squares reports whether the states of a slot have squared distances from the mean.
-func (s groupSlot) squares() bool { return s.custom == nil && s.parts&aggregate.Squares != 0 }
-
 // Begin implements pipeline.Program.
 func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 	if p.order != nil {
@@ -114,12 +103,12 @@ func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // of are the states of a slot.
 func (p *groups) of(s *groupSlot) *launch.Runs {
-	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: kernelParts(s.parts), Custom: s.custom != nil}
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: kernelParts(s.parts), Stored: uint32(s.stored), Custom: s.custom != nil}
 }
 
 // Reduce implements pipeline.Program.
 func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
-	runs, before := p.runs(b)
+	runs := p.runs(b)
 	for i := range p.slots {
 		s := &p.slots[i]
 		from, to := &runs[s.source], p.of(s)
@@ -135,14 +124,11 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 				return err
 			}
 		}
-		of, squares := q, cuda.Pointer(0)
+		of := q
 		if s.custom != nil {
 			of = q.Of(s.custom.kernels)
 		}
-		if s.squares() {
-			squares = before
-		}
-		if err := of.MergeRuns(&from.Runs, p.buckets.Count, b.Groups, to, values, squares); err != nil {
+		if err := of.MergeRuns(&from.Runs, p.buckets.Count, &b.Groups, to, values); err != nil {
 			return err
 		}
 	}
@@ -158,7 +144,7 @@ func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, 
 	if a == abi.Found {
 		return found, nil
 	}
-	return from.again, q.StateValues(&from.Runs, a, from.again)
+	return from.again, q.StateRows(&from.Runs, p.buckets.Count, a, 0, from.again, 0)
 }
 
 // End implements pipeline.Program.
@@ -189,7 +175,7 @@ func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
 				if r := p.t.Reaggregate; r != nil {
 					d = r
 				}
-				err = q.StateValues(p.of(slot), d.GPU.Number(), out)
+				err = q.StateRows(p.of(slot), p.buckets.Count, d.GPU.Number(), 0, out, 0)
 			}
 			if err != nil {
 				return err
@@ -292,8 +278,8 @@ func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
 // all is what all batches have of a slot.
 func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r := o.runs[s]
-	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Places), j.At(o.members.First)
-	r.Groups, r.Places, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
+	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Series), j.At(o.members.First)
+	r.Groups, r.Series, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
 	return r
 }
 
@@ -321,6 +307,6 @@ func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
 	return cmp.Or(
 		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
 		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
-		o.members.Upload(j.Job, c, s, j.Layout.Places),
+		o.members.Upload(j.Job, c, s),
 	)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -22,24 +23,24 @@ import (
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// kinds are values that are packed in different ways, or not at all.
-var kinds = []func(r *rand.Rand, i int) float64{
+// Kinds are values that are packed in different ways, or not at all.
+var Kinds = []func(r *rand.Rand, i int) float64{
 	func(*rand.Rand, int) float64 { return 1 },
 	func(r *rand.Rand, i int) float64 { return float64(i*40 + r.IntN(40)) },                         // 16 bits
 	func(r *rand.Rand, i int) float64 { return 1e15 + float64(r.IntN(1<<31)) },                      // 32 bits
 	func(r *rand.Rand, i int) float64 { return float64(r.IntN(20_000)-10_000) / 100 },               // two decimals
 	func(r *rand.Rand, i int) float64 { return float64(r.IntN(2_000_000_000)-1_000_000_000) / 1e6 }, // six
 	func(r *rand.Rand, i int) float64 { return r.NormFloat64() },
-	func(r *rand.Rand, i int) float64 { return float64(r.IntN(1<<40)) * 64 },                   // a range beyond 32 bits
-	func(r *rand.Rand, i int) float64 { return []float64{math.Copysign(0, -1), 0, 1, 2}[i%4] }, // -0 is no integer
+	func(r *rand.Rand, i int) float64 { return float64(r.IntN(1<<40)) * 64 }, // a range beyond 32 bits
 	func(r *rand.Rand, i int) float64 { return []float64{math.Inf(1), 5, math.NaN(), 1 << 53}[i%4] },
-	func(r *rand.Rand, i int) float64 { return float64(i % 50) }, // a counter that falls
+	func(r *rand.Rand, i int) float64 { return float64(i % 50) },                               // a counter that falls
+	func(r *rand.Rand, i int) float64 { return []float64{math.Copysign(0, -1), 0, 1, 2}[i%4] }, // -0 is no integer
 }
 
-// anyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
+// AnyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
 // or with gaps between and within chunks, some of which have a stale marker. They begin at different times and lie
 // on both sides of the edges of periods.
-func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
+func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(r *rand.Rand, i int) float64) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for i := range series {
 		b.Series(labels.FromStrings("__name__", "m_total", "job", string(rune('a'+i%3)), "i", fmt.Sprintf("%04d", i)))
@@ -75,8 +76,8 @@ func anyKinds(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 	return s
 }
 
-// spoilSlabs overwrites chunks that are on the device.
-func spoilSlabs(t testing.TB, x *Executor, sel *selection.Selection) {
+// SpoilSlabs overwrites chunks that are on the device.
+func SpoilSlabs(t testing.TB, x *pipeline.Machine, sel *selection.Selection) {
 	for k := range sel.NumSlabs() {
 		b := x.Store.Find(sel.Slab(k))
 		require.NotNil(t, b)
@@ -98,7 +99,7 @@ func TestPacked(t *testing.T) {
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
-		sel := anyKinds(t, r, 150+r.IntN(200))
+		sel := AnyKinds(t, r, 150+r.IntN(200), Kinds)
 		for k, f := range append(functions, functions...) {
 			by := [][]string{nil, {"job"}, {"i"}}[r.IntN(3)]
 			width := int64(1+r.IntN(40)) * 60_000
@@ -115,7 +116,7 @@ func TestPacked(t *testing.T) {
 		check(t, x, all("job"), "all that is not packed yet")
 		packed := x.Store.Packed()
 		require.Positive(t, packed)
-		spoilSlabs(t, x, sel)
+		SpoilSlabs(t, x.Machine, sel)
 		check(t, x, all("i"), "chunks are not read")
 		require.Equal(t, packed, x.Store.Packed())
 		x.Store.Forget(sel)
@@ -134,7 +135,7 @@ func TestPackedEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 38))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	for round := range rounds {
-		sel := anyKinds(t, r, 64+r.IntN(100))
+		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds)
 		for _, f := range names {
 			width := int64(1+r.IntN([]int{7, 60, 600}[r.IntN(3)]))*60_000 + int64(r.IntN(2)*r.IntN(60_000))
 			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(5)) * 60_000, Steps: 1 + r.IntN(400)}
@@ -206,7 +207,7 @@ func TestPackedWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	for round := range rounds {
-		sel := anyKinds(t, r, 64+r.IntN(100))
+		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds)
 		for _, f := range names {
 			minutes := 1 + r.IntN([]int{7, 60, 600}[r.IntN(3)])
 			if f == "quantile_over_time" || f == "mad_over_time" {

@@ -86,10 +86,6 @@ func (p *heaps) Results(o *offload.Outcome) error {
 	keys, places := pipeline.View[float64](p.Job, p.keys), pipeline.View[uint32](p.Job, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
 	to.Filled = slices.Clone(pipeline.View[int32](p.Job, p.filled))
-	series := make([]int32, p.Places()) // of each lane
-	for i, lane := range p.Layout.Lanes {
-		series[lane] = int32(i)
-	}
 	steps := p.l.Grid.Steps
 	slots := make([]int, len(p.l.Rooms)) // the first of each group
 	for g := 1; g < len(slots); g++ {
@@ -101,7 +97,7 @@ func (p *heaps) Results(o *offload.Outcome) error {
 			for i := range int(n) {
 				// The device has the first elements of all steps first, and so on.
 				from, at := first+i*steps+k, first+k*room+i
-				to.Values[at], to.Series[at] = keys[from], series[places[from]]
+				to.Values[at], to.Series[at] = keys[from], int32(places[from])
 			}
 		}
 	})
@@ -125,10 +121,10 @@ func (p *quantiles) Place() {
 }
 
 func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
-	if err := p.members.Upload(p.Job, c, s, p.Layout.Lanes); err != nil {
+	if err := p.members.Upload(p.Job, c, s); err != nil {
 		return err
 	}
-	return p.Kernels.On(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Places), p.At(p.members.First),
+	return p.Kernels.On(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members.Series), p.At(p.members.First),
 		uint32(len(p.l.GroupOf)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 

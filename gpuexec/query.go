@@ -15,7 +15,6 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan/offload"
 )
@@ -196,26 +195,16 @@ func takeCounts(r *offload.Results, n int) {
 
 // note notes what was fetched besides the values.
 func (j *queryJob) note(r *offload.Results) {
-	takeCounts(r, len(j.Layout.Lanes))
-	bySeries(j, r.Counts, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
+	n := len(j.l.GroupOf)
+	takeCounts(r, n)
+	copy(r.Counts, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
 	kept := pipeline.View[uint32](j.Job, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))
-	for m, n := range j.l.Maps {
-		if n.Filters() {
-			r.Kept[m] = make([]uint32, len(j.Layout.Lanes))
-			bySeries(j, r.Kept[m], kept[m*j.Places():])
+	for i, m := range j.l.Maps {
+		if m.Filters() {
+			r.Kept[i] = slices.Clone(kept[i*j.Places():][:n])
 		}
 	}
 	reads := slices.Clone(pipeline.View[int64](j.Job, j.reads))
 	r.All, r.Fresh = reads[:len(reads)/2], reads[len(reads)/2:]
-}
-
-// bySeries copies what is at the lane of each series to all, in the order of the series.
-func bySeries[T any](j *queryJob, all, at []T) {
-	const block = 8192
-	parallel.For((len(all)+block-1)/block, func(k int) {
-		for i := k * block; i < min((k+1)*block, len(all)); i++ {
-			all[i] = at[j.Layout.Lanes[i]]
-		}
-	})
 }

@@ -18,9 +18,10 @@ import (
 // A requestJob computes a resample request. Of one without groups the aggregates of each series come
 // back batch by batch; otherwise states are merged into those of the groups, which come back at the end.
 //
-//	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
-//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
-//	columns      states of runs    states of groups
+//	(decode) ──► count_uniqs ────► run_rows ──────────────────► rows, batch by batch
+//	chunks to    columns or    └─► merge_runs ────► run_rows ─► cells, at the end
+//	columns      packed tiles      states of groups
+//	             to states of runs
 type requestJob struct {
 	*pipeline.Job
 	t       *resample.Task
@@ -30,16 +31,13 @@ type requestJob struct {
 	order   *order // or nil
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
-	points       layout.Section // uint32 a place: runs; fetched
+	points       layout.Section // uint32 a series: runs; fetched
 }
 
 // requestProduct is the product that a task asks for.
 func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
-	// their order, if nothing reads these again.
-	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -60,7 +58,7 @@ func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipelin
 
 // Room implements pipeline.Program.
 func (j *requestJob) Room(r *layout.Room) error {
-	_, end := j.lay(0, uint64(j.buckets.Count)*layout.Lanes)
+	_, end := j.lay(0, layout.Lanes)
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
@@ -97,14 +95,14 @@ func (j *requestJob) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // Compute implements pipeline.Program: the states of runs, and what is made of them alone.
 func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
-	all, _ := j.runs(b)
+	all := j.runs(b)
 	for i := range all {
 		s, k, to, of := &j.sources[i], j.buckets, &all[i], q
 		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
 		if s.custom != nil {
 			of = q.Of(s.custom.kernels)
 		}
-		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
+		if err := of.CountRuns(&b.Batch, k, &to.Runs); err != nil {
 			return err
 		}
 		if len(s.ordered) == 0 || merges(j.t) {
@@ -126,13 +124,14 @@ const samplesPerThread = 256
 const mostPerThread = 1024
 
 // perThread is the number of buckets that a thread goes through: as many as leave enough threads
-// for the device, and have enough samples.
+// for the device, and have enough samples; whole lines of states.
 func (j *requestJob) perThread(b *layout.Part) uint32 {
 	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
 	parts := max(1, j.ThreadGoal/places)
 	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
 	enough := min(mostPerThread, (samplesPerThread*uint64(buckets)+ofSeries-1)/ofSeries)
-	return max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY, 1)
+	each := max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY)
+	return uint32(layout.Aligned(int(each), abi.StateLine))
 }
 
 // source is one of the plan's sources, and what is made of its runs.
@@ -190,9 +189,9 @@ type made struct {
 	again cuda.Pointer // float64 a run: an aggregate that is aggregated again
 }
 
-// runs are where what is made of a batch's runs is, by source, and where that memory ends.
-func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
-	all, end = j.lay(b.At(b.Output.Runs), uint64(b.Tiles)*uint64(j.buckets.Count)*layout.Lanes)
+// runs are where what is made of a batch's runs is, by source.
+func (j *requestJob) runs(b *pipeline.Batch) []made {
+	all, _ := j.lay(b.At(b.Output.Runs), int(b.Tiles)*layout.Lanes)
 	for i := range all {
 		m := &all[i]
 		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
@@ -204,28 +203,30 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
 		}
 	}
-	return all, end
+	return all
 }
 
-// lay divides the memory from an address on for what is made of the runs of each source.
-func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Pointer) {
-	take := func(each int) cuda.Pointer {
+// lay divides the memory from an address on for what is made of the runs of each source, of so many series.
+func (j *requestJob) lay(at cuda.Pointer, series int) (all []made, end cuda.Pointer) {
+	buckets := int(j.buckets.Count)
+	cells := series * buckets
+	take := func(bytes int) cuda.Pointer {
 		was := at
-		at += cuda.Pointer(cells) * cuda.Pointer(each)
+		at += cuda.Pointer(bytes)
 		return was
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{Cells: cells, Parts: kernelParts(s.Contents.Parts), Custom: s.custom != nil}}
-		m.Fields, m.N = take(8*s.fields), take(4)
+		m := made{Runs: launch.Runs{Cells: uint64(cells), Parts: kernelParts(s.Contents.Parts), Stored: uint32(s.fields), Custom: s.custom != nil}}
+		m.Fields, m.N = take(launch.FieldBytes(series, buckets, s.fields)), take(4*cells)
 		if j.t.Reaggregate != nil {
-			m.again = take(8)
+			m.again = take(8 * cells)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.Begins, m.Found = take(4), take(8*len(s.ordered))
+			m.Begins, m.Found = take(4*cells), take(8*cells*len(s.ordered))
 		}
 		if s.custom != nil && !merges(j.t) {
-			m.Found = take(8)
+			m.Found = take(8 * cells)
 		}
 		all = append(all, m)
 	}

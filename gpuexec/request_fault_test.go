@@ -178,7 +178,6 @@ func TestOverflows(t *testing.T) {
 		}
 		sel, err := b.Finish()
 		require.NoError(t, err)
-		a.FusedLongest = []float64{0, 1e9}[r.IntN(2)]
 		fields := "sum,mean,std,time_weighted_mean,rate:time_weighted_mean" + []string{"", "&by=job"}[r.IntN(2)] + []string{"", "&closed=right"}[r.IntN(2)] + []string{"", "&period=8m"}[r.IntN(2)]
 		check(t, a, synthetic.Storage{Selection: sel}, someHours+fields, fmt.Sprintf("round %d: %s", round, fields))
 	}

@@ -80,30 +80,48 @@ func randomRequest(r *rand.Rand) (form string, start, end int64) {
 func TestRandom(t *testing.T) {
 	all := []*counting{on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20, Rows: 2 * 8 * pinned.BufferValues}), on(t, pipeline.Options{Memory: 512 << 20})}
 	all[0].GoodBatch = 1 << 18
-	batches, fused := 0, 0
+	batches := 0
 	for round := range some(*rounds) {
 		r := rand.New(rand.NewPCG(*seed, uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
-		longest := []float64{0, 1, 3, 1e9}[r.IntN(4)]
 		for k, a := range all {
-			a.FusedLongest = longest
 			a.Last.Stages.Batches = 0
 			check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
 			batches = max(batches, a.Last.Stages.Batches)
-			if a.Last.Stages.Fused {
-				fused++
-			}
 		}
 	}
 	if n := all[0].declined; n > some(*rounds)/10 {
 		t.Errorf("%d requests of %d were declined", n, some(*rounds))
 	}
-	if fused < some(*rounds)/10 {
-		t.Errorf("%d requests were counted while chunks were decoded", fused)
-	}
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)
+	}
+}
+
+// TestPackedRequests: once its chunks are packed, a request of any kind has the bits of the cores and reads no
+// chunk.
+func TestPackedRequests(t *testing.T) {
+	for round := range some(3) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(*seed, 2<<32+uint64(round)))
+			a := on(t, pipeline.Options{Memory: 512 << 20, Staging: 1 << 20})
+			a.GoodBatch = 1 << 20
+			sel := gpuexec.AnyKinds(t, r, 60+r.IntN(100), gpuexec.Kinds[:len(gpuexec.Kinds)-1]) // TestMixedZeros has -0
+			ask := func(aggregates string) {
+				layout := []string{"1m", "5m", "7m&closed=right", "1h&closed=right", "10m&period=25m", "10m&period=2m", "1d&timezone=Europe/Berlin"}[r.IntN(7)]
+				form := "metric=m_total&start=32400&end=201600&every=" + layout + groupings[r.IntN(len(groupings))] + "&aggregates=" + aggregates
+				check(t, a, synthetic.Storage{Selection: sel}, form, form, examples(t)...)
+			}
+			ask("mean")
+			require.Zero(t, a.Store.Packed())
+			ask("mean")
+			require.Positive(t, a.Store.Packed())
+			gpuexec.SpoilSlabs(t, a.Machine, sel)
+			for _, set := range append(sets, "rms", "rate:rms,max") {
+				ask(set)
+			}
+		})
 	}
 }
 

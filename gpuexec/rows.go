@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -171,12 +172,12 @@ func (p *requestRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 	if err := p.requestJob.Compute(q, b); err != nil {
 		return err
 	}
-	runs, _ := p.runs(b)
+	runs := p.runs(b)
 	values, present, _ := p.in(b)
 	for s := range p.sources {
 		for _, a := range p.sources[s].Outputs {
 			of, found := p.madeOf(s, a, &runs[s])
-			if err := q.RunRows(&b.Batch, p.buckets.Count, &runs[s].Runs, of, found, values[a], present[s]); err != nil {
+			if err := q.StateRows(&runs[s].Runs, p.buckets.Count, of, found, values[a], present[s]); err != nil {
 				return err
 			}
 		}
@@ -187,8 +188,6 @@ func (p *requestRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 // Consume implements pipeline.Program.
 func (p *requestRows) Consume(b *pipeline.Batch, r *pipeline.Returned) error {
 	x := p.returned(r)
-	for _, series := range b.Series {
-		x.Groups = append(x.Groups, p.t.GroupOf[series])
-	}
+	x.Groups = slices.Clone(p.t.GroupOf[b.Base:][:len(b.Series)])
 	return p.Hand(x)
 }

@@ -38,10 +38,10 @@ var (
 	Values   = []Kernel{"map_values", "series_rows"}
 	Group    = []Kernel{"group_accumulate", "group_quantile", "group_rank", "group_result"}
 	Resample = []Kernel{
-		"add_squares", "count_keys", "count_uniqs", "fused_keys", "fused_runs", "group_distinct", "group_order", "group_order_few",
-		"merge_runs", "order_keys", "run_order", "run_rows", "square_terms", "state_values", "value_keys",
+		"count_keys", "count_states", "count_uniqs", "group_distinct", "group_order", "group_order_few", "merge_parts",
+		"merge_runs", "order_keys", "run_order", "run_rows", "value_keys",
 	}
-	Custom = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}
+	Custom = []Kernel{"custom_merge", "custom_runs", "custom_values"}
 	Probe  = []Kernel{"check"}
 )
 

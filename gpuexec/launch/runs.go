@@ -25,35 +25,39 @@ func (k *Buckets) edges() []any {
 // Runs are states in device memory, a field after the other, and what else is made of runs.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
-	Fields cuda.Pointer // float64 a field and state: abi.RunFields, or those of a custom aggregate's program
+	Fields cuda.Pointer // float64 a field and state: see FieldBytes
 	Cells  uint64       // states
 	Parts  uint32       // of each
+	Stored uint32       // fields of each
 	Custom bool         // the states are those of a program, whose kernels the queue has
 
 	Found  cuda.Pointer // float64 a run: results of custom states, which write no fields then, or 0
 	Keys   cuda.Pointer // uint64 a place of the batch's columns, for order statistics, or 0
 	Begins cuda.Pointer // with keys, uint32 a state
-	Points cuda.Pointer // uint32 a place, to which the number of runs is added
+	Points cuda.Pointer // uint32 a series, to which the number of runs is added
 }
 
-// CountRuns puts making what to has of a batch's runs on the queue: of the series at place p and
-// bucket k, number (p/32*Count+k)*32+p%32. With fused, which is for buckets that are apart, it
-// decodes the chunks of the batch too.
-func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
-	keys, all := to.Keys != 0, append(k.edges(), to.Parts, to.N, to.Fields, to.Cells, to.Points)
+// FieldBytes is the memory of states of rows of buckets with so many fields, which lie in blocks of some buckets.
+func FieldBytes(rows, buckets, fields int) int {
+	blocks := (buckets + abi.FieldBlock - 1) / abi.FieldBlock
+	return 8 * rows * blocks * abi.FieldBlock * fields
+}
+
+// CountRuns puts making what to has of a batch's runs on the queue: of the series at lane l and
+// bucket k, number l*Count+k.
+func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs) error {
+	keys, kernel := to.Keys != 0, Kernel("count_states")
 	switch {
-	case fused && to.Custom:
-		return q.fused("custom_fused", b, append(all, to.Found)...)
-	case fused && keys:
-		return q.fused("fused_keys", b, append(all, b.Rows, to.Keys, to.Begins)...)
-	case fused:
-		return q.fused("fused_runs", b, all...)
+	case to.Custom && to.Found != 0:
+		return q.runs("custom_runs", b, k, to.N, to.Found, uint32(1), true, to.Points)
 	case to.Custom:
-		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Found, to.Points)
+		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Stored, false, to.Points)
 	case keys && k.Apart && !k.Differences:
-		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.Keys, to.Begins)
+		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Points, to.Keys, to.Begins)
+	case to.Parts&abi.StateParts == 0:
+		kernel = "count_uniqs"
 	}
-	if err := q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points); err != nil || !keys {
+	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points); err != nil || !keys {
 		return err
 	}
 	return q.runs("order_keys", b, k, to.Keys, to.Begins)
@@ -62,7 +66,7 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
 // PerThread buckets.
 func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
-	params := append(append(b.stored(), b.Places), k.edges()...)
+	params := append(b.stored(), k.edges()...)
 	params = append(params, k.PerThread, k.Apart, k.Differences, k.Since)
 	return q.PerSeries(name, b.Tiles, k.Count, k.PerThread, append(params, more...)...)
 }
@@ -77,18 +81,18 @@ func (q Queue) RunOrder(b *Batch, buckets uint32, of *Runs, quantiles cuda.Point
 		of.N, of.Begins, of.Keys, b.Rows, b.First, buckets, length, quantiles, statistics, of.Found, of.Cells, b.Fault)
 }
 
-// GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted
+// GroupRuns are the runs of groups over all batches of a job, of which series and tiles are counted
 // on.
 type GroupRuns struct {
 	N, Begins, Keys cuda.Pointer // as of Runs and Order
 	TileRows        cuda.Pointer // uint64 a tile of series: its first row of keys
-	Members, First  cuda.Pointer // uint32: the places of each group, and where they begin
-	Groups, Places  uint32
+	Members, First  cuda.Pointer // uint32: the series of each group, and where they begin
+	Groups, Series  uint32
 	Buckets         uint32
 	GroupN          cuda.Pointer // uint32 a group and bucket: samples
 }
 
-// groupOrderLeast is the most places of a group, on average, for the smallest blocks, with little shared
+// groupOrderLeast is the most series of a group, on average, for the smallest blocks, with little shared
 // memory.
 const groupOrderLeast = 64
 
@@ -119,60 +123,41 @@ func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
 }
 
 // few reports whether groups have few series.
-func (r *GroupRuns) few() bool { return r.Places <= groupOrderLeast*r.Groups }
+func (r *GroupRuns) few() bool { return r.Series <= groupOrderLeast*r.Groups }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
-// of these alone. before has three float64 a run where the states have squared distances from the
-// mean, or is 0.
-func (q Queue) MergeRuns(from *Runs, buckets uint32, p Parts, to *Runs, values, before cuda.Pointer) error {
-	grid := spread(buckets, p.Count)
+// of these alone.
+func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values cuda.Pointer) error {
 	if to.Custom {
-		return q.Launch("custom_merge", grid, cuda.Size{X: abi.RowsBlock},
-			from.N, from.Fields, from.Cells, buckets, p.Groups, p.Starts, p.Count, values, to.N, to.Fields, to.Cells)
+		return q.PerStep("custom_merge", buckets, p.Count,
+			from.N, from.Fields, to.Stored, buckets, p.Groups, p.Starts, p.Lanes, p.Count, values, to.N, to.Fields)
 	}
-	err := q.Launch("merge_runs", grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts},
-		from.N, from.Fields, from.Cells, from.Parts, buckets, p.Groups, p.Starts, p.Count, values,
-		to.N, to.Fields, to.Cells, to.Parts, before)
-	if err != nil || before == 0 {
-		return err
+	params := []any{
+		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
-	err = q.Results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
-	if err != nil {
-		return err
+	const enough, most = 1536, 8 // warps: in all, and of a block
+	grid := Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	block := cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}
+	if to.Parts&abi.MergeParts != 0 {
+		if err := q.Launch("merge_parts", grid, block, params...); err != nil {
+			return err
+		}
 	}
-	return q.Launch("add_squares", grid, cuda.Size{X: abi.RowsBlock},
-		before, buckets, p.Groups, p.Starts, p.Count, to.Fields, to.Cells, to.Parts)
+	return q.Launch("merge_runs", grid, block, params...)
 }
 
-// spread is the grid of kernels of which a thread owns a group at a bucket and loads lines of its
-// own: where there are few of them, a warp has fewer, down to 4, so that all multiprocessors work.
-func spread(buckets, groups uint32) cuda.Size {
-	const enough = 256 // blocks
-	each := uint32(abi.RowsBlock)
-	for each > 4 && (buckets+each-1)/each*groups < enough {
-		each /= 2
-	}
-	return cuda.Size{X: (buckets + each - 1) / each, Y: min(groups, MaxGridY)}
-}
-
-// StateValues puts an aggregate of states on the queue. out has a float64 a state.
-func (q Queue) StateValues(of *Runs, a uint32, out cuda.Pointer) error {
-	return q.Results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
+// StateRows puts an aggregate of states on the queue, as rows of so many buckets: of the states, or abi.Found, a
+// float64 a state. values has a float64 a state, and present a bitmap of each row in whole uint64, or is 0.
+func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
+	rows := uint32(of.Cells / uint64(buckets))
+	words := 2 * ((buckets + 63) / 64)
+	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
 func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
-	params := append([]any{of.N, of.Fields, of.Cells}, k.edges()...)
+	params := append([]any{of.N, of.Fields, of.Cells, of.Stored}, k.edges()...)
 	return q.Results("custom_values", of.Cells, append(params, out)...)
-}
-
-// RunRows puts an aggregate of a batch's runs on the queue, as a row for each place: of states, or
-// abi.Found, a float64 a run. rows has a float64 a bucket, and present a bitmap in whole uint64.
-func (q Queue) RunRows(b *Batch, buckets uint32, of *Runs, a uint32, found, rows, present cuda.Pointer) error {
-	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(b.Tiles, MaxGridY)
-	words := 2 * ((buckets + 63) / 64)
-	return q.Launch("run_rows", grid, cuda.Size{X: abi.RowsBlock, Y: abi.RunRowsWarps},
-		of.N, of.Fields, of.Cells, of.Parts, uint32(a), found, b.Tiles, buckets, words, rows, present)
 }

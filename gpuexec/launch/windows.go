@@ -18,7 +18,6 @@ type Batch struct {
 	Chunks uint32       // a multiple of abi.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
-	Places cuda.Pointer // uint32, where runs of the series of each lane go
 
 	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk
@@ -50,12 +49,6 @@ type Steps struct {
 	Start, Interval, Width int64
 	Count                  uint32
 	PerThread              uint32 // steps that one thread computes
-}
-
-// fused puts a kernel on the queue that decodes a batch's chunks and computes something of each in one.
-func (q Queue) fused(k Kernel, b *Batch, more ...any) error {
-	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
-	return q.chunks(k, b, append(params, more...)...)
 }
 
 // chunks puts a kernel with a thread for each chunk of a batch on the queue.
@@ -100,8 +93,9 @@ func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
 
 // Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
 func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
-	params := []any{b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts}
-	return q.fused(k, b, append(params, more...)...)
+	params := []any{b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase}
+	params = append(params, b.Drop, s.Start, s.Interval, s.Count, s.Width, b.Out.Values, b.Out.Counts)
+	return q.chunks(k, b, append(params, more...)...)
 }
 
 // Parts are the parts that groups have in a batch, in device memory, all uint32: the number of

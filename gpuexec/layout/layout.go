@@ -28,7 +28,7 @@ const Lanes = abi.TileChunks
 type Room struct {
 	Tables int // for what says where chunks are
 	Device int // in all
-	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	Goal   int // in all, for good batches: enough to fill a device, and several to overlap; 0 is none
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
 	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its windows
@@ -37,12 +37,9 @@ type Room struct {
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
 	Long   bool // windows share much, so that all of a large job may take seconds
-	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
-	Sorted bool // lanes are places, as keys are found by these
+	Packed bool // all are in packed tiles: there are no columns
+	Sorted bool // samples have keys of their order, whose rows are those of columns
 }
-
-// Stores reports whether samples are stored where what is packed of them serves other jobs, too.
-func (r Room) Stores() bool { return !r.Fuses && !r.Sorted }
 
 // Selected are the series that a job reads, and their groups.
 type Selected struct {
@@ -54,14 +51,11 @@ type Selected struct {
 }
 
 // Layout says where each series and chunk of a job goes on the device. It cuts the
-// series, in their order, into batches. Within a batch they have places in the order
-// of their groups and, within a group, their own, so that groups are stretches of
-// places; 32 places are a tile. Groups get their series in order, one batch after
-// the other, and neighbouring series, whose chunks lie in the same slabs, are copied
-// together.
-//
-// The lanes of tiles of chunks are in the order of the series where samples are stored: then what is
-// packed of them serves whatever groups they have. Else they are the places.
+// series, in their order, into batches. 32 neighbours are the lanes of a tile, whatever
+// groups they have, so that what is packed of them serves other groups, too, and neighbouring
+// series, whose chunks lie in the same slabs, are copied together. Within a batch series also
+// have places in the order of their groups and, within a group, their own: groups are
+// stretches of places, and get their series in order, one batch after the other.
 //
 // It is made batch by batch, while the first are under way already, and kept with
 // the selection for jobs that read the same chunks.
@@ -72,10 +66,8 @@ type Layout struct {
 	mu      sync.Mutex
 	batches []*Part
 	err     error
-	Places  []uint32 // of each series
-	Lanes   []uint32 // the same; the lane, counted on from batch to batch
-	cost    int      // of a series, in bytes of device memory, as the last batch had it
-	most    int      // series that may fit into a batch
+	cost    int // of a series, in bytes of device memory, as the last batch had it
+	most    int // series that may fit into a batch
 }
 
 // ErrNoRoom is the error of a job of whose series too few fit into a batch.
@@ -92,10 +84,8 @@ type layoutKey struct {
 // Part is a part of a layout's series.
 type Part struct {
 	Number   int
-	from     int        // its first series
-	Base     int        // its first place among those of all batches
+	Base     int        // its first series, which those before it make a multiple of a tile's
 	Series   []uint32   // at each of its places
-	lanes    []uint32   // the series of each lane
 	uses     []SlabUse  // where nothing is packed; nil until it is asked for
 	Groups   []uint32   // that have a part in it
 	starts   []uint32   // the first place of each of them, and the number of places
@@ -137,9 +127,12 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 	key := layoutKey{store: store, groupOf: &s.GroupOf[0], mint: s.From, maxt: s.To, room: r}
 	return selection.Note(s.Sel.Notes, key, func() *Layout {
 		n := len(s.GroupOf)
-		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), Lanes: make([]uint32, n), most: n}
+		y := &Layout{Selected: s, Room: r, most: n}
 		// Besides its samples and runs, a series has its windows, or rows of at least as many values.
-		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
+		y.cost = max(8*r.Steps, r.Rest/Lanes) + r.Runs/Lanes
+		if !r.Packed {
+			y.cost += 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n
+		}
 		return y
 	})
 }
@@ -147,11 +140,11 @@ func New(store *resident.Store, s Selected, r Room) *Layout {
 // SizeBytes implements selection.Sized. It is the host memory that the layout takes once
 // it has all its batches.
 func (y *Layout) SizeBytes() int64 {
-	n := int64(len(y.Places))
+	n := int64(len(y.GroupOf))
 	tiles := (n + Lanes - 1) / Lanes
 	groups := min(n, int64(y.Groups)+tiles) // a group has parts in several batches
 	periods := max(0, y.To-y.From)/period + 2
-	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(4*n+2*groups) +
+	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(n+2*groups) +
 		tiles*(int64(unsafe.Sizeof(TileSize{}))+periods*int64(unsafe.Sizeof(Block{})))
 }
 
@@ -163,20 +156,13 @@ func (y *Layout) Since() int64 { return y.From - abi.EntrySpan }
 func (y *Layout) Batch(n int) (*Part, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	from, base := 0, 0
+	from := 0
 	if len(y.batches) > 0 {
 		last := y.batches[len(y.batches)-1]
-		from, base = last.from+len(last.Series), last.Base+len(last.Sizes)*Lanes
+		from = last.Base + len(last.Series)
 	}
 	for n == len(y.batches) && from < len(y.GroupOf) && y.err == nil {
 		if b := y.plan(n, from, y.length(n, len(y.GroupOf)-from)); b != nil {
-			b.Base = base
-			for place, series := range b.Series {
-				y.Places[series] = uint32(base + place)
-			}
-			for lane, series := range b.lanes {
-				y.Lanes[series] = uint32(base + lane)
-			}
 			y.batches = append(y.batches, b)
 		}
 	}
@@ -190,10 +176,13 @@ func (y *Layout) Batch(n int) (*Part, error) {
 // are short, so that the device has something to do soon, and the last, because
 // nothing is copied while it is computed.
 func (y *Layout) length(n, left int) int {
-	if y.Room.Packed {
+	if y.Room.Goal == 0 {
 		return min(left, y.most)
 	}
 	full := y.Room.Goal / max(y.cost, 1)
+	if y.Room.Packed && y.Room.Rest > 0 {
+		full = min(full, len(y.GroupOf)/8) // rows of one are copied back while the next is computed
+	}
 	short := full >> max(3-n, 0)
 	n = min(max(min(short, left/2), full/8), y.most)
 	return min(Aligned(max(n, 1), Lanes), left)
@@ -202,11 +191,8 @@ func (y *Layout) length(n, left int) int {
 // plan makes a batch of the series from from on, fewer than n of them if n do
 // not fit. It returns nil if it is to be tried again, or y.err is set.
 func (y *Layout) plan(number, from, n int) *Part {
-	b := &Part{Number: number, from: from}
+	b := &Part{Number: number, Base: from}
 	b.sort(y.GroupOf[from:from+n], y.Groups)
-	if b.lanes = b.Series; y.Room.Stores() {
-		b.lanes = slices.Sorted(slices.Values(b.Series))
-	}
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
 	blocks := make([][]Block, len(b.Sizes))
 	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k], blocks[k] = y.size(b, k) })
@@ -237,7 +223,7 @@ func (y *Layout) plan(number, from, n int) *Part {
 func (b *Part) sort(groupOf []int32, groups int) {
 	first, order := byGroup(groupOf, groups)
 	for i := range order {
-		order[i] += uint32(b.from)
+		order[i] += uint32(b.Base)
 	}
 	b.Series = order
 	for g := range groups {
@@ -251,11 +237,11 @@ func (b *Part) sort(groupOf []int32, groups int) {
 // chunksOf returns the chunks of each series of a batch's tile by their positions, where each period
 // begins among these, and the number of positions, one at least. A lane may have fewer.
 func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, periods []int, positions int) {
-	for lane, s := range b.lanes[tile*Lanes : min((tile+1)*Lanes, len(b.lanes))] {
-		cs[lane] = y.Sel.Overlapping(int(s), y.From, y.To)
+	for lane := range min(Lanes, len(b.Series)-tile*Lanes) {
+		cs[lane] = y.Sel.Overlapping(b.Base+tile*Lanes+lane, y.From, y.To)
 		positions = max(positions, len(cs[lane]))
 	}
-	if y.Room.Stores() {
+	if !y.Room.Fuses {
 		periods, positions = align(&cs)
 	}
 	return cs, periods, max(positions, 1)
@@ -352,18 +338,11 @@ func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
 		tile++
 	}
 	cs, _, _ := y.chunksOf(b, tile)
-	return int(b.lanes[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
+	return b.Base + tile*Lanes + number%Lanes, cs[number%Lanes][position]
 }
 
-// Members are places of all series by group: those of group g are members[first[g]:first[g+1]],
-// in the order of the series. All batches must have been made.
-func (y *Layout) Members(places []uint32) (first, members []uint32) {
-	first, members = byGroup(y.GroupOf, y.Groups)
-	for i, series := range members {
-		members[i] = places[series]
-	}
-	return first, members
-}
+// Members are all series by group: those of group g are members[first[g]:first[g+1]], in their order.
+func (y *Layout) Members() (first, members []uint32) { return byGroup(y.GroupOf, y.Groups) }
 
 // byGroup sorts series, whose groups are given, by these: those of group g are
 // order[first[g]:first[g+1]].
@@ -526,13 +505,9 @@ const Absent = 1<<64 - 1
 func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint64, rest, origin uint64) []resident.Transfer {
 	in := b.In
 	copy(As[abi.PackedWord](buf, in.Packed), words)
-	first, places, lanes := As[uint32](buf, in.First), As[uint32](buf, in.Places), As[uint32](buf, in.Lanes)
-	for i := range places {
-		places[i] = uint32(i)
-	}
+	first, lanes := As[uint32](buf, in.First), As[uint32](buf, in.Lanes)
 	for place, series := range b.Series {
-		lane := y.Lanes[series] - uint32(b.Base)
-		lanes[place], places[lane] = lane, uint32(place)
+		lanes[place] = series - uint32(b.Base)
 	}
 	copy(As[uint32](buf, in.Groups), b.Groups)
 	copy(As[uint32](buf, in.Starts), b.starts)

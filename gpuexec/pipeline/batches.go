@@ -187,7 +187,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	b.Batch = launch.Batch{
 		Slab: j.origin, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(len(p.Sizes)), Places: at(in.Places),
+		First: at(in.First), Tiles: uint32(len(p.Sizes)),
 		Columns: launch.Columns{Rows: at(in.Rows), Packed: at(in.Packed), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
@@ -200,14 +200,20 @@ func (j *Job) bring(p *prepared) error {
 	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
-	if j.tables(p) {
+	if j.Layout.Room.Packed {
+		r := j.ready[p.Number]
+		p.at, p.words, p.slot.pinned, r.slot.pinned = r.at, r.words, r.slot.pinned, nil
+	}
+	if p.at != 0 || p.words == nil && j.tables(p) {
 		j.Stages.ResidentBytes += int64(p.Total.Encoded)
 		return j.Dev.Do(func(c *cuda.Context) error {
 			return cmp.Or(c.Record(p.slot.marks[atCopy], f.Stream), c.Record(p.slot.marks[atCopied], f.Stream))
 		})
 	}
 	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
-	j.packed(p)
+	if p.words == nil {
+		j.packed(p)
+	}
 	uses, left := j.Layout.Slabs(p.Part, p.words), p.Total.Encoded
 	there := make([]bool, len(p.bases))
 	var fresh []*resident.Block

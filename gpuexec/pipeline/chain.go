@@ -21,45 +21,23 @@ import (
 func (j *Job) chained(r layout.Room) bool {
 	r.Device = int(j.Workspace.size) - j.size
 	tiles := j.Places() / layout.Lanes
-	if !r.Stores() || r.Rest > 0 || r.Long && j.Workspace.pool == j.Large || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
+	if r.Fuses || r.Sorted || r.Rest > 0 || r.Long && j.Workspace.pool == j.Large || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
-	r.Packed = true
+	r.Packed, r.Goal = true, 0
 	y := layout.New(j.Store, j.Selected, r)
 	b, err := y.Batch(0)
 	if b == nil || err != nil || len(b.Series) < len(j.Selected.GroupOf) {
 		return false
 	}
 	p := &prepared{Part: b, slot: j.Workspace.Slots[0]}
-	j.chains.Lock()
-	there := j.tables(p)
-	j.chains.Unlock()
-	if !there {
-		j.packed(p)
-	}
-	if len(p.unpacked) > 0 {
+	if !j.pin(p, &j.chains) {
 		j.Store.Unpin(p.slot.pinned)
 		p.slot.free()
 		return false
 	}
 	j.Layout, j.chain = y, p
 	return true
-}
-
-// tables finds the tables of a batch on the device, and pins what they speak of. No other job may do so.
-func (j *Job) tables(p *prepared) bool {
-	t := p.Resident
-	if t == nil {
-		return false
-	}
-	if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
-		p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
-		p.unpacked, p.fit = t.Unpacked, t.Unpacked
-		return true
-	}
-	j.Store.Drop(t.At)
-	p.Resident = nil
-	return false
 }
 
 // runChain computes a job that is a chain.
@@ -94,9 +72,9 @@ func (j *Job) runChain() error {
 // launch puts the chain on the workspace's stream and waits for its end.
 func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
 	w, d := j.Workspace, j.OnDevice(p.Part, p.at, j.Rest)
-	none := d.Output.Decoded // of tiles without chunks: no samples
-	none.At += j.size + p.In.Size
-	if err := cmp.Or(j.begin(c), j.Clear(c, w.stream, none, 0)); err != nil {
+	d.stored = p.Bare
+	q := j.Kernels.On(c, w.stream)
+	if err := cmp.Or(j.begin(c), j.Program.Decode(q, d)); err != nil {
 		return err
 	}
 	if p.words != nil {
@@ -106,7 +84,6 @@ func (j *Job) launch(c *cuda.Context, p *prepared, start time.Time) error {
 		}
 		j.Stages.CopiedBytes += int64(p.In.Tables)
 	}
-	q := j.Kernels.On(c, w.stream)
 	if err := j.Program.Compute(q, d); err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ type Job struct {
 	claimed  []*resident.Block         // until the job ends
 	packs    []packs                   // to be found once it has ended
 	chain    *prepared                 // of all series, if all are packed; or nil
+	ready    []*prepared               // batches of which all is packed: all of them, if these have no columns
 	copied   map[*resident.Block]bool  // slabs that came with it
 	uploaded int                       // bytes of the workspace's uploads
 	fetched  []byte                    // at the end, which may be memory of the workspace; see View
@@ -112,6 +113,7 @@ func (j *Job) lay() error {
 	if j.Stages.Fused = j.Fused; j.chained(r) {
 		return nil
 	}
+	r.Packed = j.allPacked(r)
 	j.Layout = layout.New(j.Store, j.Selected, r)
 	_, err = j.Part(0)
 	return err
@@ -137,13 +139,16 @@ func (j *Job) Part(n int) (*layout.Part, error) {
 	return b, err
 }
 
-// Places is the number of places of all batches.
+// Places is the number of lanes of all batches.
 func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
 
 // Decode implements Program. Fused kernels decode and compute at once.
 func (j *Job) Decode(q launch.Queue, b *Batch) error {
 	if b.Chunks == 0 || j.Fused || !b.stored {
 		return nil
+	}
+	if none := b.Output.Decoded; j.Layout.Room.Packed {
+		return q.Context.Set(b.At(none), 0, uint64(none.Size), q.Stream) // of tiles without chunks: no samples
 	}
 	return q.DecodeSeries(&b.Batch)
 }
@@ -190,10 +195,10 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 	return nil
 }
 
-// Members are the places, or lanes, of each group, over all batches, in device memory.
+// Members are the series of each group, over all batches, in device memory.
 type Members struct {
-	Places layout.Section // uint32, those of one group after the other
-	First  layout.Section // uint32 a group: where its places begin; and where the last one's end
+	Series layout.Section // uint32, those of one group after the other
+	First  layout.Section // uint32 a group: where its series begin; and where the last one's end
 }
 
 // TakeMembers takes memory for that.
@@ -201,11 +206,10 @@ func (j *Job) TakeMembers() Members {
 	return Members{j.Take(4 * len(j.Selected.GroupOf)), j.Take(4 * (j.Selected.Groups + 1))}
 }
 
-// Upload copies the table to the device, of the places, or lanes, that all series have. The layout must
-// have all batches.
-func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream, places []uint32) error {
-	first, members := j.Layout.Members(places)
-	return cmp.Or(Upload(j, c, s, m.Places, members), Upload(j, c, s, m.First, first))
+// Upload copies the table to the device.
+func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
+	first, members := j.Layout.Members()
+	return cmp.Or(Upload(j, c, s, m.Series, members), Upload(j, c, s, m.First, first))
 }
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series

@@ -3,7 +3,9 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+	"sync"
 
+	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -52,6 +54,53 @@ func (j *Job) packed(p *prepared) {
 		p.slot.pinned = append(p.slot.pinned, b)
 		copy(p.words[p.Blocks[k].From:p.Blocks[k].To], b.Words)
 	}
+}
+
+// allPacked reports whether all chunks of a request are packed, which are pinned as far as they are.
+// Without columns, batches have many more series, and there are few.
+func (j *Job) allPacked(r layout.Room) bool {
+	if r.Runs == 0 || r.Sorted || !j.Packs(j.Selected.Sel) {
+		return false
+	}
+	r.Packed = true
+	for y := layout.New(j.Store, j.Selected, r); ; {
+		b, err := y.Batch(len(j.ready))
+		if b == nil && err == nil {
+			return true
+		}
+		p := &prepared{Part: b, slot: &Slot{}}
+		j.ready = append(j.ready, p)
+		if err != nil || !j.pin(p, j.Feeder) {
+			return false
+		}
+	}
+}
+
+// pin pins what is packed of a batch, and its tables, which the lock is for, and reports whether that is all.
+func (j *Job) pin(p *prepared, tables sync.Locker) bool {
+	tables.Lock()
+	there := j.tables(p)
+	tables.Unlock()
+	if !there {
+		j.packed(p)
+	}
+	return len(p.unpacked) == 0
+}
+
+// tables finds the tables of a batch on the device, and pins what they speak of. No other job may do so.
+func (j *Job) tables(p *prepared) bool {
+	t := p.Resident
+	if t == nil {
+		return false
+	}
+	if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
+		p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
+		p.unpacked, p.fit = t.Unpacked, t.Unpacked
+		return true
+	}
+	j.Store.Drop(t.At)
+	p.Resident = nil
+	return false
 }
 
 // pack packs blocks of a batch that is being decoded, as far as there is room, and waits for that.

@@ -58,6 +58,22 @@ DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
 DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
 // Has the 32 bytes around an address come as near as the second cache, without waiting for them.
 DEVICE void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+// Loads what will not be read again, so that it leaves the caches first.
+DEVICE double load_once(const double* at) {
+  double v;
+  asm("ld.global.cs.f64 %0, [%1];" : "=d"(v) : "l"(at));
+  return v;
+}
+DEVICE u32 load_once(const u32* at) {
+  u32 v;
+  asm("ld.global.cs.u32 %0, [%1];" : "=r"(v) : "l"(at));
+  return v;
+}
+DEVICE u32 load_once(const unsigned short* at) {
+  u32 v;
+  asm("{\n\t.reg .u16 h;\n\tld.global.cs.u16 h, [%1];\n\tcvt.u32.u16 %0, h;\n\t}" : "=r"(v) : "l"(at));
+  return v;
+}
 // The word at an address if there is one, else another, without a branch that loads would wait behind.
 DEVICE u32 load_if(bool there, const void* at, u32 other) {
   u32 v;
@@ -74,6 +90,12 @@ DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
 // a*b+c, rounded once.
 DEVICE double fused_multiply_add(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
+// About 1/v, of a v that is neither tiny nor huge: the first 20 bits.
+DEVICE double reciprocal(double v) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+  return r;
+}
 // The double with these bits, and back.
 DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
 DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }

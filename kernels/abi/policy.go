@@ -17,7 +17,7 @@ const (
 	ByMap       Kernel = "Map"       // map_values
 	ByRank      Kernel = "Rank"      // group_rank
 	ByQuantile  Kernel = "Quantile"  // group_quantile
-	ByState     Kernel = "Aggregate" // of resample requests: state_values, run_rows
+	ByState     Kernel = "Aggregate" // of resample requests: run_rows
 	ByRunOrder  Kernel = "RunOrder"  // run_order, group_order; or group_distinct, which is told nothing
 )
 

@@ -9,6 +9,13 @@ const Found = 1<<32 - 1
 const (
 	LongestRun      = 2048
 	GroupOrderBlock = 256
-	RunRowsWarps    = 8 // of a block of run_rows
-	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
+	StateLine       = 8 // buckets whose states a warp stores at once, at most
+	FieldBlock      = 4 // buckets whose fields lie side by side, see States in ../resample/state.h
+)
+
+// The parts of states that merge_parts merges, and those that count_states makes, but count_uniqs does not.
+// Mirror resample.h.
+const (
+	MergeParts = 8 | 16 | 64
+	StateParts = MergeParts | 32
 )

@@ -31,7 +31,7 @@ DEVICE double custom_result(i64 start, i64 end) {
 // Loads and stores the state: field f is at[f*stride]. The kernel's own code must not read or write
 // what these do: the compiler may put its accesses on either side.
 DEVICE void custom_load(const double* at, u64 stride) { CUSTOM("load %0, %1;" ::"l"(at), "l"(stride * 8)); }
-DEVICE void custom_store(double* at, u64 stride) { CUSTOM("store %0, %1;" ::"l"(at), "l"(stride * 8)); }
+DEVICE void custom_store(double* at, u64 stride) { CUSTOM("store %0, %1;" ::"l"(at), "l"(stride * 8) : "memory"); }
 // Loads the other state of number j, or makes it of one value.
 DEVICE void custom_fetch(u32 j, const double* at, u64 stride) {
   CUSTOM("fetch %0, %1, %2;" ::"n"(j), "l"(at), "l"(stride * 8));

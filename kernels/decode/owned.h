@@ -1,6 +1,6 @@
 // The one template of fused kernels, which compute something of ranges of time while XOR chunks are
 // decoded and store no sample in between. No two ranges share a sample. What ranges are says a policy
-// of edges: Steps in ../window/fused.h, Buckets in ../resample/round_timestamps.h.
+// of edges: Steps in ../window/fused.h.
 #pragma once
 #include "../abi/series.h"
 #include "chunk.h"

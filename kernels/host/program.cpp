@@ -53,10 +53,9 @@ const Op kOps[] = {
     {"xor.pred", "PPP", [](u64& d, u64 a, u64 b, u64) { d = a ^ b; }},
     {"not.pred", "PP", [](u64& d, u64 a, u64, u64) { d = !a; }},
     {"selp.f64", "FFFP", [](u64& d, u64 a, u64 b, u64 c) { d = c ? a : b; }},
-    {"cvta.to.global.u64", "LL", [](u64& d, u64 a, u64, u64) { d = a; }},
     {"add.s64", "LLL", [](u64& d, u64 a, u64 b, u64) { d = a + b; }},
-    {"ld.global.f64", "FL", [](u64& d, u64 a, u64, u64) { d = *(u64*)a; }},
-    {"st.global.f64", "AF", [](u64& d, u64 a, u64, u64) { *(u64*)d = a; }},
+    {"ld.f64", "FL", [](u64& d, u64 a, u64, u64) { d = *(u64*)a; }},
+    {"st.f64", "AF", [](u64& d, u64 a, u64, u64) { *(u64*)d = a; }},
 };
 
 // Reads the text of a module.

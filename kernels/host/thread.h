@@ -56,7 +56,12 @@ inline u32 funnel(u32 hi, u32 lo, u32 n) {
 inline void store_streaming(u64* to, u64 v) { *to = v; }
 inline u32 load_if(bool there, const void* at, u32 other) { return there ? *(const u32*)at : other; }
 inline void prefetch(const void*) {}
+template <class T>
+inline T load_once(const T* at) {
+  return *at;
+}
 inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+inline double reciprocal(double v) { return 1 / v; }
 inline double as_double(u64 v) {
   double d;
   __builtin_memcpy(&d, &v, sizeof d);

@@ -2,7 +2,7 @@
 // themselves, not for differences.
 //
 // Computes: what count_uniqs does; the keys of a run's samples, 32 apart from the place of its first sample
-//   on: keys[place+32*j]; and the row of that place, begins[(tile*buckets+k)*32+lane], counted from the
+//   on: keys[place+32*j]; and the row of that place, begins[s*buckets+k] of series s, counted from the
 //   tile's first.
 // Grid: as of count_uniqs.
 // A thread owns one series at `length` neighbouring buckets.
@@ -12,12 +12,16 @@
 #include "stored.h"
 
 KERNEL COUNT_THREADS count_keys(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                u64 cells, u32* __restrict__ points, u64* __restrict__ keys, u32* __restrict__ begins) {
+                                u32* __restrict__ points, u64* __restrict__ keys, u32* __restrict__ begins) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  States out{n, fields, cells, parts};
-  KeysOut to{keys, begins, rows, first, buckets};
-  auto keyed = [&](auto run) { return Keyed(run, to); };
-  u32 runs = count_runs<false>(job, out, keyed);
-  if (runs) atomic_add(points + job.place, runs);
+  auto out = lines_of<kRoom>(job, n, fields, parts);
+  KeysOut to{keys, begins, rows, first};
+  if (!(parts & ~kSums)) {
+    count_runs<false>(job, points, Keyed(StoredRun<kSums, false>(job, out, parts), to));
+  } else if (!(parts & ~kUsual)) {
+    count_runs<false>(job, points, Keyed(StoredRun<kUsual, false>(job, out, parts), to));
+  } else {
+    count_runs<false>(job, points, Keyed(StoredRun<kAllParts, false>(job, out, parts), to));
+  }
 }

@@ -10,7 +10,7 @@ struct GroupRuns {
   const u32* __restrict__ begins;
   const u64* __restrict__ keys;
   const u64* __restrict__ tile_rows;  // the first row of each tile of series
-  const u32* __restrict__ members;    // places
+  const u32* __restrict__ members;    // series
   u32 count, buckets, k;
 
   // The keys of a series, 32 apart.
@@ -21,11 +21,11 @@ struct GroupRuns {
 
   DEVICE Run run(u32 m) const {
     if (m >= count) return Run{keys, 0};
-    u32 place = members[m];
-    u64 cell = ((u64)(place / 32) * buckets + k) * 32 + place % 32;
+    u32 series = members[m];
+    u64 cell = (u64)series * buckets + k;
     u32 many = n[cell];
     if (many == 0) return Run{keys, 0};
-    return Run{keys + (tile_rows[place / 32] + begins[cell]) * 32 + place % 32, many};
+    return Run{keys + (tile_rows[series / 32] + begins[cell]) * 32 + series % 32, many};
   }
 
   // Hands the keys of this thread's series to sink. Where the next series has its keys is loaded meanwhile.

@@ -9,31 +9,30 @@ struct KeysOut {
   u32* __restrict__ begins;
   const u64* __restrict__ rows;   // of each tile of chunks the first
   const u32* __restrict__ first;  // of each tile of series the first tile of chunks
-  u32 buckets;
 };
 
 // A run R, see walk.h, with its keys.
 template <class R>
 struct Keyed : R {
-  const KeysOut& out;
-  u64 at;     // of the next key
-  u64 row;    // the first of the chunk's
+  const KeysOut& keys;
+  u64 at;  // of the next key
 
-  DEVICE Keyed(const R& r, const KeysOut& out) : R(r), out(out), at(0), row(0) {}
+  DEVICE Keyed(const R& r, const KeysOut& keys) : R(r), keys(keys), at(0) {}
 
-  // Notes that samples are now those of a chunk of that tile.
-  DEVICE void enter(u32 tile) { row = out.rows[tile]; }
-
-  DEVICE void add(i64 t, double v, u32 i) {
-    if (this->samples() == 0) at = (row + i) * 32 + thread_x() % 32;
-    store_streaming(out.keys + at, sort_key(v));
-    at += 32;
-    R::add(t, v, i);
+  DEVICE void from(u32 tile, u32 i, i64 t) {
+    if (this->samples() == 0) at = (keys.rows[tile] + i) * 32 + thread_x() % 32;
+    R::from(tile, i, t);
   }
 
-  DEVICE void end(u32 k, u64 cell) {
-    u32 tile = (u32)(cell / 32) / out.buckets;
-    out.begins[cell] = (u32)(at / 32 - this->samples() - out.rows[out.first[tile]]);
-    R::end(k, cell);
+  DEVICE void add(i64 t, double v) {
+    store_streaming(keys.keys + at, sort_key(v));
+    at += 32;
+    R::add(t, v);
+  }
+
+  DEVICE void end(u32 k) {
+    u64 row = at / 32 - this->samples() - keys.rows[keys.first[this->job.mine.tile]];
+    if (this->samples() > 0) keys.begins[this->job.cell(k)] = (u32)row;
+    R::end(k);
   }
 };

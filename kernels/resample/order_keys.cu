@@ -2,7 +2,7 @@
 // them each bucket begins.
 //
 // Computes: keys[(rows[first[tile]]+r)*32+lane] = the key of sample r of the series, of those in
-//   buckets; begins[(tile*buckets+k)*32+lane] = the r of the first sample of bucket k.
+//   buckets; begins[s*buckets+k] of series s = the r of the first sample of bucket k.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of buckets.
 // A thread owns one series at `length` neighbouring buckets. Where buckets overlap, neighbours
 //   write the same keys.

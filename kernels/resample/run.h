@@ -3,43 +3,34 @@
 #pragma once
 #include "../values/step_range.h"
 #include "../window/walker.h"
-#include "round_timestamps.h"
+#include "buckets.h"
 #include "state.h"
 
 // What kernels over the runs of a batch's series are given: the series (tiles of them, and of
-// each the tiles of chunks), the place where what is made of each goes, the buckets, of which a thread
-// owns `length`, whether no two of them overlap, and whether differences between consecutive samples from time `since` on, in ms, take
+// each the tiles of chunks), the buckets, of which a thread owns `length`, whether no two of them
+// overlap, and whether differences between consecutive samples from time `since` on, in ms, take
 // the place of samples.
-#define RUNS_PARAMETERS                                                                                     \
-  COLUMNS_PARAMETERS, const u32 *__restrict__ places, BUCKETS_PARAMETERS, u32 length, Flag apart, \
-      Flag differences, i64 since
+#define RUNS_PARAMETERS \
+  COLUMNS_PARAMETERS, BUCKETS_PARAMETERS, u32 length, Flag apart, Flag differences, i64 since
 
 // The job of this thread, made of its parameters.
-#define RUNS_JOB                                                                                               \
-  RunsJob {                                                                                                    \
-    COLUMNS, first, places, BUCKETS, my_steps(buckets, length), apart != 0, differences != 0, \
-        since, 0                                                                                                  \
-  }
+#define RUNS_JOB \
+  RunsJob { COLUMNS, first, BUCKETS, my_steps(buckets, length), apart != 0, differences != 0, since }
 
 struct RunsJob {
   Columns c;
   const u32* __restrict__ first;
-  const u32* __restrict__ places;
   Buckets buckets;
   StepRange mine;
   bool apart, differences;
   i64 since;
-  u32 place;  // where what is made of the series goes
 
-  // Whether the thread owns anything; it must be asked first.
-  DEVICE bool owns(u32 tiles) {
-    bool is = mine.tile < tiles && mine.from < buckets.count;
-    place = is ? places[mine.tile * 32 + mine.lane] : 0;
-    return is;
-  }
+  // Whether the thread owns anything. All lanes of its warp do, or none.
+  DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < buckets.count; }
 
-  // Where this thread's state of bucket k goes.
-  DEVICE u64 cell(u32 k) const { return ((u64)(place / 32) * buckets.count + k) * 32 + place % 32; }
+  // The thread's series, and where its state of bucket k goes.
+  DEVICE u32 series() const { return mine.tile * 32 + mine.lane; }
+  DEVICE u64 cell(u32 k) const { return (u64)series() * buckets.count + k; }
 };
 
 // Samples of a series in order, or differences between them.
@@ -59,7 +50,7 @@ struct Source {
 
 // Goes to the first sample, or difference, of a time that is not before t.
 template <bool differences>
-DEVICE Source source_from(const RunsJob& job, i64 t) {
+NOINLINE Source source_from(RunsJob job, i64 t) {
   Source s{};
   u32 tile = job.mine.tile, begin = job.first[tile], end = job.first[tile + 1];
   if (!differences) {
@@ -85,12 +76,6 @@ DEVICE Source source_from(const RunsJob& job, i64 t) {
     next(s.at, job.c);
   }
   return s;
-}
-
-// The same, for where buckets overlap.
-template <bool differences>
-NOINLINE Source source_again(RunsJob job, i64 t) {
-  return source_from<differences>(job, t);
 }
 
 // Adds v to sum, and to lost what the addition rounds off, by Knuth's formula. If something
@@ -177,27 +162,42 @@ struct Run {
     d1 = d2 = 0;
   }
 
+  // Notes the time of a sample before it is added, and of the last one that was added.
+  DEVICE void from(i64 t) {
+    if (s.n == 0) s.first_at = s.last_at = t;
+  }
+  DEVICE void upto(i64 t) { s.last_at = t; }
+
+  // Notes the value of the first sample before that is added.
+  DEVICE void first(double v) { s.first = s.min = s.max = v; }
+
+  // Adds a sample, which added() counts. Its time matters only where runs are `timed`.
+  static constexpr bool timed = (made & kWeightedPart) != 0, ends = (made & kEndsPart) != 0;
+  static constexpr bool blocks = (made & kSquaresPart) != 0;
+
   DEVICE void add(i64 t, double v) {
-    if (s.n == 0) {
-      s.first = s.min = s.max = v;
-      s.first_at = t;
-    } else if (made & kWeightedPart) {
+    if (timed) {
       held(t);
+      s.last_at = t;
     }
-    s.n++;
     s.last = v;
-    s.last_at = t;
     if (made & kSumPart) add_finite(v, s.sum, s.lost);
     if (made & kExtremesPart) {
-      if (v < s.min || (s.min != s.min && v == v)) s.min = v;
-      if (v > s.max || (s.max != s.max && v == v)) s.max = v;
+      bool number = v == v;
+      if (number && !(v >= s.min)) s.min = v;
+      if (number && !(v <= s.max)) s.max = v;
     }
     if (made & kSquaresPart) {
       double d = v - s.first;
       d1 += d;
       d2 += d * d;
-      if (s.n % 32 == 0) flush();
     }
+  }
+
+  // Counts samples that were added, but none behind the next multiple of 8.
+  DEVICE void added(u32 many) {
+    s.n += many;
+    if ((made & kSquaresPart) && s.n % 32 == 0) flush();
   }
 
   // Ends a run of at least one sample, whose window ends at `until`, but for its squares. One sample at

@@ -2,7 +2,7 @@
 //
 // Computes, of the n values v(0) <= v(1) ... of a run, NaN first: v(r)*(1-w) + v(r+1)*w, where
 //   r + w = quantile*(n-1), for each of some quantiles; or the number of different values, where
-//   the quantile is negative: out[s*cells+(tile*buckets+k)*32+lane]. A run of more than 2048
+//   the quantile is negative: out[s*cells+(tile*32+lane)*buckets+k]. A run of more than 2048
 //   values lowers *fault to kLongRun, a zero of zeros of either sign to kMixedZeros.
 // Grid: x tiles of 32 series, a block of 32 threads; y ranges of `length` buckets.
 // A thread owns one series at `length` buckets, and sorts up to 64 values of a run in shared
@@ -83,8 +83,8 @@ KERNEL MAX_THREADS(32) run_order(const u32* __restrict__ n, const u32* __restric
   u64 base = rows[first[tile]];
   u32 from = block_y() * length, to = from + length < buckets ? from + length : buckets;
   for (u32 k = from; k < to; k++) {
-    u64 cell = ((u64)tile * buckets + k) * 32;
-    u32 count = n[cell + me], start = count ? begins[cell + me] : 0;
+    u64 cell = (u64)tile * 32 * buckets + k, mine = cell + (u64)me * buckets;
+    u32 count = n[mine], start = count ? begins[mine] : 0;
     barrier();  // all have read what is there
     counts[me] = count;
     starts[me] = start;
@@ -98,7 +98,7 @@ KERNEL MAX_THREADS(32) run_order(const u32* __restrict__ n, const u32* __restric
           if (i + j < count) s.insert(ahead[j]);
         }
       }
-      for (u32 i = 0; i < statistics; i++) out[i * cells + cell + me] = s.statistic(quantiles[i], fault);
+      for (u32 i = 0; i < statistics; i++) out[i * cells + mine] = s.statistic(quantiles[i], fault);
     }
     barrier();
     for (u32 lane = 0; lane < 32; lane++) {
@@ -122,7 +122,7 @@ KERNEL MAX_THREADS(32) run_order(const u32* __restrict__ n, const u32* __restric
         sort_together(sorted, size);
       }
       SortedKeys s{sorted, 1, many};
-      for (u32 i = me; i < statistics; i += 32) out[i * cells + cell + lane] = s.statistic(quantiles[i], fault);
+      for (u32 i = me; i < statistics; i += 32) out[i * cells + cell + (u64)lane * buckets] = s.statistic(quantiles[i], fault);
     }
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include "../abi/resample.h"
 #include "../values/aggregate.h"
+#include "blocks.h"
 
 // What is known of a run. Only the parts that it was made with mean something.
 struct RunState {
@@ -42,126 +43,84 @@ struct RunState {
   }
 };
 
-const u32 kNeighbours = 8;  // states that are loaded at once
+// The number of fields of a state with those parts, besides its samples.
+DEVICE u32 fields_of(Parts parts) {
+  u32 f = 0;
+  if (parts & kSumPart) f += 2;
+  if (parts & kExtremesPart) f += 2;
+  if (parts & kEndsPart) f += 4;
+  if (parts & kSquaresPart) f += 1;
+  if (parts & kWeightedPart) f += 3;
+  return f;
+}
 
-// States in device memory, a field after the other: field f of state i is fields[f*cells+i].
+// States in device memory, rows of buckets: fields of each four neighbouring buckets of a row lie side by side, so
+// that what is stored at once is contiguous.
+//
+//	row 0: field 0 of buckets 0 to 3 │ field 1 of them │ … ║ field 0 of buckets 4 to 7 │ … ║ row 1: …
+//
+// A row of fields has whole blocks; counts have no gaps.
 struct States {
   u32* __restrict__ n;  // 0 where there is no run
   double* __restrict__ fields;
-  u64 cells;
+  u32 buckets;
   Parts parts;
 
-  // The first field of a part of state i; those that follow lie `cells` apart.
-  DEVICE double* part(Parts p, u64 i) const {
-    Parts before = parts & (p - 1);
-    u32 f = 0;
-    if (before & kSumPart) f += 2;
-    if (before & kExtremesPart) f += 2;
-    if (before & kEndsPart) f += 4;
-    if (before & kSquaresPart) f += 1;
-    return fields + f * cells + i;
-  }
+  DEVICE u64 count_at(u32 row, u32 k) const { return (u64)row * buckets + k; }
 
-  DEVICE RunState load(u64 i, Parts wanted) const {
-    RunState s = load_fields(i, wanted);
-    s.n = n[i];
+  // The first field of a part of bucket k of a row; those that follow lie kBlock apart.
+  DEVICE double* part(Parts p, u32 row, u32 k) const { return block(row, k) + fields_of(parts & (p - 1)) * kBlock; }
+
+  DEVICE RunState load(u32 row, u32 k, Parts wanted) const {
+    RunState s = load_fields(row, k, wanted & parts);
+    s.n = n[count_at(row, k)];
     return s;
   }
 
-  // The same without the count.
-  DEVICE RunState load_fields(u64 i, Parts wanted) const {
+  // The same without the count, of parts that there are.
+  DEVICE RunState load_fields(u32 row, u32 k, Parts wanted) const {
     RunState s{};
-    wanted &= parts;
     if (wanted & kSumPart) {
-      const double* f = part(kSumPart, i);
-      s.sum = f[0], s.lost = f[cells];
+      const double* f = part(kSumPart, row, k);
+      s.sum = f[0], s.lost = f[kBlock];
     }
     if (wanted & kExtremesPart) {
-      const double* f = part(kExtremesPart, i);
-      s.min = f[0], s.max = f[cells];
+      const double* f = part(kExtremesPart, row, k);
+      s.min = f[0], s.max = f[kBlock];
     }
     if (wanted & kEndsPart) {
-      const double* f = part(kEndsPart, i);
-      s.first = f[0], s.last = f[cells], s.first_at = as_bits(f[2 * cells]), s.last_at = as_bits(f[3 * cells]);
+      const double* f = part(kEndsPart, row, k);
+      s.first = f[0], s.last = f[kBlock], s.first_at = as_bits(f[2 * kBlock]), s.last_at = as_bits(f[3 * kBlock]);
     }
-    if (wanted & kSquaresPart) s.squares = *part(kSquaresPart, i);
+    if (wanted & kSquaresPart) s.squares = *part(kSquaresPart, row, k);
     if (wanted & kWeightedPart) {
-      const double* f = part(kWeightedPart, i);
-      s.area = f[0], s.area_lost = f[cells], s.span = f[2 * cells];
+      const double* f = part(kWeightedPart, row, k);
+      s.area = f[0], s.area_lost = f[kBlock], s.span = f[2 * kBlock];
     }
     return s;
   }
 
-  // Loads the states i, a multiple of their number, and behind it. They have the wanted parts.
-  template <Parts wanted>
-  DEVICE void load_neighbours(u64 i, RunState (&s)[kNeighbours]) const {
-    take(n + i, &RunState::n, s);
-    if (wanted & kSumPart) {
-      const double* f = part(kSumPart, i);
-      take(f, &RunState::sum, s), take(f + cells, &RunState::lost, s);
-    }
-    if (wanted & kExtremesPart) {
-      const double* f = part(kExtremesPart, i);
-      take(f, &RunState::min, s), take(f + cells, &RunState::max, s);
-    }
-    if (wanted & kEndsPart) {
-      const double* f = part(kEndsPart, i);
-      take(f, &RunState::first, s), take(f + cells, &RunState::last, s);
-      take((const i64*)f + 2 * cells, &RunState::first_at, s), take((const i64*)f + 3 * cells, &RunState::last_at, s);
-    }
-    if (wanted & kWeightedPart) {
-      const double* f = part(kWeightedPart, i);
-      take(f, &RunState::area, s), take(f + cells, &RunState::area_lost, s), take(f + 2 * cells, &RunState::span, s);
-    }
+  // Stores the wanted parts but for the count.
+  DEVICE void store(u32 row, u32 k, const RunState& s, Parts wanted) const {
+    store_fields(s, wanted, parts, block(row, k), kBlock);
   }
 
-  // Has those come nearer that load_neighbours will load.
-  DEVICE void prefetch_neighbours(u64 i, Parts wanted) const {
-    prefetch(n + i);
-    UNROLL for (Parts p = kSumPart; p <= kWeightedPart; p *= 2) {
-      if (!(wanted & p)) continue;
-      const double* f = part(p, i);
-      u32 count = p == kEndsPart ? 4 : p == kWeightedPart ? 3 : p == kSquaresPart ? 1 : 2;
-      UNROLL for (u32 j = 0; j < count; j++) {
-        prefetch(f + j * cells);
-        prefetch(f + j * cells + 4);
-      }
-    }
-  }
-
-  // Stores the wanted parts, of those that there are, but for the count.
-  DEVICE void store(u64 i, const RunState& s, Parts wanted) const {
-    wanted &= parts;
-    if (wanted & kSumPart) {
-      double* f = part(kSumPart, i);
-      f[0] = s.sum, f[cells] = s.lost;
-    }
-    if (wanted & kExtremesPart) {
-      double* f = part(kExtremesPart, i);
-      f[0] = s.min, f[cells] = s.max;
-    }
-    if (wanted & kEndsPart) {
-      double* f = part(kEndsPart, i);
-      f[0] = s.first, f[cells] = s.last, f[2 * cells] = as_double(s.first_at), f[3 * cells] = as_double(s.last_at);
-    }
-    if (wanted & kSquaresPart) *part(kSquaresPart, i) = s.squares;
-    if (wanted & kWeightedPart) {
-      double* f = part(kWeightedPart, i);
-      f[0] = s.area, f[cells] = s.area_lost, f[2 * cells] = s.span;
-    }
+  // The same, of those that a state with those parts has, whose first field is at `to` and the others `apart`.
+  DEVICE static void store_fields(const RunState& s, Parts wanted, Parts parts, double* to, u32 apart) {
+    auto next = [&](double v) { *to = v, to += apart; };
+    auto has = [&](Parts p) {
+      if (!(wanted & p)) to += fields_of(parts & p) * apart;
+      return wanted & parts & p;
+    };
+    if (has(kSumPart)) next(s.sum), next(s.lost);
+    if (has(kExtremesPart)) next(s.min), next(s.max);
+    if (has(kEndsPart)) next(s.first), next(s.last), next(as_double(s.first_at)), next(as_double(s.last_at));
+    if (has(kSquaresPart)) next(s.squares);
+    if (has(kWeightedPart)) next(s.area), next(s.area_lost), next(s.span);
   }
 
  private:
-  // Takes a field of neighbours, 16 bytes at once.
-  template <class T>
-  DEVICE static void take(const T* from, T RunState::*field, RunState (&s)[kNeighbours]) {
-    typedef T Vector __attribute__((vector_size(16)));
-    const u32 width = 16 / sizeof(T);
-    UNROLL for (u32 j = 0; j < kNeighbours; j += width) {
-      Vector v = *(const Vector*)(from + j);
-      UNROLL for (u32 k = 0; k < width; k++) s[j + k].*field = v[k];
-    }
-  }
+  DEVICE double* block(u32 row, u32 k) const { return fields + field_at(row, k, buckets, fields_of(parts)); }
 };
 
 // The state of one value, whose time does not matter.
@@ -215,6 +174,42 @@ DEVICE double squares_of_merging(const RunState& s, const RunState& o) {
   o.long_mean(o_hi, o_lo);
   double d = (o_hi - hi) + (o_lo - lo);
   return o.squares + (d * d) * (a * b / (a + b));
+}
+
+// Quotients by a whole number below 2^34, without the branches of a division.
+struct Divisor {
+  double n, inverse;
+
+  DEVICE explicit Divisor(double n) : n(n), inverse(reciprocal(n)) {
+    inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
+    inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
+  }
+
+  // a/n, correctly rounded: the first quotient is off by some units of its last place, so that what it leaves is
+  // exact, and a quotient by so few bits is never as near to the middle of two numbers as the second one errs.
+  // Where a is not finite, or tiny, `sure` becomes false.
+  DEVICE double divide(double a, bool& sure) const {
+    u32 exponent = (u32)(as_bits(a) >> 52) & 0x7ff;
+    sure = sure && (exponent - 128 < 1792 || a == 0);
+    double q = a * inverse;
+    return fused_multiply_add(fused_multiply_add(-q, n, a), inverse, q);
+  }
+
+  // The mean of n values as a sum of two numbers, as RunState::long_mean has it of a finite sum.
+  DEVICE void long_mean(const RunState& s, double& hi, double& lo, bool& sure) const {
+    hi = divide(s.sum, sure);
+    lo = divide(fused_multiply_add(-hi, n, s.sum) + s.lost, sure);
+  }
+};
+
+// squares_of_merging where `sure` stays true.
+DEVICE double squares_of_merging(const RunState& s, const RunState& o, bool& sure) {
+  Divisor a((double)s.n), b((double)o.n), both((double)s.n + (double)o.n);
+  double hi, lo, o_hi, o_lo;
+  a.long_mean(s, hi, lo, sure);
+  b.long_mean(o, o_hi, o_lo, sure);
+  double d = (o_hi - hi) + (o_lo - lo);
+  return o.squares + (d * d) * both.divide(a.n * b.n, sure);
 }
 
 // Merges o, the state of a run that comes later in the order of series, into s, but for squared

@@ -67,14 +67,6 @@ func (g *Grid) N() int { return len(g.Starts) }
 func (g *Grid) Opens(k int32) int64  { return g.Starts[k] - g.Later }
 func (g *Grid) Closes(k int32) int64 { return g.Ends[k] - g.Later }
 
-// Longest is the length in ms of the longest window.
-func (g *Grid) Longest() (ms int64) {
-	for k := range g.Starts {
-		ms = max(ms, g.Ends[k]-g.Starts[k])
-	}
-	return ms
-}
-
 // SizeBytes is the memory of a grid with n buckets, and of the text of their labels.
 func SizeBytes(n int) int64 { return (24 + 40) * int64(n) }
 

@@ -101,11 +101,11 @@ func (t *translation) place(name string, of []string) {
 	case "result":
 		t.result(of)
 	case "load":
-		t.access("ld.global.f64 %[2]s, [%[1]s];", state, of)
+		t.access("ld.f64 %[2]s, [%[1]s];", state, of)
 	case "store":
-		t.access("st.global.f64 [%[1]s], %[2]s;", state, of)
+		t.access("st.f64 [%[1]s], %[2]s;", state, of)
 	case "fetch":
-		t.access("ld.global.f64 %[2]s, [%[1]s];", other(of[0]), of[1:])
+		t.access("ld.f64 %[2]s, [%[1]s];", other(of[0]), of[1:])
 	case "one":
 		t.registers(&t.Add)
 		t.begin(other(of[0]))
@@ -128,10 +128,11 @@ func (t *translation) begin(field func(int) string) {
 	}
 }
 
-// access loads or stores all fields: the first is at of[0], each of[1] bytes behind the one before.
+// access loads or stores all fields: the first is at of[0], in any memory, each of[1] bytes behind the one
+// before.
 func (t *translation) access(form string, field func(int) string, of []string) {
 	t.line(".reg .b64 %%ca;")
-	t.line("cvta.to.global.u64 %%ca, %s;", of[0])
+	t.line("mov.b64 %%ca, %s;", of[0])
 	for f := range t.Start {
 		if f > 0 {
 			t.line("add.s64 %%ca, %%ca, %s;", of[1])

@@ -67,7 +67,7 @@ func load(t testing.TB, dev *cuda.Device, p *custom.Portable, about any) {
 	programs := launch.Programs{Device: dev}
 	of := launch.Custom
 	if p.Merge == nil {
-		of = []launch.Kernel{"custom_runs", "custom_fused"}
+		of = []launch.Kernel{"custom_runs"}
 	}
 	_, err := programs.Hold(&launch.Program{
 		Kernels: of, Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
