@@ -128,10 +128,8 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 			return err
 		}
 		if p.order != nil && p.order.again > 0 {
-			// Each run has one key, in a row of its bucket.
-			keys := p.order.at(p.requestJob, i, b)
-			err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys.Keys, keys.Begins, keys.N)
-			if err != nil {
+			keys, runs := p.order.at(p.requestJob, i, b)
+			if err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys, runs); err != nil {
 				return err
 			}
 		}
@@ -229,9 +227,9 @@ func (p *groups) Results(o *offload.Outcome) error {
 // memory of the store, until the last batch is there.
 type order struct {
 	runs []launch.GroupRuns // by slot, which are sources; without keys where one has none
-	rows []uint64           // the first row of each tile of series, over all batches
-	// again is the number of slots whose values, one a run, are aggregated again by the median. A
-	// tile has a row for each bucket then.
+	rows []uint64           // the first row of keys of each tile of series, over all batches, and their number
+	// again is the number of slots whose values, one a run, are aggregated again by the median. The row
+	// of a series has one key a bucket then.
 	again int
 
 	tileRows layout.Section // tables, see launch.GroupRuns
@@ -241,7 +239,7 @@ type order struct {
 
 // take takes device memory for the tables.
 func (o *order) take(j *requestJob) {
-	o.tileRows = j.Take(8 * j.Places() / layout.Lanes)
+	o.tileRows = j.Take(8 * (j.Places()/layout.Lanes + 1))
 	o.members, o.half = j.TakeMembers(), j.Take(8)
 }
 
@@ -258,13 +256,14 @@ func (o *order) claim(j *requestJob) error {
 		}
 		for _, tile := range b.Sizes {
 			o.rows = append(o.rows, uint64(rows))
-			if rows += tile.Rows; o.again > 0 {
+			if rows += tile.KeyRow(); o.again > 0 {
 				rows = len(o.rows) * int(j.buckets.Count)
 			}
 		}
 	}
-	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
-	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
+	keys := 8 * layout.Lanes * rows
+	each := keys + 8*len(o.rows)*layout.Lanes*int(j.buckets.Count)
+	o.rows = append(o.rows, uint64(rows))
 	for s := range max(o.again, len(j.sources)) { // each of which has a slot
 		r := launch.GroupRuns{}
 		if o.again > 0 || len(j.sources[s].ordered) > 0 {
@@ -272,21 +271,21 @@ func (o *order) claim(j *requestJob) error {
 			if !ok {
 				return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
 			}
-			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
-			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
+			r.Keys, r.InRows = at, at+cuda.Pointer(keys)
 		}
 		o.runs = append(o.runs, r)
 	}
 	return nil
 }
 
-// at is where what a batch has of a slot stays.
-func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
+// at is where the keys of a batch stay that a slot has, and where what runs have of these.
+func (o *order) at(j *requestJob, s int, b *pipeline.Batch) (keys, inRows cuda.Pointer) {
 	r := o.runs[s]
-	tile := b.Base / layout.Lanes
-	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
-	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
-	return r
+	if r.Keys == 0 {
+		return 0, 0
+	}
+	rows := o.rows[b.Base/layout.Lanes]
+	return r.Keys + cuda.Pointer(8*layout.Lanes*rows), r.InRows + cuda.Pointer(8*b.Base*int(j.buckets.Count))
 }
 
 // all is what all batches have of a slot.
@@ -318,9 +317,13 @@ func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer)
 
 // upload copies the tables to the device.
 func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
+	lanes := j.Layout.Lanes
+	if o.again > 0 {
+		lanes = j.Layout.Places // as runs are
+	}
 	return cmp.Or(
 		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
 		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
-		o.members.Upload(j.Job, c, s, j.Layout.Places),
+		o.members.Upload(j.Job, c, s, lanes),
 	)
 }

@@ -37,9 +37,9 @@ type requestJob struct {
 func requestProduct(of *pipeline.Job, t *resample.Task, custom programs) pipeline.Program {
 	j := &requestJob{Job: of, t: t, custom: custom, sources: sourcesOf(t, custom)}
 	j.Drop = true
-	// Runs are counted while chunks are decoded, without storing samples in between, but for keys of
-	// their order, if nothing reads these again.
-	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
+	// Runs are counted while chunks are decoded, without storing samples in between, if nothing reads these
+	// again.
+	j.Fused = len(j.sources) == 1 && !j.sources[0].Differences && len(j.sources[0].ordered) == 0 && t.Grid.Apart && j.Fuses(t.Selection, t.Grid.Longest())
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every, Later: g.Later, Count: uint32(g.N()), Apart: g.Apart, Since: t.From,
@@ -64,7 +64,6 @@ func (j *requestJob) Room(r *layout.Room) error {
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
-		r.Sorted = r.Sorted || len(j.sources[i].ordered) > 0
 	}
 	return nil
 }
@@ -107,8 +106,14 @@ func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
 			return err
 		}
-		if len(s.ordered) == 0 || merges(j.t) {
-			continue // or until all batches are there
+		if len(s.ordered) == 0 {
+			continue
+		}
+		if err := q.SeriesKeys(&b.Batch, s.Differences, to.Keys); err != nil {
+			return err
+		}
+		if merges(j.t) {
+			continue // until all batches are there
 		}
 		if err := q.RunOrder(&b.Batch, k.Count, &to.Runs, j.At(s.quantiles), uint32(len(s.ordered))); err != nil {
 			return err
@@ -196,12 +201,11 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	for i := range all {
 		m := &all[i]
 		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
-		if m.Begins != 0 {
+		if m.InRows != 0 {
 			m.Keys = b.At(b.Output.Keys)
 		}
-		if o := j.order; o != nil && o.again == 0 && o.runs[i].Keys != 0 {
-			r := o.at(j, i, b)
-			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+		if o := j.order; o != nil && o.again == 0 {
+			m.Keys, m.InRows = o.at(j, i, b)
 		}
 	}
 	return all, end
@@ -222,7 +226,7 @@ func (j *requestJob) lay(at cuda.Pointer, cells uint64) (all []made, end cuda.Po
 			m.again = take(8)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.Begins, m.Found = take(4), take(8*len(s.ordered))
+			m.InRows, m.Found = take(8), take(8*len(s.ordered))
 		}
 		if s.custom != nil && !merges(j.t) {
 			m.Found = take(8)

@@ -31,8 +31,8 @@ type Runs struct {
 	Custom bool         // the states are those of a program, whose kernels the queue has
 
 	Found  cuda.Pointer // float64 a run: results of custom states, which write no fields then, or 0
-	Keys   cuda.Pointer // uint64 a place of the batch's columns, for order statistics, or 0
-	Begins cuda.Pointer // with keys, uint32 a state
+	Keys   cuda.Pointer // uint64 a sample, a row a series, for order statistics, or 0
+	InRows cuda.Pointer // with keys, uint64 a lane and bucket: which keys of a row are the run's
 	Points cuda.Pointer // uint32 a place, to which the number of runs is added
 }
 
@@ -40,23 +40,16 @@ type Runs struct {
 // bucket k, number (p/32*Count+k)*32+p%32. With fused, which is for buckets that are apart, it
 // decodes the chunks of the batch too.
 func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
-	keys, all := to.Keys != 0, append(k.edges(), to.Parts, to.N, to.Fields, to.Cells, to.Points)
+	all := append(k.edges(), to.Parts, to.N, to.Fields, to.Cells, to.Points)
 	switch {
 	case fused && to.Custom:
 		return q.fused("custom_fused", b, append(all, to.Found)...)
-	case fused && keys:
-		return q.fused("fused_keys", b, append(all, b.Rows, to.Keys, to.Begins)...)
 	case fused:
 		return q.fused("fused_runs", b, all...)
 	case to.Custom:
 		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Found, to.Points)
-	case keys && k.Apart && !k.Differences:
-		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.Keys, to.Begins)
 	}
-	if err := q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points); err != nil || !keys {
-		return err
-	}
-	return q.runs("order_keys", b, k, to.Keys, to.Begins)
+	return q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.InRows)
 }
 
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
@@ -71,21 +64,29 @@ func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
 // float64 for each, negative for the number of different values; of.Found gets of.Cells float64 for
 // each. The batch's fault becomes abi.LongRun, unless it is less, where a run is too long.
 func (q Queue) RunOrder(b *Batch, buckets uint32, of *Runs, quantiles cuda.Pointer, statistics uint32) error {
-	length := (buckets + MaxGridY - 1) / MaxGridY
-	grid := cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}
-	return q.Launch("run_order", grid, cuda.Size{X: abi.RowsBlock},
-		of.N, of.Begins, of.Keys, b.Rows, b.First, buckets, length, quantiles, statistics, of.Found, of.Cells, b.Fault)
+	return q.Launch("run_order", cuda.Size{X: b.Tiles * buckets}, cuda.Size{X: abi.RowsBlock},
+		of.InRows, of.Keys, b.KeyRows, b.Places, buckets, quantiles, statistics, of.Found, of.Cells, b.Fault)
+}
+
+// SeriesKeys puts the keys of a batch's samples, or of the differences between them, on the queue.
+func (q Queue) SeriesKeys(b *Batch, differences bool, keys cuda.Pointer) error {
+	const enough, most = 8192, 8 // warps in all; tiles of chunks of one
+	tiles := b.Chunks / abi.TileChunks
+	each := max(1, min(most, tiles/enough))
+	parts := (tiles + each*b.Tiles - 1) / (each * b.Tiles) // of a tile of series, a warp each
+	grid := cuda.Size{X: b.Tiles, Y: (parts + abi.KeysWarps - 1) / abi.KeysWarps}
+	return q.Launch("series_keys", grid, cuda.Size{X: 32, Y: abi.KeysWarps}, append(b.stored(), differences, b.KeyRows, keys)...)
 }
 
 // GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted
 // on.
 type GroupRuns struct {
-	N, Begins, Keys cuda.Pointer // as of Runs and Order
-	TileRows        cuda.Pointer // uint64 a tile of series: its first row of keys
-	Members, First  cuda.Pointer // uint32: the places of each group, and where they begin
-	Groups, Places  uint32
-	Buckets         uint32
-	GroupN          cuda.Pointer // uint32 a group and bucket: samples
+	InRows, Keys   cuda.Pointer // as of Runs
+	TileRows       cuda.Pointer // uint64, as Batch.KeyRows
+	Members, First cuda.Pointer // uint32: the lanes of each group, and where they begin
+	Groups, Places uint32
+	Buckets        uint32
+	GroupN         cuda.Pointer // uint32 a group and bucket: samples
 }
 
 // groupOrderLeast is the most places of a group, on average, for the smallest blocks, with little shared
@@ -114,7 +115,7 @@ func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
 	if r.few() {
 		block.X = abi.RowsBlock
 	}
-	params := []any{r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
+	params := []any{r.InRows, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
 	return q.Launch(k, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, block, append(params, more...)...)
 }
 

@@ -16,7 +16,9 @@ type Batch struct {
 	Chunks uint32       // a multiple of abi.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
-	Places cuda.Pointer // uint32, where runs of the series of each lane go
+	// KeyRows are, a uint64 each, the first row of keys of each tile of series, and their number.
+	KeyRows cuda.Pointer
+	Places  cuda.Pointer // uint32, where runs of the series of each lane go
 
 	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk

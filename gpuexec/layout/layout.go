@@ -38,11 +38,10 @@ type Room struct {
 	Fuses  bool // samples are not stored
 	Long   bool // windows share much, so that all of a large job may take seconds
 	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
-	Sorted bool // lanes are places, as keys are found by these
 }
 
 // Stores reports whether samples are stored where what is packed of them serves other jobs, too.
-func (r Room) Stores() bool { return !r.Fuses && !r.Sorted }
+func (r Room) Stores() bool { return !r.Fuses }
 
 // Selected are the series that a job reads, and their groups.
 type Selected struct {
@@ -394,6 +393,9 @@ type TileSize struct {
 	Samples   int64
 }
 
+// KeyRow is the number of keys that there is room for in the row of a series, a multiple of 128 bytes.
+func (t TileSize) KeyRow() int { return Aligned(t.Rows, 16) }
+
 // Add adds the size of another tile.
 func (t *TileSize) Add(o TileSize) {
 	t.Positions += o.Positions
@@ -539,9 +541,12 @@ func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint6
 	// Where each tile begins.
 	starts := make([]TileSize, len(b.Sizes))
 	var total TileSize
+	keyRows := As[uint64](buf, in.KeyRows)
+	keyRows[0] = 0
 	for k := range starts {
 		starts[k] = total
 		first[k] = uint32(total.Positions)
+		keyRows[k+1] = keyRows[k] + uint64(b.Sizes[k].KeyRow())
 		total.Add(b.Sizes[k])
 	}
 	first[len(starts)] = uint32(total.Positions)

@@ -10,5 +10,6 @@ const (
 	LongestRun      = 2048
 	GroupOrderBlock = 256
 	RunRowsWarps    = 8 // of a block of run_rows
+	KeysWarps       = 4 // of a block of series_keys
 	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
 )

@@ -24,17 +24,15 @@
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
 #include "../resample/add_squares.cu"
-#include "../resample/count_keys.cu"
 #include "../resample/count_uniqs.cu"
-#include "../resample/fused_keys.cu"
 #include "../resample/fused_runs.cu"
 #include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
 #include "../resample/group_order_few.cu"
 #include "../resample/merge_runs.cu"
-#include "../resample/order_keys.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
+#include "../resample/series_keys.cu"
 #include "../resample/square_terms.cu"
 #include "../resample/state_values.cu"
 #include "../resample/value_keys.cu"
@@ -68,17 +66,15 @@
   X(group_rank, true) \
   X(group_result, false) \
   X(add_squares, false) \
-  X(count_keys, false) \
   X(count_uniqs, false) \
-  X(fused_keys, false) \
   X(fused_runs, false) \
   X(group_distinct, true) \
   X(group_order, true) \
   X(group_order_few, true) \
   X(merge_runs, true) \
-  X(order_keys, false) \
   X(run_order, true) \
   X(run_rows, true) \
+  X(series_keys, true) \
   X(square_terms, false) \
   X(state_values, false) \
   X(value_keys, false) \

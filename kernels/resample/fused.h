@@ -2,7 +2,6 @@
 // that are not longer than chunks.
 #pragma once
 #include "../decode/owned.h"
-#include "keyed.h"
 #include "run.h"
 
 // What a fused kernel is given: chunks, the buckets, and where states of runs go: see count_uniqs.cu.
@@ -13,9 +12,6 @@
 // 64 registers a thread: with 5, 6 and 8 blocks a multiprocessor a mean of 1 G samples takes 10.1, 9.6 and
 // 8.6 ms on an H200.
 #define FUSED_RUNS_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
-
-// 80 registers a thread.
-#define FUSED_KEYS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
 
 #define FUSED_RUNS_JOB \
   FusedRunsJob { OWNED_CHUNKS, BUCKETS, States{n, fields, cells, parts}, points }
@@ -105,7 +101,7 @@ struct FusedRun {
   }
 };
 
-// The same for runs with sums that overflow or are not finite. Their keys are stored already.
+// The same for runs with sums that overflow or are not finite.
 NOINLINE void fuse_runs_again(FusedRunsJob job) {
   fuse_runs(job, FusedRun<kAllParts, true>(job));
 }
@@ -113,10 +109,4 @@ NOINLINE void fuse_runs_again(FusedRunsJob job) {
 template <Parts made>
 DEVICE void fuse_states(const FusedRunsJob& job) {
   if (!fuse_runs(job, FusedRun<made, false>(job))) fuse_runs_again(job);
-}
-
-// The same with the samples' keys.
-template <Parts made>
-DEVICE void fuse_keys(const FusedRunsJob& job, const KeysOut& to) {
-  if (!fuse_runs(job, Keyed(FusedRun<made, false>(job), to))) fuse_runs_again(job);
 }

@@ -187,19 +187,18 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
 // What kernels over the groups of a job are given: the runs of all batches, see group_runs.h, the
 // quantiles, and where what they come to goes.
 #define GROUP_ORDER_PARAMETERS                                                                                  \
-  const u32 *__restrict__ n, const u32 *__restrict__ begins, const u64 *__restrict__ keys,                      \
-      const u64 *__restrict__ tile_rows, const u32 *__restrict__ members, const u32 *__restrict__ first,        \
+  const u64 *__restrict__ in_rows, const u64 *__restrict__ keys, const u64 *__restrict__ key_rows,              \
+      const u32 *__restrict__ members, const u32 *__restrict__ first,                                           \
       u32 groups, u32 buckets, const double *__restrict__ quantiles, u32 statistics,                            \
       const u32 *__restrict__ group_n, double *__restrict__ out
 
 #define GROUP_ORDER_JOB \
-  GroupOrderJob { n, begins, keys, tile_rows, members, first, groups, buckets, quantiles, statistics, group_n, out }
+  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out }
 
 struct GroupOrderJob {
-  const u32* __restrict__ n;
-  const u32* __restrict__ begins;
+  const u64* __restrict__ in_rows;
   const u64* __restrict__ keys;
-  const u64* __restrict__ tile_rows;
+  const u64* __restrict__ key_rows;
   const u32* __restrict__ members;
   const u32* __restrict__ first;
   u32 groups, buckets;
@@ -221,7 +220,8 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
     u32 total = job.group_n[(u64)g * job.buckets + k];
     if (total == 0) continue;
     u32 begin = job.first[g];
-    GroupRuns runs{job.n, job.begins, job.keys, job.tile_rows, job.members + begin, job.first[g + 1] - begin, job.buckets, k};
+    GroupRuns runs{job.in_rows, job.keys, {job.key_rows}, job.members + begin, job.first[g + 1] - begin, job.buckets, k, 1};
+    runs.share(total);
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
       u32 some = job.statistics - from < kAtATime ? job.statistics - from : kAtATime;
       barrier();  // all have read what is there

@@ -2,57 +2,91 @@
 #pragma once
 #include "order.h"
 
-const u32 kAhead = 8;  // keys of a series that are loaded at once
+const u32 kAhead = 4;          // keys of a run that a thread loads at once
+const u32 kMostThreads = 256;  // of a block
+
+#ifdef __CUDA__
+// The word at an address if there is one, without a branch that loads would wait behind.
+DEVICE u64 load_if(bool there, const u64* at) {
+  u64 v;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\tmov.u64 %0, 0;\n\t@p ld.global.u64 %0, [%1];\n\t}"
+               : "=&l"(v) : "l"(at), "r"((u32)there) : "memory");
+  return v;
+}
+#else
+inline u64 load_if(bool there, const u64* at) { return there ? *at : 0; }
+#endif
+
+// The keys of a run.
+struct GroupRun {
+  u64 at;  // the number of the first
+  u32 n;
+};
+
+// The runs that the threads of a block have found.
+DEVICE GroupRun* found_runs() {
+  SHARED GroupRun all[kMostThreads];
+  return all;
+}
 
 // The runs of a group in a bucket.
 struct GroupRuns {
-  const u32* __restrict__ n;
-  const u32* __restrict__ begins;
+  const u64* __restrict__ in_rows;
   const u64* __restrict__ keys;
-  const u64* __restrict__ tile_rows;  // the first row of each tile of series
-  const u32* __restrict__ members;    // places
+  KeyRows rows;
+  const u32* __restrict__ members;  // series
   u32 count, buckets, k;
+  u32 lanes;  // threads that go through a run together, a power of two up to 32
 
-  // The keys of a series, 32 apart.
-  struct Run {
-    const u64* __restrict__ at;
-    u32 many;
-  };
-
-  DEVICE Run run(u32 m) const {
-    if (m >= count) return Run{keys, 0};
-    u32 place = members[m];
-    u64 cell = ((u64)(place / 32) * buckets + k) * 32 + place % 32;
-    u32 many = n[cell];
-    if (many == 0) return Run{keys, 0};
-    return Run{keys + (tile_rows[place / 32] + begins[cell]) * 32 + place % 32, many};
+  // Has enough threads go through each run for `total` keys of all.
+  DEVICE void share(u32 total) {
+    for (lanes = 1; lanes < 32 && (u64)lanes * kAhead * count < total;) lanes *= 2;
   }
 
-  // Hands the keys of this thread's series to sink. Where the next series has its keys is loaded meanwhile.
+  DEVICE GroupRun run(u32 m) const {
+    if (m >= count) return GroupRun{0, 0};
+    u32 series = members[m];
+    InRow r(in_rows[in_row_at(series, buckets, k)]);
+    return GroupRun{rows.at(series) + r.begin, r.n};
+  }
+
+  // Hands all keys to sink, each in some thread. A warp finds 32 runs at a time, the next ones while it goes
+  // through the keys of these, two runs at once.
   template <class Sink>
   DEVICE void each(Sink&& sink) const {
-    Run next = run(thread_x());
-    for (u32 m = thread_x(); m < count; m += threads_x()) {
-      Run now = next;
-      next = run(m + threads_x());
-      for (u32 i = 0; i < now.many; i += kAhead) {
-        u64 ahead[kAhead];
-        UNROLL for (u32 j = 0; j < kAhead; j++) ahead[j] = now.at[(u64)(i + j < now.many ? i + j : i) * 32];
-        UNROLL for (u32 j = 0; j < kAhead; j++) {
-          if (i + j < now.many) sink(ahead[j]);
+    u32 lane = thread_x() % 32, apart = 32 / lanes;
+    GroupRun* found = found_runs() + (thread_x() - lane);
+    GroupRun next = run(thread_x());
+    for (u32 m = thread_x() - lane; m < count; m += threads_x()) {
+      warp_barrier();  // all have read what is there
+      found[lane] = next;
+      warp_barrier();
+      next = run(m + threads_x() + lane);
+      for (u32 r = lane / lanes; r < 32; r += 2 * apart) {
+        GroupRun a = found[r], b = r + apart < 32 ? found[r + apart] : GroupRun{0, 0};
+        for (u32 i = lane % lanes; i < a.n || i < b.n; i += kAhead * lanes) {
+          u64 of_a[kAhead], of_b[kAhead];
+          UNROLL for (u32 j = 0; j < kAhead; j++) of_a[j] = load_if(i + j * lanes < a.n, keys + a.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < kAhead; j++) of_b[j] = load_if(i + j * lanes < b.n, keys + b.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < kAhead; j++) {
+            if (i + j * lanes < a.n) sink(of_a[j]);
+            if (i + j * lanes < b.n) sink(of_b[j]);
+          }
         }
       }
     }
   }
 
-  // Hands one in so many of the keys of this thread's series to sink.
+  // Hands one in so many of the keys of this thread's runs to sink.
   template <class Sink>
   DEVICE void one_in(u32 every, Sink&& sink) const {
     u32 skip = (u32)((u64)every * thread_x() / threads_x());
+    GroupRun next = run(thread_x());
     for (u32 m = thread_x(); m < count; m += threads_x()) {
-      Run of = run(m);
-      for (; skip < of.many; skip += every) sink(of.at[(u64)skip * 32]);
-      skip -= of.many;
+      GroupRun now = next;
+      next = run(m + threads_x());
+      for (; skip < now.n; skip += every) sink(keys[now.at + skip]);
+      skip -= now.n;
     }
   }
 };

@@ -16,6 +16,31 @@ DEVICE double of_sort_key(u64 key) {
   return as_double(key >> 63 ? key ^ 1ull << 63 : ~key);
 }
 
+// Keys of samples lie in rows, one a series, in the order of time. The rows of a tile of series are equally
+// long: `rows` says of each tile where they begin, in units of 32 keys, and of the last where they end.
+struct KeyRows {
+  const u64* __restrict__ rows;
+
+  // The number of the first key of a series.
+  DEVICE u64 at(u32 series) const {
+    u64 begin = rows[series / 32];
+    return begin * 32 + series % 32 * (rows[series / 32 + 1] - begin);
+  }
+};
+
+// Which keys of its row a run has, as one word; 0 where there is no run.
+struct InRow {
+  u32 n, begin;
+  DEVICE explicit InRow(u64 word) : n((u32)word), begin((u32)(word >> 32)) {}
+};
+DEVICE u64 in_row(u32 begin, u32 n) { return n == 0 ? 0 : (u64)begin << 32 | n; }
+
+// The number of the state, and of results, of the run of a place in bucket k.
+DEVICE u64 run_at(u32 place, u32 buckets, u32 k) { return ((u64)(place / 32) * buckets + k) * 32 + place % 32; }
+
+// The number of the InRow of a series in bucket k.
+DEVICE u64 in_row_at(u32 series, u32 buckets, u32 k) { return (u64)series * buckets + k; }
+
 // Up to so many sorted keys: key i is at[i*stride].
 struct SortedKeys {
   u64* at;

@@ -3,6 +3,7 @@
 #pragma once
 #include "../values/step_range.h"
 #include "../window/walker.h"
+#include "order.h"
 #include "round_timestamps.h"
 #include "state.h"
 
@@ -29,7 +30,8 @@ struct RunsJob {
   StepRange mine;
   bool apart, differences;
   i64 since;
-  u32 place;  // where what is made of the series goes
+  u32 place;                // where what is made of the series goes
+  u64* in_rows = nullptr;   // where it goes which keys of their row runs have, or null; see order.h
 
   // Whether the thread owns anything; it must be asked first.
   DEVICE bool owns(u32 tiles) {
@@ -39,7 +41,12 @@ struct RunsJob {
   }
 
   // Where this thread's state of bucket k goes.
-  DEVICE u64 cell(u32 k) const { return ((u64)(place / 32) * buckets.count + k) * 32 + place % 32; }
+  DEVICE u64 cell(u32 k) const { return run_at(place, buckets.count, k); }
+
+  // Notes which keys of its row the run of bucket k has.
+  DEVICE void store_in_row(u32 k, u32 begin, u32 n) const {
+    if (in_rows) in_rows[in_row_at(mine.tile * 32 + mine.lane, buckets.count, k)] = in_row(begin, n);
+  }
 };
 
 // Samples of a series in order, or differences between them.

@@ -4,6 +4,16 @@
 
 const u32 kSamplesAhead = 4;  // samples loaded at once
 
+// The number of a sample among all of its series, of one sample after the other.
+struct Rank {
+  u32 tile, before;  // tiles of chunks up to that one have so many samples
+
+  DEVICE u32 of(const Walker& w, const Columns& c) {
+    for (; tile < w.tile; tile++) before += c.samples(tile, w.lane);
+    return before + w.i;
+  }
+};
+
 // Goes over the samples of this thread's series in order and has r take the runs that its buckets have:
 //   begin()       before a run's first sample
 //   enter(tile)   samples are from here on those of a chunk in that tile of chunks
@@ -16,18 +26,23 @@ DEVICE u32 walk_runs(const RunsJob& job, u32* __restrict__ n, R&& r) {
   const Buckets& buckets = job.buckets;
   const Columns& c = job.c;
   Source in = source_from<differences>(job, buckets.start(job.mine.from));
+  Rank rank{job.first[job.mine.tile], 0};
   u32 runs = 0;
   for (u32 k = job.mine.from; k < job.mine.to;) {
     i64 start = buckets.start(k), end = buckets.end(k);
     if (in.at.t >= end) {
       u32 has = in.at.t == kNever ? job.mine.to : buckets.round_timestamp(in.at.t);
-      for (; k < has && k < job.mine.to; k++) n[job.cell(k)] = 0;
+      for (; k < has && k < job.mine.to; k++) {
+        n[job.cell(k)] = 0;
+        job.store_in_row(k, 0, 0);
+      }
       continue;
     }
     while (in.at.t < start) {
       in.value<differences>(value_at(in.at));
       next(in.at, c);
     }
+    u32 begin = job.in_rows ? rank.of(in.at, c) : 0;
     r.begin();
     r.enter(in.at.tile);
     while (in.at.t < end) {
@@ -60,6 +75,7 @@ DEVICE u32 walk_runs(const RunsJob& job, u32* __restrict__ n, R&& r) {
     }
     u64 cell = job.cell(k);
     n[cell] = r.samples();
+    job.store_in_row(k, begin, r.samples());
     if (r.samples() > 0) {
       r.end(k, cell);
       runs++;
