@@ -5,7 +5,7 @@
 //   g*buckets+k].
 // Grid: x buckets; y groups, in strides of the grid; blocks of 32 to 256 threads, a power of two.
 // A block owns one group at one bucket. It looks for up to two quantiles at once by samples of the
-//   keys, 2048 in shared memory: see group_order.h. A thread has every so many'th series of the group.
+//   keys, 4096 in shared memory: see group_order.h. A thread has every so many'th series of the group.
 // Bytes per sample: reads 8, once or twice, up to four times in groups of millions of samples; nine times
 //   more where that fails. Reads 8 a run as often.
 // Operations per sample: 4 a quantile and visit.
@@ -14,4 +14,4 @@
 // 64 registers a thread, so that 32 warps of a multiprocessor wait for keys at once.
 #define GROUP_ORDER_THREADS MAX_THREADS_AND_BLOCKS(256, 4)
 
-KERNEL GROUP_ORDER_THREADS group_order(GROUP_ORDER_PARAMETERS) { group_order_in<2048>(GROUP_ORDER_JOB); }
+KERNEL GROUP_ORDER_THREADS group_order(GROUP_ORDER_PARAMETERS) { group_order_in<4096>(GROUP_ORDER_JOB); }

@@ -13,7 +13,8 @@
 #pragma once
 #include "by_bytes.h"
 
-const u32 kRounds = 5;  // visits of all keys, at most
+const u32 kRounds = 5;        // visits of all keys, at most
+const double kSampled = 0.4;  // of what there is room for, the share that a sample has
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
 // keys of the group, or 0 and ~0.
@@ -21,7 +22,8 @@ struct Between {
   u64 lo, hi;
   u32 rank, behind;  // of the key looked for and the one behind it, among all
   u32 below, at_lo, inside, at_hi;
-  u32 shift;  // one in 1 << shift of those inside is kept
+  u32 every;  // one in so many of those inside is kept
+  u32 kept;
   u64 lower, upper;
   bool found, missed;
 
@@ -31,14 +33,10 @@ struct Between {
     rank = p.lower;
     behind = p.upper;
     found = missed = false;
+    clear();
   }
 
-  // The number of keys that are kept, in memory for at most `room`.
-  DEVICE u32 kept(u32 room) const {
-    u32 n = inside >> shift;
-    if (n << shift < inside) n++;
-    return n < room ? n : room;
-  }
+  DEVICE void clear() { below = at_lo = inside = at_hi = kept = 0; }
 
   // The key of a rank, of all those inside or of lo and hi.
   DEVICE u64 at(u32 r, const u64* sorted) const {
@@ -71,56 +69,70 @@ struct Between {
     while (away * away < 9 * variance) away = away * 1.0625 + 1;
     double from = a - away, to = b + away;
     u64 was_lo = lo, was_hi = hi;
-    u32 was = shift;
+    u32 was = every;
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
-    double left = (to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0);
-    double keys = left * each * 1.25 / (double)room;
-    for (shift = 0; keys > 1; shift++) keys *= 0.5;
-    missed = lo == was_lo && hi == was_hi && shift >= was;
+    // All of those left are kept if they fit, else about as many as make the next range fit.
+    double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
+    every = left * 1.25 <= (double)room ? 1 : (u32)(left / ((double)room * kSampled)) + 1;
+    missed = n == 0 || (lo == was_lo && hi == was_hi && every >= was);
   }
 };
 
-// Sorts `size` keys, a power of two, in pieces of `piece` each, a power of two.
-DEVICE void sort_pieces(u64* keys, u32 size, u32 piece) {
-  for (u32 run = 2; run <= piece; run *= 2) {
-    for (u32 stride = run / 2; stride > 0; stride /= 2) {
+// Sorts `pieces` of keys, at most two, `apart` from each other: the first `size` of each, a power of two. A thread
+// makes two stages of the bitonic network at once for four keys.
+DEVICE void sort_pieces(u64* keys, u32 pieces, u32 apart, u32 size) {
+  auto order = [](u64& x, u64& y, bool rising) {
+    if ((x > y) != rising) return;
+    u64 was = x;
+    x = y;
+    y = was;
+  };
+  u32 stages = 0;
+  for (u32 run = 2; run <= size; run *= 2) {
+    u32 stride = run / 2;
+    if (++stages % 2 == 1) {
       barrier();
-      for (u32 i = thread_x(); i < size / 2; i += threads_x()) {
-        u32 a = 2 * i - (i & (stride - 1)), b = a + stride;
-        u64 x = keys[a], y = keys[b];
-        bool rising = (a & (piece - 1) & run) == 0;
-        if ((x > y) == rising) {
-          keys[a] = y;
-          keys[b] = x;
-        }
+      for (u32 i = thread_x(); i < pieces * (size / 2); i += threads_x()) {
+        u32 j = i % (size / 2), a = 2 * j - (j & (stride - 1));
+        u64* at = keys + i / (size / 2) * apart + a;
+        order(at[0], at[stride], (a & run) == 0);
+      }
+      stride /= 2;
+    }
+    for (; stride > 0; stride /= 4) {
+      u32 half = stride / 2;
+      barrier();
+      for (u32 i = thread_x(); i < pieces * (size / 4); i += threads_x()) {
+        u32 j = i % (size / 4), a = 4 * j - 3 * (j & (half - 1));
+        u64* at = keys + i / (size / 4) * apart + a;
+        bool rising = (a & run) == 0;
+        u64 w = at[0], x = at[half], y = at[stride], z = at[stride + half];
+        order(w, y, rising);
+        order(x, z, rising);
+        order(w, x, rising);
+        order(y, z, rising);
+        at[0] = w;
+        at[half] = x;
+        at[stride] = y;
+        at[stride + half] = z;
       }
     }
   }
   barrier();
 }
 
-// Keeps one in so many of all keys, at most `room`, and returns how many these are.
-DEVICE u32 keep_of_all(const GroupRuns& runs, u32 total, u64* keys, u32 room, u32* kept) {
-  u32 every = total <= room ? 1 : total / (room - threads_x()) + 1;
-  runs.one_in(every, [&](u64 key) { keys[atomic_next(kept, 1)] = key; });
-  barrier();
-  u32 n = *kept;
-  for (u32 i = n + thread_x(); i < room; i += threads_x()) keys[i] = ~0ull;
-  return n;
-}
-
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
 // of `room` for each range.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
   u64 lo[kAtATime], hi[kAtATime];
-  u32 below[kAtATime], at_lo[kAtATime], at_hi[kAtATime], shift[kAtATime];
+  u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
     lo[s] = open ? all[s].lo : ~0ull;
     hi[s] = open ? all[s].hi : ~0ull;
-    shift[s] = open ? all[s].shift : 0;
-    below[s] = at_lo[s] = at_hi[s] = 0;
+    skip[s] = open ? 1 + (u32)((u64)all[s].every * thread_x() / threads_x()) : 0;
+    below[s] = inside[s] = 0;
   }
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
@@ -129,42 +141,53 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
       below[s] += top < (u32)(lo[s] >> 32);
       if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
       if (key <= lo[s]) {
-        at_lo[s] += key == lo[s];
         below[s] += key < lo[s];
+        if (key == lo[s]) atomic_add(&all[s].at_lo, 1u);
       } else if (key < hi[s]) {
-        u32 i = atomic_next(&all[s].inside, 1), at = i >> shift[s];
-        if (at << shift[s] == i && at < room) keys[s * room + at] = key;
+        inside[s]++;
+        if (--skip[s] > 0) continue;
+        skip[s] = all[s].every;
+        u32 at = atomic_next(&all[s].kept, 1);
+        if (at < room) keys[s * room + at] = key;
       } else if (key == hi[s]) {
-        at_hi[s]++;
+        atomic_add(&all[s].at_hi, 1u);
       }
     }
   });
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     if (s >= some || all[s].found) continue;
     atomic_add(&all[s].below, below[s]);
-    atomic_add(&all[s].at_lo, at_lo[s]);
-    atomic_add(&all[s].at_hi, at_hi[s]);
+    atomic_add(&all[s].inside, inside[s]);
   }
   barrier();
+}
+
+// Sorts the keys that are kept, those of each range in a piece of `room`.
+DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
+  u32 size = 2;
   for (u32 s = 0; s < some; s++) {
-    if (all[s].found) continue;
-    for (u32 i = all[s].kept(room) + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
+    while (size < room && size < all[s].kept) size *= 2;
   }
+  for (u32 s = 0; s < some; s++) {
+    for (u32 i = all[s].kept + thread_x(); i < size; i += threads_x()) keys[s * room + i] = ~0ull;
+  }
+  sort_pieces(keys, some, room, size);
 }
 
 // Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
 // and reports whether all are found. keys has room for `size`, a power of two.
-DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size, u32* kept) {
+DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
   u32 me = thread_x();
-  u32 n = keep_of_all(runs, total, keys, size, kept);
-  u32 least = 2;
-  while (least < n) least *= 2;
-  sort_pieces(keys, least, least);
+  // At first all keys are one range for all ranks, of which some are kept, if not all of them.
+  u32 every = total <= size ? 1 : total / (size / 2 - threads_x()) + 1;
+  runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
+  barrier();
+  u32 n = all[0].kept;
+  sort_kept(keys, all, 1, size);
   u32 room = size / some;
   if (me < some) {
-    all[me].below = all[me].at_lo = all[me].at_hi = 0;
     all[me].inside = total;
-    all[me].shift = 31;
+    all[me].every = ~0u;
     all[me].narrow(keys, n, room);
   }
   for (u32 round = 0;; round++) {
@@ -176,11 +199,11 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     }
     if (found || missed) return found;
     barrier();  // all have read them
-    if (me < some && !all[me].found) all[me].below = all[me].at_lo = all[me].inside = all[me].at_hi = 0;
+    if (me < some) all[me].clear();
     barrier();
     count_between(runs, all, some, keys, room);
-    sort_pieces(keys, room * some, room);
-    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept(room), room);
+    sort_kept(keys, all, some, room);
+    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept < room ? all[me].kept : room, room);
   }
 }
 
@@ -212,7 +235,7 @@ struct GroupOrderJob {
 template <u32 size>
 DEVICE void group_order_in(const GroupOrderJob& job) {
   SHARED u64 some_keys[size];
-  SHARED u32 sums[kBytes], kept;
+  SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
   SHARED Sought sought[kAtATime];
   u32 me = thread_x(), k = block_x();
@@ -225,10 +248,9 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
       u32 some = job.statistics - from < kAtATime ? job.statistics - from : kAtATime;
       barrier();  // all have read what is there
-      if (me == 0) kept = 0;
       if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, size, &kept);
+      bool all_found = find_keys(runs, total, ranges, some, some_keys, size);
       if (!all_found) {
         if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
         find_by_bytes(runs, sought, some, (u32*)some_keys, sums);

@@ -13,41 +13,46 @@
 const u32 kKeysWarps = 4;   // of a block; mirrors abi.KeysWarps
 const u32 kTurned = 16;  // samples of each series that are turned at once
 
-// Loads the values of samples from i on, a stored T each, for which there is room.
-template <class T>
-DEVICE void load_values(const Walker& w, u32 i, T (&stored)[kTurned]) {
-  const T* at = (const T*)w.values + (u64)i * 32;
-  u32 last = w.n - 1 - i;
-  UNROLL for (u32 j = 0; j < kTurned; j++) stored[j] = at[(j < last ? j : last) * 32];
-}
+// The values of samples of a chunk from i on, behind the last one that one again.
+struct Values {
+  double v[kTurned];
 
-// Makes the keys of samples from i on, of which there is one at least.
-struct KeyMaker {
-  bool differences;
-  double before;  // the value of the sample before
-
-  DEVICE void put(double v, u64* to) {
-    double d = v < before ? v : v - before;  // a counter that falls began anew at 0
-    before = v;
-    *to = sort_key(differences ? d : v);
+  DEVICE Values(const Walker& w, u32 i) {
+    switch (w.kind & kValuesOf) {
+      case kWhole: load<double>(w, i, 0); break;
+      case kHalf: load<u32>(w, i, w.base); break;
+      default: load<unsigned short>(w, i, w.base);
+    }
+    if (!(w.kind & kDecimals)) return;
+    double unit = w.chunk->unit, inverse = w.chunk->inverse;
+    UNROLL for (u32 j = 0; j < kTurned; j++) v[j] = of_decimal(v[j], unit, inverse);
   }
 
-  template <class T>
-  DEVICE void make(const Walker& w, u32 i, u64* to) {
-    T stored[kTurned];
-    load_values(w, i, stored);
-    double unit = 1, inverse = 1;
-    if (w.kind & kDecimals) unit = w.chunk->unit, inverse = w.chunk->inverse;
+  // Has each be the difference from the one before it. A counter that falls began anew at 0.
+  DEVICE void subtract(double& before) {
     UNROLL for (u32 j = 0; j < kTurned; j++) {
-      double v = (double)stored[j];
-      if (sizeof(T) < 8) v = w.base + v;
-      if (sizeof(T) < 8 && w.kind & kDecimals) v = of_decimal(v, unit, inverse);
-      if (i + j < w.n) put(v, to + j);
+      double d = v[j] < before ? v[j] : v[j] - before;
+      before = v[j];
+      v[j] = d;
+    }
+  }
+
+ private:
+  template <class T>
+  DEVICE void load(const Walker& w, u32 i, double base) {
+    const T* at = (const T*)w.values + (u64)i * 32;
+    u32 last = w.n - 1 - i;
+    UNROLL for (u32 j = 0; j < kTurned; j++) {
+      T stored = at[(j < last ? j : last) * 32];
+      v[j] = sizeof(T) < sizeof(double) ? base + (double)stored : (double)stored;
     }
   }
 };
 
-KERNEL MAX_THREADS(128) series_keys(COLUMNS_PARAMETERS, Flag differences, const u64* __restrict__ key_rows, u64* __restrict__ keys) {
+// 80 registers a thread.
+#define KEYS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
+
+KERNEL KEYS_THREADS series_keys(COLUMNS_PARAMETERS, Flag differences, const u64* __restrict__ key_rows, u64* __restrict__ keys) {
   SHARED u64 all_turned[kKeysWarps][32][kTurned + 1];
   SHARED u32 all_ranks[kKeysWarps][32], all_counts[kKeysWarps][32];
   Columns c = COLUMNS;
@@ -60,12 +65,12 @@ KERNEL MAX_THREADS(128) series_keys(COLUMNS_PARAMETERS, Flag differences, const 
   if (from + length < end) end = from + length;
   u32 rank = 0;  // samples in the chunks before
   for (u32 k = begin; k < from && k < end; k++) rank += c.samples(k, lane);
-  KeyMaker made{differences != 0, 0};
-  for (u32 k = from, n = 0; made.differences && k > begin && k < end && n == 0;) {
-    k--;
-    Walker w = entered(c, lane, k, k + 1);
-    n = w.n;
-    if (n > 0) made.before = value(w, n - 1);
+  double before = 0;  // the value of the sample before
+  if (differences && rank > 0 && from < end) {
+    u32 k = from - 1;
+    while (c.samples(k, lane) == 0) k--;
+    Walker w = entered(c, lane, k, end);
+    before = value(w, w.n - 1);
   }
   KeyRows rows_of{key_rows};
   u64 row = rows_of.at(tile * 32), pitch = rows_of.at(tile * 32 + 1) - row;
@@ -81,11 +86,9 @@ KERNEL MAX_THREADS(128) series_keys(COLUMNS_PARAMETERS, Flag differences, const 
     for (u32 l = 0; l < 32; l++) most = counts[l] > most ? counts[l] : most;
     for (u32 i = 0; i < most; i += kTurned) {
       if (i < w.n) {
-        switch (w.kind & kValuesOf) {
-          case kWhole: made.make<double>(w, i, turned[lane]); break;
-          case kHalf: made.make<u32>(w, i, turned[lane]); break;
-          default: made.make<unsigned short>(w, i, turned[lane]);
-        }
+        Values of(w, i);
+        if (differences) of.subtract(before);
+        UNROLL for (u32 j = 0; j < kTurned; j++) turned[lane][j] = sort_key(of.v[j]);
       }
       warp_barrier();
       UNROLL for (u32 s = 0; s < 32; s += 32 / kTurned) {
