@@ -87,6 +87,18 @@ type GroupRuns struct {
 	Groups, Places uint32
 	Buckets        uint32
 	GroupN         cuda.Pointer // uint32 a group and bucket: samples
+	Columns        cuda.Pointer // memory for some keys of the groups at work, of ColumnBytes; or 0
+}
+
+// orderBlocks is the most blocks of group_order, each of which owns one group at one bucket after the other.
+const orderBlocks = 1024
+
+// ColumnBytes is the memory that quantiles of groups have a use for, besides their keys.
+func (r *GroupRuns) ColumnBytes() int {
+	if r.few() {
+		return 0
+	}
+	return 8 * abi.OrderColumns * abi.GroupOrderBlock * int(min(r.Groups*r.Buckets, orderBlocks))
 }
 
 // groupOrderLeast is the most places of a group, on average, for the smallest blocks, with little shared
@@ -96,27 +108,27 @@ const groupOrderLeast = 64
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	k := Kernel("group_order")
+	k, grid := Kernel("group_order"), cuda.Size{X: min(r.Groups*r.Buckets, orderBlocks)}
 	if r.few() {
-		k = "group_order_few"
+		k, grid.X = "group_order_few", r.Groups*r.Buckets
 	}
-	return q.groups(k, r, quantiles, statistics, r.GroupN, out)
+	return q.groups(k, grid, r, quantiles, statistics, r.GroupN, out, r.Columns)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
 // each group and bucket.
 func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
-	return q.groups("group_distinct", r, r.GroupN, out)
+	return q.groups("group_distinct", cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, r, r.GroupN, out)
 }
 
 // groups puts a kernel of which a block owns a group at a bucket on the queue.
-func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
+func (q Queue) groups(k Kernel, grid cuda.Size, r GroupRuns, more ...any) error {
 	block := cuda.Size{X: abi.GroupOrderBlock}
 	if r.few() {
 		block.X = abi.RowsBlock
 	}
 	params := []any{r.InRows, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
-	return q.Launch(k, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, block, append(params, more...)...)
+	return q.Launch(k, grid, block, append(params, more...)...)
 }
 
 // few reports whether groups have few series.

@@ -10,11 +10,16 @@
 // Each line is a visit of all keys, but for the first, which goes to those that it keeps. What the
 // visits count says how many keys are less, so that the result is exact whichever keys are kept. Where
 // the rank is not between lo and hi, or they come no nearer, the keys are found byte by byte.
+//
+// Where those between have room in device memory, the second line moves them there, each thread those that
+// it finds to a column of its own, and what follows visits the columns alone.
 #pragma once
 #include "by_bytes.h"
 
 const u32 kRounds = 5;        // visits of all keys, at most
 const double kSampled = 0.4;  // of what there is room for, the share that a sample has
+const u32 kColumn = 64;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
+const double kMoved = 0.6;    // of that, the share that is expected at most
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
 // keys of the group, or 0 and ~0.
@@ -26,13 +31,16 @@ struct Between {
   u32 kept;
   u64 lower, upper;
   bool found, missed;
+  bool moves;    // those inside have room in columns
+  bool cramped;  // they had none
+  u32 less;      // keys that are not in columns and less than those there
 
   DEVICE void begin(Position p) {
     lo = 0;
     hi = ~0ull;
     rank = p.lower;
     behind = p.upper;
-    found = missed = false;
+    found = missed = moves = false;
     clear();
   }
 
@@ -72,8 +80,11 @@ struct Between {
     u32 was = every;
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
-    // All of those left are kept if they fit, else about as many as make the next range fit.
     double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
+    // They are told from others by their upper halves, if that tells enough of them.
+    u32 width = (u32)(hi >> 32) - (u32)(lo >> 32);
+    moves = left <= kMoved * kColumn * threads_x() && width >= 8;
+    // All of those left are kept if they fit, else about as many as make the next range fit.
     every = left * 1.25 <= (double)room ? 1 : (u32)(left / ((double)room * kSampled)) + 1;
     missed = n == 0 || (lo == was_lo && hi == was_hi && every >= was);
   }
@@ -122,44 +133,107 @@ DEVICE void sort_pieces(u64* keys, u32 pieces, u32 apart, u32 size) {
   barrier();
 }
 
+// What a thread counts of the keys on either side of a range and in it.
+struct Count {
+  u64 lo, hi;
+  u32 below, inside, skip;
+
+  DEVICE void begin(const Between& of, bool open) {
+    lo = open ? of.lo : ~0ull;
+    hi = open ? of.hi : ~0ull;
+    skip = open ? 1 + (u32)((u64)of.every * thread_x() / threads_x()) : 0;
+    below = inside = 0;
+  }
+
+  // Counts a key, and keeps it if it is one in so many of those inside, up to `room`.
+  DEVICE void take(u64 key, Between& of, u64* keys, u32 room) {
+    u32 top = key >> 32;  // tells it for most
+    below += top < (u32)(lo >> 32);
+    if (top < (u32)(lo >> 32) || top > (u32)(hi >> 32)) return;
+    if (key <= lo) {
+      below += key < lo;
+      if (key == lo) atomic_add(&of.at_lo, 1u);
+    } else if (key < hi) {
+      inside++;
+      if (--skip > 0) return;
+      skip = of.every;
+      u32 at = atomic_next(&of.kept, 1);
+      if (at < room) keys[at] = key;
+    } else if (key == hi) {
+      atomic_add(&of.at_hi, 1u);
+    }
+  }
+
+  DEVICE void end(Between& of) const {
+    atomic_add(&of.below, below);
+    atomic_add(&of.inside, inside);
+  }
+};
+
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
 // of `room` for each range.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
-  u64 lo[kAtATime], hi[kAtATime];
-  u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
-  UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    bool open = s < some && !all[s].found;
-    lo[s] = open ? all[s].lo : ~0ull;
-    hi[s] = open ? all[s].hi : ~0ull;
-    skip[s] = open ? 1 + (u32)((u64)all[s].every * thread_x() / threads_x()) : 0;
-    below[s] = inside[s] = 0;
-  }
+  Count counts[kAtATime];
+  UNROLL for (u32 s = 0; s < kAtATime; s++) counts[s].begin(all[s], s < some && !all[s].found);
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (s >= some) break;
-      u32 top = key >> 32;  // tells it for most
-      below[s] += top < (u32)(lo[s] >> 32);
-      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
-      if (key <= lo[s]) {
-        below[s] += key < lo[s];
-        if (key == lo[s]) atomic_add(&all[s].at_lo, 1u);
-      } else if (key < hi[s]) {
-        inside[s]++;
-        if (--skip[s] > 0) continue;
-        skip[s] = all[s].every;
-        u32 at = atomic_next(&all[s].kept, 1);
-        if (at < room) keys[s * room + at] = key;
-      } else if (key == hi[s]) {
-        atomic_add(&all[s].at_hi, 1u);
-      }
+      if (s < some) counts[s].take(key, all[s], keys + s * room, room);
     }
   });
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    if (s >= some || all[s].found) continue;
-    atomic_add(&all[s].below, below[s]);
-    atomic_add(&all[s].inside, inside[s]);
+    if (s < some && !all[s].found) counts[s].end(all[s]);
   }
   barrier();
+}
+
+// The columns of this thread, one for each range, and how many keys they have.
+struct KeyColumns {
+  u64* at;
+  u32 n[kAtATime];
+
+  DEVICE u64& key(u32 s, u32 i) const { return at[(s * kColumn + i) * threads_x()]; }
+};
+
+// The same of the keys in columns.
+DEVICE void count_columns(const KeyColumns& columns, Between* all, u32 some, u64* keys, u32 room) {
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    if (s >= some || all[s].found) continue;
+    Count count;
+    count.begin(all[s], true);
+    for (u32 i = 0; i < columns.n[s]; i++) count.take(columns.key(s, i), all[s], keys + s * room, room);
+    if (thread_x() == 0) count.below += all[s].less;
+    count.end(all[s]);
+  }
+  barrier();
+}
+
+// Moves the keys inside each range to columns, and some around it. Reports whether they have room there.
+DEVICE bool move_between(const GroupRuns& runs, Between* all, u32 some, KeyColumns& columns) {
+  u32 lo[kAtATime], width[kAtATime], less[kAtATime];
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    bool open = s < some && !all[s].found;
+    lo[s] = open ? all[s].lo >> 32 : ~0u;
+    width[s] = open ? (u32)(all[s].hi >> 32) - lo[s] : 0;
+    less[s] = columns.n[s] = 0;
+  }
+  runs.each([&](u64 key) {
+    u32 top = key >> 32;
+    UNROLL for (u32 s = 0; s < kAtATime; s++) {
+      less[s] += top < lo[s];
+      if (top - lo[s] > width[s]) continue;
+      if (columns.n[s] < kColumn) columns.key(s, columns.n[s]) = key;
+      columns.n[s]++;
+    }
+  });
+  bool room = true;
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    if (s >= some || all[s].found) continue;
+    atomic_add(&all[s].less, less[s]);
+    room = room && columns.n[s] <= kColumn;
+  }
+  if (!room) all[0].cramped = true;
+  barrier();
+  return !all[0].cramped;
 }
 
 // Sorts the keys that are kept, those of each range in a piece of `room`.
@@ -176,7 +250,7 @@ DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
 
 // Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
 // and reports whether all are found. keys has room for `size`, a power of two.
-DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
+DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size, u64* columns) {
   u32 me = thread_x();
   // At first all keys are one range for all ranks, of which some are kept, if not all of them.
   u32 every = total <= size ? 1 : total / (size / 2 - threads_x()) + 1;
@@ -190,18 +264,27 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     all[me].every = ~0u;
     all[me].narrow(keys, n, room);
   }
+  KeyColumns mine{columns + me, {}};
+  bool moved = false;
   for (u32 round = 0;; round++) {
     barrier();  // the ranges are there
-    bool found = true, missed = round == kRounds;
+    bool found = true, missed = round == kRounds, moves = columns && !moved;
     for (u32 s = 0; s < some; s++) {
       found = found && all[s].found;
       missed = missed || all[s].missed;
+      moves = moves && (all[s].moves || all[s].found);
     }
     if (found || missed) return found;
     barrier();  // all have read them
     if (me < some) all[me].clear();
+    if (me < some && moves) all[me].less = 0, all[me].cramped = false;
     barrier();
-    count_between(runs, all, some, keys, room);
+    if (moves) moved = move_between(runs, all, some, mine);
+    if (moved) {
+      count_columns(mine, all, some, keys, room);
+    } else {
+      count_between(runs, all, some, keys, room);
+    }
     sort_kept(keys, all, some, room);
     if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept < room ? all[me].kept : room, room);
   }
@@ -213,10 +296,10 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   const u64 *__restrict__ in_rows, const u64 *__restrict__ keys, const u64 *__restrict__ key_rows,              \
       const u32 *__restrict__ members, const u32 *__restrict__ first,                                           \
       u32 groups, u32 buckets, const double *__restrict__ quantiles, u32 statistics,                            \
-      const u32 *__restrict__ group_n, double *__restrict__ out
+      const u32 *__restrict__ group_n, double *__restrict__ out, u64 *__restrict__ columns
 
 #define GROUP_ORDER_JOB \
-  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out }
+  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out, columns }
 
 struct GroupOrderJob {
   const u64* __restrict__ in_rows;
@@ -229,20 +312,22 @@ struct GroupOrderJob {
   u32 statistics;
   const u32* __restrict__ group_n;
   double* __restrict__ out;
+  u64* __restrict__ columns;  // kAtATime * kColumn keys a thread, or null
 };
 
 // The quantiles of all groups, with shared memory for `size` keys, a power of two.
-template <u32 size>
+template <u32 size, bool moves>
 DEVICE void group_order_in(const GroupOrderJob& job) {
   SHARED u64 some_keys[size];
   SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
   SHARED Sought sought[kAtATime];
-  u32 me = thread_x(), k = block_x();
-  for (u32 g = block_y(); g < job.groups; g += blocks_y()) {
-    u32 total = job.group_n[(u64)g * job.buckets + k];
+  u32 me = thread_x();
+  u64 cells = (u64)job.groups * job.buckets;
+  u64* columns = moves && job.columns ? job.columns + (u64)block_x() * (kAtATime * kColumn) * threads_x() : nullptr;
+  for (u64 cell = block_x(); cell < cells; cell += blocks_x()) {
+    u32 total = job.group_n[cell], g = (u32)(cell / job.buckets), k = (u32)(cell % job.buckets), begin = job.first[g];
     if (total == 0) continue;
-    u32 begin = job.first[g];
     GroupRuns runs{job.in_rows, job.keys, {job.key_rows}, job.members + begin, job.first[g + 1] - begin, job.buckets, k, 1};
     runs.share(total);
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
@@ -250,7 +335,7 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
       barrier();  // all have read what is there
       if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, size);
+      bool all_found = find_keys(runs, total, ranges, some, some_keys, size, columns);
       if (!all_found) {
         if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
         find_by_bytes(runs, sought, some, (u32*)some_keys, sums);
@@ -264,7 +349,7 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
         }
         double lower = of_sort_key(r.lower), upper = r.upper == r.lower ? lower : of_sort_key(r.upper);
         double weight = position_of(job.quantiles[from + me], total).weight;
-        job.out[((u64)(from + me) * job.groups + g) * job.buckets + k] = between(lower, upper, weight);
+        job.out[(from + me) * cells + cell] = between(lower, upper, weight);
       }
     }
   }

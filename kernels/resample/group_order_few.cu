@@ -8,4 +8,4 @@
 // Operations per sample: 4 a quantile and visit, and to sort n of them 5 for each of log2(n)*(log2(n)+1)/4.
 #include "group_order.h"
 
-KERNEL MAX_THREADS(256) group_order_few(GROUP_ORDER_PARAMETERS) { group_order_in<1024>(GROUP_ORDER_JOB); }
+KERNEL MAX_THREADS(256) group_order_few(GROUP_ORDER_PARAMETERS) { group_order_in<1024, false>(GROUP_ORDER_JOB); }

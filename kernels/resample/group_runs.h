@@ -2,20 +2,9 @@
 #pragma once
 #include "order.h"
 
-const u32 kAhead = 4;          // keys of a run that a thread loads at once
+const u32 kAhead = 3;          // keys of a run that a thread loads at once
+const u32 kRunsAtOnce = 2;     // runs whose keys are loaded at once
 const u32 kMostThreads = 256;  // of a block
-
-#ifdef __CUDA__
-// The word at an address if there is one, without a branch that loads would wait behind.
-DEVICE u64 load_if(bool there, const u64* at) {
-  u64 v;
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\tmov.u64 %0, 0;\n\t@p ld.global.u64 %0, [%1];\n\t}"
-               : "=&l"(v) : "l"(at), "r"((u32)there) : "memory");
-  return v;
-}
-#else
-inline u64 load_if(bool there, const u64* at) { return there ? *at : 0; }
-#endif
 
 // The keys of a run.
 struct GroupRun {
@@ -51,7 +40,7 @@ struct GroupRuns {
   }
 
   // Hands all keys to sink, each in some thread. A warp finds 32 runs at a time, the next ones while it goes
-  // through the keys of these, two runs at once.
+  // through the keys of these.
   template <class Sink>
   DEVICE void each(Sink&& sink) const {
     u32 lane = thread_x() % 32, apart = 32 / lanes;
@@ -62,15 +51,25 @@ struct GroupRuns {
       found[lane] = next;
       warp_barrier();
       next = run(m + threads_x() + lane);
-      for (u32 r = lane / lanes; r < 32; r += 2 * apart) {
-        GroupRun a = found[r], b = r + apart < 32 ? found[r + apart] : GroupRun{0, 0};
-        for (u32 i = lane % lanes; i < a.n || i < b.n; i += kAhead * lanes) {
-          u64 of_a[kAhead], of_b[kAhead];
-          UNROLL for (u32 j = 0; j < kAhead; j++) of_a[j] = load_if(i + j * lanes < a.n, keys + a.at + i + j * lanes);
-          UNROLL for (u32 j = 0; j < kAhead; j++) of_b[j] = load_if(i + j * lanes < b.n, keys + b.at + i + j * lanes);
-          UNROLL for (u32 j = 0; j < kAhead; j++) {
-            if (i + j * lanes < a.n) sink(of_a[j]);
-            if (i + j * lanes < b.n) sink(of_b[j]);
+      for (u32 r = lane / lanes; r < 32; r += kRunsAtOnce * apart) {
+        GroupRun of[kRunsAtOnce];
+        u32 longest = 0;
+        UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
+          of[q] = r + q * apart < 32 ? found[r + q * apart] : GroupRun{0, 0};
+          longest = of[q].n > longest ? of[q].n : longest;
+        }
+        for (u32 i = lane % lanes; i < longest; i += kAhead * lanes) {
+          u64 ahead[kRunsAtOnce][kAhead];
+          UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
+            UNROLL for (u32 j = 0; j < kAhead; j++) {
+              u32 at = i + j * lanes;
+              ahead[q][j] = load_if(at < of[q].n, keys + of[q].at + at);
+            }
+          }
+          UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
+            UNROLL for (u32 j = 0; j < kAhead; j++) {
+              if (i + j * lanes < of[q].n) sink(ahead[q][j]);
+            }
           }
         }
       }

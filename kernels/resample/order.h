@@ -3,6 +3,18 @@
 #include "../abi/series.h"
 #include "../values/order.h"
 
+#ifdef __CUDA__
+// The word at an address if there is one, without a branch that loads would wait behind.
+DEVICE u64 load_if(bool there, const u64* at) {
+  u64 v;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\tmov.u64 %0, 0;\n\t@p ld.global.u64 %0, [%1];\n\t}"
+               : "=&l"(v) : "l"(at), "r"((u32)there) : "memory");
+  return v;
+}
+#else
+inline u64 load_if(bool there, const u64* at) { return there ? *at : 0; }
+#endif
+
 // An integer of the same order as the value, as package resample/aggregate sorts: NaN first, and
 // -0 before 0.
 DEVICE u64 sort_key(double v) {

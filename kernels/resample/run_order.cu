@@ -15,7 +15,8 @@
 
 const u32 kAlone = 64;        // values that a thread sorts
 const u32 kTogether = 2048;   // values that a block sorts
-const u32 kKeysAhead = 4;     // keys loaded at once
+const u32 kRunsAhead = 8;     // runs whose keys are loaded at once
+const u32 kKeyPitch = 33;        // from one key of a thread to the next, so that banks are apart
 
 // Sorts size keys, a power of two, with all threads of the block.
 DEVICE void sort_together(u64* keys, u32 size) {
@@ -73,34 +74,75 @@ DEVICE void sort_in_registers(const u64* __restrict__ at, u32 many, u64* sorted)
   barrier();
 }
 
+// Sorts n keys in registers, by Batcher's odd-even merges.
+template <u32 n>
+DEVICE void sort_network(u64 (&v)[n]) {
+  UNROLL for (u32 p = 1; p < n; p *= 2) {
+    UNROLL for (u32 k = p; k > 0; k /= 2) {
+      UNROLL for (u32 a = 0; a < n - 1; a++) {
+        u32 b = a + k;
+        if (b >= n || a < k % p || (a - k % p) / k % 2 == 1 || a / (2 * p) != b / (2 * p)) continue;
+        u64 x = v[a], y = v[b];
+        bool turn = x > y;
+        v[a] = turn ? y : x;
+        v[b] = turn ? x : y;
+      }
+    }
+  }
+}
+
+// Sorts up to n keys of a thread where they are.
+template <u32 n>
+DEVICE void sort_alone(const SortedKeys& s) {
+  u64 v[n];
+  UNROLL for (u32 j = 0; j < n; j++) v[j] = j < s.n ? s[j] : ~0ull;
+  sort_network(v);
+  UNROLL for (u32 j = 0; j < n; j++) {
+    if (j < s.n) s[j] = v[j];
+  }
+}
+
 KERNEL MAX_THREADS(32) run_order(const u64* __restrict__ in_rows, const u64* __restrict__ keys, const u64* __restrict__ key_rows,
                                  const u32* __restrict__ places, u32 buckets, const double* __restrict__ quantiles, u32 statistics,
                                  double* __restrict__ out, u64 cells, u64* __restrict__ fault) {
-  SHARED u64 sorted[kTogether];
+  SHARED u64 sorted[kAlone * kKeyPitch];
   SHARED u64 starts[32], results[32];
   SHARED u32 counts[32];
   u32 me = thread_x();
   u64 run = (u64)block_x() * 32 + me;
   u32 series = (u32)(run / buckets);
   InRow mine(in_rows[run]);
-  u32 count = mine.n;
-  u64 start = KeyRows{key_rows}.at(series) + mine.begin, result = run_at(places[series], buckets, (u32)(run % buckets));
-  counts[me] = count;
-  starts[me] = start;
+  u64 result = run_at(places[series], buckets, (u32)(run % buckets));
+  counts[me] = mine.n;
+  starts[me] = KeyRows{key_rows}.at(series) + mine.begin;
   results[me] = result;
-  if (count > 0 && count <= kAlone) {
-    SortedKeys s{sorted + me, 32, 0};
-    const u64* at = keys + start;
-    for (u32 i = 0; i < count; i += kKeysAhead) {
-      u64 ahead[kKeysAhead];
-      UNROLL for (u32 j = 0; j < kKeysAhead; j++) ahead[j] = at[i + j < count ? i + j : i];
-      UNROLL for (u32 j = 0; j < kKeysAhead; j++) {
-        if (i + j < count) s.insert(ahead[j]);
+  barrier();
+  // The block loads the keys of one run after the other.
+  for (u32 r = 0; r < 32; r += kRunsAhead) {
+    for (u32 i = me; i < kAlone; i += 32) {
+      u64 ahead[kRunsAhead];
+      bool some = false;
+      UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
+        bool there = i < counts[r + j] && counts[r + j] <= kAlone;
+        ahead[j] = load_if(there, keys + starts[r + j] + i);
+        some = some || there;
       }
+      if (!some) continue;
+      UNROLL for (u32 j = 0; j < kRunsAhead; j++) sorted[i * kKeyPitch + r + j] = ahead[j];
+    }
+  }
+  barrier();
+  SortedKeys s{sorted + me, kKeyPitch, mine.n};
+  if (mine.n > 0 && mine.n <= kAlone) {
+    if (mine.n <= 8) {
+      sort_alone<8>(s);
+    } else if (mine.n <= 24) {
+      sort_alone<24>(s);
+    } else {
+      for (s.n = 1; s.n < mine.n;) s.insert(s[s.n]);
     }
     for (u32 i = 0; i < statistics; i++) out[i * cells + result] = s.statistic(quantiles[i], fault);
   }
-  barrier();
   for (u32 lane = 0; lane < 32; lane++) {
     u32 many = counts[lane];
     if (many <= kAlone) continue;
@@ -121,7 +163,7 @@ KERNEL MAX_THREADS(32) run_order(const u64* __restrict__ in_rows, const u64* __r
       for (u32 i = me; i < size; i += 32) sorted[i] = i < many ? at[i] : ~0ull;
       sort_together(sorted, size);
     }
-    SortedKeys s{sorted, 1, many};
-    for (u32 i = me; i < statistics; i += 32) out[i * cells + results[lane]] = s.statistic(quantiles[i], fault);
+    SortedKeys all{sorted, 1, many};
+    for (u32 i = me; i < statistics; i += 32) out[i * cells + results[lane]] = all.statistic(quantiles[i], fault);
   }
 }

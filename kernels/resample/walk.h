@@ -4,12 +4,20 @@
 
 const u32 kSamplesAhead = 4;  // samples loaded at once
 
+// The samples of a series in some tiles of chunks.
+NOINLINE u32 samples_in(Columns c, u32 lane, u32 from, u32 to) {
+  u32 n = 0;
+  for (u32 k = from; k < to; k++) n += c.samples(k, lane);
+  return n;
+}
+
 // The number of a sample among all of its series, of one sample after the other.
 struct Rank {
-  u32 tile, before;  // tiles of chunks up to that one have so many samples
+  u32 tile, before;  // tiles of chunks before that one have so many samples
 
   DEVICE u32 of(const Walker& w, const Columns& c) {
-    for (; tile < w.tile; tile++) before += c.samples(tile, w.lane);
+    if (tile < w.tile) before += samples_in(c, w.lane, tile, w.tile);
+    tile = w.tile;
     return before + w.i;
   }
 };
