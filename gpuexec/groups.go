@@ -276,7 +276,7 @@ func (o *order) claim(j *requestJob) error {
 		}
 		o.runs = append(o.runs, r)
 	}
-	if all := o.all(j, 0, 0); all.ColumnBytes() > 0 {
+	if all := o.all(j, 0, 0); keys > 8*abi.OrderKept*j.t.Groups*int(j.buckets.Count) {
 		o.columns, _ = j.Claim(all.ColumnBytes())
 	}
 	return nil

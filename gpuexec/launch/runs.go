@@ -90,29 +90,27 @@ type GroupRuns struct {
 	Columns        cuda.Pointer // memory for some keys of the groups at work, of ColumnBytes; or 0
 }
 
-// orderBlocks is the most blocks of group_order, each of which owns one group at one bucket after the other.
-const orderBlocks = 1024
+// orderThreads is the most threads of group_order, a block of which owns one group at one bucket after the other.
+const orderThreads = 1024 * abi.GroupOrderBlock
 
-// ColumnBytes is the memory that quantiles of groups have a use for, besides their keys.
-func (r *GroupRuns) ColumnBytes() int {
-	if r.few() {
-		return 0
+// block is the number of threads that go through a group: few where groups have few series.
+func (r *GroupRuns) block() uint32 {
+	if r.Places <= 64*r.Groups {
+		return abi.RowsBlock
 	}
-	return 8 * abi.OrderColumns * abi.GroupOrderBlock * int(min(r.Groups*r.Buckets, orderBlocks))
+	return abi.GroupOrderBlock
 }
 
-// groupOrderLeast is the most places of a group, on average, for the smallest blocks, with little shared
-// memory.
-const groupOrderLeast = 64
+// blocks is how many blocks find quantiles.
+func (r *GroupRuns) blocks() uint32 { return min(r.Groups*r.Buckets, orderThreads/r.block()) }
+
+// ColumnBytes is the memory that quantiles of large groups have a use for besides their keys.
+func (r *GroupRuns) ColumnBytes() int { return 8 * abi.OrderColumns * int(r.blocks()*r.block()) }
 
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	k, grid := Kernel("group_order"), cuda.Size{X: min(r.Groups*r.Buckets, orderBlocks)}
-	if r.few() {
-		k, grid.X = "group_order_few", r.Groups*r.Buckets
-	}
-	return q.groups(k, grid, r, quantiles, statistics, r.GroupN, out, r.Columns)
+	return q.groups("group_order", cuda.Size{X: r.blocks()}, r, quantiles, statistics, r.GroupN, out, r.Columns)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
@@ -123,16 +121,9 @@ func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
 
 // groups puts a kernel of which a block owns a group at a bucket on the queue.
 func (q Queue) groups(k Kernel, grid cuda.Size, r GroupRuns, more ...any) error {
-	block := cuda.Size{X: abi.GroupOrderBlock}
-	if r.few() {
-		block.X = abi.RowsBlock
-	}
 	params := []any{r.InRows, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
-	return q.Launch(k, grid, block, append(params, more...)...)
+	return q.Launch(k, grid, cuda.Size{X: r.block()}, append(params, more...)...)
 }
-
-// few reports whether groups have few series.
-func (r *GroupRuns) few() bool { return r.Places <= groupOrderLeast*r.Groups }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states

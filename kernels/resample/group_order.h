@@ -16,9 +16,11 @@
 #pragma once
 #include "by_bytes.h"
 
-const u32 kRounds = 5;        // visits of all keys, at most
+const u32 kKept = 1024;       // keys in shared memory, a power of two; mirrors abi.OrderKept
+const u32 kRounds = 9;        // visits of keys, at most
 const double kSampled = 0.4;  // of what there is room for, the share that a sample has
-const u32 kColumn = 64;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
+const u32 kColumn = 96;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
+const u32 kColumnAhead = 8;   // of these, those that are loaded at once
 const double kMoved = 0.6;    // of that, the share that is expected at most
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
@@ -200,7 +202,13 @@ DEVICE void count_columns(const KeyColumns& columns, Between* all, u32 some, u64
     if (s >= some || all[s].found) continue;
     Count count;
     count.begin(all[s], true);
-    for (u32 i = 0; i < columns.n[s]; i++) count.take(columns.key(s, i), all[s], keys + s * room, room);
+    for (u32 i = 0; i < columns.n[s]; i += kColumnAhead) {
+      u64 ahead[kColumnAhead];
+      UNROLL for (u32 j = 0; j < kColumnAhead; j++) ahead[j] = load_if(i + j < columns.n[s], &columns.key(s, i + j));
+      UNROLL for (u32 j = 0; j < kColumnAhead; j++) {
+        if (i + j < columns.n[s]) count.take(ahead[j], all[s], keys + s * room, room);
+      }
+    }
     if (thread_x() == 0) count.below += all[s].less;
     count.end(all[s]);
   }
@@ -249,16 +257,18 @@ DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
 }
 
 // Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
-// and reports whether all are found. keys has room for `size`, a power of two.
-DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size, u64* columns) {
+// and reports whether all are found. keys has room for kKept.
+DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u64* columns) {
   u32 me = thread_x();
   // At first all keys are one range for all ranks, of which some are kept, if not all of them.
-  u32 every = total <= size ? 1 : total / (size / 2 - threads_x()) + 1;
-  runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
+  u32 every = total <= kKept ? 1 : total / (kKept - kKept / 8) + 1, room = kKept / some;
+  runs.one_in(every, [&](u64 key) {
+    u32 at = atomic_next(&all[0].kept, 1);
+    if (at < kKept) keys[at] = key;
+  });
   barrier();
-  u32 n = all[0].kept;
-  sort_kept(keys, all, 1, size);
-  u32 room = size / some;
+  u32 n = all[0].kept < kKept ? all[0].kept : kKept;
+  sort_kept(keys, all, 1, kKept);
   if (me < some) {
     all[me].inside = total;
     all[me].every = ~0u;
@@ -315,16 +325,15 @@ struct GroupOrderJob {
   u64* __restrict__ columns;  // kAtATime * kColumn keys a thread, or null
 };
 
-// The quantiles of all groups, with shared memory for `size` keys, a power of two.
-template <u32 size, bool moves>
-DEVICE void group_order_in(const GroupOrderJob& job) {
-  SHARED u64 some_keys[size];
+// The quantiles of all groups.
+DEVICE void order_groups(const GroupOrderJob& job) {
+  SHARED u64 some_keys[kKept];
   SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
   SHARED Sought sought[kAtATime];
   u32 me = thread_x();
   u64 cells = (u64)job.groups * job.buckets;
-  u64* columns = moves && job.columns ? job.columns + (u64)block_x() * (kAtATime * kColumn) * threads_x() : nullptr;
+  u64* columns = job.columns ? job.columns + (u64)block_x() * (kAtATime * kColumn) * threads_x() : nullptr;
   for (u64 cell = block_x(); cell < cells; cell += blocks_x()) {
     u32 total = job.group_n[cell], g = (u32)(cell / job.buckets), k = (u32)(cell % job.buckets), begin = job.first[g];
     if (total == 0) continue;
@@ -335,7 +344,7 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
       barrier();  // all have read what is there
       if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, size, columns);
+      bool all_found = find_keys(runs, total, ranges, some, some_keys, columns);
       if (!all_found) {
         if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
         find_by_bytes(runs, sought, some, (u32*)some_keys, sums);
