@@ -20,7 +20,7 @@ const u32 kKept = 1024;       // keys in shared memory, a power of two; mirrors 
 const u32 kRounds = 9;        // visits of keys, at most
 const double kSampled = 0.4;  // of what there is room for, the share that a sample has
 const u32 kColumn = 96;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
-const u32 kColumnAhead = 8;   // of these, those that are loaded at once
+const u32 kColumnAhead = 4;   // of these, those that are loaded at once
 const double kMoved = 0.6;    // of that, the share that is expected at most
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
@@ -174,12 +174,12 @@ struct Count {
 
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
 // of `room` for each range.
-DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
+NOINLINE void count_between(GroupRuns runs, Between* all, u32 some, u64* keys, u32 room) {
   Count counts[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) counts[s].begin(all[s], s < some && !all[s].found);
-  runs.each([&](u64 key) {
+  runs.each([&](u64 key, bool there) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (s < some) counts[s].take(key, all[s], keys + s * room, room);
+      if (there && s < some) counts[s].take(key, all[s], keys + s * room, room);
     }
   });
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
@@ -190,21 +190,22 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
 
 // The columns of this thread, one for each range, and how many keys they have.
 struct KeyColumns {
-  u64* at;
+  u8* at;
   u32 n[kAtATime];
 
-  DEVICE u64& key(u32 s, u32 i) const { return at[(s * kColumn + i) * threads_x()]; }
+  DEVICE static u32 stride() { return threads_x() * sizeof(u64); }
+  DEVICE u64* key(u32 s, u32 i) const { return (u64*)(at + (s * kColumn + i) * stride()); }
 };
 
 // The same of the keys in columns.
-DEVICE void count_columns(const KeyColumns& columns, Between* all, u32 some, u64* keys, u32 room) {
+NOINLINE void count_columns(KeyColumns columns, Between* all, u32 some, u64* keys, u32 room) {
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     if (s >= some || all[s].found) continue;
     Count count;
     count.begin(all[s], true);
     for (u32 i = 0; i < columns.n[s]; i += kColumnAhead) {
       u64 ahead[kColumnAhead];
-      UNROLL for (u32 j = 0; j < kColumnAhead; j++) ahead[j] = load_if(i + j < columns.n[s], &columns.key(s, i + j));
+      UNROLL for (u32 j = 0; j < kColumnAhead; j++) ahead[j] = load_if(i + j < columns.n[s], columns.key(s, i + j));
       UNROLL for (u32 j = 0; j < kColumnAhead; j++) {
         if (i + j < columns.n[s]) count.take(ahead[j], all[s], keys + s * room, room);
       }
@@ -217,24 +218,30 @@ DEVICE void count_columns(const KeyColumns& columns, Between* all, u32 some, u64
 
 // Moves the keys inside each range to columns, and some around it. Reports whether they have room there.
 DEVICE bool move_between(const GroupRuns& runs, Between* all, u32 some, KeyColumns& columns) {
-  u32 lo[kAtATime], width[kAtATime], less[kAtATime];
+  const u32 none = 0xfffffffe;  // more than the upper half of any key, and less than that of ~0
+  u32 lo[kAtATime], width[kAtATime], less[kAtATime], next[kAtATime];
+  u32 stride = columns.stride(), ends = kColumn * stride;
+  u8* at = columns.at;
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
-    lo[s] = open ? all[s].lo >> 32 : ~0u;
-    width[s] = open ? (u32)(all[s].hi >> 32) - lo[s] : 0;
-    less[s] = columns.n[s] = 0;
+    u32 hi = open ? all[s].hi >> 32 : none;
+    lo[s] = open ? all[s].lo >> 32 : none;
+    width[s] = (hi < none ? hi : none) - lo[s];
+    less[s] = 0;
+    next[s] = 0;
   }
-  runs.each([&](u64 key) {
+  runs.each([&](u64 key, bool) {
     u32 top = key >> 32;
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
       less[s] += top < lo[s];
-      if (top - lo[s] > width[s]) continue;
-      if (columns.n[s] < kColumn) columns.key(s, columns.n[s]) = key;
-      columns.n[s]++;
+      bool inside = top - lo[s] <= width[s];
+      store_if(inside && next[s] < ends, (u64*)(at + s * ends + next[s]), key);
+      next[s] += inside ? stride : 0;
     }
   });
   bool room = true;
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    columns.n[s] = next[s] / stride;
     if (s >= some || all[s].found) continue;
     atomic_add(&all[s].less, less[s]);
     room = room && columns.n[s] <= kColumn;
@@ -245,7 +252,7 @@ DEVICE bool move_between(const GroupRuns& runs, Between* all, u32 some, KeyColum
 }
 
 // Sorts the keys that are kept, those of each range in a piece of `room`.
-DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
+NOINLINE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
   u32 size = 2;
   for (u32 s = 0; s < some; s++) {
     while (size < room && size < all[s].kept) size *= 2;
@@ -274,7 +281,7 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     all[me].every = ~0u;
     all[me].narrow(keys, n, room);
   }
-  KeyColumns mine{columns + me, {}};
+  KeyColumns mine{(u8*)(columns + me), {}};
   bool moved = false;
   for (u32 round = 0;; round++) {
     barrier();  // the ranges are there
