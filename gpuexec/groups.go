@@ -129,7 +129,7 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 		}
 		if p.order != nil && p.order.again > 0 {
 			keys, runs := p.order.at(p.requestJob, i, b)
-			if err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys, runs); err != nil {
+			if err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, b.Places, p.buckets.Count, keys, runs); err != nil {
 				return err
 			}
 		}
@@ -257,7 +257,7 @@ func (o *order) claim(j *requestJob) error {
 		}
 		for _, tile := range b.Sizes {
 			o.rows = append(o.rows, uint64(rows))
-			if rows += tile.KeyRow(); o.again > 0 {
+			if rows += tile.Rows; o.again > 0 {
 				rows = len(o.rows) * int(j.buckets.Count)
 			}
 		}
@@ -284,12 +284,8 @@ func (o *order) claim(j *requestJob) error {
 
 // at is where the keys of a batch stay that a slot has, and where what runs have of these.
 func (o *order) at(j *requestJob, s int, b *pipeline.Batch) (keys, inRows cuda.Pointer) {
-	r := o.runs[s]
-	if r.Keys == 0 {
-		return 0, 0
-	}
-	rows := o.rows[b.Base/layout.Lanes]
-	return r.Keys + cuda.Pointer(8*layout.Lanes*rows), r.InRows + cuda.Pointer(8*b.Base*int(j.buckets.Count))
+	r, row := o.runs[s], o.rows[b.Base/layout.Lanes]
+	return r.Keys + cuda.Pointer(8*layout.Lanes*row), r.InRows + cuda.Pointer(8*b.Base*int(j.buckets.Count))
 }
 
 // all is what all batches have of a slot.
@@ -305,11 +301,10 @@ func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer) error {
 	r, of := o.all(j, s, n), j.sources[s].ordered
 	quantiles := 0 // before the numbers of different values
-	for quantiles < len(of) && quantileOf(j.t.Aggregates[of[quantiles]]) >= 0 {
-		quantiles++
-	}
-	for i := quantiles; i < len(of); i++ {
-		if err := q.GroupDistinct(r, found+cuda.Pointer(8*i*j.t.Groups*int(j.buckets.Count))); err != nil {
+	for i, a := range of {
+		if quantileOf(j.t.Aggregates[a]) >= 0 {
+			quantiles++
+		} else if err := q.GroupDistinct(r, found+cuda.Pointer(8*i*j.t.Groups*int(j.buckets.Count))); err != nil {
 			return err
 		}
 	}
@@ -321,13 +316,9 @@ func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer)
 
 // upload copies the tables to the device.
 func (o *order) upload(j *requestJob, c *cuda.Context, s cuda.Stream) error {
-	lanes := j.Layout.Lanes
-	if o.again > 0 {
-		lanes = j.Layout.Places // as runs are
-	}
 	return cmp.Or(
 		pipeline.Upload(j.Job, c, s, o.tileRows, o.rows),
 		pipeline.Upload(j.Job, c, s, o.half, []float64{0.5}),
-		o.members.Upload(j.Job, c, s, lanes),
+		o.members.Upload(j.Job, c, s, j.Layout.Lanes),
 	)
 }

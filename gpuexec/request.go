@@ -106,14 +106,8 @@ func (j *requestJob) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.Fused); err != nil {
 			return err
 		}
-		if len(s.ordered) == 0 {
-			continue
-		}
-		if err := q.SeriesKeys(&b.Batch, s.Differences, to.Keys); err != nil {
-			return err
-		}
-		if merges(j.t) {
-			continue // until all batches are there
+		if len(s.ordered) == 0 || merges(j.t) {
+			continue // or until all batches are there
 		}
 		if err := q.RunOrder(&b.Batch, k.Count, &to.Runs, j.At(s.quantiles), uint32(len(s.ordered))); err != nil {
 			return err
@@ -204,7 +198,7 @@ func (j *requestJob) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 		if m.InRows != 0 {
 			m.Keys = b.At(b.Output.Keys)
 		}
-		if o := j.order; o != nil && o.again == 0 {
+		if o := j.order; o != nil && o.again == 0 && o.runs[i].Keys != 0 {
 			m.Keys, m.InRows = o.at(j, i, b)
 		}
 	}

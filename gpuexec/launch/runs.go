@@ -49,7 +49,13 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
 	case to.Custom:
 		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Found, to.Points)
 	}
-	return q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.InRows)
+	err := q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.InRows)
+	if err != nil || to.Keys == 0 {
+		return err
+	}
+	parts := b.Chunks/(8*abi.TileChunks*b.Tiles) + 1 // warps of a tile of series
+	grid := cuda.Size{X: b.Tiles, Y: (parts + abi.KeysWarps - 1) / abi.KeysWarps}
+	return q.Launch("series_keys", grid, cuda.Size{X: 32, Y: abi.KeysWarps}, append(b.stored(), k.Differences, b.KeyRows, to.Keys)...)
 }
 
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
@@ -66,16 +72,6 @@ func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
 func (q Queue) RunOrder(b *Batch, buckets uint32, of *Runs, quantiles cuda.Pointer, statistics uint32) error {
 	return q.Launch("run_order", cuda.Size{X: b.Tiles * buckets}, cuda.Size{X: abi.RowsBlock},
 		of.InRows, of.Keys, b.KeyRows, b.Places, buckets, quantiles, statistics, of.Found, of.Cells, b.Fault)
-}
-
-// SeriesKeys puts the keys of a batch's samples, or of the differences between them, on the queue.
-func (q Queue) SeriesKeys(b *Batch, differences bool, keys cuda.Pointer) error {
-	const enough, most = 8192, 8 // warps in all; tiles of chunks of one
-	tiles := b.Chunks / abi.TileChunks
-	each := max(1, min(most, tiles/enough))
-	parts := (tiles + each*b.Tiles - 1) / (each * b.Tiles) // of a tile of series, a warp each
-	grid := cuda.Size{X: b.Tiles, Y: (parts + abi.KeysWarps - 1) / abi.KeysWarps}
-	return q.Launch("series_keys", grid, cuda.Size{X: 32, Y: abi.KeysWarps}, append(b.stored(), differences, b.KeyRows, keys)...)
 }
 
 // GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted

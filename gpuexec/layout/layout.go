@@ -40,9 +40,6 @@ type Room struct {
 	Packed bool // all are in packed tiles: a batch has all series that fit, and no columns
 }
 
-// Stores reports whether samples are stored where what is packed of them serves other jobs, too.
-func (r Room) Stores() bool { return !r.Fuses }
-
 // Selected are the series that a job reads, and their groups.
 type Selected struct {
 	Sel     *selection.Selection
@@ -203,7 +200,7 @@ func (y *Layout) length(n, left int) int {
 func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}
 	b.sort(y.GroupOf[from:from+n], y.Groups)
-	if b.lanes = b.Series; y.Room.Stores() {
+	if b.lanes = b.Series; !y.Room.Fuses {
 		b.lanes = slices.Sorted(slices.Values(b.Series))
 	}
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
@@ -254,7 +251,7 @@ func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, perio
 		cs[lane] = y.Sel.Overlapping(int(s), y.From, y.To)
 		positions = max(positions, len(cs[lane]))
 	}
-	if y.Room.Stores() {
+	if !y.Room.Fuses {
 		periods, positions = align(&cs)
 	}
 	return cs, periods, max(positions, 1)
@@ -392,9 +389,6 @@ type TileSize struct {
 	wide      int // of them that do not fit into an entry
 	Samples   int64
 }
-
-// KeyRow is the number of keys that there is room for in the row of a series, a multiple of 128 bytes.
-func (t TileSize) KeyRow() int { return Aligned(t.Rows, 16) }
 
 // Add adds the size of another tile.
 func (t *TileSize) Add(o TileSize) {
@@ -542,14 +536,12 @@ func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint6
 	starts := make([]TileSize, len(b.Sizes))
 	var total TileSize
 	keyRows := As[uint64](buf, in.KeyRows)
-	keyRows[0] = 0
 	for k := range starts {
 		starts[k] = total
-		first[k] = uint32(total.Positions)
-		keyRows[k+1] = keyRows[k] + uint64(b.Sizes[k].KeyRow())
+		first[k], keyRows[k] = uint32(total.Positions), uint64(total.Rows)
 		total.Add(b.Sizes[k])
 	}
-	first[len(starts)] = uint32(total.Positions)
+	first[len(starts)], keyRows[len(starts)] = uint32(total.Positions), uint64(total.Rows)
 	if y.Room.Packed {
 		return nil
 	}

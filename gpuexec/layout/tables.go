@@ -79,10 +79,7 @@ func NewOutput(b *Part, r Room) Output {
 	o.Rest = next(tiles * r.Rest)
 	o.Runs = next(tiles * r.Runs)
 	if r.Keys {
-		for _, t := range b.Sizes {
-			o.Keys.Size += t.KeyRow() * Lanes * 8
-		}
-		o.Keys = next(o.Keys.Size)
+		o.Keys = next(b.Total.Rows * Lanes * 8)
 	}
 	return o
 }
