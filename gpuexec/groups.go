@@ -117,10 +117,8 @@ func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
 			return err
 		}
 		if p.order != nil && p.order.again > 0 {
-			// Each run has one key, in a row of its bucket.
-			keys := p.order.at(p.requestJob, i, b)
-			err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys.Keys, keys.Begins, keys.N)
-			if err != nil {
+			keys, runs := p.order.at(p.requestJob, i, b)
+			if err := q.Results("value_keys", from.Cells, from.N, values, from.Cells, p.buckets.Count, keys, runs); err != nil {
 				return err
 			}
 		}
@@ -214,10 +212,11 @@ func (p *groups) Results(o *offload.Outcome) error {
 // order is what order statistics of groups need of all batches of a job: it stays on the device, in
 // memory of the store, until the last batch is there.
 type order struct {
-	runs []launch.GroupRuns // by slot, which are sources; without keys where one has none
-	rows []uint64           // the first row of each tile of series, over all batches
-	// again is the number of slots whose values, one a run, are aggregated again by the median. A
-	// tile has a row for each bucket then.
+	runs    []launch.GroupRuns // by slot, which are sources; without keys where one has none
+	rows    []uint64           // the first row of keys of each tile of series, over all batches, and their number
+	columns cuda.Pointer       // see launch.GroupRuns; 0 where there is no room
+	// again is the number of slots whose values, one a run, are aggregated again by the median. The row
+	// of a series has one key a bucket then.
 	again int
 
 	tileRows layout.Section // tables, see launch.GroupRuns
@@ -227,7 +226,7 @@ type order struct {
 
 // take takes device memory for the tables.
 func (o *order) take(j *requestJob) {
-	o.tileRows = j.Take(8 * j.Places() / layout.Lanes)
+	o.tileRows = j.Take(8 * (j.Places()/layout.Lanes + 1))
 	o.members, o.half = j.TakeMembers(), j.Take(8)
 }
 
@@ -249,8 +248,9 @@ func (o *order) claim(j *requestJob) error {
 			}
 		}
 	}
-	keys, cells := 8*layout.Lanes*rows, 4*len(o.rows)*layout.Lanes*int(j.buckets.Count)
-	each := layout.Aligned(keys, 256) + 2*layout.Aligned(cells, 256)
+	keys := 8 * layout.Lanes * rows
+	each := keys + 8*len(o.rows)*layout.Lanes*int(j.buckets.Count)
+	o.rows = append(o.rows, uint64(rows))
 	for s := range max(o.again, len(j.sources)) { // each of which has a slot
 		r := launch.GroupRuns{}
 		if o.again > 0 || len(j.sources[s].ordered) > 0 {
@@ -258,28 +258,27 @@ func (o *order) claim(j *requestJob) error {
 			if !ok {
 				return &pipeline.Unsuited{Reason: "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"}
 			}
-			r.Keys, r.N = at, at+cuda.Pointer(layout.Aligned(keys, 256))
-			r.Begins = r.N + cuda.Pointer(layout.Aligned(cells, 256))
+			r.Keys, r.InRows = at, at+cuda.Pointer(keys)
 		}
 		o.runs = append(o.runs, r)
+	}
+	if all := o.all(j, 0, 0); keys > 8*abi.OrderKept*j.t.Groups*int(j.buckets.Count) {
+		o.columns, _ = j.Claim(all.ColumnBytes())
 	}
 	return nil
 }
 
-// at is where what a batch has of a slot stays.
-func (o *order) at(j *requestJob, s int, b *pipeline.Batch) launch.GroupRuns {
-	r := o.runs[s]
-	tile := b.Base / layout.Lanes
-	cells := cuda.Pointer(4 * tile * layout.Lanes * int(j.buckets.Count))
-	r.Keys, r.N, r.Begins = r.Keys+cuda.Pointer(8*layout.Lanes*o.rows[tile]), r.N+cells, r.Begins+cells
-	return r
+// at is where the keys of a batch stay that a slot has, and where what runs have of these.
+func (o *order) at(j *requestJob, s int, b *pipeline.Batch) (keys, inRows cuda.Pointer) {
+	r, row := o.runs[s], o.rows[b.Base/layout.Lanes]
+	return r.Keys + cuda.Pointer(8*layout.Lanes*row), r.InRows + cuda.Pointer(8*b.Base*int(j.buckets.Count))
 }
 
 // all is what all batches have of a slot.
 func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r := o.runs[s]
 	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Series), j.At(o.members.First)
-	r.Groups, r.Series, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
+	r.Groups, r.Series, r.Buckets, r.GroupN, r.Columns = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n, o.columns
 	return r
 }
 
@@ -288,11 +287,10 @@ func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 func (o *order) end(j *requestJob, q launch.Queue, s int, n, found cuda.Pointer) error {
 	r, of := o.all(j, s, n), j.sources[s].ordered
 	quantiles := 0 // before the numbers of different values
-	for quantiles < len(of) && quantileOf(j.t.Aggregates[of[quantiles]]) >= 0 {
-		quantiles++
-	}
-	for i := quantiles; i < len(of); i++ {
-		if err := q.GroupDistinct(r, found+cuda.Pointer(8*i*j.t.Groups*int(j.buckets.Count))); err != nil {
+	for i, a := range of {
+		if quantileOf(j.t.Aggregates[a]) >= 0 {
+			quantiles++
+		} else if err := q.GroupDistinct(r, found+cuda.Pointer(8*i*j.t.Groups*int(j.buckets.Count))); err != nil {
 			return err
 		}
 	}

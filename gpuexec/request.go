@@ -62,7 +62,6 @@ func (j *requestJob) Room(r *layout.Room) error {
 	r.Runs = int(end)
 	for i := range j.sources {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
-		r.Sorted = r.Sorted || len(j.sources[i].ordered) > 0
 	}
 	return nil
 }
@@ -195,12 +194,11 @@ func (j *requestJob) runs(b *pipeline.Batch) []made {
 	for i := range all {
 		m := &all[i]
 		m.Points = j.At(j.points) + cuda.Pointer(4*b.Base)
-		if m.Begins != 0 {
+		if m.InRows != 0 {
 			m.Keys = b.At(b.Output.Keys)
 		}
 		if o := j.order; o != nil && o.again == 0 && o.runs[i].Keys != 0 {
-			r := o.at(j, i, b)
-			m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
+			m.Keys, m.InRows = o.at(j, i, b)
 		}
 	}
 	return all
@@ -223,7 +221,7 @@ func (j *requestJob) lay(at cuda.Pointer, series int) (all []made, end cuda.Poin
 			m.again = take(8 * cells)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.Begins, m.Found = take(4*cells), take(8*cells*len(s.ordered))
+			m.InRows, m.Found = take(8*cells), take(8*cells*len(s.ordered))
 		}
 		if s.custom != nil && !merges(j.t) {
 			m.Found = take(8 * cells)

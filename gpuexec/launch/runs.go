@@ -32,8 +32,8 @@ type Runs struct {
 	Custom bool         // the states are those of a program, whose kernels the queue has
 
 	Found  cuda.Pointer // float64 a run: results of custom states, which write no fields then, or 0
-	Keys   cuda.Pointer // uint64 a place of the batch's columns, for order statistics, or 0
-	Begins cuda.Pointer // with keys, uint32 a state
+	Keys   cuda.Pointer // uint64 a sample, a row a series, for order statistics, or 0
+	InRows cuda.Pointer // with keys, uint64 a state: which keys of a row are the run's
 	Points cuda.Pointer // uint32 a series, to which the number of runs is added
 }
 
@@ -46,21 +46,21 @@ func FieldBytes(rows, buckets, fields int) int {
 // CountRuns puts making what to has of a batch's runs on the queue: of the series at lane l and
 // bucket k, number l*Count+k.
 func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs) error {
-	keys, kernel := to.Keys != 0, Kernel("count_states")
+	kernel := Kernel("count_states")
 	switch {
 	case to.Custom && to.Found != 0:
 		return q.runs("custom_runs", b, k, to.N, to.Found, uint32(1), true, to.Points)
 	case to.Custom:
 		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Stored, false, to.Points)
-	case keys && k.Apart && !k.Differences:
-		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Points, to.Keys, to.Begins)
 	case to.Parts&abi.StateParts == 0:
 		kernel = "count_uniqs"
 	}
-	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points); err != nil || !keys {
+	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points, to.InRows); err != nil || to.Keys == 0 {
 		return err
 	}
-	return q.runs("order_keys", b, k, to.Keys, to.Begins)
+	parts := b.Chunks/(8*abi.TileChunks*b.Tiles) + 1 // warps of a tile of series
+	grid := cuda.Size{X: b.Tiles, Y: (parts + abi.KeysWarps - 1) / abi.KeysWarps}
+	return q.Launch("series_keys", grid, cuda.Size{X: 32, Y: abi.KeysWarps}, append(b.stored(), k.Differences, b.KeyRows, to.Keys)...)
 }
 
 // runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
@@ -75,55 +75,56 @@ func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
 // float64 for each, negative for the number of different values; of.Found gets of.Cells float64 for
 // each. The batch's fault becomes abi.LongRun, unless it is less, where a run is too long.
 func (q Queue) RunOrder(b *Batch, buckets uint32, of *Runs, quantiles cuda.Pointer, statistics uint32) error {
-	length := (buckets + MaxGridY - 1) / MaxGridY
-	grid := cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}
-	return q.Launch("run_order", grid, cuda.Size{X: abi.RowsBlock},
-		of.N, of.Begins, of.Keys, b.Rows, b.First, buckets, length, quantiles, statistics, of.Found, of.Cells, b.Fault)
+	return q.Launch("run_order", cuda.Size{X: b.Tiles * buckets}, cuda.Size{X: abi.RowsBlock},
+		of.InRows, of.Keys, b.KeyRows, buckets, quantiles, statistics, of.Found, of.Cells, b.Fault)
 }
 
 // GroupRuns are the runs of groups over all batches of a job, of which series and tiles are counted
 // on.
 type GroupRuns struct {
-	N, Begins, Keys cuda.Pointer // as of Runs and Order
-	TileRows        cuda.Pointer // uint64 a tile of series: its first row of keys
-	Members, First  cuda.Pointer // uint32: the series of each group, and where they begin
-	Groups, Series  uint32
-	Buckets         uint32
-	GroupN          cuda.Pointer // uint32 a group and bucket: samples
+	InRows, Keys   cuda.Pointer // as of Runs
+	TileRows       cuda.Pointer // uint64, as Batch.KeyRows
+	Members, First cuda.Pointer // uint32: the series of each group, and where they begin
+	Groups, Series uint32
+	Buckets        uint32
+	GroupN         cuda.Pointer // uint32 a group and bucket: samples
+	Columns        cuda.Pointer // memory for some keys of the groups at work, of ColumnBytes; or 0
 }
 
-// groupOrderLeast is the most series of a group, on average, for the smallest blocks, with little shared
-// memory.
-const groupOrderLeast = 64
+// orderThreads is the most threads of group_order, a block of which owns one group at one bucket after the other.
+const orderThreads = 1024 * abi.GroupOrderBlock
+
+// block is the number of threads that go through a group: few where groups have few series.
+func (r *GroupRuns) block() uint32 {
+	if r.Series <= 64*r.Groups {
+		return abi.RowsBlock
+	}
+	return abi.GroupOrderBlock
+}
+
+// blocks is how many blocks find quantiles.
+func (r *GroupRuns) blocks() uint32 { return min(r.Groups*r.Buckets, orderThreads/r.block()) }
+
+// ColumnBytes is the memory that quantiles of large groups have a use for besides their keys.
+func (r *GroupRuns) ColumnBytes() int { return 8 * abi.OrderColumns * int(r.blocks()*r.block()) }
 
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	k := Kernel("group_order")
-	if r.few() {
-		k = "group_order_few"
-	}
-	return q.groups(k, r, quantiles, statistics, r.GroupN, out)
+	return q.groups("group_order", cuda.Size{X: r.blocks()}, r, quantiles, statistics, r.GroupN, out, r.Columns)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
 // each group and bucket.
 func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
-	return q.groups("group_distinct", r, r.GroupN, out)
+	return q.groups("group_distinct", cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, r, r.GroupN, out)
 }
 
 // groups puts a kernel of which a block owns a group at a bucket on the queue.
-func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
-	block := cuda.Size{X: abi.GroupOrderBlock}
-	if r.few() {
-		block.X = abi.RowsBlock
-	}
-	params := []any{r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
-	return q.Launch(k, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, block, append(params, more...)...)
+func (q Queue) groups(k Kernel, grid cuda.Size, r GroupRuns, more ...any) error {
+	params := []any{r.InRows, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
+	return q.Launch(k, grid, cuda.Size{X: r.block()}, append(params, more...)...)
 }
-
-// few reports whether groups have few series.
-func (r *GroupRuns) few() bool { return r.Series <= groupOrderLeast*r.Groups }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states

@@ -10,14 +10,15 @@ import (
 // Batch is a batch of series in device memory: tiles of 32 series, each of which
 // has a tile of chunks for every position.
 type Batch struct {
-	Slab   cuda.Pointer // the chunks' bytes
-	Table  cuda.Pointer // an abi.Entry a chunk
-	Wide   cuda.Pointer // an abi.SeriesChunk for each that does not fit into one
-	Since  int64        // ms, what times in entries count from
-	Mixed  bool         // there are XOR2 chunks
-	Chunks uint32       // a multiple of abi.TileChunks
-	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
-	Tiles  uint32       // of series
+	Slab    cuda.Pointer // the chunks' bytes
+	Table   cuda.Pointer // an abi.Entry a chunk
+	Wide    cuda.Pointer // an abi.SeriesChunk for each that does not fit into one
+	Since   int64        // ms, what times in entries count from
+	Mixed   bool         // there are XOR2 chunks
+	Chunks  uint32       // a multiple of abi.TileChunks
+	First   cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
+	Tiles   uint32       // of series
+	KeyRows cuda.Pointer // uint64, where keys of each tile of series begin, and where they end: in rows of 32
 
 	Columns
 	Decoded cuda.Pointer // an abi.Decoded a chunk

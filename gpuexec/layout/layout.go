@@ -38,7 +38,6 @@ type Room struct {
 	Fuses  bool // samples are not stored
 	Long   bool // windows share much, so that all of a large job may take seconds
 	Packed bool // all are in packed tiles: there are no columns
-	Sorted bool // samples have keys of their order, whose rows are those of columns
 }
 
 // Selected are the series that a job reads, and their groups.
@@ -514,12 +513,13 @@ func (y *Layout) Fill(b *Part, buf []byte, words []abi.PackedWord, bases []uint6
 	// Where each tile begins.
 	starts := make([]TileSize, len(b.Sizes))
 	var total TileSize
+	keyRows := As[uint64](buf, in.KeyRows)
 	for k := range starts {
 		starts[k] = total
-		first[k] = uint32(total.Positions)
+		first[k], keyRows[k] = uint32(total.Positions), uint64(total.Rows)
 		total.Add(b.Sizes[k])
 	}
-	first[len(starts)] = uint32(total.Positions)
+	first[len(starts)], keyRows[len(starts)] = uint32(total.Positions), uint64(total.Rows)
 	if y.Room.Packed {
 		return nil
 	}

@@ -21,9 +21,9 @@ func Aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
 // Input is the layout of what is copied to the device for a batch.
 type Input struct {
-	Table, Wide, Rows, Packed, First, Lanes, Groups, Starts Section // tables
-	Bytes                                                   Section // chunks whose slabs are not on the device
-	Tables, Size                                            int     // of all tables; and of everything
+	Table, Wide, Rows, Packed, First, KeyRows, Lanes, Groups, Starts Section // tables
+	Bytes                                                            Section // chunks whose slabs are not on the device
+	Tables, Size                                                     int     // of all tables; and of everything
 }
 
 // newInput lays out the input of a batch whose series are in their places.
@@ -36,6 +36,7 @@ func newInput(b *Part, r Room) (in Input) {
 	}
 	in.Packed = next(b.Total.Positions * int(unsafe.Sizeof(abi.PackedWord(0))))
 	in.First = next((len(b.Sizes) + 1) * 4)
+	in.KeyRows = next((len(b.Sizes) + 1) * 8)
 	in.Lanes = next(len(b.Series) * 4)
 	in.Groups = next(len(b.Groups) * 4)
 	in.Starts = next(len(b.starts) * 4)

@@ -187,7 +187,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 	b.Batch = launch.Batch{
 		Slab: j.origin, Table: at(in.Table), Wide: at(in.Wide), Since: j.Layout.Since(),
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(p.Total.Positions * layout.Lanes),
-		First: at(in.First), Tiles: uint32(len(p.Sizes)),
+		First: at(in.First), KeyRows: at(in.KeyRows), Tiles: uint32(len(p.Sizes)),
 		Columns: launch.Columns{Rows: at(in.Rows), Packed: at(in.Packed), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
 		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}

@@ -21,7 +21,7 @@ import (
 func (j *Job) chained(r layout.Room) bool {
 	r.Device = int(j.Workspace.size) - j.size
 	tiles := j.Places() / layout.Lanes
-	if r.Fuses || r.Sorted || r.Rest > 0 || r.Long && j.Workspace.pool == j.Large || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
+	if r.Fuses || r.Rest > 0 || r.Long && j.Workspace.pool == j.Large || tiles*(8*r.Steps*layout.Lanes+2*r.Panes+r.Runs) > r.Device || !j.Packs(j.Selected.Sel) {
 		return false
 	}
 	r.Packed, r.Goal = true, 0

@@ -59,7 +59,7 @@ func (j *Job) packed(p *prepared) {
 // allPacked reports whether all chunks of a request are packed, which are pinned as far as they are.
 // Without columns, batches have many more series, and there are few.
 func (j *Job) allPacked(r layout.Room) bool {
-	if r.Runs == 0 || r.Sorted || !j.Packs(j.Selected.Sel) {
+	if r.Runs == 0 || !j.Packs(j.Selected.Sel) {
 		return false
 	}
 	r.Packed = true

@@ -25,17 +25,15 @@
 #include "../group/group_quantile.cu"
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
-#include "../resample/count_keys.cu"
 #include "../resample/count_states.cu"
 #include "../resample/count_uniqs.cu"
 #include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
-#include "../resample/group_order_few.cu"
 #include "../resample/merge_parts.cu"
 #include "../resample/merge_runs.cu"
-#include "../resample/order_keys.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
+#include "../resample/series_keys.cu"
 #include "../resample/value_keys.cu"
 #include "../custom/custom_merge.cu"
 #include "../custom/custom_runs.cu"
@@ -67,17 +65,15 @@
   X(group_quantile, true) \
   X(group_rank, true) \
   X(group_result, false) \
-  X(count_keys, true) \
   X(count_states, true) \
   X(count_uniqs, true) \
   X(group_distinct, true) \
   X(group_order, true) \
-  X(group_order_few, true) \
   X(merge_parts, true) \
   X(merge_runs, true) \
-  X(order_keys, false) \
   X(run_order, true) \
   X(run_rows, true) \
+  X(series_keys, true) \
   X(value_keys, false) \
   X(custom_merge, false) \
   X(custom_runs, true) \

@@ -33,16 +33,18 @@ DEVICE u64 hash_of(u64 key) {
   return key ^ key >> 33;
 }
 
-KERNEL MAX_THREADS(256) group_distinct(const u32* __restrict__ n, const u32* __restrict__ begins, const u64* __restrict__ keys,
-                                       const u64* __restrict__ tile_rows, const u32* __restrict__ members,
+KERNEL MAX_THREADS(256) group_distinct(const u64* __restrict__ in_rows, const u64* __restrict__ keys,
+                                       const u64* __restrict__ key_rows, const u32* __restrict__ members,
                                        const u32* __restrict__ first, u32 groups, u32 buckets,
                                        const u32* __restrict__ group_n, double* __restrict__ out) {
   SHARED u64 table[kPlaces];
   SHARED u32 entries, full;
   u32 me = thread_x(), k = block_x();
   for (u32 g = block_y(); g < groups; g += blocks_y()) {
-    if (group_n[(u64)g * buckets + k] == 0) continue;
-    GroupRuns runs{n, begins, keys, tile_rows, members + first[g], first[g + 1] - first[g], buckets, k};
+    u32 total = group_n[(u64)g * buckets + k];
+    if (total == 0) continue;
+    GroupRuns runs{in_rows, keys, {key_rows}, members + first[g], first[g + 1] - first[g], buckets, k, 1};
+    runs.share(total);
     u64 part = 0, count = 0;  // of 1 << bits parts
     u32 bits = 0;
     do {
@@ -50,7 +52,8 @@ KERNEL MAX_THREADS(256) group_distinct(const u32* __restrict__ n, const u32* __r
       for (u32 i = me; i < kPlaces; i += threads_x()) table[i] = kNoKey;
       if (me == 0) entries = full = 0;
       barrier();
-      runs.each([&](u64 key) {
+      runs.each([&](u64 key, bool there) {
+        if (!there) return;
         if (key == kZeroKey - 1) key = kZeroKey;  // that of -0
         u64 hash = hash_of(key);
         if (bits > 0 && hash >> (64 - bits) != part) return;

@@ -10,10 +10,18 @@
 // Each line is a visit of all keys, but for the first, which goes to those that it keeps. What the
 // visits count says how many keys are less, so that the result is exact whichever keys are kept. Where
 // the rank is not between lo and hi, or they come no nearer, the keys are found byte by byte.
+//
+// Where those between have room in device memory, the second line moves them there, each thread those that
+// it finds to a column of its own, and what follows visits the columns alone.
 #pragma once
 #include "by_bytes.h"
 
-const u32 kRounds = 5;  // visits of all keys, at most
+const u32 kKept = 1024;       // keys in shared memory, a power of two; mirrors abi.OrderKept
+const u32 kRounds = 9;        // visits of keys, at most
+const double kSampled = 0.4;  // of what there is room for, the share that a sample has
+const u32 kColumn = 96;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
+const u32 kColumnAhead = 4;   // of these, those that are loaded at once
+const double kMoved = 0.6;    // of that, the share that is expected at most
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
 // keys of the group, or 0 and ~0.
@@ -21,24 +29,24 @@ struct Between {
   u64 lo, hi;
   u32 rank, behind;  // of the key looked for and the one behind it, among all
   u32 below, at_lo, inside, at_hi;
-  u32 shift;  // one in 1 << shift of those inside is kept
+  u32 every;  // one in so many of those inside is kept
+  u32 kept;
   u64 lower, upper;
   bool found, missed;
+  bool moves;    // those inside have room in columns
+  bool cramped;  // they had none
+  u32 less;      // keys that are not in columns and less than those there
 
   DEVICE void begin(Position p) {
     lo = 0;
     hi = ~0ull;
     rank = p.lower;
     behind = p.upper;
-    found = missed = false;
+    found = missed = moves = false;
+    clear();
   }
 
-  // The number of keys that are kept, in memory for at most `room`.
-  DEVICE u32 kept(u32 room) const {
-    u32 n = inside >> shift;
-    if (n << shift < inside) n++;
-    return n < room ? n : room;
-  }
+  DEVICE void clear() { below = at_lo = inside = at_hi = kept = 0; }
 
   // The key of a rank, of all those inside or of lo and hi.
   DEVICE u64 at(u32 r, const u64* sorted) const {
@@ -71,135 +79,249 @@ struct Between {
     while (away * away < 9 * variance) away = away * 1.0625 + 1;
     double from = a - away, to = b + away;
     u64 was_lo = lo, was_hi = hi;
-    u32 was = shift;
+    u32 was = every;
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
-    double left = (to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0);
-    double keys = left * each * 1.25 / (double)room;
-    for (shift = 0; keys > 1; shift++) keys *= 0.5;
-    missed = lo == was_lo && hi == was_hi && shift >= was;
+    double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
+    // They are told from others by their upper halves, if that tells enough of them.
+    u32 width = (u32)(hi >> 32) - (u32)(lo >> 32);
+    moves = left <= kMoved * kColumn * threads_x() && width >= 8;
+    // All of those left are kept if they fit, else about as many as make the next range fit.
+    every = left * 1.25 <= (double)room ? 1 : (u32)(left / ((double)room * kSampled)) + 1;
+    missed = n == 0 || (lo == was_lo && hi == was_hi && every >= was);
   }
 };
 
-// Sorts `size` keys, a power of two, in pieces of `piece` each, a power of two.
-DEVICE void sort_pieces(u64* keys, u32 size, u32 piece) {
-  for (u32 run = 2; run <= piece; run *= 2) {
-    for (u32 stride = run / 2; stride > 0; stride /= 2) {
+// Sorts `pieces` of keys, at most two, `apart` from each other: the first `size` of each, a power of two. A thread
+// makes two stages of the bitonic network at once for four keys.
+DEVICE void sort_pieces(u64* keys, u32 pieces, u32 apart, u32 size) {
+  auto order = [](u64& x, u64& y, bool rising) {
+    if ((x > y) != rising) return;
+    u64 was = x;
+    x = y;
+    y = was;
+  };
+  u32 stages = 0;
+  for (u32 run = 2; run <= size; run *= 2) {
+    u32 stride = run / 2;
+    if (++stages % 2 == 1) {
       barrier();
-      for (u32 i = thread_x(); i < size / 2; i += threads_x()) {
-        u32 a = 2 * i - (i & (stride - 1)), b = a + stride;
-        u64 x = keys[a], y = keys[b];
-        bool rising = (a & (piece - 1) & run) == 0;
-        if ((x > y) == rising) {
-          keys[a] = y;
-          keys[b] = x;
-        }
+      for (u32 i = thread_x(); i < pieces * (size / 2); i += threads_x()) {
+        u32 j = i % (size / 2), a = 2 * j - (j & (stride - 1));
+        u64* at = keys + i / (size / 2) * apart + a;
+        order(at[0], at[stride], (a & run) == 0);
+      }
+      stride /= 2;
+    }
+    for (; stride > 0; stride /= 4) {
+      u32 half = stride / 2;
+      barrier();
+      for (u32 i = thread_x(); i < pieces * (size / 4); i += threads_x()) {
+        u32 j = i % (size / 4), a = 4 * j - 3 * (j & (half - 1));
+        u64* at = keys + i / (size / 4) * apart + a;
+        bool rising = (a & run) == 0;
+        u64 w = at[0], x = at[half], y = at[stride], z = at[stride + half];
+        order(w, y, rising);
+        order(x, z, rising);
+        order(w, x, rising);
+        order(y, z, rising);
+        at[0] = w;
+        at[half] = x;
+        at[stride] = y;
+        at[stride + half] = z;
       }
     }
   }
   barrier();
 }
 
-// Keeps one in so many of all keys, at most `room`, and returns how many these are.
-DEVICE u32 keep_of_all(const GroupRuns& runs, u32 total, u64* keys, u32 room, u32* kept) {
-  u32 every = total <= room ? 1 : total / (room - threads_x()) + 1;
-  runs.one_in(every, [&](u64 key) { keys[atomic_next(kept, 1)] = key; });
-  barrier();
-  u32 n = *kept;
-  for (u32 i = n + thread_x(); i < room; i += threads_x()) keys[i] = ~0ull;
-  return n;
-}
+// What a thread counts of the keys on either side of a range and in it.
+struct Count {
+  u64 lo, hi;
+  u32 below, inside, skip;
+
+  DEVICE void begin(const Between& of, bool open) {
+    lo = open ? of.lo : ~0ull;
+    hi = open ? of.hi : ~0ull;
+    skip = open ? 1 + (u32)((u64)of.every * thread_x() / threads_x()) : 0;
+    below = inside = 0;
+  }
+
+  // Counts a key, and keeps it if it is one in so many of those inside, up to `room`.
+  DEVICE void take(u64 key, Between& of, u64* keys, u32 room) {
+    u32 top = key >> 32;  // tells it for most
+    below += top < (u32)(lo >> 32);
+    if (top < (u32)(lo >> 32) || top > (u32)(hi >> 32)) return;
+    if (key <= lo) {
+      below += key < lo;
+      if (key == lo) atomic_add(&of.at_lo, 1u);
+    } else if (key < hi) {
+      inside++;
+      if (--skip > 0) return;
+      skip = of.every;
+      u32 at = atomic_next(&of.kept, 1);
+      if (at < room) keys[at] = key;
+    } else if (key == hi) {
+      atomic_add(&of.at_hi, 1u);
+    }
+  }
+
+  DEVICE void end(Between& of) const {
+    atomic_add(&of.below, below);
+    atomic_add(&of.inside, inside);
+  }
+};
 
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
 // of `room` for each range.
-DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
-  u64 lo[kAtATime], hi[kAtATime];
-  u32 below[kAtATime], at_lo[kAtATime], at_hi[kAtATime], shift[kAtATime];
-  UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    bool open = s < some && !all[s].found;
-    lo[s] = open ? all[s].lo : ~0ull;
-    hi[s] = open ? all[s].hi : ~0ull;
-    shift[s] = open ? all[s].shift : 0;
-    below[s] = at_lo[s] = at_hi[s] = 0;
-  }
-  runs.each([&](u64 key) {
+NOINLINE void count_between(GroupRuns runs, Between* all, u32 some, u64* keys, u32 room) {
+  Count counts[kAtATime];
+  UNROLL for (u32 s = 0; s < kAtATime; s++) counts[s].begin(all[s], s < some && !all[s].found);
+  runs.each([&](u64 key, bool there) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (s >= some) break;
-      u32 top = key >> 32;  // tells it for most
-      below[s] += top < (u32)(lo[s] >> 32);
-      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
-      if (key <= lo[s]) {
-        at_lo[s] += key == lo[s];
-        below[s] += key < lo[s];
-      } else if (key < hi[s]) {
-        u32 i = atomic_next(&all[s].inside, 1), at = i >> shift[s];
-        if (at << shift[s] == i && at < room) keys[s * room + at] = key;
-      } else if (key == hi[s]) {
-        at_hi[s]++;
-      }
+      if (there && s < some) counts[s].take(key, all[s], keys + s * room, room);
     }
   });
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    if (s >= some || all[s].found) continue;
-    atomic_add(&all[s].below, below[s]);
-    atomic_add(&all[s].at_lo, at_lo[s]);
-    atomic_add(&all[s].at_hi, at_hi[s]);
+    if (s < some && !all[s].found) counts[s].end(all[s]);
   }
   barrier();
-  for (u32 s = 0; s < some; s++) {
-    if (all[s].found) continue;
-    for (u32 i = all[s].kept(room) + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
+}
+
+// The columns of this thread, one for each range, and how many keys they have.
+struct KeyColumns {
+  u8* at;
+  u32 n[kAtATime];
+
+  DEVICE static u32 stride() { return threads_x() * sizeof(u64); }
+  DEVICE u64* key(u32 s, u32 i) const { return (u64*)(at + (s * kColumn + i) * stride()); }
+};
+
+// The same of the keys in columns.
+NOINLINE void count_columns(KeyColumns columns, Between* all, u32 some, u64* keys, u32 room) {
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    if (s >= some || all[s].found) continue;
+    Count count;
+    count.begin(all[s], true);
+    for (u32 i = 0; i < columns.n[s]; i += kColumnAhead) {
+      u64 ahead[kColumnAhead];
+      UNROLL for (u32 j = 0; j < kColumnAhead; j++) ahead[j] = load_if(i + j < columns.n[s], columns.key(s, i + j));
+      UNROLL for (u32 j = 0; j < kColumnAhead; j++) {
+        if (i + j < columns.n[s]) count.take(ahead[j], all[s], keys + s * room, room);
+      }
+    }
+    if (thread_x() == 0) count.below += all[s].less;
+    count.end(all[s]);
   }
+  barrier();
+}
+
+// Moves the keys inside each range to columns, and some around it. Reports whether they have room there.
+DEVICE bool move_between(const GroupRuns& runs, Between* all, u32 some, KeyColumns& columns) {
+  const u32 none = 0xfffffffe;  // more than the upper half of any key, and less than that of ~0
+  u32 lo[kAtATime], width[kAtATime], less[kAtATime], next[kAtATime];
+  u32 stride = columns.stride(), ends = kColumn * stride;
+  u8* at = columns.at;
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    bool open = s < some && !all[s].found;
+    u32 hi = open ? all[s].hi >> 32 : none;
+    lo[s] = open ? all[s].lo >> 32 : none;
+    width[s] = (hi < none ? hi : none) - lo[s];
+    less[s] = 0;
+    next[s] = 0;
+  }
+  runs.each([&](u64 key, bool) {
+    u32 top = key >> 32;
+    UNROLL for (u32 s = 0; s < kAtATime; s++) {
+      less[s] += top < lo[s];
+      bool inside = top - lo[s] <= width[s];
+      store_if(inside && next[s] < ends, (u64*)(at + s * ends + next[s]), key);
+      next[s] += inside ? stride : 0;
+    }
+  });
+  bool room = true;
+  UNROLL for (u32 s = 0; s < kAtATime; s++) {
+    columns.n[s] = next[s] / stride;
+    if (s >= some || all[s].found) continue;
+    atomic_add(&all[s].less, less[s]);
+    room = room && columns.n[s] <= kColumn;
+  }
+  if (!room) all[0].cramped = true;
+  barrier();
+  return !all[0].cramped;
+}
+
+// Sorts the keys that are kept, those of each range in a piece of `room`.
+NOINLINE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
+  u32 size = 2;
+  for (u32 s = 0; s < some; s++) {
+    while (size < room && size < all[s].kept) size *= 2;
+  }
+  for (u32 s = 0; s < some; s++) {
+    for (u32 i = all[s].kept + thread_x(); i < size; i += threads_x()) keys[s * room + i] = ~0ull;
+  }
+  sort_pieces(keys, some, room, size);
 }
 
 // Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
-// and reports whether all are found. keys has room for `size`, a power of two.
-DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size, u32* kept) {
+// and reports whether all are found. keys has room for kKept.
+DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u64* columns) {
   u32 me = thread_x();
-  u32 n = keep_of_all(runs, total, keys, size, kept);
-  u32 least = 2;
-  while (least < n) least *= 2;
-  sort_pieces(keys, least, least);
-  u32 room = size / some;
+  // At first all keys are one range for all ranks, of which some are kept, if not all of them.
+  u32 every = total <= kKept ? 1 : total / (kKept - kKept / 8) + 1, room = kKept / some;
+  runs.one_in(every, [&](u64 key) {
+    u32 at = atomic_next(&all[0].kept, 1);
+    if (at < kKept) keys[at] = key;
+  });
+  barrier();
+  u32 n = all[0].kept < kKept ? all[0].kept : kKept;
+  sort_kept(keys, all, 1, kKept);
   if (me < some) {
-    all[me].below = all[me].at_lo = all[me].at_hi = 0;
     all[me].inside = total;
-    all[me].shift = 31;
+    all[me].every = ~0u;
     all[me].narrow(keys, n, room);
   }
+  KeyColumns mine{(u8*)(columns + me), {}};
+  bool moved = false;
   for (u32 round = 0;; round++) {
     barrier();  // the ranges are there
-    bool found = true, missed = round == kRounds;
+    bool found = true, missed = round == kRounds, moves = columns && !moved;
     for (u32 s = 0; s < some; s++) {
       found = found && all[s].found;
       missed = missed || all[s].missed;
+      moves = moves && (all[s].moves || all[s].found);
     }
     if (found || missed) return found;
     barrier();  // all have read them
-    if (me < some && !all[me].found) all[me].below = all[me].at_lo = all[me].inside = all[me].at_hi = 0;
+    if (me < some) all[me].clear();
+    if (me < some && moves) all[me].less = 0, all[me].cramped = false;
     barrier();
-    count_between(runs, all, some, keys, room);
-    sort_pieces(keys, room * some, room);
-    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept(room), room);
+    if (moves) moved = move_between(runs, all, some, mine);
+    if (moved) {
+      count_columns(mine, all, some, keys, room);
+    } else {
+      count_between(runs, all, some, keys, room);
+    }
+    sort_kept(keys, all, some, room);
+    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept < room ? all[me].kept : room, room);
   }
 }
 
 // What kernels over the groups of a job are given: the runs of all batches, see group_runs.h, the
 // quantiles, and where what they come to goes.
 #define GROUP_ORDER_PARAMETERS                                                                                  \
-  const u32 *__restrict__ n, const u32 *__restrict__ begins, const u64 *__restrict__ keys,                      \
-      const u64 *__restrict__ tile_rows, const u32 *__restrict__ members, const u32 *__restrict__ first,        \
+  const u64 *__restrict__ in_rows, const u64 *__restrict__ keys, const u64 *__restrict__ key_rows,              \
+      const u32 *__restrict__ members, const u32 *__restrict__ first,                                           \
       u32 groups, u32 buckets, const double *__restrict__ quantiles, u32 statistics,                            \
-      const u32 *__restrict__ group_n, double *__restrict__ out
+      const u32 *__restrict__ group_n, double *__restrict__ out, u64 *__restrict__ columns
 
 #define GROUP_ORDER_JOB \
-  GroupOrderJob { n, begins, keys, tile_rows, members, first, groups, buckets, quantiles, statistics, group_n, out }
+  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out, columns }
 
 struct GroupOrderJob {
-  const u32* __restrict__ n;
-  const u32* __restrict__ begins;
+  const u64* __restrict__ in_rows;
   const u64* __restrict__ keys;
-  const u64* __restrict__ tile_rows;
+  const u64* __restrict__ key_rows;
   const u32* __restrict__ members;
   const u32* __restrict__ first;
   u32 groups, buckets;
@@ -207,28 +329,29 @@ struct GroupOrderJob {
   u32 statistics;
   const u32* __restrict__ group_n;
   double* __restrict__ out;
+  u64* __restrict__ columns;  // kAtATime * kColumn keys a thread, or null
 };
 
-// The quantiles of all groups, with shared memory for `size` keys, a power of two.
-template <u32 size>
-DEVICE void group_order_in(const GroupOrderJob& job) {
-  SHARED u64 some_keys[size];
-  SHARED u32 sums[kBytes], kept;
+// The quantiles of all groups.
+DEVICE void order_groups(const GroupOrderJob& job) {
+  SHARED u64 some_keys[kKept];
+  SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
   SHARED Sought sought[kAtATime];
-  u32 me = thread_x(), k = block_x();
-  for (u32 g = block_y(); g < job.groups; g += blocks_y()) {
-    u32 total = job.group_n[(u64)g * job.buckets + k];
+  u32 me = thread_x();
+  u64 cells = (u64)job.groups * job.buckets;
+  u64* columns = job.columns ? job.columns + (u64)block_x() * (kAtATime * kColumn) * threads_x() : nullptr;
+  for (u64 cell = block_x(); cell < cells; cell += blocks_x()) {
+    u32 total = job.group_n[cell], g = (u32)(cell / job.buckets), k = (u32)(cell % job.buckets), begin = job.first[g];
     if (total == 0) continue;
-    u32 begin = job.first[g];
-    GroupRuns runs{job.n, job.begins, job.keys, job.tile_rows, job.members + begin, job.first[g + 1] - begin, job.buckets, k};
+    GroupRuns runs{job.in_rows, job.keys, {job.key_rows}, job.members + begin, job.first[g + 1] - begin, job.buckets, k, 1};
+    runs.share(total);
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
       u32 some = job.statistics - from < kAtATime ? job.statistics - from : kAtATime;
       barrier();  // all have read what is there
-      if (me == 0) kept = 0;
       if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, size, &kept);
+      bool all_found = find_keys(runs, total, ranges, some, some_keys, columns);
       if (!all_found) {
         if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
         find_by_bytes(runs, sought, some, (u32*)some_keys, sums);
@@ -242,7 +365,7 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
         }
         double lower = of_sort_key(r.lower), upper = r.upper == r.lower ? lower : of_sort_key(r.upper);
         double weight = position_of(job.quantiles[from + me], total).weight;
-        job.out[((u64)(from + me) * job.groups + g) * job.buckets + k] = between(lower, upper, weight);
+        job.out[(from + me) * cells + cell] = between(lower, upper, weight);
       }
     }
   }

@@ -3,8 +3,29 @@
 #include "../abi/series.h"
 #include "../values/order.h"
 
+#ifdef __CUDA__
+// The key at an address if there is one, else ~0, without a branch that loads would wait behind.
+DEVICE u64 load_if(bool there, const u64* at) {
+  u32 lower, upper;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %3, 0;\n\tmov.u32 %0, -1;\n\tmov.u32 %1, -1;\n\t"
+               "@p ld.global.v2.u32 {%0, %1}, [%2];\n\t}"
+               : "=&r"(lower), "=&r"(upper) : "l"(at), "r"((u32)there) : "memory");
+  return (u64)upper << 32 | lower;
+}
+// Stores a key, if it is one to be stored.
+DEVICE void store_if(bool wanted, u64* at, u64 key) {
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %3, 0;\n\t@p st.global.v2.u32 [%0], {%1, %2};\n\t}"
+               ::"l"(at), "r"((u32)key), "r"((u32)(key >> 32)), "r"((u32)wanted) : "memory");
+}
+#else
+inline u64 load_if(bool there, const u64* at) { return there ? *at : ~0ull; }
+inline void store_if(bool wanted, u64* at, u64 key) {
+  if (wanted) *at = key;
+}
+#endif
+
 // An integer of the same order as the value, as package resample/aggregate sorts: NaN first, and
-// -0 before 0.
+// -0 before 0. The upper half of none is more than that of infinity, 0xfff00000.
 DEVICE u64 sort_key(double v) {
   u64 bits = as_bits(v);
   if (v != v) return 0;
@@ -15,6 +36,25 @@ DEVICE double of_sort_key(u64 key) {
   if (key == 0) return __builtin_nan("");
   return as_double(key >> 63 ? key ^ 1ull << 63 : ~key);
 }
+
+// Keys of samples lie in rows, one a series, in the order of time. The rows of a tile of series are equally
+// long: `rows` says of each tile where they begin, in units of 32 keys, and of the last where they end.
+struct KeyRows {
+  const u64* __restrict__ rows;
+
+  // The number of the first key of a series.
+  DEVICE u64 at(u32 series) const {
+    u64 begin = rows[series / 32];
+    return begin * 32 + series % 32 * (rows[series / 32 + 1] - begin);
+  }
+};
+
+// Which keys of its row a run has, as one word; 0 where there is no run.
+struct InRow {
+  u32 n, begin;
+  DEVICE explicit InRow(u64 word) : n((u32)word), begin((u32)(word >> 32)) {}
+};
+DEVICE u64 in_row(u32 begin, u32 n) { return n == 0 ? 0 : (u64)begin << 32 | n; }
 
 // Up to so many sorted keys: key i is at[i*stride].
 struct SortedKeys {
