@@ -26,7 +26,7 @@ DEVICE u32 join_marks(u32 a, u32 b) {
 
 DEVICE u32 exponent_of(double v) { return (u32)(as_bits(v) >> 52) & kExponent; }
 
-// Of a value that is finite.
+// The marks of a value that is finite.
 DEVICE u32 marks_of(double v) {
   u32 exponent = exponent_of(v);
   u64 fraction = as_bits(v) << 12 >> 12;
