@@ -119,7 +119,9 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, LoadedRuns& load
     double sums[kRows];
     UNROLL for (u32 j = 0; j < kRows; j++) sums[j] = loaded.sum[mine + j][lane];
     if (!unsure) {
-      UNROLL for (u32 j = 0; j < kRows; j++) loaded.sum[mine + j][lane] = lost_by(sums[j], o[j].sum, sums[j] + o[j].sum);
+      UNROLL for (u32 j = 0; j < kRows; j++) {
+        loaded.sum[mine + j][lane] = lost_by(sums[j], o[j].sum, sums[j] + o[j].sum);
+      }
       barrier();
       if (first) {
         chain(loaded.sum, count, [&](u32 i, const double* v) {
