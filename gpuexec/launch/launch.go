@@ -38,7 +38,7 @@ var (
 	Values   = []Kernel{"map_values", "series_rows"}
 	Group    = []Kernel{"group_accumulate", "group_quantile", "group_rank", "group_result"}
 	Resample = []Kernel{
-		"add_squares", "count_uniqs", "fused_runs", "group_distinct", "group_order", "merge_runs", "run_order", "run_rows",
+		"add_squares", "count_uniqs", "fused_runs", "group_distinct", "group_order", "group_order_few", "merge_runs", "run_order", "run_rows",
 		"series_keys", "square_terms", "state_values", "value_keys",
 	}
 	Custom = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}

@@ -28,6 +28,7 @@
 #include "../resample/fused_runs.cu"
 #include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
+#include "../resample/group_order_few.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
@@ -69,6 +70,7 @@
   X(fused_runs, false) \
   X(group_distinct, true) \
   X(group_order, true) \
+  X(group_order_few, true) \
   X(merge_runs, true) \
   X(run_order, true) \
   X(run_rows, true) \
