@@ -212,9 +212,8 @@ func (p *groups) Results(o *offload.Outcome) error {
 // order is what order statistics of groups need of all batches of a job: it stays on the device, in
 // memory of the store, until the last batch is there.
 type order struct {
-	runs    []launch.GroupRuns // by slot, which are sources; without keys where one has none
-	rows    []uint64           // the first row of keys of each tile of series, over all batches, and their number
-	columns cuda.Pointer       // see launch.GroupRuns; 0 where there is no room
+	runs []launch.GroupRuns // by slot, which are sources; without keys where one has none
+	rows []uint64           // the first row of keys of each tile of series, over all batches, and their number
 	// again is the number of slots whose values, one a run, are aggregated again by the median. The row
 	// of a series has one key a bucket then.
 	again int
@@ -262,9 +261,6 @@ func (o *order) claim(j *requestJob) error {
 		}
 		o.runs = append(o.runs, r)
 	}
-	if all := o.all(j, 0, 0); keys > 8*abi.OrderKept*j.t.Groups*int(j.buckets.Count) {
-		o.columns, _ = j.Claim(all.ColumnBytes())
-	}
 	return nil
 }
 
@@ -278,7 +274,7 @@ func (o *order) at(j *requestJob, s int, b *pipeline.Batch) (keys, inRows cuda.P
 func (o *order) all(j *requestJob, s int, n cuda.Pointer) launch.GroupRuns {
 	r := o.runs[s]
 	r.TileRows, r.Members, r.First = j.At(o.tileRows), j.At(o.members.Series), j.At(o.members.First)
-	r.Groups, r.Series, r.Buckets, r.GroupN, r.Columns = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n, o.columns
+	r.Groups, r.Series, r.Buckets, r.GroupN = uint32(j.t.Groups), uint32(len(j.t.GroupOf)), j.buckets.Count, n
 	return r
 }
 

@@ -88,43 +88,40 @@ type GroupRuns struct {
 	Groups, Series uint32
 	Buckets        uint32
 	GroupN         cuda.Pointer // uint32 a group and bucket: samples
-	Columns        cuda.Pointer // memory for some keys of the groups at work, of ColumnBytes; or 0
 }
 
-// orderThreads is the most threads of group_order, a block of which owns one group at one bucket after the other.
-const orderThreads = 1024 * abi.GroupOrderBlock
-
-// block is the number of threads that go through a group: few where groups have few series.
-func (r *GroupRuns) block() uint32 {
-	if r.Series <= 64*r.Groups {
-		return abi.RowsBlock
-	}
-	return abi.GroupOrderBlock
-}
-
-// blocks is how many blocks find quantiles.
-func (r *GroupRuns) blocks() uint32 { return min(r.Groups*r.Buckets, orderThreads/r.block()) }
-
-// ColumnBytes is the memory that quantiles of large groups have a use for besides their keys.
-func (r *GroupRuns) ColumnBytes() int { return 8 * abi.OrderColumns * int(r.blocks()*r.block()) }
+// groupOrderLeast is the most series of a group, on average, for the smallest blocks, with little shared
+// memory.
+const groupOrderLeast = 64
 
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	return q.groups("group_order", cuda.Size{X: r.blocks()}, r, quantiles, statistics, r.GroupN, out, r.Columns)
+	k := Kernel("group_order")
+	if r.few() {
+		k = "group_order_few"
+	}
+	return q.groups(k, r, quantiles, statistics, r.GroupN, out)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
 // each group and bucket.
 func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
-	return q.groups("group_distinct", cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, r, r.GroupN, out)
+	return q.groups("group_distinct", r, r.GroupN, out)
 }
 
 // groups puts a kernel of which a block owns a group at a bucket on the queue.
-func (q Queue) groups(k Kernel, grid cuda.Size, r GroupRuns, more ...any) error {
+func (q Queue) groups(k Kernel, r GroupRuns, more ...any) error {
+	block := cuda.Size{X: abi.GroupOrderBlock}
+	if r.few() {
+		block.X = abi.RowsBlock
+	}
 	params := []any{r.InRows, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets}
-	return q.Launch(k, grid, cuda.Size{X: r.block()}, append(params, more...)...)
+	return q.Launch(k, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, block, append(params, more...)...)
 }
+
+// few reports whether groups have few series.
+func (r *GroupRuns) few() bool { return r.Series <= groupOrderLeast*r.Groups }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states

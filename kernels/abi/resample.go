@@ -5,12 +5,10 @@ package abi
 const Found = 1<<32 - 1
 
 // LongestRun is the most samples of a run that run_order sorts; GroupOrderBlock is the most threads of a
-// block of group_order, which keeps OrderKept keys at a time, and OrderColumns those that each has memory for.
+// block of group_order.
 const (
 	LongestRun      = 2048
 	GroupOrderBlock = 256
-	OrderKept       = 1024
-	OrderColumns    = 2 * 96
 	KeysWarps       = 4 // of a block of series_keys
 	StateLine       = 8 // buckets whose states a warp stores at once, at most
 	FieldBlock      = 4 // buckets whose fields lie side by side, see States in ../resample/state.h

@@ -29,6 +29,7 @@
 #include "../resample/count_uniqs.cu"
 #include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
+#include "../resample/group_order_few.cu"
 #include "../resample/merge_parts.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/run_order.cu"
@@ -69,6 +70,7 @@
   X(count_uniqs, true) \
   X(group_distinct, true) \
   X(group_order, true) \
+  X(group_order_few, true) \
   X(merge_parts, true) \
   X(merge_runs, true) \
   X(run_order, true) \

@@ -39,8 +39,8 @@ DEVICE void find_by_bytes(const GroupRuns& runs, Sought* sought, u32 some, u32* 
     shift -= 8;
     for (u32 i = me; i < some * kBytes; i += threads) counts[i] = 0;
     barrier();
-    runs.each([&](u64 key, bool there) {
-      for (u32 s = 0; there && s < some; s++) {
+    runs.each([&](u64 key) {
+      for (u32 s = 0; s < some; s++) {
         if (shift == 56 || (key ^ sought[s].prefix) >> (shift + 8) == 0) {
           atomic_add(&counts[s * kBytes + ((u32)(key >> shift) & 255)], 1u);
         }
@@ -64,7 +64,7 @@ DEVICE void find_by_bytes(const GroupRuns& runs, Sought* sought, u32 some, u32* 
   }
   u64 next[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) next[s] = ~0ull;
-  runs.each([&](u64 key, bool) {  // ~0 is that of none
+  runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
       if (s < some && key > sought[s].prefix && key < next[s]) next[s] = key;
     }

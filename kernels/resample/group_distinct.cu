@@ -52,8 +52,7 @@ KERNEL MAX_THREADS(256) group_distinct(const u64* __restrict__ in_rows, const u6
       for (u32 i = me; i < kPlaces; i += threads_x()) table[i] = kNoKey;
       if (me == 0) entries = full = 0;
       barrier();
-      runs.each([&](u64 key, bool there) {
-        if (!there) return;
+      runs.each([&](u64 key) {
         if (key == kZeroKey - 1) key = kZeroKey;  // that of -0
         u64 hash = hash_of(key);
         if (bits > 0 && hash >> (64 - bits) != part) return;

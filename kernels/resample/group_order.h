@@ -10,18 +10,11 @@
 // Each line is a visit of all keys, but for the first, which goes to those that it keeps. What the
 // visits count says how many keys are less, so that the result is exact whichever keys are kept. Where
 // the rank is not between lo and hi, or they come no nearer, the keys are found byte by byte.
-//
-// Where those between have room in device memory, the second line moves them there, each thread those that
-// it finds to a column of its own, and what follows visits the columns alone.
 #pragma once
 #include "by_bytes.h"
 
-const u32 kKept = 1024;       // keys in shared memory, a power of two; mirrors abi.OrderKept
-const u32 kRounds = 9;        // visits of keys, at most
+const u32 kRounds = 5;        // visits of all keys, at most
 const double kSampled = 0.4;  // of what there is room for, the share that a sample has
-const u32 kColumn = 96;       // keys in a column, of which a thread has kAtATime; mirrors abi.OrderColumns
-const u32 kColumnAhead = 4;   // of these, those that are loaded at once
-const double kMoved = 0.6;    // of that, the share that is expected at most
 
 // The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
 // keys of the group, or 0 and ~0.
@@ -33,16 +26,13 @@ struct Between {
   u32 kept;
   u64 lower, upper;
   bool found, missed;
-  bool moves;    // those inside have room in columns
-  bool cramped;  // they had none
-  u32 less;      // keys that are not in columns and less than those there
 
   DEVICE void begin(Position p) {
     lo = 0;
     hi = ~0ull;
     rank = p.lower;
     behind = p.upper;
-    found = missed = moves = false;
+    found = missed = false;
     clear();
   }
 
@@ -82,11 +72,8 @@ struct Between {
     u32 was = every;
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
-    double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
-    // They are told from others by their upper halves, if that tells enough of them.
-    u32 width = (u32)(hi >> 32) - (u32)(lo >> 32);
-    moves = left <= kMoved * kColumn * threads_x() && width >= 8;
     // All of those left are kept if they fit, else about as many as make the next range fit.
+    double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
     every = left * 1.25 <= (double)room ? 1 : (u32)(left / ((double)room * kSampled)) + 1;
     missed = n == 0 || (lo == was_lo && hi == was_hi && every >= was);
   }
@@ -135,124 +122,48 @@ DEVICE void sort_pieces(u64* keys, u32 pieces, u32 apart, u32 size) {
   barrier();
 }
 
-// What a thread counts of the keys on either side of a range and in it.
-struct Count {
-  u64 lo, hi;
-  u32 below, inside, skip;
-
-  DEVICE void begin(const Between& of, bool open) {
-    lo = open ? of.lo : ~0ull;
-    hi = open ? of.hi : ~0ull;
-    skip = open ? 1 + (u32)((u64)of.every * thread_x() / threads_x()) : 0;
-    below = inside = 0;
-  }
-
-  // Counts a key, and keeps it if it is one in so many of those inside, up to `room`.
-  DEVICE void take(u64 key, Between& of, u64* keys, u32 room) {
-    u32 top = key >> 32;  // tells it for most
-    below += top < (u32)(lo >> 32);
-    if (top < (u32)(lo >> 32) || top > (u32)(hi >> 32)) return;
-    if (key <= lo) {
-      below += key < lo;
-      if (key == lo) atomic_add(&of.at_lo, 1u);
-    } else if (key < hi) {
-      inside++;
-      if (--skip > 0) return;
-      skip = of.every;
-      u32 at = atomic_next(&of.kept, 1);
-      if (at < room) keys[at] = key;
-    } else if (key == hi) {
-      atomic_add(&of.at_hi, 1u);
-    }
-  }
-
-  DEVICE void end(Between& of) const {
-    atomic_add(&of.below, below);
-    atomic_add(&of.inside, inside);
-  }
-};
-
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
 // of `room` for each range.
-NOINLINE void count_between(GroupRuns runs, Between* all, u32 some, u64* keys, u32 room) {
-  Count counts[kAtATime];
-  UNROLL for (u32 s = 0; s < kAtATime; s++) counts[s].begin(all[s], s < some && !all[s].found);
-  runs.each([&](u64 key, bool there) {
-    UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (there && s < some) counts[s].take(key, all[s], keys + s * room, room);
-    }
-  });
-  UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    if (s < some && !all[s].found) counts[s].end(all[s]);
-  }
-  barrier();
-}
-
-// The columns of this thread, one for each range, and how many keys they have.
-struct KeyColumns {
-  u8* at;
-  u32 n[kAtATime];
-
-  DEVICE static u32 stride() { return threads_x() * sizeof(u64); }
-  DEVICE u64* key(u32 s, u32 i) const { return (u64*)(at + (s * kColumn + i) * stride()); }
-};
-
-// The same of the keys in columns.
-NOINLINE void count_columns(KeyColumns columns, Between* all, u32 some, u64* keys, u32 room) {
-  UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    if (s >= some || all[s].found) continue;
-    Count count;
-    count.begin(all[s], true);
-    for (u32 i = 0; i < columns.n[s]; i += kColumnAhead) {
-      u64 ahead[kColumnAhead];
-      UNROLL for (u32 j = 0; j < kColumnAhead; j++) ahead[j] = load_if(i + j < columns.n[s], columns.key(s, i + j));
-      UNROLL for (u32 j = 0; j < kColumnAhead; j++) {
-        if (i + j < columns.n[s]) count.take(ahead[j], all[s], keys + s * room, room);
-      }
-    }
-    if (thread_x() == 0) count.below += all[s].less;
-    count.end(all[s]);
-  }
-  barrier();
-}
-
-// Moves the keys inside each range to columns, and some around it. Reports whether they have room there.
-DEVICE bool move_between(const GroupRuns& runs, Between* all, u32 some, KeyColumns& columns) {
-  const u32 none = 0xfffffffe;  // more than the upper half of any key, and less than that of ~0
-  u32 lo[kAtATime], width[kAtATime], less[kAtATime], next[kAtATime];
-  u32 stride = columns.stride(), ends = kColumn * stride;
-  u8* at = columns.at;
+DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
+  u64 lo[kAtATime], hi[kAtATime];
+  u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
-    u32 hi = open ? all[s].hi >> 32 : none;
-    lo[s] = open ? all[s].lo >> 32 : none;
-    width[s] = (hi < none ? hi : none) - lo[s];
-    less[s] = 0;
-    next[s] = 0;
+    lo[s] = open ? all[s].lo : ~0ull;
+    hi[s] = open ? all[s].hi : ~0ull;
+    skip[s] = open ? 1 + (u32)((u64)all[s].every * thread_x() / threads_x()) : 0;
+    below[s] = inside[s] = 0;
   }
-  runs.each([&](u64 key, bool) {
-    u32 top = key >> 32;
+  runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      less[s] += top < lo[s];
-      bool inside = top - lo[s] <= width[s];
-      store_if(inside && next[s] < ends, (u64*)(at + s * ends + next[s]), key);
-      next[s] += inside ? stride : 0;
+      if (s >= some) break;
+      u32 top = key >> 32;  // tells it for most
+      below[s] += top < (u32)(lo[s] >> 32);
+      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
+      if (key <= lo[s]) {
+        below[s] += key < lo[s];
+        if (key == lo[s]) atomic_add(&all[s].at_lo, 1u);
+      } else if (key < hi[s]) {
+        inside[s]++;
+        if (--skip[s] > 0) continue;
+        skip[s] = all[s].every;
+        u32 at = atomic_next(&all[s].kept, 1);
+        if (at < room) keys[s * room + at] = key;
+      } else if (key == hi[s]) {
+        atomic_add(&all[s].at_hi, 1u);
+      }
     }
   });
-  bool room = true;
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
-    columns.n[s] = next[s] / stride;
     if (s >= some || all[s].found) continue;
-    atomic_add(&all[s].less, less[s]);
-    room = room && columns.n[s] <= kColumn;
+    atomic_add(&all[s].below, below[s]);
+    atomic_add(&all[s].inside, inside[s]);
   }
-  if (!room) all[0].cramped = true;
   barrier();
-  return !all[0].cramped;
 }
 
 // Sorts the keys that are kept, those of each range in a piece of `room`.
-NOINLINE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
+DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
   u32 size = 2;
   for (u32 s = 0; s < some; s++) {
     while (size < room && size < all[s].kept) size *= 2;
@@ -264,44 +175,33 @@ NOINLINE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
 }
 
 // Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
-// and reports whether all are found. keys has room for kKept.
-DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u64* columns) {
+// and reports whether all are found. keys has room for `size`, a power of two.
+DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
   u32 me = thread_x();
   // At first all keys are one range for all ranks, of which some are kept, if not all of them.
-  u32 every = total <= kKept ? 1 : total / (kKept - kKept / 8) + 1, room = kKept / some;
-  runs.one_in(every, [&](u64 key) {
-    u32 at = atomic_next(&all[0].kept, 1);
-    if (at < kKept) keys[at] = key;
-  });
+  u32 every = total <= size ? 1 : total / (size / 2 - threads_x()) + 1;
+  runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
   barrier();
-  u32 n = all[0].kept < kKept ? all[0].kept : kKept;
-  sort_kept(keys, all, 1, kKept);
+  u32 n = all[0].kept;
+  sort_kept(keys, all, 1, size);
+  u32 room = size / some;
   if (me < some) {
     all[me].inside = total;
     all[me].every = ~0u;
     all[me].narrow(keys, n, room);
   }
-  KeyColumns mine{(u8*)(columns + me), {}};
-  bool moved = false;
   for (u32 round = 0;; round++) {
     barrier();  // the ranges are there
-    bool found = true, missed = round == kRounds, moves = columns && !moved;
+    bool found = true, missed = round == kRounds;
     for (u32 s = 0; s < some; s++) {
       found = found && all[s].found;
       missed = missed || all[s].missed;
-      moves = moves && (all[s].moves || all[s].found);
     }
     if (found || missed) return found;
     barrier();  // all have read them
     if (me < some) all[me].clear();
-    if (me < some && moves) all[me].less = 0, all[me].cramped = false;
     barrier();
-    if (moves) moved = move_between(runs, all, some, mine);
-    if (moved) {
-      count_columns(mine, all, some, keys, room);
-    } else {
-      count_between(runs, all, some, keys, room);
-    }
+    count_between(runs, all, some, keys, room);
     sort_kept(keys, all, some, room);
     if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept < room ? all[me].kept : room, room);
   }
@@ -313,10 +213,10 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   const u64 *__restrict__ in_rows, const u64 *__restrict__ keys, const u64 *__restrict__ key_rows,              \
       const u32 *__restrict__ members, const u32 *__restrict__ first,                                           \
       u32 groups, u32 buckets, const double *__restrict__ quantiles, u32 statistics,                            \
-      const u32 *__restrict__ group_n, double *__restrict__ out, u64 *__restrict__ columns
+      const u32 *__restrict__ group_n, double *__restrict__ out
 
 #define GROUP_ORDER_JOB \
-  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out, columns }
+  GroupOrderJob { in_rows, keys, key_rows, members, first, groups, buckets, quantiles, statistics, group_n, out }
 
 struct GroupOrderJob {
   const u64* __restrict__ in_rows;
@@ -329,21 +229,20 @@ struct GroupOrderJob {
   u32 statistics;
   const u32* __restrict__ group_n;
   double* __restrict__ out;
-  u64* __restrict__ columns;  // kAtATime * kColumn keys a thread, or null
 };
 
-// The quantiles of all groups.
-DEVICE void order_groups(const GroupOrderJob& job) {
-  SHARED u64 some_keys[kKept];
+// The quantiles of all groups, with shared memory for `size` keys, a power of two.
+template <u32 size>
+DEVICE void group_order_in(const GroupOrderJob& job) {
+  SHARED u64 some_keys[size];
   SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
   SHARED Sought sought[kAtATime];
-  u32 me = thread_x();
-  u64 cells = (u64)job.groups * job.buckets;
-  u64* columns = job.columns ? job.columns + (u64)block_x() * (kAtATime * kColumn) * threads_x() : nullptr;
-  for (u64 cell = block_x(); cell < cells; cell += blocks_x()) {
-    u32 total = job.group_n[cell], g = (u32)(cell / job.buckets), k = (u32)(cell % job.buckets), begin = job.first[g];
+  u32 me = thread_x(), k = block_x();
+  for (u32 g = block_y(); g < job.groups; g += blocks_y()) {
+    u32 total = job.group_n[(u64)g * job.buckets + k];
     if (total == 0) continue;
+    u32 begin = job.first[g];
     GroupRuns runs{job.in_rows, job.keys, {job.key_rows}, job.members + begin, job.first[g + 1] - begin, job.buckets, k, 1};
     runs.share(total);
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
@@ -351,7 +250,7 @@ DEVICE void order_groups(const GroupOrderJob& job) {
       barrier();  // all have read what is there
       if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, columns);
+      bool all_found = find_keys(runs, total, ranges, some, some_keys, size);
       if (!all_found) {
         if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
         find_by_bytes(runs, sought, some, (u32*)some_keys, sums);
@@ -365,7 +264,7 @@ DEVICE void order_groups(const GroupOrderJob& job) {
         }
         double lower = of_sort_key(r.lower), upper = r.upper == r.lower ? lower : of_sort_key(r.upper);
         double weight = position_of(job.quantiles[from + me], total).weight;
-        job.out[(from + me) * cells + cell] = between(lower, upper, weight);
+        job.out[((u64)(from + me) * job.groups + g) * job.buckets + k] = between(lower, upper, weight);
       }
     }
   }

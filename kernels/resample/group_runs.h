@@ -2,8 +2,7 @@
 #pragma once
 #include "order.h"
 
-const u32 kAhead = 3;          // keys of a run that a thread loads at once
-const u32 kRunsAtOnce = 2;     // runs whose keys are loaded at once
+const u32 kAhead = 4;          // keys of a run that a thread loads at once
 const u32 kMostThreads = 256;  // of a block
 
 // The keys of a run.
@@ -25,11 +24,11 @@ struct GroupRuns {
   KeyRows rows;
   const u32* __restrict__ members;  // series
   u32 count, buckets, k;
-  u32 shift;  // 1 << shift threads go through a run together, up to 32
+  u32 lanes;  // threads that go through a run together, a power of two up to 32
 
   // Has enough threads go through each run for `total` keys of all.
   DEVICE void share(u32 total) {
-    for (shift = 0; shift < 5 && (u64)(kAhead << shift) * count < total;) shift++;
+    for (lanes = 1; lanes < 32 && (u64)lanes * kAhead * count < total;) lanes *= 2;
   }
 
   DEVICE GroupRun run(u32 m) const {
@@ -39,11 +38,11 @@ struct GroupRuns {
     return GroupRun{rows.at(series) + r.begin, r.n};
   }
 
-  // Hands all keys to sink(key, there), each in some thread, and others that are not there. A warp finds 32 runs at a time, the next ones while it goes
-  // through the keys of these.
+  // Hands all keys to sink, each in some thread. A warp finds 32 runs at a time, the next ones while it goes
+  // through the keys of these, two runs at once.
   template <class Sink>
   DEVICE void each(Sink&& sink) const {
-    u32 lane = thread_x() % 32, lanes = 1u << shift, apart = 32 >> shift;
+    u32 lane = thread_x() % 32, apart = 32 / lanes;
     GroupRun* found = found_runs() + (thread_x() - lane);
     GroupRun next = run(thread_x());
     for (u32 m = thread_x() - lane; m < count; m += threads_x()) {
@@ -51,23 +50,15 @@ struct GroupRuns {
       found[lane] = next;
       warp_barrier();
       next = run(m + threads_x() + lane);
-      for (u32 r = lane >> shift; r < 32; r += kRunsAtOnce * apart) {
-        GroupRun of[kRunsAtOnce];
-        u32 longest = 0;
-        UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
-          of[q] = r + q * apart < 32 ? found[r + q * apart] : GroupRun{0, 0};
-          longest = of[q].n > longest ? of[q].n : longest;
-        }
-        for (u32 i = lane & (lanes - 1); i < longest; i += kAhead * lanes) {
-          u64 ahead[kRunsAtOnce][kAhead];
-          UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
-            UNROLL for (u32 j = 0; j < kAhead; j++) {
-              u32 at = i + j * lanes;
-              ahead[q][j] = load_if(at < of[q].n, keys + of[q].at + at);
-            }
-          }
-          UNROLL for (u32 q = 0; q < kRunsAtOnce; q++) {
-            UNROLL for (u32 j = 0; j < kAhead; j++) sink(ahead[q][j], i + j * lanes < of[q].n);
+      for (u32 r = lane / lanes; r < 32; r += 2 * apart) {
+        GroupRun a = found[r], b = r + apart < 32 ? found[r + apart] : GroupRun{0, 0};
+        for (u32 i = lane % lanes; i < a.n || i < b.n; i += kAhead * lanes) {
+          u64 of_a[kAhead], of_b[kAhead];
+          UNROLL for (u32 j = 0; j < kAhead; j++) of_a[j] = load_if(i + j * lanes < a.n, keys + a.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < kAhead; j++) of_b[j] = load_if(i + j * lanes < b.n, keys + b.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < kAhead; j++) {
+            if (i + j * lanes < a.n) sink(of_a[j]);
+            if (i + j * lanes < b.n) sink(of_b[j]);
           }
         }
       }

@@ -12,20 +12,12 @@ DEVICE u64 load_if(bool there, const u64* at) {
                : "=&r"(lower), "=&r"(upper) : "l"(at), "r"((u32)there) : "memory");
   return (u64)upper << 32 | lower;
 }
-// Stores a key, if it is one to be stored.
-DEVICE void store_if(bool wanted, u64* at, u64 key) {
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %3, 0;\n\t@p st.global.v2.u32 [%0], {%1, %2};\n\t}"
-               ::"l"(at), "r"((u32)key), "r"((u32)(key >> 32)), "r"((u32)wanted) : "memory");
-}
 #else
 inline u64 load_if(bool there, const u64* at) { return there ? *at : ~0ull; }
-inline void store_if(bool wanted, u64* at, u64 key) {
-  if (wanted) *at = key;
-}
 #endif
 
 // An integer of the same order as the value, as package resample/aggregate sorts: NaN first, and
-// -0 before 0. The upper half of none is more than that of infinity, 0xfff00000.
+// -0 before 0.
 DEVICE u64 sort_key(double v) {
   u64 bits = as_bits(v);
   if (v != v) return 0;

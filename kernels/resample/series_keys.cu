@@ -12,11 +12,10 @@
 
 const u32 kKeysWarps = 4;   // of a block; mirrors abi.KeysWarps
 const u32 kTurned = 16;  // samples of each series that are turned at once
-const u32 kLoaded = 8;   // that are loaded at once
 
 // The values of samples of a chunk from i on, behind the last one that one again.
 struct Values {
-  double v[kLoaded];
+  double v[kTurned];
 
   DEVICE Values(const Walker& w, u32 i) {
     switch (w.kind & kValuesOf) {
@@ -26,12 +25,12 @@ struct Values {
     }
     if (!(w.kind & kDecimals)) return;
     double unit = w.chunk->unit, inverse = w.chunk->inverse;
-    UNROLL for (u32 j = 0; j < kLoaded; j++) v[j] = of_decimal(v[j], unit, inverse);
+    UNROLL for (u32 j = 0; j < kTurned; j++) v[j] = of_decimal(v[j], unit, inverse);
   }
 
   // Has each be the difference from the one before it. A counter that falls began anew at 0.
   DEVICE void subtract(double& before) {
-    UNROLL for (u32 j = 0; j < kLoaded; j++) {
+    UNROLL for (u32 j = 0; j < kTurned; j++) {
       double d = v[j] < before ? v[j] : v[j] - before;
       before = v[j];
       v[j] = d;
@@ -43,15 +42,15 @@ struct Values {
   DEVICE void load(const Walker& w, u32 i, double base) {
     const T* at = (const T*)w.values + (u64)i * 32;
     u32 last = w.n - 1 - i;
-    UNROLL for (u32 j = 0; j < kLoaded; j++) {
+    UNROLL for (u32 j = 0; j < kTurned; j++) {
       T stored = at[(j < last ? j : last) * 32];
       v[j] = sizeof(T) < sizeof(double) ? base + (double)stored : (double)stored;
     }
   }
 };
 
-// 64 registers a thread.
-#define KEYS_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
+// 128 registers a thread: 16 warps of a multiprocessor load 16 values each at once.
+#define KEYS_THREADS MAX_THREADS_AND_BLOCKS(128, 4)
 
 KERNEL KEYS_THREADS series_keys(COLUMNS_PARAMETERS, Flag differences, const u64* __restrict__ key_rows, u64* __restrict__ keys) {
   SHARED u64 all_turned[kKeysWarps][32][kTurned + 1];
@@ -86,10 +85,10 @@ KERNEL KEYS_THREADS series_keys(COLUMNS_PARAMETERS, Flag differences, const u64*
     u32 most = 0;
     for (u32 l = 0; l < 32; l++) most = counts[l] > most ? counts[l] : most;
     for (u32 i = 0; i < most; i += kTurned) {
-      NO_UNROLL for (u32 l = 0; l < kTurned && i + l < w.n; l += kLoaded) {
-        Values of(w, i + l);
+      if (i < w.n) {
+        Values of(w, i);
         if (differences) of.subtract(before);
-        UNROLL for (u32 j = 0; j < kLoaded; j++) turned[lane][l + j] = sort_key(of.v[j]);
+        UNROLL for (u32 j = 0; j < kTurned; j++) turned[lane][j] = sort_key(of.v[j]);
       }
       warp_barrier();
       UNROLL for (u32 s = 0; s < 32; s += 32 / kTurned) {

@@ -1,0 +1,11 @@
+// group_order_few: group_order for groups of few series: 1024 keys in shared memory, so that more blocks are
+// at work.
+//
+// Computes: what group_order does.
+// Grid: as of group_order.
+// A block owns one group at one bucket.
+// Bytes per sample: reads 8, once where there are at most 1024 samples.
+// Operations per sample: 4 a quantile and visit, and to sort n of them 5 for each of log2(n)*(log2(n)+1)/4.
+#include "group_order.h"
+
+KERNEL MAX_THREADS(256) group_order_few(GROUP_ORDER_PARAMETERS) { group_order_in<1024>(GROUP_ORDER_JOB); }
