@@ -39,7 +39,7 @@ var (
 	Group    = []Kernel{"group_accumulate", "group_quantile", "group_rank", "group_result"}
 	Resample = []Kernel{
 		"count_states", "count_uniqs", "group_distinct", "group_order", "group_order_few", "merge_parts", "merge_runs",
-		"run_order", "run_rows", "series_keys", "value_keys",
+		"run_begins", "run_order", "run_rows", "series_keys", "value_keys",
 	}
 	Custom = []Kernel{"custom_merge", "custom_runs", "custom_values"}
 	Probe  = []Kernel{"check"}

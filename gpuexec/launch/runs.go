@@ -55,7 +55,10 @@ func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs) error {
 	case to.Parts&abi.StateParts == 0:
 		kernel = "count_uniqs"
 	}
-	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points, to.InRows); err != nil || to.Keys == 0 {
+	if err := q.runs(kernel, b, k, to.Parts, to.N, to.Fields, to.Points); err != nil || to.Keys == 0 {
+		return err
+	}
+	if err := q.runs("run_begins", b, k, to.N, to.InRows); err != nil {
 		return err
 	}
 	parts := b.Chunks/(8*abi.TileChunks*b.Tiles) + 1 // warps of a tile of series

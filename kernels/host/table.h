@@ -32,6 +32,7 @@
 #include "../resample/group_order_few.cu"
 #include "../resample/merge_parts.cu"
 #include "../resample/merge_runs.cu"
+#include "../resample/run_begins.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
 #include "../resample/series_keys.cu"
@@ -73,6 +74,7 @@
   X(group_order_few, true) \
   X(merge_parts, true) \
   X(merge_runs, true) \
+  X(run_begins, false) \
   X(run_order, true) \
   X(run_rows, true) \
   X(series_keys, true) \

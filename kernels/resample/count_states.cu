@@ -10,10 +10,9 @@
 #include "stored.h"
 
 KERNEL COUNT_THREADS count_states(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                u32* __restrict__ points, u64* __restrict__ in_rows) {
+                                u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  job.in_rows = in_rows;
   auto out = lines_of<kRoom>(job, n, fields, parts);
   if (parts & kWeightedPart) {
     if (job.differences) {

@@ -19,10 +19,9 @@
 #define SUMS_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
 
 KERNEL SUMS_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
-                                u32* __restrict__ points, u64* __restrict__ in_rows) {
+                                u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  job.in_rows = in_rows;
   auto out = lines_of<kRoomOfSums>(job, n, fields, parts);
   if (job.differences) {
     count_runs<true>(job, points, StoredRun<kSums, true>(job, out, parts));

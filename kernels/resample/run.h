@@ -4,7 +4,6 @@
 #include "../values/step_range.h"
 #include "../window/walker.h"
 #include "buckets.h"
-#include "order.h"
 #include "state.h"
 
 // What kernels over the runs of a batch's series are given: the series (tiles of them, and of
@@ -25,7 +24,6 @@ struct RunsJob {
   StepRange mine;
   bool apart, differences;
   i64 since;
-  u64* in_rows = nullptr;  // where it goes which keys of their row runs have, or null; see order.h
 
   // Whether the thread owns anything. All lanes of its warp do, or none.
   DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < buckets.count; }
@@ -33,11 +31,6 @@ struct RunsJob {
   // The thread's series, and where its state of bucket k goes.
   DEVICE u32 series() const { return mine.tile * 32 + mine.lane; }
   DEVICE u64 cell(u32 k) const { return (u64)series() * buckets.count + k; }
-
-  // Notes which keys of its row the run of bucket k has.
-  DEVICE void store_in_row(u32 k, u32 begin, u32 n) const {
-    if (in_rows) in_rows[cell(k)] = in_row(begin, n);
-  }
 };
 
 // Samples of a series in order, or differences between them.

@@ -39,8 +39,8 @@ template <u32 room>
 DEVICE StateLines lines_of(const RunsJob& job, u32* n, double* fields, u32 many, u64 row) {
   u32 first = job.mine.tile * 32, count = job.buckets.count;
   u32 width = room == kRoomOfSums || many <= 4 ? 8 : many <= 9 ? 4 : 2;
-  u32* counts = n + (u64)first * count;
-  return StateLines{counts, fields + first * row, row, count, many, width, job.mine.from, 0, state_room<room>()};
+  return StateLines{n + (u64)first * count, fields + first * row, row, count,              many,
+                    width,                  job.mine.from,        0,   state_room<room>()};
 }
 
 // The same of states with those parts.

@@ -89,24 +89,6 @@ DEVICE u32 first_from(const Walker& w, i64 t, u32 usual) {
   return i < w.n ? i : w.n;
 }
 
-// The samples of a series in some tiles of chunks.
-NOINLINE u32 samples_in(Columns c, u32 lane, u32 from, u32 to) {
-  u32 n = 0;
-  for (u32 k = from; k < to; k++) n += c.samples(k, lane);
-  return n;
-}
-
-// The number of a sample among all of its series, of one sample after the other.
-struct Rank {
-  u32 tile, before;  // tiles of chunks before that one have so many samples
-
-  DEVICE u32 of(const Walker& w, const Columns& c) {
-    if (tile < w.tile) before += samples_in(c, w.lane, tile, w.tile);
-    tile = w.tile;
-    return before + w.i;
-  }
-};
-
 // Goes over the samples of this thread's series in order and has r take the runs that its buckets have:
 //   begin()           before a run's first sample
 //   from(tile, i, t)  the next sample is number i of a chunk in that tile of chunks, and at time t
@@ -122,26 +104,22 @@ template <bool differences, class R>
 DEVICE u32 walk_runs(const RunsJob& job, R&& r) {
   const Buckets& buckets = job.buckets;
   Source in{};
-  Rank rank{job.first[job.mine.tile], 0};
   u32 runs = 0, usual = 0;
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     i64 start = buckets.start(k), end = buckets.end(k);
     if (k == job.mine.from || !job.apart) in = source_from<differences>(job, start);
     Walker& w = in.at;
-    u32 begin = 0;
     r.begin();
     while (w.t < end) {
       bool inside = w.t >= start;
       u32 upto = first_from(w, inside ? end : start, usual);
       if (inside) {
-        if (job.in_rows && r.samples() == 0) begin = rank.of(w, job.c);
         take_samples<differences>(in, upto, r);
       } else if (differences) {
         in.before = value(w, upto - 1);
       }
       go(w, job.c, upto);
     }
-    job.store_in_row(k, begin, r.samples());
     if (r.samples() > 0) usual = r.samples(), runs++;
     r.end(k);
   }
