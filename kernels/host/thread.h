@@ -67,6 +67,9 @@ inline u64 as_bits(double v) {
   __builtin_memcpy(&b, &v, sizeof b);
   return b;
 }
+inline float magnitude(float v) { return std::fabs(v); }
+inline u32 twice_less_one(u32 v) { return 2 * v - 1; }
+inline double rough_reciprocal(double v) { return as_double(as_bits(1 / v) & ~0xffffffffull); }
 inline void atomic_add(u32* at, u32 v) { *at += v; }
 inline u32 atomic_next(u32* at, u32 v) {
   u32 was = *at;
