@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -37,10 +38,62 @@ var Kinds = []func(r *rand.Rand, i int) float64{
 	func(r *rand.Rand, i int) float64 { return []float64{math.Copysign(0, -1), 0, 1, 2}[i%4] }, // -0 is no integer
 }
 
+// oddKinds are values whose sums overflow, whose quotients are subnormal, or that differ in a zero's sign, some of
+// them rarely.
+var oddKinds = []func(r *rand.Rand, i int) float64{
+	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), 1022) },
+	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), -960-r.IntN(115)) },
+	func(r *rand.Rand, _ int) float64 { return math.Float64frombits(r.Uint64N(40) | r.Uint64N(2)<<63) }, // the smallest
+	func(r *rand.Rand, _ int) float64 { return math.Copysign(0, float64(r.IntN(3)-1)) },
+	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(120)-60) },
+	func(r *rand.Rand, i int) float64 {
+		rare := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 0x1p-1060, math.Copysign(0, -1)}
+		if r.IntN(50) == 0 {
+			return rare[i/60%len(rare)]
+		}
+		return float64(r.IntN(3))
+	},
+}
+
+// TestStatisticBits: functions whose state takes one sample after the other have Prometheus's very bits, of chunks
+// before and after they are packed.
+func TestStatisticBits(t *testing.T) {
+	rounds := 30
+	if testing.Short() {
+		rounds = 6
+	}
+	r := rand.New(rand.NewPCG(57, 58))
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	for round := range rounds {
+		sel := AnyKinds(t, r, 128+r.IntN(200), [][]func(*rand.Rand, int) float64{Kinds, oddKinds}[round%2], 60_000, 60_000, 20_000)
+		for _, name := range testFunctions {
+			f := functions[name]
+			if f.GPU.Kernel != abi.ByStatistic {
+				continue
+			}
+			width := int64(1+r.IntN([]int{7, 30, 600}[r.IntN(3)]))*60_000 + int64(r.IntN(2)*r.IntN(60_000))
+			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(20)) * 20_000, Steps: 1 + r.IntN(400)}
+			exact := aggregation("max", name, width, 0, nil, []string{"i"}, false)
+			exact.Input.(*plan.Window).Func = window.Bits(&f.WindowFunc)
+			want, err := x.cpu.Run(t.Context(), jobOver(exact, grid, sel))
+			require.NoError(t, err)
+			for _, what := range []string{"packs", "packed"} {
+				got, err := x.Run(t.Context(), jobOver(aggregation("max", name, width, 0, nil, []string{"i"}, false), grid, sel))
+				what = fmt.Sprintf("round %d, %s: %s of %d ms, %v", round, what, name, width, grid)
+				require.NoError(t, err, what)
+				same(t, want, got, true, what)
+			}
+		}
+		require.Positive(t, x.Store.Packed())
+		x.Store.Forget(sel)
+	}
+	settled(t, x)
+}
+
 // AnyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
 // or with gaps between and within chunks, some of which have a stale marker. They begin at different times and lie
-// on both sides of the edges of periods.
-func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(r *rand.Rand, i int) float64) *selection.Selection {
+// on both sides of the edges of periods. Chunks have intervals in turns.
+func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(*rand.Rand, int) float64, intervals ...int64) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for i := range series {
 		b.Series(labels.FromStrings("__name__", "m_total", "job", string(rune('a'+i%3)), "i", fmt.Sprintf("%04d", i)))
@@ -56,7 +109,11 @@ func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(r *rand.Rand,
 		for c := range 4 + r.IntN(8) {
 			n := 1 + r.IntN(60)
 			ts, vs := make([]int64, n), make([]float64, n)
+			every := intervals[c%len(intervals)]
 			for k := range ts {
+				if k > 0 {
+					at += every - 60_000
+				}
 				if at += 60_000; late == 1 {
 					at += r.Int64N(2000)
 				} else if late == 2 && r.IntN(30) == 0 {
@@ -99,7 +156,7 @@ func TestPacked(t *testing.T) {
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
-		sel := AnyKinds(t, r, 150+r.IntN(200), Kinds)
+		sel := AnyKinds(t, r, 150+r.IntN(200), Kinds, 60_000)
 		for k, f := range append(functions, functions...) {
 			by := [][]string{nil, {"job"}, {"i"}}[r.IntN(3)]
 			width := int64(1+r.IntN(40)) * 60_000
@@ -135,7 +192,7 @@ func TestPackedEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 38))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	for round := range rounds {
-		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds)
+		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds, 60_000)
 		for _, f := range names {
 			width := int64(1+r.IntN([]int{7, 60, 600}[r.IntN(3)]))*60_000 + int64(r.IntN(2)*r.IntN(60_000))
 			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(5)) * 60_000, Steps: 1 + r.IntN(400)}
@@ -207,7 +264,7 @@ func TestPackedWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	for round := range rounds {
-		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds)
+		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds, 60_000)
 		for _, f := range names {
 			minutes := 1 + r.IntN([]int{7, 60, 600}[r.IntN(3)])
 			if f == "quantile_over_time" || f == "mad_over_time" {

@@ -107,7 +107,7 @@ func TestPackedRequests(t *testing.T) {
 			r := rand.New(rand.NewPCG(*seed, 2<<32+uint64(round)))
 			a := on(t, pipeline.Options{Memory: 512 << 20, Staging: 1 << 20})
 			a.GoodBatch = 1 << 20
-			sel := gpuexec.AnyKinds(t, r, 60+r.IntN(100), gpuexec.Kinds[:len(gpuexec.Kinds)-1]) // TestMixedZeros has -0
+			sel := gpuexec.AnyKinds(t, r, 60+r.IntN(100), gpuexec.Kinds[:len(gpuexec.Kinds)-1], 60_000) // TestMixedZeros has -0
 			ask := func(aggregates string) {
 				layout := []string{"1m", "5m", "7m&closed=right", "1h&closed=right", "10m&period=25m", "10m&period=2m", "1d&timezone=Europe/Berlin"}[r.IntN(7)]
 				form := "metric=m_total&start=32400&end=201600&every=" + layout + groupings[r.IntN(len(groupings))] + "&aggregates=" + aggregates

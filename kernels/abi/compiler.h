@@ -90,12 +90,18 @@ DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
 // a*b+c, rounded once.
 DEVICE double fused_multiply_add(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
-// About 1/v, of a v that is neither tiny nor huge: the first 20 bits.
-DEVICE double reciprocal(double v) {
-  double r;
-  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
-  return r;
+// |v|, which the compiler of PTX makes part of a comparison if the one before it does not make it an integer's.
+DEVICE float magnitude(float v) {
+  asm("abs.f32 %0, %0;" : "+f"(v));
+  return v;
 }
+// 2v-1, in one instruction.
+DEVICE u32 twice_less_one(u32 v) {
+  asm("mad.lo.u32 %0, %0, 2, 0xffffffff;" : "+r"(v));
+  return v;
+}
+// 1/v, to 18 bits of integers below 2^16, as ../probe/check.cu finds.
+DEVICE double rough_reciprocal(double v) { return __nvvm_rcp_approx_ftz_d(v); }
 // The double with these bits, and back.
 DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
 DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }

@@ -61,7 +61,6 @@ inline T load_once(const T* at) {
   return *at;
 }
 inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
-inline double reciprocal(double v) { return 1 / v; }
 inline double as_double(u64 v) {
   double d;
   __builtin_memcpy(&d, &v, sizeof d);
@@ -72,6 +71,9 @@ inline u64 as_bits(double v) {
   __builtin_memcpy(&b, &v, sizeof b);
   return b;
 }
+inline float magnitude(float v) { return std::fabs(v); }
+inline u32 twice_less_one(u32 v) { return 2 * v - 1; }
+inline double rough_reciprocal(double v) { return as_double(as_bits(1 / v) & ~0xffffffffull); }
 inline void atomic_add(u32* at, u32 v) { *at += v; }
 inline u32 atomic_next(u32* at, u32 v) {
   u32 was = *at;

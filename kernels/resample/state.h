@@ -180,7 +180,7 @@ DEVICE double squares_of_merging(const RunState& s, const RunState& o) {
 struct Divisor {
   double n, inverse;
 
-  DEVICE explicit Divisor(double n) : n(n), inverse(reciprocal(n)) {
+  DEVICE explicit Divisor(double n) : n(n), inverse(rough_reciprocal(n)) {
     inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
     inverse = fused_multiply_add(inverse, fused_multiply_add(-n, inverse, 1), inverse);
   }

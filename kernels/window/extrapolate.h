@@ -7,11 +7,12 @@
 // the nearest reciprocal is off by less than a unit of its last place, and what it leaves
 // over is exact (Markstein, "Computation of elementary functions on the IBM RISC
 // System/6000 processor", 1990, theorem 8).
-DEVICE double seconds_of(i64 ms) {
+DEVICE double seconds_of(double ms) {
   const double to = 1.0 / 1000;
-  double x = (double)ms, q = x * to;
-  return fused_multiply_add(fused_multiply_add(-q, 1000, x), to, q);
+  double q = ms * to;
+  return fused_multiply_add(fused_multiply_add(-q, 1000, ms), to, q);
 }
+DEVICE double seconds_of(i64 ms) { return seconds_of((double)ms); }
 
 // What a window is extrapolated by: the operations, and their order, are those of
 // Prometheus's extrapolatedRate.

@@ -5,13 +5,16 @@
 //   found(n, begin, end)  says what comes of the window (begin, end], ms, of n >= 1 samples
 // Strategies are templates over a policy: rows.h computes windows from stored samples, each
 // with an F of its own; fused.h while chunks are decoded, all with one F, which it asks failed().
+// A policy of window_statistic may have another, Plain, which takes plain values faster (in_turn.h).
 #pragma once
+#include "../abi/functions.h"
 #include "../abi/series.h"
 
 struct Beginning {
   i64 step;             // the time of the step itself in ms; 0 in fused kernels
   double param, trend;  // the function's parameters
   const u64* out;       // where the value goes in fused kernels
+  Statistic kind = 0;   // in window_statistic
 };
 
 // What comes of a window: the bits of a value, and the samples that count for the sample limit.

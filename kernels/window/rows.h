@@ -66,35 +66,6 @@ struct Scale {
   DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
 };
 
-// A policy that takes the samples of runs of rows, one after the other.
-template <class F>
-struct InTurn {
-  F f;
-  u32 n;
-  DEVICE void rows(const Walker& w, u32 from, u32 count) {
-    switch (w.kind & kValuesOf) {
-      case kWhole: return stored(w, from, count, (const double*)w.values, Whole{});
-      case kHalf: return stored(w, from, count, (const u32*)w.values, Scale(w));
-      default: stored(w, from, count, (const unsigned short*)w.values, Scale(w));
-    }
-  }
-  // The next value is loaded while one is taken.
-  template <class T, class V>
-  DEVICE void stored(const Walker& w, u32 from, u32 count, const T* at, const V& value) {
-    at += from * 32;
-    T ahead = *at;
-    bool regular = (w.kind & kTimesOf) == kRegular;
-    i64 t = regular ? time(w, from) : 0;
-    NO_UNROLL for (u32 i = 0; i < count; i++, t += w.every) {
-      T u = ahead;
-      at += 32;
-      if (i + 1 < count) ahead = *at;
-      if (!regular) t = time(w, from + i);
-      f.add(n++, t, value(u));
-    }
-  }
-};
-
 // Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the
 // first sample behind.
 template <class R>
