@@ -15,7 +15,7 @@
 const u32 kAlone = 64;        // values that a thread sorts
 const u32 kTogether = 2048;   // values that a block sorts
 const u32 kRunsAhead = 16;    // runs whose keys are loaded at once
-const u32 kKeyPitch = 33;        // from one key of a thread to the next, so that banks are apart
+const u32 kKeyPitch = 33;     // from one key of a thread to the next, so that banks are apart
 
 // Sorts size keys, a power of two, with all threads of the block.
 DEVICE void sort_together(u64* keys, u32 size) {
