@@ -7,7 +7,7 @@
 // A block owns one group at one bucket. It looks for up to two quantiles at once by samples of the
 //   keys, 4096 in shared memory: see group_order.h. A thread has every so many'th series of the group.
 // Bytes per sample: reads 8, once or twice, up to four times in groups of millions of samples; nine times
-//   more where that fails. Reads 8 a run as often.
+//   more where that fails. Reads 28 a run as often.
 // Operations per sample: 4 a quantile and visit.
 #include "group_order.h"
 

@@ -5,18 +5,17 @@
 //   the quantile is negative: out[s*cells+(tile*32+lane)*buckets+k]. A run of more than 2048
 //   values lowers *fault to kLongRun, a zero of zeros of either sign to kMixedZeros.
 // Grid: a thread a run, those of a series one after the other; blocks of 32.
-// A thread owns one run, and sorts up to 64 values in shared memory, 512 bytes a thread. Longer runs the
-//   block sorts one after the other, by a bitonic network: up to 512 values in registers, more in the same
-//   memory.
+// A block loads its runs one after the other. A thread owns one run, and sorts up to 24 values in registers,
+//   up to 64 in shared memory, 512 bytes a thread. Longer runs the block sorts one after the other, by a
+//   bitonic network: up to 512 values in registers, more in the same memory.
 // Bytes per sample: reads 8, once. Reads 8 a run, writes 8 a statistic.
-// Operations per sample: 20, and 4 for each of half of the values that are moved; of long runs 5
-//   for each of log2(n)*(log2(n)+1)/2 stages.
+// Operations per sample: 60 in runs of 20; of long runs 5 for each of log2(n)*(log2(n)+1)/2 stages.
 #include "order.h"
 
 const u32 kAlone = 64;        // values that a thread sorts
 const u32 kTogether = 2048;   // values that a block sorts
 const u32 kRunsAhead = 16;    // runs whose keys are loaded at once
-const u32 kKeyPitch = 33;        // from one key of a thread to the next, so that banks are apart
+const u32 kKeyPitch = 33;     // from one key of a thread to the next, so that banks are apart
 
 // Sorts size keys, a power of two, with all threads of the block.
 DEVICE void sort_together(u64* keys, u32 size) {
