@@ -125,6 +125,24 @@ func TestPackedRequests(t *testing.T) {
 	}
 }
 
+// TestTilesThatFitAlone: of two tiles of packed series, one fits at a time with the keys of its
+// samples.
+func TestTilesThatFitAlone(t *testing.T) {
+	a, b := on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20}), selection.NewBuilder(0)
+	for i := range 40 {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%02d", i), "job", "a"))
+		chunks(t, b, map[bool]int{true: 20_000, false: 1}[i%39 == 0], 1000, func(k int) float64 { return float64(k % 777) })
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	for range 3 {
+		form := "metric=m&every=5m&start=0&end=20000&by=job&aggregates=median&reaggregate=max"
+		check(t, a, synthetic.Storage{Selection: sel}, form, form)
+	}
+	require.Positive(t, a.Store.Packed())
+	require.Zero(t, a.declined)
+}
+
 // TestSplitRequests: random requests have the bits of the cores on any number of devices, also where parts
 // fail behind some of their rows.
 func TestSplitRequests(t *testing.T) {

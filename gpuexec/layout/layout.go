@@ -66,7 +66,7 @@ type Layout struct {
 	batches []*Part
 	err     error
 	cost    int // of a series, in bytes of device memory, as the last batch had it
-	most    int // series that may fit into a batch
+	most    int // series that may fit into a batch, at least a tile's
 }
 
 // ErrNoRoom is the error of a job of whose series too few fit into a batch.
@@ -211,7 +211,7 @@ func (y *Layout) plan(number, from, n int) *Part {
 		if n <= Lanes {
 			y.err = ErrNoRoom
 		}
-		y.most = n / 2 &^ (Lanes - 1)
+		y.most = max(n/2&^(Lanes-1), Lanes)
 		return nil
 	}
 	y.cost, y.most = size/n, 2*max(n, y.most)
