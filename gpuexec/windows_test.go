@@ -225,6 +225,37 @@ func TestPanes(t *testing.T) {
 	}
 }
 
+// TestPackedSums: bits of sums of packed decimals that cancel out depend on what is known of the lowest
+// bit of each value.
+func TestPackedSums(t *testing.T) {
+	r, cpu := rand.New(rand.NewPCG(93, 94)), cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	for round := range 12 {
+		unit, large := []float64{10, 100, 1000, 1e6}[round%4], [20]float64{}
+		sel := hardSelection(t, r, map[string]func(r *rand.Rand, i int) float64{"cancels": func(r *rand.Rand, i int) float64 {
+			switch i / 20 % 3 {
+			case 0:
+				large[i%20] = (4e15 + float64(r.IntN(60_000))) / unit
+				return large[i%20]
+			case 1:
+				return float64(r.IntN(79)-40) / unit
+			default:
+				return -large[i%20]
+			}
+		}}, 15_000, 0)
+		grid := plan.Grid{Start: 1_900_000, Interval: 15_000, Steps: 800}
+		job := jobOver(aggregation("max", "sum_over_time", 900_000, 0, nil, []string{"instance"}, false), grid, sel)
+		want, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		for range 3 {
+			got, err := x.Run(t.Context(), job)
+			require.NoError(t, err)
+			same(t, want, got, true, fmt.Sprintf("round %d", round))
+		}
+		require.Positive(t, x.Store.Packed())
+	}
+}
+
 // TestSuitsStarts: samples with start timestamps stay on the cores where the engine uses
 // them and the function reads them.
 func TestSuitsStarts(t *testing.T) {
