@@ -80,9 +80,7 @@ func (j *Job) run(ctx context.Context, of Workspaces, program func(*Job) Program
 	defer j.Workspace.Leave()
 	j.Program = program(j)
 	err = j.compute(o)
-	for _, p := range j.ready {
-		m.Store.Unpin(p.slot.pinned)
-	}
+	j.unready()
 	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
 		// What the store holds may not have come there.
 		m.Store.Clear()

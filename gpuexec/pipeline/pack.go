@@ -56,8 +56,8 @@ func (j *Job) packed(p *prepared) {
 	}
 }
 
-// allPacked reports whether all chunks of a request are packed, which are pinned as far as they are.
-// Without columns, batches have many more series, and there are few.
+// allPacked reports whether all chunks of a request are packed, which are pinned if they are. Without
+// columns, batches have many more series, and there are few.
 func (j *Job) allPacked(r layout.Room) bool {
 	if r.Runs == 0 || !j.Packs(j.Selected.Sel) {
 		return false
@@ -71,9 +71,18 @@ func (j *Job) allPacked(r layout.Room) bool {
 		p := &prepared{Part: b, slot: &Slot{}}
 		j.ready = append(j.ready, p)
 		if err != nil || !j.pin(p, j.Feeder) {
+			j.unready()
 			return false
 		}
 	}
+}
+
+// unready unpins what allPacked has pinned and no batch has taken.
+func (j *Job) unready() {
+	for _, p := range j.ready {
+		j.Store.Unpin(p.slot.pinned)
+	}
+	j.ready = nil
 }
 
 // pin pins what is packed of a batch, and its tables, which the lock is for, and reports whether that is all.
