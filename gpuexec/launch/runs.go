@@ -37,7 +37,7 @@ type Runs struct {
 	Points cuda.Pointer // uint32 a series, to which the number of runs is added
 }
 
-// FieldBytes is the memory of states of rows of buckets with so many fields, which lie in blocks of some buckets.
+// FieldBytes is the memory of the fields of states, in rows of buckets, each of whole blocks.
 func FieldBytes(rows, buckets, fields int) int {
 	blocks := (buckets + abi.FieldBlock - 1) / abi.FieldBlock
 	return 8 * rows * blocks * abi.FieldBlock * fields
@@ -149,8 +149,8 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	return q.Launch("merge_runs", grid, block, params...)
 }
 
-// StateRows puts an aggregate of states on the queue, as rows of so many buckets: of the states, or abi.Found, a
-// float64 a state. values has a float64 a state, and present a bitmap of each row in whole uint64, or is 0.
+// StateRows puts an aggregate of states on the queue, as rows of buckets: of the states, or abi.Found, a float64
+// a state. values has a float64 a state, and present a bitmap of each row in whole uint64, or is 0.
 func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
 	rows := uint32(of.Cells / uint64(buckets))
 	words := 2 * ((buckets + 63) / 64)

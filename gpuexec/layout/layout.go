@@ -50,8 +50,8 @@ type Selected struct {
 }
 
 // Layout says where each series and chunk of a job goes on the device. It cuts the
-// series, in their order, into batches. 32 neighbours are the lanes of a tile, whatever
-// groups they have, so that what is packed of them serves other groups, too, and neighbouring
+// series, in their order, into batches. 32 neighbours are the lanes of a tile. Groups
+// do not matter for that, so that what is packed of them serves other groups, too, and neighbouring
 // series, whose chunks lie in the same slabs, are copied together. Within a batch series also
 // have places in the order of their groups and, within a group, their own: groups are
 // stretches of places, and get their series in order, one batch after the other.
