@@ -4,12 +4,14 @@ package pinned
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -42,6 +44,19 @@ func NewLender(dev *cuda.Device, bytes int64) *Lender {
 	return &Lender{dev: dev, left: int(max(bytes, 0) / (8 * BufferValues))}
 }
 
+// Unlocked returns n buffers of the heap, all of whose pages are there: a driver that locks pages, or
+// copies to pages, that are not takes five times as long.
+func Unlocked(n int) []*Buffer {
+	all := make([]*Buffer, max(0, n))
+	parallel.For(len(all), func(i int) {
+		all[i] = new(Buffer)
+		for k := 0; k < BufferValues; k += os.Getpagesize() / 8 {
+			all[i][k] = 0
+		}
+	})
+	return all
+}
+
 func (s *Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
 }
@@ -51,11 +66,10 @@ func (s *Buffer) Bytes() []byte {
 func (l *Lender) Lend(n int) []*Buffer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.free) < n {
-		if l.closed || len(l.free)+l.left < n {
-			return nil
-		}
-		s := new(Buffer)
+	if l.closed || len(l.free)+l.left < n {
+		return nil
+	}
+	for _, s := range Unlocked(n - len(l.free)) {
 		if l.dev.Do(func(c *cuda.Context) error { return c.RegisterHost(s.Bytes()) }) != nil {
 			l.left = 0 // as much as the system lets lock
 			return nil

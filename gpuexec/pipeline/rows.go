@@ -52,9 +52,7 @@ func (j *Job) borrow(b *Batch) {
 		b.lent = true
 		return
 	}
-	for range n {
-		b.buffers = append(b.buffers, new(pinned.Buffer))
-	}
+	b.buffers = pinned.Unlocked(n)
 }
 
 // giveBack lets others have the memory of a batch's rows. The device may yet write to it unless it is
