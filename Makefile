@@ -72,10 +72,11 @@ pictures: browser node $(BUILD)/libcuda-host.so ## take the pictures of the page
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) node test/pictures.mjs $(CURDIR)/docs/pictures
 
 # While vet compiles, what is missing is installed. Then two steps run at once: end-to-end tests wait for
-# servers, and other steps for their last package. What they leave of the cores is staticcheck's.
+# servers, the page for its browser, and the unit tests, which wait for nothing, come last. What they leave of
+# the cores is staticcheck's.
 test:           ## everything CI runs, but for make check-chart
 	@$(MAKE) -j1 compiler $(BUILD)/libcuda-host-asan.so browser packagers node & i=$$!; $(MAKE) vet && wait $$i || { kill $$i 2>/dev/null; false; }
-	@nice -n 19 $(MAKE) staticcheck & s=$$!; $(MAKE) -j2 --output-sync=line e2e asan unit race test-page deploy && wait $$s || { kill $$s 2>/dev/null; false; }
+	@nice -n 19 $(MAKE) staticcheck & s=$$!; $(MAKE) -j2 --output-sync=line e2e asan test-page race deploy unit && wait $$s || { kill $$s 2>/dev/null; false; }
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:

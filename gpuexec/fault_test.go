@@ -79,8 +79,12 @@ func TestEveryFault(t *testing.T) {
 		calls[name] = h.Calls(name)
 	}
 	require.Greater(t, calls["cuLaunchKernel"], 10, "several batches")
+	tries := 20
+	if testing.Short() {
+		tries = 6
+	}
 	for name, n := range calls {
-		for nth := 1; nth <= n; nth += max(1, n/20) {
+		for nth := 1; nth <= n; nth += max(1, n/tries) {
 			h.Reset()
 			h.Configure(fmt.Sprintf("%s:%d=999", name, nth))
 			o := faultOptions

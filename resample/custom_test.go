@@ -185,7 +185,7 @@ func TestCustomCores(t *testing.T) {
 	var series []samples
 	for i := range 60 {
 		s := samples{labels: labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%02d", i), "job", fmt.Sprint(i%3))}
-		for k := range int64(2000) {
+		for k := range int64(some(2000)) {
 			s.ts, s.vs = append(s.ts, k*1000+int64(i*37%900)), append(s.vs, 80+40*math.Sin(float64(k*int64(i+1)))/float64(1+k%7))
 		}
 		series = append(series, s)

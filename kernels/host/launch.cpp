@@ -22,7 +22,12 @@ struct Thread {
   Fiber fiber;
   Index index;
   State state;
-  const void* brings;  // to a shuffle
+  u32 shuffles;  // that it has come to
+};
+
+// What a thread brings to two shuffles one after the other.
+struct Brought {
+  u64 words[2][kMostWords];
 };
 
 // The block that runs.
@@ -30,6 +35,7 @@ struct Block {
   const Kernel* kernel;
   void** params;
   std::vector<Thread> threads;
+  std::vector<Brought> brought;  // by each
   Fiber scheduler;
   Thread* running = nullptr;
   const char* failure = nullptr;
@@ -52,10 +58,26 @@ void drop_stacks() {
   stacked = 0;
 }
 
+Fiber& run_next(Thread& t) {
+  block->running = &t;
+  here.thread = t.index;
+  return t.fiber;
+}
+
+// What goes on when a thread waits or ends: the next thread of its warp that is ready, or the scheduler.
+Fiber& next_of(const Thread* t) {
+  Block& b = *block;
+  size_t at = (size_t)(t - b.threads.data());
+  for (size_t i = at + 1; i < b.threads.size() && i % kLanes; i++) {
+    if (b.threads[i].state == State::kReady) return run_next(b.threads[i]);
+  }
+  return b.scheduler;
+}
+
 void yield(State s) {
   Thread* t = block->running;
   t->state = s;
-  switch_to(t->fiber, block->scheduler);
+  switch_to(t->fiber, next_of(t));
 }
 
 void body() {
@@ -63,21 +85,17 @@ void body() {
   block->kernel->call(block->params);
   Thread* t = block->running;
   t->state = State::kDone;
-  leave_for(t->fiber, block->scheduler);
+  leave_for(t->fiber, next_of(t));
 }
 
-// Lets each ready thread of [from, to) run until it waits or ends.
+// Lets each ready thread of the warp [from, to) run until it waits or ends.
 bool turn(Block& b, size_t from, size_t to) {
-  bool any = false;
   for (size_t i = from; i < to; i++) {
-    Thread& t = b.threads[i];
-    if (t.state != State::kReady) continue;
-    any = true;
-    b.running = &t;
-    here.thread = t.index;
-    switch_to(b.scheduler, t.fiber);
+    if (b.threads[i].state != State::kReady) continue;
+    switch_to(b.scheduler, run_next(b.threads[i]));  // which has the next go on, and so forth
+    return true;
   }
-  return any;
+  return false;
 }
 
 // Readies the threads of [from, to) if all of them wait at s, or, where those
@@ -98,22 +116,24 @@ bool release(Block& b, size_t from, size_t to, State s, bool excuse_done) {
   return any;
 }
 
-// Has a warp's threads bring something each, and take what the thread brings that from(own number) says,
-// if the warp has it.
-template <class From, class Take>
-void exchange(const void* brings, From&& from, Take&& take) {
+// Has a warp's threads bring n words each, and take what the thread brings that from(own number) says,
+// if the warp has it. All lanes have brought theirs once one goes on, and none comes to the shuffle after the
+// next before each has taken.
+template <class From>
+void exchange(u64* words, u32 n, From&& from) {
   if (!block) {
     waited_alone = true;
     return;
   }
   Thread* t = block->running;
   size_t at = (size_t)(t - block->threads.data());
-  t->brings = brings;
+  u32 turn = t->shuffles++ % 2;
+  std::copy(words, words + n, block->brought[at].words[turn]);
   yield(State::kAtShuffle);
-  // All lanes have brought theirs; none may bring the next before each has taken.
   size_t other = from(at);
-  if (other / kLanes == at / kLanes && other < block->threads.size()) take(block->threads[other].brings);
-  yield(State::kAtShuffle);
+  if (other / kLanes != at / kLanes || other >= block->threads.size()) return;
+  const u64* of = block->brought[other].words[turn];
+  std::copy(of, of + n, words);
 }
 
 bool all_done(const Block& b) {
@@ -129,6 +149,7 @@ void run_waiting_block(Block& b) {
     Thread& t = b.threads[i];
     prepare(t.fiber, stacks.get() + i * kStack, kStack, body);
     t.state = State::kReady;
+    t.shuffles = 0;
   }
   block = &b;
   while (!b.failure && !all_done(b)) {
@@ -165,14 +186,14 @@ void wait_block() {
 }
 
 u32 exchange_down(u32 v, u32 down) {
-  u32 got = v;
-  exchange(&v, [&](size_t at) { return at + down; }, [&](const void* of) { got = *(const u32*)of; });
-  return got;
+  u64 word = v;
+  exchange(&word, 1, [&](size_t at) { return at + down; });
+  return (u32)word;
 }
 
 void exchange_xor(const u64* v, u64* got, u32 n, u32 other) {
   std::copy(v, v + n, got);
-  exchange(v, [&](size_t at) { return at ^ other; }, [&](const void* of) { std::copy((const u64*)of, (const u64*)of + n, got); });
+  exchange(got, n, [&](size_t at) { return at ^ other; });
 }
 
 std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
@@ -182,10 +203,13 @@ std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
   program = k.program;
   for (u32 z = 0; z < threads.z; z++) {
     for (u32 y = 0; y < threads.y; y++) {
-      for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, nullptr});
+      for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, 0});
     }
   }
-  if (k.waits) have_stacks(b.threads.size());
+  if (k.waits) {
+    have_stacks(b.threads.size());
+    b.brought.resize(b.threads.size());
+  }
   for (u32 z = 0; z < blocks.z; z++) {
     for (u32 y = 0; y < blocks.y; y++) {
       for (u32 x = 0; x < blocks.x; x++) {

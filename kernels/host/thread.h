@@ -30,6 +30,7 @@ extern Position here;
 void wait_block();
 void wait_warp();
 u32 exchange_down(u32 v, u32 down);
+const u32 kMostWords = 16;  // that a thread brings to a shuffle
 void exchange_xor(const u64* v, u64* got, u32 n, u32 other);
 
 }  // namespace host
@@ -47,6 +48,7 @@ inline void warp_barrier() { host::wait_warp(); }
 inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
 template <u32 n>
 inline void shuffle_xor(const u64 (&v)[n], u64 (&got)[n], u32 other) {
+  static_assert(n <= host::kMostWords);
   host::exchange_xor(v, got, n, other);
 }
 inline u32 funnel(u32 hi, u32 lo, u32 n) {
