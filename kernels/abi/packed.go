@@ -9,11 +9,12 @@ type PackedWord uint64
 
 // PackedChunk is what a packed tile says of a chunk. Mirrors packed.h.
 type PackedChunk struct {
-	Begin          int64
-	Base           float64
-	Span, Every    uint32
-	Samples, Falls uint32
-	Unit, Inverse  float64
+	Begin         int64
+	Base          float64
+	Span, Every   uint32
+	Samples       uint32
+	Falls, Gap    uint16
+	Unit, Inverse float64
 }
 
 // Bytes is the size of a tile as pack_measure has it, a multiple of 64.

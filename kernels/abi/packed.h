@@ -8,14 +8,15 @@
 #include "series.h"
 
 // A chunk of a packed tile: sample i is at begin + i*every ms, or at begin and what is stored, and its value
-// is (base + u) / unit, u being what is stored.
+// is (base + u) / unit, u being what is stored. Where times are stored, those of one chunk may be regular
+// nevertheless (gap is 0), or both before and from sample `gap` on; otherwise `every` is 0.
 struct PackedChunk {
   i64 begin;  // ms, the time of its first sample
   double base;
   u32 span;  // ms, from there to what Decoded has as its end
   u32 every;
   u32 samples;
-  u32 falls;
+  unsigned short falls, gap;  // falls as Decoded has it
   double unit, inverse;  // a power of ten, and 1/unit
 };
 

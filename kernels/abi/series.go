@@ -4,7 +4,7 @@ package abi
 type Decoded struct {
 	End     int64  // time of its last sample in ms
 	Samples uint32 // in its column
-	_       uint32 // whether one of them is less than the one before
+	_       uint32 // which of them is less than the one before
 }
 
 // SeriesCounts are what the sample limit needs of a series, as the window kernels

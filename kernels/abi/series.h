@@ -8,8 +8,9 @@ const i64 kNever = 0x7fffffffffffffffll;
 struct Decoded {
   i64 end;      // the time of its last sample, stale or not; if it has none, what the table states
   u32 samples;  // in its column
-  u32 falls;    // whether one of them is less than the one before
+  u32 falls;    // the one that is less than the one before it, kFallsOften if several are; 0 if none is
 };
+const u32 kFallsOften = 0xffff;  // more samples than a chunk has
 
 // Mirrors abi.SeriesCounts: what the sample limit needs of a series.
 struct SeriesCounts {

@@ -20,14 +20,14 @@ struct SeriesColumn {
   u32 stored;
   u64 begin, end;
   double last;  // stored
-  bool falls;
+  u32 falls;
   DEVICE bool operator()(u32 i, u64 t, u64 v) {
     if (i == 0) begin = t;
     end = t;
     if (drop && v == kStaleMarker) return true;
     store_streaming(times + (u64)stored * 32, t);
     store_streaming(values + (u64)stored * 32, v);
-    if (as_double(v) < last && stored > 0) falls = true;
+    if (as_double(v) < last && stored > 0) falls = falls ? kFallsOften : stored;
     last = as_double(v);
     stored++;
     return true;
@@ -41,7 +41,7 @@ DEVICE void decode_columns(DECODE_PARAMETERS) {
   if (id >= count || packed[id / 32]) return;
   Table table{entries, wide, since};
   u64 at = rows[id / 32] * 32 + id % 32;
-  SeriesColumn column{times + at, values + at, drop != 0, 0, 0, (u64)table.range(id).to, 0, false};
+  SeriesColumn column{times + at, values + at, drop != 0, 0, 0, (u64)table.range(id).to, 0, 0};
   ChunkRef ref = table.ref(id);
   u32 status = decode_either<mixed>(slab, ref, column);
   if (!status && (ref.samples & (kXOR2 - 1)) && !table.includes(id, (i64)column.begin, (i64)column.end)) status = kOutside;

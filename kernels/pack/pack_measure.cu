@@ -35,7 +35,7 @@ KERNEL MAX_THREADS(128) pack_measure(u32 count, const u64* __restrict__ rows, co
                                      PackedWord* __restrict__ words) {
   u32 id = block_x() * threads_x() + thread_x();
   bool mine = id < count && !packed[id / 32];
-  PackedChunk c{0, 0, 0, 1, 0, 0, 1, 1};
+  PackedChunk c{0, 0, 0, 1, 0, 0, 0, 1, 1};
   u64 need[4] = {kRegular, 0, 0, 0};  // times; bytes of values; whether in decimals; rows
   if (mine) {
     Decoded chunk = chunks[id];
@@ -43,15 +43,23 @@ KERNEL MAX_THREADS(128) pack_measure(u32 count, const u64* __restrict__ rows, co
     u32 n = chunk.samples;
     const i64* t = times + at;
     c.samples = n;
-    c.falls = chunk.falls;
+    c.falls = (unsigned short)chunk.falls;
     c.begin = n > 0 ? t[0] : chunk.end;
     u64 span = (u64)chunk.end - (u64)c.begin;
     c.span = (u32)span;
     if (span >> 32) need[0] = kTimesOf;
-    if (n > 1) c.every = (u32)(((u64)(t[(u64)(n - 1) * 32] - c.begin) + (n - 1) / 2) / (n - 1));
-    if (c.every == 0) c.every = 1;
-    for (u32 i = 0; i < n && need[0] == kRegular; i++) {
-      if (t[(u64)i * 32] != c.begin + (i64)((u64)i * c.every)) need[0] = kAfterFirst;
+    if (n > 1) {  // the first or the last distance is no gap
+      u64 head = (u64)(t[32] - t[0]), tail = (u64)(t[(u64)(n - 1) * 32] - t[(u64)(n - 2) * 32]);
+      c.every = (u32)(head < tail ? head : tail);
+    }
+    for (u32 i = 1; i < n; i++) {
+      if (c.every > 0 && t[(u64)i * 32] - t[(u64)(i - 1) * 32] == c.every) continue;
+      if (need[0] < kAfterFirst) need[0] = kAfterFirst;
+      if (c.gap > 0) {
+        c.every = 0;
+        break;
+      }
+      c.gap = (unsigned short)i;
     }
     double most = 0;
     bool fits = in_units(c, values + at, n, most);

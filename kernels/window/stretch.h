@@ -1,4 +1,4 @@
-// Steps whose samples are in one regular chunk, as far apart as some of its samples: where the next one's
+// Steps whose samples are in one regular part of a chunk, as far apart as some of its samples: where the next one's
 // sample is follows without a look at times, and several are loaded at once.
 #pragma once
 #include "walker.h"
@@ -9,7 +9,7 @@ DEVICE u32 least(u32 a, u32 b) { return a < b ? a : b; }
 
 // The samples that steps from a time on have last, at or before them.
 struct Stretch {
-  u32 steps;  // in a row, each with another sample behind it in the chunk
+  u32 steps;  // in a row, each with another sample behind it in that part
   u32 i;      // the first one's sample
   u32 ahead;  // samples from one to the next
   u32 age;    // ms from the sample to its step
@@ -19,16 +19,17 @@ struct Stretch {
 // are none of a stretch: of the largest interval a chunk has no two.
 DEVICE u32 interval_of(i64 interval) { return interval > 0 && interval >> 32 == 0 ? (u32)interval : ~0u; }
 
-// Those of steps from t on.
-DEVICE Stretch stretch_of(const Walker& w, i64 t, u32 interval) {
+// Those of steps from t on, of samples before `limit`.
+DEVICE Stretch stretch_of(const Walker& w, i64 t, u32 interval, u32 limit = ~0u) {
   Stretch s{0, 0, 0, 0};
-  if ((w.kind & kTimesOf) != kRegular || t < w.begin || w.until <= t) return s;
+  if (w.every == 0 || t < w.begin || w.until <= t) return s;
   s.ahead = interval / w.every;
   if (s.ahead * w.every != interval) return s;
-  u32 since = (u32)(t - w.begin);
-  s.i = since / w.every;
-  s.age = since - s.i * w.every;
-  if (s.i + 1 < w.n) s.steps = (w.n - 2 - s.i) / s.ahead + 1;
+  Part p = part_of(w, t);
+  u32 since = (u32)(t - p.begin), to = least(p.to, limit), passed = since / w.every;
+  s.i = p.from + passed;
+  s.age = since - passed * w.every;
+  if (s.i + 1 < to) s.steps = (to - 2 - s.i) / s.ahead + 1;
   return s;
 }
 
@@ -67,8 +68,8 @@ DEVICE Strider strider(const Walker& w, u32 i, u32 ahead) {
                  w.base - as_double((u64)Strider::kTwo52 << 32), w.chunk->unit, w.chunk->inverse};
 }
 
-// Goes to sample i of the regular chunk.
+// Goes to sample i of the chunk.
 DEVICE void move_to(Walker& w, u32 i) {
   w.i = i;
-  w.t = w.begin + (i64)((u64)i * w.every);
+  w.t = time(w, i);
 }

@@ -50,13 +50,13 @@ struct Walker {
   i64 t;          // its time; kNever behind the last sample
   i64 until;      // the end of the chunk
   // The chunk:
-  u32 kind;  // of its tile, see ../abi/packed.h
+  u32 kind;  // as of its tile, see ../abi/packed.h; kRegular if its own times are
   u32 falls;
   const u8* times;  // of its samples
   const u8* values;
   const PackedChunk* chunk;  // if it is packed, and some of that:
   i64 begin;
-  u32 every;
+  u32 every;  // 0 where times are not regular, not even but for a gap
   double base;
 };
 
@@ -92,7 +92,8 @@ NOINLINE Walker entered(Columns c, u32 lane, u32 tile, u32 end) {
       const PackedChunk& chunk = c.chunk(word, lane);
       w.n = chunk.samples;
       if (w.n == 0) continue;
-      w.kind = kind_of(word);
+      u32 kind = kind_of(word);
+      w.kind = chunk.every > 0 && chunk.gap == 0 ? (kind & ~kTimesOf) | kRegular : kind;
       w.chunk = &chunk;
       w.begin = w.t = chunk.begin;
       w.until = w.begin + chunk.span;
@@ -100,8 +101,8 @@ NOINLINE Walker entered(Columns c, u32 lane, u32 tile, u32 end) {
       w.base = chunk.base;
       w.falls = chunk.falls;
       w.times = tile_of(word) + 32 * sizeof(PackedChunk);
-      w.values = w.times + rows_of(word) * 32 * time_bytes(w.kind) + lane * value_bytes(w.kind);
-      w.times += lane * time_bytes(w.kind);
+      w.values = w.times + rows_of(word) * 32 * time_bytes(kind) + lane * value_bytes(kind);
+      w.times += lane * time_bytes(kind);
       return w;
     }
     Decoded chunk = c.chunks[w.tile * 32 + lane];
@@ -138,6 +139,19 @@ DEVICE void next(Walker& w, const Columns& c) { go(w, c, w.i + 1); }
 // sample's time to be loaded.
 DEVICE double value_at(const Walker& w) { return w.n > 0 ? value(w, w.i) : 0; }
 
+// The part of a chunk with time t, where times are regular but for a gap.
+struct Part {
+  i64 begin;     // the time of its first sample
+  u32 from, to;  // its samples
+};
+
+DEVICE Part part_of(const Walker& w, i64 t) {
+  if ((w.kind & kTimesOf) == kRegular) return Part{w.begin, 0, w.n};
+  u32 gap = w.chunk->gap;
+  i64 resumes = time(w, gap);
+  return t < resumes ? Part{w.begin, 0, gap} : Part{resumes, gap, w.n};
+}
+
 // The number of the first sample of the chunk behind time t, n if there is none: where the sample
 // here is not behind t and the chunk ends behind it. It knows where regular times are; else it passes
 // samples by fours, whose times do not wait for one another.
@@ -145,9 +159,10 @@ const u32 kStride = 4;
 
 DEVICE u32 first_behind(const Walker& w, i64 t) {
   u32 i = w.i;
-  if ((w.kind & kTimesOf) == kRegular) {
-    i = (u32)(t - w.begin) / w.every + 1;
-    return i < w.n ? i : w.n;
+  if (w.every > 0) {
+    Part p = part_of(w, t);
+    i = p.from + (u32)(t - p.begin) / w.every + 1;
+    return i < p.to ? i : p.to;
   }
   do {
     i += i + kStride < w.n && time(w, i + kStride - 1) <= t ? kStride : 1;
@@ -194,7 +209,7 @@ DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 
   w.tile = lo;
   enter(w, c);
   if (w.t > t) return;
-  if ((w.kind & kTimesOf) == kRegular) return go(w, c, first_behind(w, t));
+  if (w.every > 0) return go(w, c, first_behind(w, t));
   u32 from = 1, to = w.n;
   while (from < to) {
     u32 mid = (from + to) / 2;
