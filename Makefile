@@ -16,7 +16,7 @@ MAINTAINER := $(or $(MAINTAINER),promwarp <promwarp@users.noreply.github.com>)
 # stdmethods wants io.Seeker's signature of every method named Seek; a
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
-# Packages with goroutines of their own.
+# Packages with goroutines of their own. What compiles them collects its garbage less often.
 RACE    := ./resample ./selection ./cache/... ./remoteread/... ./cpuexec ./cpuexec/operator ./cpuexec/column ./cpuexec/aggregate ./cpuexec/vector ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
 # Long tests of theirs that one goroutine runs, and the cache's histories: make soak is their
 # like under the race detector.
@@ -99,8 +99,8 @@ test-arm64:     ## the executor's tests and random queries as arm64's code, unde
 	$(ARM64) GSHS_LOGFILE=/dev/null PROMWARP_RANDOM=1000 $(GO) test -exec '$(QEMU)' $(UNFUSED) -run '^(TestRandomQueries|TestSmith)$$' ./engine
 
 race:           ## the concurrent parts under the race detector
-	CGO_ENABLED=1 $(TEST) '$(RACE)' -- $(UNVETTED) -race -short -skip '$(ALONE)'
-	CGO_ENABLED=1 $(GO) test $(UNVETTED) -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
+	CGO_ENABLED=1 GOGC=400 $(TEST) '$(RACE)' -- $(UNVETTED) -exec 'env -u GOGC' -race -short -skip '$(ALONE)'
+	CGO_ENABLED=1 GOGC=400 $(GO) test $(UNVETTED) -exec 'env -u GOGC' -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
 
 # How often each random test of make random asks, where it asks 50 to 5000 times in make test.
 RANDOM ?= 20000
