@@ -57,10 +57,11 @@ type Answer struct {
 type cursor struct{ row, point int }
 
 const (
-	// pieceWeight is how many points a piece has, about 150 KB of text.
-	pieceWeight = 4096
-	// leastPiece is how many points it has at least where each core is to have some.
-	leastPiece = 1024
+	// pieceWeight is how many points a piece has, about 50 KB of text: few enough for most cores to have
+	// some of an answer, and as many as one write may have.
+	pieceWeight = 1536
+	// minParallel is from how many points on pieces are encoded on all cores.
+	minParallel = 4096
 	// minStreamed is from how many points on an answer is streamed, about 30 KB.
 	minStreamed = 1024
 )
@@ -157,13 +158,9 @@ func (a *Answer) encode(from, to cursor) *[]byte {
 
 // pieces are the ends of the pieces that rows are encoded in.
 func (a *Answer) pieces() iter.Seq2[cursor, cursor] {
-	piece := pieceWeight
-	if a.cores > 1 && a.weight >= pieceWeight {
-		piece = min(max(a.weight/(4*a.cores), leastPiece), pieceWeight)
-	}
 	return func(yield func(from, to cursor) bool) {
 		for from := (cursor{}); from != a.end; {
-			to, _ := a.rows.next(from, piece)
+			to, _ := a.rows.next(from, pieceWeight)
 			if !yield(from, to) {
 				return
 			}
@@ -176,7 +173,7 @@ func (a *Answer) pieces() iter.Seq2[cursor, cursor] {
 // reaches who ranges over them, when none is encoded any more.
 func (a *Answer) encoded() iter.Seq[*[]byte] {
 	return func(yield func(*[]byte) bool) {
-		if a.cores < 2 || a.weight < pieceWeight {
+		if a.cores < 2 || a.weight < minParallel {
 			for from, to := range a.pieces() {
 				if !yield(a.encode(from, to)) {
 					return

@@ -1,7 +1,9 @@
 package encode
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -52,20 +54,25 @@ func appendTime(b []byte, place int, ms int64) []byte {
 // steps are the series of an executor's matrix, whose points are at the steps of one grid.
 type steps struct {
 	rows []plan.Row
-	text []byte // what comes before the value of each step, with the comma
-	ends []int  // where the text of each step begins, and the last one ends
+	// text is what comes between the values of two points, with the time of the second: `"],[1435781451.781,"`.
+	text []byte
+	ends []int // where the text of each step begins, and the last one ends
 }
+
+// longestTime is how many bytes of text are copied for each step, which is as many as it has or more.
+const longestTime = 32
 
 func newSteps(m *plan.Matrix) *steps {
 	s := &steps{rows: m.Rows}
 	if len(m.Rows) == 0 {
 		return s
 	}
-	s.ends, s.text = append(make([]int, 0, m.Grid.Steps+1), 0), make([]byte, 0, 16*m.Grid.Steps)
+	s.ends, s.text = append(make([]int, 0, m.Grid.Steps+1), 0), make([]byte, 0, 18*m.Grid.Steps+longestTime)
 	for k := range m.Grid.Steps {
-		s.text = appendTime(s.text, 1, m.Grid.At(k))
+		s.text = appendTime(append(s.text, `"]`...), 1, m.Grid.At(k))
 		s.ends = append(s.ends, len(s.text))
 	}
+	s.text = append(s.text, make([]byte, longestTime)...)
 	return s
 }
 
@@ -75,29 +82,49 @@ func (s *steps) series(i int) (labels.Labels, int, []promql.HPoint) {
 
 func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
 	row, start := &s.rows[i], 0 // of the run among the values
-	// The text of the value before: many series stay the same for a while.
-	var last []byte
-	var lastBits uint64
-	for _, run := range row.Runs {
-		end := start + int(run.Len)
-		for k := max(from, start); k < min(to, end); k++ {
-			step := int(run.First) + k - start
-			time := s.text[s.ends[step]:s.ends[step+1]]
-			if k == 0 {
-				time = time[len(","):]
-			}
-			b = append(b, time...)
-			if bits := math.Float64bits(row.Values[k]); last == nil || bits != lastBits {
-				at := len(b)
-				b = append(AppendFloat(b, row.Values[k]), `"]`...)
-				last, lastBits = b[at:], bits
-			} else {
-				b = append(b, last...)
-			}
-		}
-		start = end
+	b = slices.Grow(b, (to-from)*(longestTime+longestFloat)+len(`"]`))
+	skip := len(`"],`) // of the first text
+	if from > 0 {
+		skip = len(`"]`)
 	}
-	return b
+	for _, run := range row.Runs {
+		first, end := max(from, start), min(to, start+int(run.Len))
+		if first < end {
+			b = s.appendRun(b, int(run.First)+first-start, row.Values[first:end], skip)
+			skip = 0
+		}
+		start += int(run.Len)
+	}
+	return append(b, `"]`...)
+}
+
+// appendRun appends values from a step on to b, which has room for them, without the first bytes of the
+// first text, and without the end of the last point.
+func (s *steps) appendRun(b []byte, step int, values []float64, skip int) []byte {
+	ends := s.ends[step:][:len(values)+1]
+	at, text, length := len(b), ends[0]+skip, 0
+	b = b[:cap(b)]
+	for k, v := range values {
+		copyTime((*[longestTime]byte)(b[at:at+longestTime]), (*[longestTime]byte)(s.text[text:text+longestTime]))
+		last := at - length
+		at += ends[k+1] - text
+		text = ends[k+1]
+		if k > 0 && math.Float64bits(v) == math.Float64bits(values[k-1]) { // many series stay the same for a while
+			copy(b[at:], b[last:last+length])
+		} else {
+			length = putFloat((*[longestFloat]byte)(b[at:at+longestFloat]), v)
+		}
+		at += length
+	}
+	return b[:at]
+}
+
+// copyTime copies without a call.
+func copyTime(to, from *[longestTime]byte) {
+	binary.LittleEndian.PutUint64(to[:], binary.LittleEndian.Uint64(from[:]))
+	binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
+	binary.LittleEndian.PutUint64(to[16:], binary.LittleEndian.Uint64(from[16:]))
+	binary.LittleEndian.PutUint64(to[24:], binary.LittleEndian.Uint64(from[24:]))
 }
 
 // pointsOf are the samples of a vector as series of one point each.
