@@ -14,4 +14,4 @@
 // 64 registers a thread, so that 32 warps of a multiprocessor wait for keys at once.
 #define GROUP_ORDER_THREADS MAX_THREADS_AND_BLOCKS(256, 4)
 
-KERNEL GROUP_ORDER_THREADS group_order(GROUP_ORDER_PARAMETERS) { group_order_in<4096>(GROUP_ORDER_JOB); }
+KERNEL GROUP_ORDER_THREADS group_order(GROUP_ORDER_PARAMETERS) { group_order_in<5120>(GROUP_ORDER_JOB); }

@@ -1,0 +1,87 @@
+// Keys of some ranks, digit by digit: the threads of a block count the keys with each digit, and one warp a rank
+// finds that of its key, until few keys are left, which the warp compares with each other. It always ends, after
+// nine visits of the keys at most.
+#pragma once
+#include "../abi/compiler.h"
+
+const u32 kSought = 4;    // ranks at a time
+const u32 kDigits = 256;  // values of a digit
+const u32 kFew = 32;      // keys that a warp compares
+
+// What is looked for: the key of a rank among those from `from` on, which differ from it in their `bits` lower
+// bits. In the end that is `from`, and bits is 0.
+struct Sought {
+  u64 from;
+  u32 bits, rank;
+  u32 left;  // keys, or more
+
+  DEVICE bool open() const { return bits > 0 && left > kFew; }
+  DEVICE u32 shift() const { return bits > 8 ? bits - 8 : 0; }
+  // How far a key is behind the first of those with a digit.
+  DEVICE u64 digit_of(u64 key) const { return (key - from) >> shift(); }
+};
+
+// The bits in which the keys from lo to hi may be more than lo.
+DEVICE u32 bits_between(u64 lo, u64 hi) { return lo < hi ? 64 - __builtin_clzll(hi - lo) : 0; }
+
+// Finds the digits of the keys of one rank by how many keys have each. A lane has eight of these, the last lane
+// the first.
+DEVICE void find_digit(Sought* sought, const u32* counts) {
+  Sought x = *sought;
+  u32 lane = thread_x() % 32, first = (31 - lane) * (kDigits / 32), sum = 0;
+  for (u32 i = 0; i < kDigits / 32; i++) sum += counts[first + i];
+  u32 upto = sum;
+  for (u32 step = 1; step < 32; step *= 2) {
+    u32 before = shuffle_down(upto, step);
+    if (lane + step < 32) upto += before;
+  }
+  if (x.rank >= upto || x.rank < upto - sum) return;
+  u32 rank = x.rank - (upto - sum);
+  for (; rank >= counts[first]; first++) rank -= counts[first];
+  *sought = Sought{x.from + ((u64)first << x.shift()), x.shift(), rank, counts[first]};
+}
+
+// Finds the key of one rank among n, at most kFew.
+DEVICE void find_among(Sought* sought, const u64* keys, u32 n) {
+  u32 lane = thread_x() % 32, rank = sought->rank, less = 0;
+  u64 key = keys[lane < n ? lane : 0];
+  for (u32 i = 0; i < n; i++) less += keys[i] < key || (keys[i] == key && i < lane);
+  warp_barrier();  // all have read the rank
+  if (lane < n && less == rank) *sought = Sought{key, 0, 0, 1};
+}
+
+// Finds the keys of `some` ranks, at most kSought, among what visit hands to its sink, each key with the number
+// of the rank that it is looked at for. room has room for 2 KiB and a quarter a rank.
+template <class Visit>
+DEVICE void find_ranks(Sought* sought, u32 some, u32* room, Visit&& visit) {
+  u32 me = thread_x(), warp = me / 32, warps = threads_x() / 32;
+  for (;;) {
+    barrier();  // sought is there, and all have read counts
+    bool open = false;
+    for (u32 s = 0; s < some; s++) open = open || sought[s].open();
+    for (u32 i = me; i < some * kDigits; i += threads_x()) room[i] = 0;
+    barrier();
+    if (!open) break;
+    visit([&](u32 s, u64 key) {
+      u64 digit = sought[s].digit_of(key);
+      if (digit < kDigits) atomic_add(&room[s * kDigits + (u32)digit], 1u);
+    });
+    barrier();
+    for (u32 s = warp; s < some; s += warps) {
+      if (sought[s].open()) find_digit(sought + s, room + s * kDigits);
+    }
+  }
+  // Of a rank's room the first word says how many keys there are, which are behind it.
+  visit([&](u32 s, u64 key) {
+    const Sought& x = sought[s];
+    if (x.bits == 0 || (key - x.from) >> 1 >> (x.bits - 1) > 0) return;
+    u32 at = atomic_next(&room[s * kDigits], 1);
+    if (at < kFew) ((u64*)(room + s * kDigits))[1 + at] = key;
+  });
+  barrier();
+  for (u32 s = warp; s < some; s += warps) {
+    u32* mine = room + s * kDigits;
+    if (sought[s].bits > 0) find_among(sought + s, (u64*)mine + 1, *mine);
+  }
+  barrier();
+}
