@@ -19,7 +19,7 @@ const u32 kRounds = 5;        // visits of all keys, at most
 const double kFilled = 0.85;  // of the room for keys, the share that those between are expected to take
 
 // The keys among which one is looked for, those between lo and hi, and how many there are. lo and hi are
-// keys of the group, or 0 and ~0, or beside keys where a rank was missed.
+// keys of the group, or 0 and kLastKey, or beside keys where a rank was missed.
 struct Between {
   u64 lo, hi;
   u32 total, rank, behind;  // of all keys; of the key looked for and the one behind it
@@ -34,7 +34,7 @@ struct Between {
   DEVICE void begin(Position p, u32 all, u32 size) {
     total = all;
     lo = 0;
-    hi = ~0ull;
+    hi = kLastKey;
     rank = p.lower;
     behind = p.upper;
     found = lost = false;
@@ -88,7 +88,7 @@ struct Between {
     } else if (is_missed()) {
       expected = apart > 0 ? inside : total - (first() + inside + at_hi);
       if (rank >= first() + inside) lo = hi;
-      hi = apart > 0 && apart < ~hi ? hi + apart : ~0ull;
+      hi = apart > 0 && apart < kLastKey - hi ? hi + apart : kLastKey;
     } else if (is_exact() || !(is_inside(rank) || is_inside(behind))) {
       lower = is_inside(rank) ? two[0].from : rank < first() ? lo : hi;
       upper = is_inside(behind) ? two[1].from : behind < first() ? lo : hi;
@@ -118,32 +118,33 @@ DEVICE void divide(Between* all, u32 some, u32 size) {
 
 // Counts the keys on either side of each range and in it, and keeps those inside, or some.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys) {
-  u64 lo[kAtATime], hi[kAtATime];
+  u32 from[kAtATime], wide[kAtATime];  // the upper halves of the keys, which tell it for most
   u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
-    lo[s] = open ? all[s].lo : ~0ull;
-    hi[s] = open ? all[s].hi : ~0ull;
+    from[s] = open ? (u32)(all[s].lo >> 32) : kNoHalf;
+    wide[s] = open ? (u32)(all[s].hi >> 32) - from[s] : 0;
     skip[s] = open ? 1 + (u32)((u64)all[s].every * thread_x() / threads_x()) : 0;
     below[s] = inside[s] = 0;
   }
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (s >= some) break;
-      u32 top = key >> 32;  // tells it for most
-      below[s] += top < (u32)(lo[s] >> 32);
-      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
-      if (key <= lo[s]) {
-        below[s] += key < lo[s];
-        if (key == lo[s]) atomic_add(&all[s].at_lo, 1u);
-      } else if (key < hi[s]) {
+      u32 half = key >> 32;
+      below[s] += half < from[s];
+      if (half - from[s] > wide[s]) continue;
+      u64 lo = all[s].lo, hi = all[s].hi;
+      if (key > lo && key < hi) {
         inside[s]++;
         if (--skip[s] > 0) continue;
         skip[s] = all[s].every;
         u32 at = atomic_next(&all[s].kept, 1);
         if (at < all[s].room) keys[all[s].at + at] = key;
-      } else if (key == hi[s]) {
+      } else if (key == lo) {
+        atomic_add(&all[s].at_lo, 1u);
+      } else if (key == hi) {
         atomic_add(&all[s].at_hi, 1u);
+      } else {
+        below[s] += key < lo;
       }
     }
   });
@@ -208,9 +209,7 @@ DEVICE void find_keys_by_digits(const GroupRuns& runs, Between* all, u32 some, u
   }
   find_ranks(sought, 2 * some, room, [&](auto&& sink) {
     runs.each([&](u64 key) {
-      UNROLL for (u32 s = 0; s < kSought; s++) {
-        if (s < 2 * some) sink(s, key);
-      }
+      UNROLL for (u32 s = 0; s < kSought; s++) sink(s, key);
     });
   });
   if (me >= some) return;

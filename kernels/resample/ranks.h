@@ -2,7 +2,7 @@
 // finds that of its key, until few keys are left, which the warp compares with each other. It always ends, after
 // nine visits of the keys at most.
 #pragma once
-#include "../abi/compiler.h"
+#include "group_runs.h"
 
 const u32 kSought = 4;    // ranks at a time
 const u32 kDigits = 256;  // values of a digit
@@ -17,8 +17,6 @@ struct Sought {
 
   DEVICE bool open() const { return bits > 0 && left > kFew; }
   DEVICE u32 shift() const { return bits > 8 ? bits - 8 : 0; }
-  // How far a key is behind the first of those with a digit.
-  DEVICE u64 digit_of(u64 key) const { return (key - from) >> shift(); }
 };
 
 // The bits in which the keys from lo to hi may be more than lo.
@@ -51,19 +49,26 @@ DEVICE void find_among(Sought* sought, const u64* keys, u32 n) {
 }
 
 // Finds the keys of `some` ranks, at most kSought, among what visit hands to its sink, each key with the number
-// of the rank that it is looked at for. room has room for 2 KiB and a quarter a rank.
+// of the rank that it is looked at for; where it hands kNoKey, that is no key. room is 1 KiB a rank.
 template <class Visit>
 DEVICE void find_ranks(Sought* sought, u32 some, u32* room, Visit&& visit) {
   u32 me = thread_x(), warp = me / 32, warps = threads_x() / 32;
+  u64 from[kSought];
+  u32 bits[kSought];
   for (;;) {
     barrier();  // sought is there, and all have read counts
     bool open = false;
     for (u32 s = 0; s < some; s++) open = open || sought[s].open();
     for (u32 i = me; i < some * kDigits; i += threads_x()) room[i] = 0;
+    UNROLL for (u32 s = 0; s < kSought; s++) {
+      bool looked_for = s < some && (open ? sought[s].open() : sought[s].bits > 0);
+      from[s] = looked_for ? sought[s].from : kNoKey;  // from which all keys are far
+      bits[s] = !looked_for ? 1 : open ? sought[s].shift() : sought[s].bits;
+    }
     barrier();
     if (!open) break;
     visit([&](u32 s, u64 key) {
-      u64 digit = sought[s].digit_of(key);
+      u64 digit = (key - from[s]) >> bits[s];
       if (digit < kDigits) atomic_add(&room[s * kDigits + (u32)digit], 1u);
     });
     barrier();
@@ -71,10 +76,9 @@ DEVICE void find_ranks(Sought* sought, u32 some, u32* room, Visit&& visit) {
       if (sought[s].open()) find_digit(sought + s, room + s * kDigits);
     }
   }
-  // Of a rank's room the first word says how many keys there are, which are behind it.
+  // The first word of a rank's room says how many keys are behind it.
   visit([&](u32 s, u64 key) {
-    const Sought& x = sought[s];
-    if (x.bits == 0 || (key - x.from) >> 1 >> (x.bits - 1) > 0) return;
+    if ((key - from[s]) >> 1 >> (bits[s] - 1) > 0) return;
     u32 at = atomic_next(&room[s * kDigits], 1);
     if (at < kFew) ((u64*)(room + s * kDigits))[1 + at] = key;
   });
