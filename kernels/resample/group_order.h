@@ -17,6 +17,7 @@
 const u32 kAtATime = 2;       // quantiles
 const u32 kRounds = 5;        // visits of all keys, at most
 const double kFilled = 0.85;  // of the room for keys, the share that those between are expected to take
+const double kSampled = 4.2;  // square roots of keys in a sample for each time that all have room: the median and 95pct
 
 // The keys among which one is looked for, those between lo and hi, and how many there are. lo and hi are
 // keys of the group, or 0 and kLastKey, or beside keys where a rank was missed.
@@ -161,7 +162,9 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
 DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
   SHARED Sought sought[kSought];
   u32 me = thread_x();
-  u32 every = total <= size ? 1 : total / (size - threads_x()) + 1;
+  // As many are kept as have those between fit next, if there is room.
+  double share = kSampled * total / size, enough = share * share + size / 8;
+  u32 most = size - threads_x(), every = total <= size ? 1 : total / (enough < most ? (u32)enough : most) + 1;
   runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
   barrier();
   if (me > 0 && me < some) all[me].kept = all[0].kept;
@@ -171,7 +174,6 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     for (u32 s = 0; s < some; s++) wide += 2 * all[s].deviation();
     double spread = kFilled * size / (wide + 1);
     spread = spread < 2 || spread > 3 ? 3 : spread;
-    barrier();
     if (me < some) all[me].seek(sought + 2 * me, spread);
     find_ranks(sought, 2 * some, (u32*)found_runs(), [&](auto&& sink) {
       UNROLL for (u32 s = 0; s < kAtATime; s++) {
