@@ -5,9 +5,9 @@
 //   g*buckets+k].
 // Grid: x buckets; y groups, in strides of the grid; blocks of up to 256 threads, in whole warps.
 // A block owns one group at one bucket. It looks for up to two quantiles at once by samples of the
-//   keys, 5120 in shared memory: see group_order.h. A thread has every so many'th series of the group.
-// Bytes per sample: reads 8, once for most groups of up to 100 000 samples, up to four times in groups of
-//   millions; nine times more where that fails. Reads 28 a run as often, and once more for a sample, with a key.
+//   keys, 5120 in shared memory: see group_order.h. A warp has 32 neighbouring series of the group.
+// Bytes per sample: reads 8, once in most groups of up to 100 000 samples, up to four times in groups
+//   of millions, nine times more where that fails. Reads 28 a run as often, and 36 for the sample.
 // Operations per sample: 14, and 4 a quantile and visit.
 #include "group_order.h"
 

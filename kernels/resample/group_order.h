@@ -1,26 +1,28 @@
-// Quantiles of groups by samples of their keys: Floyd and Rivest's SELECT (1975), with what a block's
-// shared memory holds as the sample.
+// Quantiles of groups by samples of their keys: Floyd and Rivest's SELECT (1975). The sample is
+// what a block's shared memory holds.
 //
-//   all keys      |.....................................................|   one in so many is kept
-//   among these             lo ^   the rank, about   ^ hi
-//   those between           |..........................|                   counted; all are kept, if they fit
-//   among these                       ^ here it is
+//   all keys       |......................................................|  one in n is kept
+//   among these              lo ^   the rank, about   ^ hi
+//   between these            |........................|                     counted, and kept
+//   among these                       ^ the key
 //
-// The first line reads those keys alone that it keeps, the third all. What it counts says how many keys are less,
-// so that the result is exact whichever keys are kept. Where more are between than fit, one in so many is kept, and
-// they are a sample in turn; where the rank is not between, it is looked for beside. Where that does not end soon,
-// all keys are visited digit by digit.
+// The first line reads only the keys that it keeps, the third reads all. It counts the keys that
+// are less than lo, so that the result is exact whichever keys the sample has. Where more keys are
+// between lo and hi than fit, one in n of them is kept as the next sample. Where the rank is not
+// between, the next visit looks beside. After kRounds visits, ranks are found digit by digit.
 #pragma once
 #include "group_runs.h"
 #include "ranks.h"
 
 const u32 kAtATime = 2;       // quantiles
 const u32 kRounds = 5;        // visits of all keys, at most
-const double kFilled = 0.85;  // of the room for keys, the share that those between are expected to take
-const double kSampled = 4.2;  // square roots of keys in a sample for each time that all have room: the median and 95pct
+const double kFilled = 0.85;  // share of the room that keys between lo and hi are expected to fill
+// 2.5 standard deviations about the median and the 95th percentile fill the room if the sample
+// has (kSampled*keys/room)^2 keys.
+const double kSampled = 4.2;
 
-// The keys among which one is looked for, those between lo and hi, and how many there are. lo and hi are
-// keys of the group, or 0 and kLastKey, or beside keys where a rank was missed.
+// The range of keys, between lo and hi, in which a rank is looked for, and the number of keys in it.
+// lo and hi are keys of the group, or 0 and kLastKey, or beside it after a visit that missed the rank.
 struct Between {
   u64 lo, hi;
   u32 total, rank, behind;  // of all keys; of the key looked for and the one behind it
@@ -60,8 +62,8 @@ struct Between {
     return __builtin_sqrt(part * (1 - part) / (double)n()) * (double)inside;
   }
 
-  // Says what to look for among the keys that are kept: the ranks if these are all, else what is so many
-  // standard deviations beside.
+  // Sets the ranks to look for among the kept keys: the rank and the one behind it if all keys are
+  // kept, else those `spread` standard deviations to either side.
   DEVICE void seek(Sought* two, double spread) {
     two[0] = two[1] = Sought{0, 0, 0, 0};
     if (found || is_missed() || !(is_inside(rank) || is_inside(behind))) return;
@@ -71,14 +73,15 @@ struct Between {
       if (is_inside(behind)) two[1] = Sought{lo, bits, behind - first(), inside};
       return;
     }
-    double each = (double)inside / (double)n(), away = spread * deviation() / each + 2;  // of those kept
-    double from = ((double)rank - (double)first()) / each - away, to = ((double)behind - (double)first()) / each + away + 1;
+    double each = (double)inside / (double)n(), away = spread * deviation() / each + 2;
+    double from = ((double)rank - (double)first()) / each - away;
+    double to = ((double)behind - (double)first()) / each + away + 1;
     if (from >= 0) two[0] = Sought{lo, bits, (u32)from, n()};
     if (to < (double)n()) two[1] = Sought{lo, bits, (u32)to, n()};
     expected = ((to < (double)n() ? to : (double)n()) - (from > 0 ? from : 0)) * each;
   }
 
-  // Comes nearer by the keys that were looked for.
+  // Narrows the range to the keys that seek asked for, or moves it beside, or has the result.
   DEVICE void narrow(const Sought* two) {
     if (found) return;
     u64 apart = hi - lo;
@@ -117,7 +120,7 @@ DEVICE void divide(Between* all, u32 some, u32 size) {
   }
 }
 
-// Counts the keys on either side of each range and in it, and keeps those inside, or some.
+// Counts the keys below each range, at its ends and inside, and keeps those inside, or one in `every`.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys) {
   u32 from[kAtATime], wide[kAtATime];  // the upper halves of the keys, which tell it for most
   u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
@@ -157,12 +160,12 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
   barrier();
 }
 
-// Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
-// and reports whether all are found. keys has room for `size`.
+// Finds the keys of some ranks, at most kAtATime, of a group in a bucket, and reports whether all
+// are found. keys has room for `size`.
 DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
   SHARED Sought sought[kSought];
   u32 me = thread_x();
-  // As many are kept as have those between fit next, if there is room.
+  // As many keys as make those between lo and hi fit afterwards, if there is room.
   double share = kSampled * total / size, enough = share * share + size / 8;
   u32 most = size - threads_x(), every = total <= size ? 1 : total / (enough < most ? (u32)enough : most) + 1;
   runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
@@ -201,7 +204,7 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   }
 }
 
-// Finds them digit by digit.
+// Finds the keys digit by digit, in nine visits of all keys at most.
 DEVICE void find_keys_by_digits(const GroupRuns& runs, Between* all, u32 some, u32* room) {
   SHARED Sought sought[kSought];
   u32 me = thread_x();

@@ -41,8 +41,8 @@ struct GroupRuns {
     return GroupRun{keys + rows.at(series) + r.begin, r.n};
   }
 
-  // Hands all keys to sink, each in some thread, and kNoKey where there is none. A warp finds 32 runs at a time,
-  // the next ones while it goes through the keys of these, two runs at once.
+  // Hands each key to sink in some thread, and kNoKey where there is none. A warp finds 32 runs at a
+  // time, the next ones while it goes through the keys of these, two runs at once.
   template <class Sink>
   DEVICE void each(Sink&& sink) const {
     u32 lane = thread_x() % 32, apart = 32 / lanes;

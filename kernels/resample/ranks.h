@@ -1,6 +1,6 @@
-// Keys of some ranks, digit by digit: the threads of a block count the keys with each digit, and one warp a rank
-// finds that of its key, until few keys are left, which the warp compares with each other. It always ends, after
-// nine visits of the keys at most.
+// Keys of some ranks, digit by digit. The threads of a block count how many keys have each value of
+// a digit; a warp for each rank finds the digit of its key. Once at most kFew keys have the same
+// digits, the warp compares them with each other. There are nine visits of the keys at most.
 #pragma once
 #include "group_runs.h"
 
@@ -8,22 +8,22 @@ const u32 kSought = 4;    // ranks at a time
 const u32 kDigits = 256;  // values of a digit
 const u32 kFew = 32;      // keys that a warp compares
 
-// What is looked for: the key of a rank among those from `from` on, which differ from it in their `bits` lower
-// bits. In the end that is `from`, and bits is 0.
+// A rank among the keys from `from` to from + 2^bits - 1. Once its key is found, that is `from`, and
+// bits is 0.
 struct Sought {
   u64 from;
   u32 bits, rank;
-  u32 left;  // keys, or more
+  u32 left;  // keys in that range, or more
 
   DEVICE bool open() const { return bits > 0 && left > kFew; }
   DEVICE u32 shift() const { return bits > 8 ? bits - 8 : 0; }
 };
 
-// The bits in which the keys from lo to hi may be more than lo.
+// The bits of the largest difference from lo of the keys up to hi.
 DEVICE u32 bits_between(u64 lo, u64 hi) { return lo < hi ? 64 - __builtin_clzll(hi - lo) : 0; }
 
-// Finds the digits of the keys of one rank by how many keys have each. A lane has eight of these, the last lane
-// the first.
+// Finds the next digit of a rank's key by the number of keys with each. A lane owns eight digits; lane
+// 31 has the first eight, as shuffles go down.
 DEVICE void find_digit(Sought* sought, const u32* counts) {
   Sought x = *sought;
   u32 lane = thread_x() % 32, first = (31 - lane) * (kDigits / 32), sum = 0;
@@ -48,8 +48,8 @@ DEVICE void find_among(Sought* sought, const u64* keys, u32 n) {
   if (lane < n && less == rank) *sought = Sought{key, 0, 0, 1};
 }
 
-// Finds the keys of `some` ranks, at most kSought, among what visit hands to its sink, each key with the number
-// of the rank that it is looked at for; where it hands kNoKey, that is no key. room is 1 KiB a rank.
+// Finds the keys of `some` ranks, at most kSought. visit hands each key to its sink, with the number
+// of each rank that it counts for; kNoKey stands for none. room has 1 KiB a rank.
 template <class Visit>
 DEVICE void find_ranks(Sought* sought, u32 some, u32* room, Visit&& visit) {
   u32 me = thread_x(), warp = me / 32, warps = threads_x() / 32;
