@@ -167,7 +167,8 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   u32 me = thread_x();
   // As many keys as make those between lo and hi fit afterwards, if there is room.
   double share = kSampled * total / size, enough = share * share + size / 8;
-  u32 most = size - threads_x(), every = total <= size ? 1 : total / (enough < most ? (u32)enough : most) + 1;
+  // An odd step, so that it is not a multiple of the length of runs, of which most are even.
+  u32 most = size - threads_x(), every = total <= size ? 1 : (total / (enough < most ? (u32)enough : most) + 1) | 1;
   runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
   barrier();
   if (me > 0 && me < some) all[me].kept = all[0].kept;
