@@ -177,7 +177,7 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     double wide = 0;  // keys in ranges of a standard deviation
     for (u32 s = 0; s < some; s++) wide += 2 * all[s].deviation();
     double spread = kFilled * size / (wide + 1);
-    spread = spread < 2 || spread > 3 ? 3 : spread;
+    spread = spread < 1.5 || spread > 3 ? 3 : spread;
     if (me < some) all[me].seek(sought + 2 * me, spread);
     find_ranks(sought, 2 * some, (u32*)found_runs(), [&](auto&& sink) {
       UNROLL for (u32 s = 0; s < kAtATime; s++) {

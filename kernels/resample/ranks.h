@@ -33,6 +33,7 @@ DEVICE void find_digit(Sought* sought, const u32* counts) {
     u32 before = shuffle_down(upto, step);
     if (lane + step < 32) upto += before;
   }
+  warp_barrier();  // all have read it
   if (x.rank >= upto || x.rank < upto - sum) return;
   u32 rank = x.rank - (upto - sum);
   for (; rank >= counts[first]; first++) rank -= counts[first];
