@@ -13,7 +13,6 @@
 
 const u32 kPlaces = 4096;     // of the table
 const u32 kTries = 32;        // places that are looked at for a key
-const u64 kNoKey = ~0ull;     // of no value
 const u64 kZeroKey = 1ull << 63;  // the key of 0
 
 #ifdef __CUDA__
@@ -53,6 +52,7 @@ KERNEL MAX_THREADS(256) group_distinct(const u64* __restrict__ in_rows, const u6
       if (me == 0) entries = full = 0;
       barrier();
       runs.each([&](u64 key) {
+        if (key == kNoKey) return;
         if (key == kZeroKey - 1) key = kZeroKey;  // that of -0
         u64 hash = hash_of(key);
         if (bits > 0 && hash >> (64 - bits) != part) return;

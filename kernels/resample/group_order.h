@@ -1,156 +1,154 @@
-// Quantiles of groups by samples of their keys: Floyd and Rivest's SELECT (1975), with what a block's
-// shared memory holds as the sample.
+// Quantiles of groups by samples of their keys: Floyd and Rivest's SELECT (1975). The sample is
+// what a block's shared memory holds.
 //
-//   all keys      |.....................................................|   one in so many is kept
-//   sorted                  lo ^   the rank, about   ^ hi
-//   those between           |..........................|                   counted; some are kept
-//   sorted                        lo ^   ^ hi
-//   those between                 |......|                                 all are kept: here it is
+//   all keys       |......................................................|  one in n is kept
+//   among these              lo ^   the rank, about   ^ hi
+//   between these            |........................|                     counted, and kept
+//   among these                       ^ the key
 //
-// Each line is a visit of all keys, but for the first, which goes to those that it keeps. What the
-// visits count says how many keys are less, so that the result is exact whichever keys are kept. Where
-// the rank is not between lo and hi, or they come no nearer, the keys are found byte by byte.
+// The first line reads only the keys that it keeps, the third reads all. It counts the keys that
+// are less than lo, so that the result is exact whichever keys the sample has. Where more keys are
+// between lo and hi than fit, one in n of them is kept as the next sample. Where the rank is not
+// between, the next visit looks beside. After kRounds visits, ranks are found digit by digit.
 #pragma once
-#include "by_bytes.h"
+#include "group_runs.h"
+#include "ranks.h"
 
+const u32 kAtATime = 2;       // quantiles
 const u32 kRounds = 5;        // visits of all keys, at most
-const double kSampled = 0.4;  // of what there is room for, the share that a sample has
+const double kFilled = 0.85;  // share of the room that keys between lo and hi are expected to fill
+// 2.5 standard deviations about the median and the 95th percentile fill the room if the sample
+// has (kSampled*keys/room)^2 keys.
+const double kSampled = 4.2;
 
-// The keys among which one is looked for, those from lo to hi, and how many there are. lo and hi are
-// keys of the group, or 0 and ~0.
+// The range of keys, between lo and hi, in which a rank is looked for, and the number of keys in it.
+// lo and hi are keys of the group, or 0 and kLastKey, or beside it after a visit that missed the rank.
 struct Between {
   u64 lo, hi;
-  u32 rank, behind;  // of the key looked for and the one behind it, among all
+  u32 total, rank, behind;  // of all keys; of the key looked for and the one behind it
   u32 below, at_lo, inside, at_hi;
-  u32 every;  // one in so many of those inside is kept
-  u32 kept;
+  u32 every;     // one in so many of those inside is kept
+  u32 kept;      // of which there is room for some
+  u32 at, room;  // in the block's shared memory
+  double expected;  // keys inside
   u64 lower, upper;
-  bool found, missed;
+  bool found, lost;
 
-  DEVICE void begin(Position p) {
+  DEVICE void begin(Position p, u32 all, u32 size) {
+    total = all;
     lo = 0;
-    hi = ~0ull;
+    hi = kLastKey;
     rank = p.lower;
     behind = p.upper;
-    found = missed = false;
+    found = lost = false;
     clear();
+    inside = total;
+    at = 0;
+    room = size;
   }
 
   DEVICE void clear() { below = at_lo = inside = at_hi = kept = 0; }
 
-  // The key of a rank, of all those inside or of lo and hi.
-  DEVICE u64 at(u32 r, const u64* sorted) const {
-    r -= below;
-    if (r < at_lo) return lo;
-    return r - at_lo < inside ? sorted[r - at_lo] : hi;
+  DEVICE u32 n() const { return kept < room ? kept : room; }
+  DEVICE bool is_exact() const { return n() == inside; }
+  DEVICE u32 first() const { return below + at_lo; }  // rank of those inside
+  DEVICE bool is_inside(u32 r) const { return r >= first() && r - first() < inside; }
+  DEVICE bool is_missed() const { return rank < below || behind >= first() + inside + at_hi; }
+
+  // How many keys inside are within a standard deviation of where a sample has the rank.
+  DEVICE double deviation() const {
+    if (found || is_exact() || is_missed() || !is_inside(rank)) return 0;
+    double part = (double)(rank - first()) / (double)inside;
+    return __builtin_sqrt(part * (1 - part) / (double)n()) * (double)inside;
   }
 
-  // Whether a rank is that of a key inside.
-  DEVICE bool is_inside(u32 r) const { return r >= below + at_lo && r - below - at_lo < inside; }
+  // Sets the ranks to look for among the kept keys: the rank and the one behind it if all keys are
+  // kept, else those `spread` standard deviations to either side.
+  DEVICE void seek(Sought* two, double spread) {
+    two[0] = two[1] = Sought{0, 0, 0, 0};
+    if (found || is_missed() || !(is_inside(rank) || is_inside(behind))) return;
+    u32 bits = bits_between(lo, hi);
+    if (is_exact()) {
+      if (is_inside(rank)) two[0] = Sought{lo, bits, rank - first(), inside};
+      if (is_inside(behind)) two[1] = Sought{lo, bits, behind - first(), inside};
+      return;
+    }
+    double each = (double)inside / (double)n(), away = spread * deviation() / each + 2;
+    double from = ((double)rank - (double)first()) / each - away;
+    double to = ((double)behind - (double)first()) / each + away + 1;
+    if (from >= 0) two[0] = Sought{lo, bits, (u32)from, n()};
+    if (to < (double)n()) two[1] = Sought{lo, bits, (u32)to, n()};
+    expected = ((to < (double)n() ? to : (double)n()) - (from > 0 ? from : 0)) * each;
+  }
 
-  // Comes nearer by what is kept of the keys inside, n of them, sorted. room is for the next.
-  DEVICE void narrow(const u64* sorted, u32 n, u32 room) {
-    if (rank < below || behind >= below + at_lo + inside + at_hi) {
-      missed = true;
-      return;
-    }
-    if (n == inside || !(is_inside(rank) || is_inside(behind))) {
-      lower = at(rank, sorted);
-      upper = at(behind, sorted);
+  // Narrows the range to the keys that seek asked for, or moves it beside, or has the result.
+  DEVICE void narrow(const Sought* two) {
+    if (found) return;
+    u64 apart = hi - lo;
+    if (rank < below) {
+      expected = apart > 0 ? inside : below;
+      hi = lo;
+      lo = apart > 0 && apart < lo ? lo - apart : 0;
+    } else if (is_missed()) {
+      expected = apart > 0 ? inside : total - (first() + inside + at_hi);
+      if (rank >= first() + inside) lo = hi;
+      hi = apart > 0 && apart < kLastKey - hi ? hi + apart : kLastKey;
+    } else if (is_exact() || !(is_inside(rank) || is_inside(behind))) {
+      lower = is_inside(rank) ? two[0].from : rank < first() ? lo : hi;
+      upper = is_inside(behind) ? two[1].from : behind < first() ? lo : hi;
       found = true;
-      return;
+    } else {
+      lost = two[0].left + two[1].left == 0;
+      if (two[0].left > 0) lo = two[0].from;
+      if (two[1].left > 0) hi = two[1].from;
     }
-    u32 first = below + at_lo;
-    double each = (double)inside / (double)n;  // keys that a kept one stands for
-    double a = ((double)rank - (double)first) / each, b = ((double)behind - (double)first) / each;
-    // Three standard deviations of the rank, at its largest for the median.
-    double of = a / (double)n, variance = (double)n * (of > 0 && of < 1 ? of * (1 - of) : 0);
-    double away = 2;
-    while (away * away < 9 * variance) away = away * 1.0625 + 1;
-    double from = a - away, to = b + away;
-    u64 was_lo = lo, was_hi = hi;
-    u32 was = every;
-    if (from >= 0) lo = sorted[(u32)from];
-    if (to < (double)n - 1) hi = sorted[(u32)to + 1];
-    // All of those left are kept if they fit, else about as many as make the next range fit.
-    double left = ((to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0)) * each;
-    every = left * 1.25 <= (double)room ? 1 : (u32)(left / ((double)room * kSampled)) + 1;
-    missed = n == 0 || (lo == was_lo && hi == was_hi && every >= was);
   }
 };
 
-// Sorts `pieces` of keys, at most two, `apart` from each other: the first `size` of each, a power of two. A thread
-// makes two stages of the bitonic network at once for four keys.
-DEVICE void sort_pieces(u64* keys, u32 pieces, u32 apart, u32 size) {
-  auto order = [](u64& x, u64& y, bool rising) {
-    if ((x > y) != rising) return;
-    u64 was = x;
-    x = y;
-    y = was;
-  };
-  u32 stages = 0;
-  for (u32 run = 2; run <= size; run *= 2) {
-    u32 stride = run / 2;
-    if (++stages % 2 == 1) {
-      barrier();
-      for (u32 i = thread_x(); i < pieces * (size / 2); i += threads_x()) {
-        u32 j = i % (size / 2), a = 2 * j - (j & (stride - 1));
-        u64* at = keys + i / (size / 2) * apart + a;
-        order(at[0], at[stride], (a & run) == 0);
-      }
-      stride /= 2;
-    }
-    for (; stride > 0; stride /= 4) {
-      u32 half = stride / 2;
-      barrier();
-      for (u32 i = thread_x(); i < pieces * (size / 4); i += threads_x()) {
-        u32 j = i % (size / 4), a = 4 * j - 3 * (j & (half - 1));
-        u64* at = keys + i / (size / 4) * apart + a;
-        bool rising = (a & run) == 0;
-        u64 w = at[0], x = at[half], y = at[stride], z = at[stride + half];
-        order(w, y, rising);
-        order(x, z, rising);
-        order(w, x, rising);
-        order(y, z, rising);
-        at[0] = w;
-        at[half] = x;
-        at[stride] = y;
-        at[stride + half] = z;
-      }
-    }
+// Divides the block's memory among the ranges by how many keys are expected in each.
+DEVICE void divide(Between* all, u32 some, u32 size) {
+  double sum = 0;
+  for (u32 s = 0; s < some; s++) sum += all[s].found ? 0 : all[s].expected + 1;
+  u32 at = 0;
+  for (u32 s = 0; s < some; s++) {
+    Between& x = all[s];
+    x.clear();
+    x.at = at;
+    x.room = x.found ? 0 : (u32)((double)size * (x.expected + 1) / sum);
+    x.every = x.expected <= (double)x.room ? 1 : (u32)(2 * x.expected / (double)x.room) + 1;
+    at += x.room;
   }
-  barrier();
 }
 
-// Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
-// of `room` for each range.
-DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
-  u64 lo[kAtATime], hi[kAtATime];
+// Counts the keys below each range, at its ends and inside, and keeps those inside, or one in `every`.
+DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys) {
+  u32 from[kAtATime], wide[kAtATime];  // the upper halves of the keys, which tell it for most
   u32 below[kAtATime], inside[kAtATime], skip[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
-    lo[s] = open ? all[s].lo : ~0ull;
-    hi[s] = open ? all[s].hi : ~0ull;
+    from[s] = open ? (u32)(all[s].lo >> 32) : kNoHalf;
+    wide[s] = open ? (u32)(all[s].hi >> 32) - from[s] : 0;
     skip[s] = open ? 1 + (u32)((u64)all[s].every * thread_x() / threads_x()) : 0;
     below[s] = inside[s] = 0;
   }
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
-      if (s >= some) break;
-      u32 top = key >> 32;  // tells it for most
-      below[s] += top < (u32)(lo[s] >> 32);
-      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
-      if (key <= lo[s]) {
-        below[s] += key < lo[s];
-        if (key == lo[s]) atomic_add(&all[s].at_lo, 1u);
-      } else if (key < hi[s]) {
+      u32 half = key >> 32;
+      below[s] += half < from[s];
+      if (half - from[s] > wide[s]) continue;
+      u64 lo = all[s].lo, hi = all[s].hi;
+      if (key > lo && key < hi) {
         inside[s]++;
         if (--skip[s] > 0) continue;
         skip[s] = all[s].every;
         u32 at = atomic_next(&all[s].kept, 1);
-        if (at < room) keys[s * room + at] = key;
-      } else if (key == hi[s]) {
+        if (at < all[s].room) keys[all[s].at + at] = key;
+      } else if (key == lo) {
+        atomic_add(&all[s].at_lo, 1u);
+      } else if (key == hi) {
         atomic_add(&all[s].at_hi, 1u);
+      } else {
+        below[s] += key < lo;
       }
     }
   });
@@ -162,49 +160,67 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
   barrier();
 }
 
-// Sorts the keys that are kept, those of each range in a piece of `room`.
-DEVICE void sort_kept(u64* keys, const Between* all, u32 some, u32 room) {
-  u32 size = 2;
-  for (u32 s = 0; s < some; s++) {
-    while (size < room && size < all[s].kept) size *= 2;
-  }
-  for (u32 s = 0; s < some; s++) {
-    for (u32 i = all[s].kept + thread_x(); i < size; i += threads_x()) keys[s * room + i] = ~0ull;
-  }
-  sort_pieces(keys, some, room, size);
-}
-
-// Finds the keys of some ranks, at most kAtATime, which `all` has, among those of a group in a bucket,
-// and reports whether all are found. keys has room for `size`, a power of two.
+// Finds the keys of some ranks, at most kAtATime, of a group in a bucket, and reports whether all
+// are found. keys has room for `size`.
 DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, u64* keys, u32 size) {
+  SHARED Sought sought[kSought];
   u32 me = thread_x();
-  // At first all keys are one range for all ranks, of which some are kept, if not all of them.
-  u32 every = total <= size ? 1 : total / (size / 2 - threads_x()) + 1;
+  // As many keys as make those between lo and hi fit afterwards, if there is room.
+  double share = kSampled * total / size, enough = share * share + size / 8;
+  // An odd step, so that it is not a multiple of the length of runs, of which most are even.
+  u32 most = size - threads_x(), every = total <= size ? 1 : (total / (enough < most ? (u32)enough : most) + 1) | 1;
   runs.one_in(every, [&](u64 key) { keys[atomic_next(&all[0].kept, 1)] = key; });
   barrier();
-  u32 n = all[0].kept;
-  sort_kept(keys, all, 1, size);
-  u32 room = size / some;
-  if (me < some) {
-    all[me].inside = total;
-    all[me].every = ~0u;
-    all[me].narrow(keys, n, room);
-  }
+  if (me > 0 && me < some) all[me].kept = all[0].kept;
   for (u32 round = 0;; round++) {
-    barrier();  // the ranges are there
-    bool found = true, missed = round == kRounds;
+    barrier();  // what is kept is there
+    double wide = 0;  // keys in ranges of a standard deviation
+    for (u32 s = 0; s < some; s++) wide += 2 * all[s].deviation();
+    double spread = kFilled * size / (wide + 1);
+    spread = spread < 1.5 || spread > 3 ? 3 : spread;
+    if (me < some) all[me].seek(sought + 2 * me, spread);
+    find_ranks(sought, 2 * some, (u32*)found_runs(), [&](auto&& sink) {
+      UNROLL for (u32 s = 0; s < kAtATime; s++) {
+        if (s >= some || all[s].found) continue;
+        const u64* mine = keys + all[s].at;
+        for (u32 i = me, n = all[s].n(); i < n; i += threads_x()) {
+          u64 key = mine[i];
+          sink(2 * s, key);
+          sink(2 * s + 1, key);
+        }
+      }
+    });
+    if (me < some) all[me].narrow(sought + 2 * me);
+    barrier();
+    bool found = true, lost = round == kRounds;
     for (u32 s = 0; s < some; s++) {
       found = found && all[s].found;
-      missed = missed || all[s].missed;
+      lost = lost || all[s].lost;
     }
-    if (found || missed) return found;
+    if (found || lost) return found;
     barrier();  // all have read them
-    if (me < some) all[me].clear();
+    if (me == 0) divide(all, some, size);
     barrier();
-    count_between(runs, all, some, keys, room);
-    sort_kept(keys, all, some, room);
-    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept < room ? all[me].kept : room, room);
+    count_between(runs, all, some, keys);
   }
+}
+
+// Finds the keys digit by digit, in nine visits of all keys at most.
+DEVICE void find_keys_by_digits(const GroupRuns& runs, Between* all, u32 some, u32* room) {
+  SHARED Sought sought[kSought];
+  u32 me = thread_x();
+  if (me < some) {
+    sought[2 * me] = Sought{0, 64, all[me].rank, all[me].total};
+    sought[2 * me + 1] = Sought{0, 64, all[me].behind, all[me].total};
+  }
+  find_ranks(sought, 2 * some, room, [&](auto&& sink) {
+    runs.each([&](u64 key) {
+      UNROLL for (u32 s = 0; s < kSought; s++) sink(s, key);
+    });
+  });
+  if (me >= some) return;
+  all[me].lower = sought[2 * me].from;
+  all[me].upper = sought[2 * me + 1].from;
 }
 
 // What kernels over the groups of a job are given: the runs of all batches, see group_runs.h, the
@@ -231,13 +247,11 @@ struct GroupOrderJob {
   double* __restrict__ out;
 };
 
-// The quantiles of all groups, with shared memory for `size` keys, a power of two.
+// The quantiles of all groups, with shared memory for `size` keys.
 template <u32 size>
 DEVICE void group_order_in(const GroupOrderJob& job) {
   SHARED u64 some_keys[size];
-  SHARED u32 sums[kBytes];
   SHARED Between ranges[kAtATime];
-  SHARED Sought sought[kAtATime];
   u32 me = thread_x(), k = block_x();
   for (u32 g = block_y(); g < job.groups; g += blocks_y()) {
     u32 total = job.group_n[(u64)g * job.buckets + k];
@@ -248,20 +262,11 @@ DEVICE void group_order_in(const GroupOrderJob& job) {
     for (u32 from = 0; from < job.statistics; from += kAtATime) {
       u32 some = job.statistics - from < kAtATime ? job.statistics - from : kAtATime;
       barrier();  // all have read what is there
-      if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total));
+      if (me < some) ranges[me].begin(position_of(job.quantiles[from + me], total), total, size);
       barrier();
-      bool all_found = find_keys(runs, total, ranges, some, some_keys, size);
-      if (!all_found) {
-        if (me < some) sought[me] = Sought{0, ranges[me].rank, 0, ~0ull};
-        find_by_bytes(runs, sought, some, (u32*)some_keys, sums);
-      }
+      if (!find_keys(runs, total, ranges, some, some_keys, size)) find_keys_by_digits(runs, ranges, some, (u32*)some_keys);
       if (me < some) {
         Between& r = ranges[me];
-        if (!all_found) {
-          const Sought& x = sought[me];
-          r.lower = x.prefix;
-          r.upper = r.behind == r.rank || x.rank + 1 < x.equal ? x.prefix : x.next;
-        }
         double lower = of_sort_key(r.lower), upper = r.upper == r.lower ? lower : of_sort_key(r.upper);
         double weight = position_of(job.quantiles[from + me], total).weight;
         job.out[((u64)(from + me) * job.groups + g) * job.buckets + k] = between(lower, upper, weight);

@@ -4,10 +4,13 @@
 
 const u32 kAhead = 4;          // keys of a run that a thread loads at once
 const u32 kMostThreads = 256;  // of a block
+const u64 kNoKey = ~0ull;      // of no value
+const u32 kNoHalf = ~0u - 1;   // above the upper halves of all values' keys
+const u64 kLastKey = (u64)kNoHalf << 32;
 
 // The keys of a run.
 struct GroupRun {
-  u64 at;  // the number of the first
+  const u64* at;
   u32 n;
 };
 
@@ -32,14 +35,14 @@ struct GroupRuns {
   }
 
   DEVICE GroupRun run(u32 m) const {
-    if (m >= count) return GroupRun{0, 0};
+    if (m >= count) return GroupRun{keys, 0};
     u32 series = members[m];
     InRow r(in_rows[(u64)series * buckets + k]);
-    return GroupRun{rows.at(series) + r.begin, r.n};
+    return GroupRun{keys + rows.at(series) + r.begin, r.n};
   }
 
-  // Hands all keys to sink, each in some thread. A warp finds 32 runs at a time, the next ones while it goes
-  // through the keys of these, two runs at once.
+  // Hands each key to sink in some thread, and kNoKey where there is none. A warp finds 32 runs at a
+  // time, the next ones while it goes through the keys of these, two runs at once.
   template <class Sink>
   DEVICE void each(Sink&& sink) const {
     u32 lane = thread_x() % 32, apart = 32 / lanes;
@@ -51,15 +54,12 @@ struct GroupRuns {
       warp_barrier();
       next = run(m + threads_x() + lane);
       for (u32 r = lane / lanes; r < 32; r += 2 * apart) {
-        GroupRun a = found[r], b = r + apart < 32 ? found[r + apart] : GroupRun{0, 0};
+        GroupRun a = found[r], b = r + apart < 32 ? found[r + apart] : GroupRun{keys, 0};
         for (u32 i = lane % lanes; i < a.n || i < b.n; i += kAhead * lanes) {
-          u64 of_a[kAhead], of_b[kAhead];
-          UNROLL for (u32 j = 0; j < kAhead; j++) of_a[j] = load_if(i + j * lanes < a.n, keys + a.at + i + j * lanes);
-          UNROLL for (u32 j = 0; j < kAhead; j++) of_b[j] = load_if(i + j * lanes < b.n, keys + b.at + i + j * lanes);
-          UNROLL for (u32 j = 0; j < kAhead; j++) {
-            if (i + j * lanes < a.n) sink(of_a[j]);
-            if (i + j * lanes < b.n) sink(of_b[j]);
-          }
+          u64 key[2 * kAhead];
+          UNROLL for (u32 j = 0; j < kAhead; j++) key[j] = load_if(i + j * lanes < a.n, a.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < kAhead; j++) key[kAhead + j] = load_if(i + j * lanes < b.n, b.at + i + j * lanes);
+          UNROLL for (u32 j = 0; j < 2 * kAhead; j++) sink(key[j]);
         }
       }
     }
@@ -73,7 +73,7 @@ struct GroupRuns {
     for (u32 m = thread_x(); m < count; m += threads_x()) {
       GroupRun now = next;
       next = run(m + threads_x());
-      for (; skip < now.n; skip += every) sink(keys[now.at + skip]);
+      for (; skip < now.n; skip += every) sink(now.at[skip]);
       skip -= now.n;
     }
   }
