@@ -65,7 +65,9 @@ func TestStatisticBits(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(57, 58))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	defer func(most float64) { recentMost = most }(recentMost)
 	for round := range rounds {
+		recentMost = []float64{abi.RecentSamples - 2, math.Inf(1)}[min(round%3, 1)]
 		intervals := [][]int64{{60_000, 60_000, 20_000}, {60_000}}[round/2%2]
 		sel := AnyKinds(t, r, 128+r.IntN(200), [][]func(*rand.Rand, int) float64{Kinds, oddKinds}[round%2], intervals...)
 		for _, name := range testFunctions {
