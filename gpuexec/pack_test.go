@@ -46,6 +46,7 @@ var oddKinds = []func(r *rand.Rand, i int) float64{
 	func(r *rand.Rand, _ int) float64 { return math.Float64frombits(r.Uint64N(40) | r.Uint64N(2)<<63) }, // the smallest
 	func(r *rand.Rand, _ int) float64 { return math.Copysign(0, float64(r.IntN(3)-1)) },
 	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(120)-60) },
+	func(_ *rand.Rand, i int) float64 { return float64(1+i/9%3) / 10 }, // constant for some windows
 	func(r *rand.Rand, i int) float64 {
 		rare := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 0x1p-1060, math.Copysign(0, -1)}
 		if r.IntN(50) == 0 {
@@ -64,8 +65,11 @@ func TestStatisticBits(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(57, 58))
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	defer func(most float64) { recentMost = most }(recentMost)
 	for round := range rounds {
-		sel := AnyKinds(t, r, 128+r.IntN(200), [][]func(*rand.Rand, int) float64{Kinds, oddKinds}[round%2], 60_000, 60_000, 20_000)
+		recentMost = []float64{abi.RecentSamples - 2, math.Inf(1)}[min(round%3, 1)]
+		intervals := [][]int64{{60_000, 60_000, 20_000}, {60_000}}[round/2%2]
+		sel := AnyKinds(t, r, 128+r.IntN(200), [][]func(*rand.Rand, int) float64{Kinds, oddKinds}[round%2], intervals...)
 		for _, name := range testFunctions {
 			f := functions[name]
 			if f.GPU.Kernel != abi.ByStatistic {
@@ -73,6 +77,9 @@ func TestStatisticBits(t *testing.T) {
 			}
 			width := int64(1+r.IntN([]int{7, 30, 600}[r.IntN(3)]))*60_000 + int64(r.IntN(2)*r.IntN(60_000))
 			grid := plan.Grid{Start: 10*3_600_000 + r.Int64N(3_600_000), Interval: int64(1+r.IntN(20)) * 20_000, Steps: 1 + r.IntN(400)}
+			if r.IntN(2) == 0 {
+				grid.Interval = max(width/int64(2+r.IntN(8)), 20_000) // samples are in several windows
+			}
 			exact := aggregation("max", name, width, 0, nil, []string{"i"}, false)
 			exact.Input.(*plan.Window).Func = window.Bits(&f.WindowFunc)
 			want, err := x.cpu.Run(t.Context(), jobOver(exact, grid, sel))

@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"unsafe"
@@ -37,6 +38,8 @@ type queryJob struct {
 	f     *window.Function
 	steps launch.Steps
 	panes *launch.Panes // or nil
+	// recent says that window_recent computes the windows: they overlap, and hold few samples at regular times.
+	recent bool
 
 	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a lane
@@ -52,6 +55,9 @@ func newQueryJob(of *pipeline.Job, l *cpuexec.Leaf) *queryJob {
 	if p, ok := launch.PanesOf(j.steps, j.f.GPU.Pane == abi.TotalBytes); ok && slices.Contains(abi.Strategies[j.f.GPU.Kernel], abi.Panes) {
 		j.panes = &p
 	}
+	s := j.steps
+	j.recent = j.f.GPU.Recent && s.Interval > 0 && s.Interval <= s.Width/2 && s.Width < 1<<31 &&
+		inWindow(l)*(1+float64(s.Interval)/float64(s.Width)) < recentMost && (regular(l) || math.IsInf(recentMost, 1))
 	return j
 }
 
@@ -113,6 +119,9 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
+// recentSteps is the most steps that a thread of window_recent computes.
+const recentSteps = 40 * abi.WindowLine
+
 // longest is the longest window, in intervals, of a large job that is a chain, which does not stop between batches.
 const longest = 64
 
@@ -164,6 +173,9 @@ func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer
 	}
 	steps := j.steps
 	steps.PerThread = j.PerThread(b.Part, steps.Count)
+	if j.recent { // blocks of half the threads, which take turns sooner
+		steps.PerThread = min(steps.PerThread, recentSteps)
+	}
 	if err := j.window(q, b, steps); err != nil {
 		return err
 	}

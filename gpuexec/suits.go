@@ -24,6 +24,10 @@ func steps(l *cpuexec.Leaf) launch.Steps {
 // sorting them is worth it. A test raises it.
 var sortedMost float64 = abi.OrderMost
 
+// recentMost is the number of samples in two neighbouring windows, on average, from which on window_recent has no
+// room for them. A test raises it.
+var recentMost float64 = abi.RecentSamples - 2
+
 // suitsQuery says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsQuery(l *cpuexec.Leaf) string {
 	switch {
@@ -50,6 +54,18 @@ func inWindow(l *cpuexec.Leaf) (n float64) {
 		}
 	}
 	return n
+}
+
+// regular reports whether samples are at regular times, in some of a leaf's series.
+func regular(l *cpuexec.Leaf) bool {
+	for cs := range layout.Some(l.Selection) {
+		for k := range cs {
+			if n := int64(cs[k].Samples) - 1; n > 0 && (cs[k].MaxT-cs[k].MinT)%n != 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // merges reports whether the samples of several series go into one bucket.

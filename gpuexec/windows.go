@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"cmp"
 	"time"
 	"unsafe"
 
@@ -45,7 +46,10 @@ func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) 
 	case abi.ByPairs:
 		return strategy + "pairs", []any{f.GPU.Number()}
 	case abi.ByStatistic:
-		return strategy + "statistic", []any{f.GPU.Number(), w.Param, w.Trend, j.l.Grid.Start, j.l.Grid.Interval}
+		if j.recent {
+			k = strategy + "recent"
+		}
+		return cmp.Or(k, strategy+"statistic"), []any{f.GPU.Number(), w.Param, w.Trend, j.l.Grid.Start, j.l.Grid.Interval}
 	case abi.ByOperator:
 		return strategy + "over", []any{f.GPU.Number()}
 	default:

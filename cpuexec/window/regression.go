@@ -19,7 +19,7 @@ var (
 		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(false), true },
 		Reads:      Integers,
 		Slides:     regressionCost,
-		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope"},
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope", Recent: true},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "predict_linear", Param: plan.ParamAfter, Exactness: plan.Compensated},
@@ -28,7 +28,7 @@ var (
 		Abreast:    func(s *Evaluator) (int, bool) { return s.allLines(true), true },
 		Reads:      Integers,
 		Slides:     regressionCost,
-		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction"},
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction", Recent: true},
 	})
 )
 

@@ -18,7 +18,7 @@ var (
 		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(true) },
 		Reads:      Integers,
 		Slides:     varianceCost,
-		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation", Recent: true},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "stdvar_over_time", Exactness: plan.Compensated},
@@ -27,7 +27,7 @@ var (
 		Abreast:    func(s *Evaluator) (int, bool) { return s.variancesAbreast(false) },
 		Reads:      Integers,
 		Slides:     varianceCost,
-		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance", Recent: true},
 	})
 )
 

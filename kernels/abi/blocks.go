@@ -15,12 +15,15 @@ const (
 	DecodeBlock   = 128
 	CheckBlock    = 256
 	WindowBlock   = 128
-	OrderBlock    = 64
+	OrderBlock    = 64 // and of window_recent
 	WindowLine    = 16 // steps of a series that window kernels store at once
 	ResultBlock   = 128
 	RowsBlock     = 32 // steps, as of group_rank and group_quantile
 	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
+
+// RecentSamples is the number of samples of a series that a thread of window_recent keeps.
+const RecentSamples = 32
 
 // OrderMost is the largest number of samples in a window that window_order sorts.
 const OrderMost = 64

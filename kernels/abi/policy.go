@@ -48,7 +48,8 @@ type Policy struct {
 	// Second says which of two functions it is, where there are no numbers: of kernels by order, by
 	// rank and by the order of runs.
 	Second bool
-	Pane   int // bytes that are kept of a pane; of extremes, twice
+	Pane   int  // bytes that are kept of a pane; of extremes, twice
+	Recent bool // window_recent has the function, too
 }
 
 // Number is what the kernel is told. The definitions of functions are in packages above this

@@ -35,7 +35,7 @@ struct CustomRun {
     custom_begin();
   }
 
-  DEVICE void from(u32, u32, i64) {}
+  DEVICE void from(i64) {}
   DEVICE void first(double) {}
   DEVICE void added(u32) {}
   DEVICE void upto(i64) {}

@@ -17,7 +17,7 @@ struct StoredRun {
 
   DEVICE u32 samples() const { return run.s.n; }
   DEVICE void begin() { run.begin(); }
-  DEVICE void from(u32, u32, i64 t) { run.from(t); }
+  DEVICE void from(i64 t) { run.from(t); }
   DEVICE void first(double v) { run.first(v); }
   DEVICE void add(i64 t, double v) { run.add(t, v); }
   DEVICE void added(u32 many) { run.added(many); }

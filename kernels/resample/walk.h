@@ -48,7 +48,7 @@ DEVICE void take_samples(Source& in, u32 end, R& r) {
   const Walker& w = in.at;
   double unit = 1, inverse = 1;
   if (w.kind & kDecimals) unit = w.chunk->unit, inverse = w.chunk->inverse;
-  r.from(w.tile, w.i, w.t);
+  r.from(w.t);
   NO_UNROLL for (u32 i = w.i; i < end;) {
     u32 behind = i + kSamplesAhead - (R::blocks ? r.samples() % kSamplesAhead : 0);
     if (behind > end) behind = end;
@@ -91,7 +91,7 @@ DEVICE u32 first_from(const Walker& w, i64 t, u32 usual) {
 
 // Goes over the samples of this thread's series in order and has r take the runs that its buckets have:
 //   begin()           before a run's first sample
-//   from(tile, i, t)  the next sample is number i of a chunk in that tile of chunks, and at time t
+//   from(t)           the next sample is at time t
 //   first(v)          the value of the first one, before that is added
 //   add(t, v)         a sample, or a difference; its time is loaded only for R::timed
 //   added(many)       so many were added: for R::blocks up to a multiple of kSamplesAhead of a run, or fewer

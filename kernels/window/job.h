@@ -49,20 +49,22 @@ struct WindowJob {
   DEVICE bool leaps() const { return mine.from > 0 && width / 16 > interval; }
 };
 
+// The first sample behind time t, where that is asked for in several places.
+NOINLINE Walker behind(WindowJob job, i64 t) { return job.behind(t); }
+
 // The steps of 32 series that are stored at once, 128 bytes a series; mirrors abi.WindowLine. Until then they wait in shared
 // memory, 32 rows whose banks are apart.
 const u32 kLine = 16;
-const u32 kPitch = kLine + 1;
 
-// The shared memory of a block, a row a thread.
-template <u32 threads>
+// The shared memory of a block, a row of `line` steps a thread.
+template <u32 threads, u32 line>
 DEVICE u64* lines() {
-  SHARED u64 all[threads * kPitch];
+  SHARED u64 all[threads * (line + 1)];
   return all;
 }
 
 // Where a thread of a window kernel writes what it finds for its steps, in order.
-template <u32 threads>
+template <u32 threads, u32 line = kLine>
 struct ResultsOf {
   u64* __restrict__ out;  // its warp's first series at the next step to be stored
   SeriesCounts* __restrict__ counts;
@@ -72,27 +74,27 @@ struct ResultsOf {
   SeriesCounts count;
 
   // The step that waits after `more` others.
-  DEVICE u64& next(u32 more = 0) { return lines<threads>()[thread_x() * kPitch + waiting + more]; }
+  DEVICE u64& next(u32 more = 0) { return lines<threads, line>()[thread_x() * (line + 1) + waiting + more]; }
 };
 using Results = ResultsOf<128>;
 
-template <u32 threads = 128>
-DEVICE ResultsOf<threads> results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
+template <u32 threads = 128, u32 line = kLine>
+DEVICE ResultsOf<threads, line> results_of(const WindowJob& job, u64* out, SeriesCounts* counts) {
   u64* first = out + (u64)job.mine.tile * 32 * job.steps + job.mine.from;
   return {first, counts + job.series(), 0, job.steps - job.mine.from, job.steps, SeriesCounts{0, 0, 0}};
 }
 
 // Stores steps of the series of a warp, all of whose lanes take part.
-template <u32 threads>
+template <u32 threads, u32 line>
 NOINLINE void store_lines(u64* out, u32 steps, u32 waiting) {
   warp_barrier();
-  u32 lane = thread_x() % 32, k = lane % kLine;
-  const u64* line = lines<threads>() + (thread_x() - lane) * kPitch + k;
+  u32 lane = thread_x() % 32, k = lane % line;
+  const u64* from = lines<threads, line>() + (thread_x() - lane) * (line + 1) + k;
   if (k < waiting) {
-    u32 first = lane / kLine;
+    u32 first = lane / line;
     NO_UNROLL for (u32 series = first; series < 32; series += 8) {
-      UNROLL for (u32 i = 0; i < 8; i += 32 / kLine) {
-        store_streaming(out + (u64)(series + i) * steps + k, line[(series + i) * kPitch]);
+      UNROLL for (u32 i = 0; i < 8; i += 32 / line) {
+        store_streaming(out + (u64)(series + i) * steps + k, from[(series + i) * (line + 1)]);
       }
     }
   }
@@ -100,9 +102,9 @@ NOINLINE void store_lines(u64* out, u32 steps, u32 waiting) {
 }
 
 // Stores what waits.
-template <u32 threads>
-DEVICE void store_line(ResultsOf<threads>& r) {
-  store_lines<threads>(r.out, r.steps, r.waiting);
+template <u32 threads, u32 line>
+DEVICE void store_line(ResultsOf<threads, line>& r) {
+  store_lines<threads, line>(r.out, r.steps, r.waiting);
   r.out += r.waiting;
   r.waiting = 0;
 }
@@ -117,8 +119,8 @@ DEVICE void count(Results& r, u32 m, u32 n) {
 }
 
 // Notes the next step: bits of a value. n counts the samples of the window for the sample limit.
-template <u32 threads>
-DEVICE void note(ResultsOf<threads>& r, u64 value, u32 n) {
+template <u32 threads, u32 line>
+DEVICE void note(ResultsOf<threads, line>& r, u64 value, u32 n) {
   r.next() = value;
   r.waiting++;
   if (value != kAbsent) r.count.points++;
@@ -127,14 +129,14 @@ DEVICE void note(ResultsOf<threads>& r, u64 value, u32 n) {
 }
 
 // Writes the next step. All lanes of the warp write theirs.
-template <u32 threads>
-DEVICE void emit(ResultsOf<threads>& r, u64 value, u32 n) {
+template <u32 threads, u32 line>
+DEVICE void emit(ResultsOf<threads, line>& r, u64 value, u32 n) {
   note(r, value, n);
-  if (r.waiting == kLine) store_line(r);
+  if (r.waiting == line) store_line(r);
 }
 
-template <u32 threads>
-DEVICE void finish(ResultsOf<threads>& r) {
+template <u32 threads, u32 line>
+DEVICE void finish(ResultsOf<threads, line>& r) {
   store_line(r);
   if (r.count.points) atomic_add(&r.counts->points, r.count.points);
   if (r.count.most) atomic_max(&r.counts->most, r.count.most);

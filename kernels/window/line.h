@@ -1,7 +1,7 @@
 // The least-squares line: its slope, and its value `param` seconds after the step.
 #pragma once
 #include "extrapolate.h"
-#include "in_turn.h"
+#include "recent.h"
 
 // The sums of times, in seconds, and of their squares.
 struct TimeSums {
@@ -32,12 +32,16 @@ DEVICE Spread spread_of(const TimeSums& s, i64 first, u32 every, u32 n) {
 }
 
 // That of the thread's last window: most windows of a series have as many samples, as far apart.
+template <u32 threads = 128>
 DEVICE Spread& last_spread() {
-  SHARED Spread all[128];
+  SHARED Spread all[threads];
   return all[thread_x()];
 }
 
-DEVICE void forget_spread() { last_spread().n = 0; }
+template <u32 threads = 128>
+DEVICE void forget_spread() {
+  last_spread<threads>().n = 0;
+}
 
 // What a line needs of values.
 struct LineSums {
@@ -70,39 +74,62 @@ struct LineSums {
   }
 };
 
-// Of plain values at regular times, without gaps. It fails where the value is not finite.
+// Of plain values at regular times, without gaps, and with `few` of at most kRecent of them. It fails where the value
+// is not finite.
+template <bool few>
 struct PlainLine : LineSums {
   static const bool kAny = false, kRegular = true;
   typedef double Time;  // seconds from the origin
   i64 first = 0;        // ms from the origin to the first sample
-  double next = 0;      // to the next one
   u32 every = 0;
+  double ahead_ms = 0;       // from the origin to the next one
+  double at = 0, apart = 0;  // the same in seconds, and what is between two
+  bool eighths = false;      // these are multiples of 1/8, as are their sums
   bool finite = true;
+  DEVICE void starts(const Recent& r, double v, bool constant) { starts(r.t, r.every, v, constant); }
+  DEVICE void starts(i64 t, u32 ms, double v, bool constant) {
+    begin_with(t);
+    first = t - origin;
+    every = ms;
+    ahead_ms = (double)first;
+    initial = v;
+    differs = !constant;
+    if (!few) return;
+    at = seconds_of(ahead_ms);
+    apart = seconds_of((i64)every);
+    eighths = __builtin_fabs(at) < 0x1p40 && at * 8 == __builtin_rint(at * 8) && apart * 8 == __builtin_rint(apart * 8);
+  }
   DEVICE bool follows(const Walker& w, u32 i, u32 n) {
     i64 t = time(w, i);
-    if (n == 0) {
-      begin_with(t);
-      first = t - origin;
-      next = (double)first;
-      every = w.every;
-      initial = value(w, i);
-    }
-    return (w.kind & kTimesOf) == kRegular && w.every == every && (double)(t - origin) == next;
+    if (n == 0) starts(t, w.every, value(w, i), true);
+    return (w.kind & kTimesOf) == kRegular && w.every == every && (double)(t - origin) == ahead_ms;
   }
   template <u32 n>
-  DEVICE void read(const Walker&, u32, double (&at)[n]) {
-    UNROLL for (u32 k = 0; k < n; k++, next += every) at[k] = seconds_of(next);
+  DEVICE void next(u32, double (&to)[n]) {
+    next(to);
+  }
+  template <u32 n>
+  DEVICE void read(const Walker&, u32, double (&to)[n]) {
+    next(to);
+  }
+  template <u32 n>
+  DEVICE void next(double (&to)[n]) {
+    if (few && eighths) {
+      UNROLL for (u32 k = 0; k < n; k++, at += apart) to[k] = at;
+    } else {
+      UNROLL for (u32 k = 0; k < n; k++, ahead_ms += every) to[k] = seconds_of(ahead_ms);
+    }
   }
   DEVICE void add(u32, double at, double v) {
-    differs |= as_bits(v) ^ as_bits(initial);
+    if (!few) differs |= as_bits(v) ^ as_bits(initial);
     add_plain(v, y, y_lost);
     add_plain(at * v, xy, xy_lost);
   }
   DEVICE Found found(u32 n, i64, i64) {
     if (n < 2) return Found{kAbsent, n};
-    Spread& s = last_spread();
+    Spread& s = last_spread<few ? kRecentThreads : 128>();
     if (s.n != n || s.every != every || s.first != first) s = spread_of(even_sums(first, every, n), first, every, n);
-    double v = result(s, quotient);
+    double v = result(s, [](double d, double n) { return quotient(d, n); });
     finite = is_finite(v);
     return value_of_all(v, n);
   }
@@ -110,7 +137,8 @@ struct PlainLine : LineSums {
 };
 
 struct Line : LineSums {
-  using Plain = PlainLine;
+  using Plain = PlainLine<false>;
+  using Few = PlainLine<true>;
   TimeSums times;
   DEVICE void add(u32 i, i64 t, double v) {
     if (i == 0) {

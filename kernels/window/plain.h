@@ -37,12 +37,16 @@ DEVICE void note_small(double d, u32& least) {
 // rounding turns: it is 1/2n or more of a last place away.
 const u32 kMostDivisor = 1 << 16;
 
-DEVICE double quotient(double d, double n) {
+DEVICE double reciprocal(double n) {
   double r = rough_reciprocal(n);
-  r = fused_multiply_add(fused_multiply_add(-n, r, 1), r, r);
+  return fused_multiply_add(fused_multiply_add(-n, r, 1), r, r);
+}
+
+DEVICE double quotient(double d, double n, double r) {
   double q = d * r;
   return fused_multiply_add(fused_multiply_add(-q, n, d), r, q);
 }
+DEVICE double quotient(double d, double n) { return quotient(d, n, reciprocal(n)); }
 
 // d/n of any d. Dividing zero takes a GPU long.
 DEVICE double quotient_of_any(double d, double n) { return d != 0 ? d / n : d; }

@@ -66,6 +66,48 @@ struct Scale {
   DEVICE double at(i64 u) const { return of_decimal(base + (double)u, unit, inverse); }
 };
 
+// The next rows of a chunk up to a time, at most `most`, which are loaded before the first is waited for.
+template <u32 most>
+struct NextRows {
+  u32 n = 0;
+  bool whole = false;
+  u32 words[most] = {};  // which the values are in or, if they are whole, begin with
+
+  DEVICE void load(const Walker& w, i64 t) {
+    n = count(w, t);
+    whole = (w.kind & kValuesOf) == kWhole;
+    u32 row = 32 * value_bytes(w.kind);
+    const u8* at = w.values + (u64)w.i * row;
+    at -= (u64)at & 2;
+    UNROLL for (u32 i = 0; i < most; i++, at += row) words[i] = load_if(i < n, at, 0);
+  }
+
+  DEVICE static u32 count(const Walker& w, i64 t) {
+    if (w.t > t) return 0;
+    i64 gap = t - w.t;
+    u32 left = w.n - w.i, n = 1;
+    if ((w.kind & kTimesOf) == kRegular) {
+      UNROLL for (u32 i = 1; i < most; i++) n += (gap -= w.every) >= 0;
+    } else if (w.until <= t) {
+      n = most;
+    } else {
+      UNROLL for (u32 i = 1; i < most; i++) n += i < left && time(w, w.i + i) <= t;
+    }
+    return n < left ? n : left;
+  }
+
+  // Their values, packed, and 0 behind the last.
+  DEVICE void values(const Walker& w, const Scale& scale, double (&v)[most]) const {
+    u32 shift = (u32)(u64)w.values % 4 * 8, mask = (w.kind & kValuesOf) == kHalf ? ~0u : 0xffff;
+    UNROLL for (u32 i = 0; i < most; i++) v[i] = i < n ? scale(words[i] >> shift & mask) : 0;
+  }
+
+  // Goes to the row behind them.
+  DEVICE void pass(Walker& w, const Columns& c) const {
+    if (n > 0) go(w, c, w.i + n);
+  }
+};
+
 // Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the
 // first sample behind.
 template <class R>

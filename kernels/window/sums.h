@@ -71,66 +71,30 @@ DEVICE void Total::join(const Total& o) {
   below += o.below;
 }
 
-// The next rows of a chunk up to a time, at most `most`, which are loaded before the first is waited for.
-template <u32 most>
-struct NextRows {
-  u32 n = 0;
-  bool whole = false;
-  u32 words[most] = {};  // which the values are in or, if they are whole, begin with
-
-  DEVICE void load(const Walker& w, i64 t) {
-    n = count(w, t);
-    whole = (w.kind & kValuesOf) == kWhole;
-    u32 row = 32 * value_bytes(w.kind);
-    const u8* at = w.values + (u64)w.i * row;
-    at -= (u64)at & 2;
-    UNROLL for (u32 i = 0; i < most; i++, at += row) words[i] = load_if(i < n, at, 0);
+// Adds rows to a sum, or takes them away.
+template <bool away, u32 most>
+DEVICE void move(Total& s, const Walker& w, const NextRows<most>& rows) {
+  if (rows.n == 0) return;
+  if (rows.whole) {
+    NO_UNROLL for (u32 i = 0; i < rows.n; i++) move<away>(s, value(w, w.i + i));
+    return;
   }
-
-  DEVICE static u32 count(const Walker& w, i64 t) {
-    if (w.t > t) return 0;
-    i64 gap = t - w.t;
-    u32 left = w.n - w.i, n = 1;
-    if ((w.kind & kTimesOf) == kRegular) {
-      UNROLL for (u32 i = 1; i < most; i++) n += (gap -= w.every) >= 0;
-    } else if (w.until <= t) {
-      n = most;
-    } else {
-      UNROLL for (u32 i = 1; i < most; i++) n += i < left && time(w, w.i + i) <= t;
-    }
-    return n < left ? n : left;
+  const Scale scale(w);
+  u32 largest = 0;
+  double v[most];
+  rows.values(w, scale, v);
+  UNROLL for (u32 i = 0; i < most; i++) {
+    largest = larger(largest, (u32)(as_bits(v[i]) >> 32) & ~0u >> 1);
+    add_exactly(s, away ? -v[i] : v[i]);
   }
-
-  // Adds them to a sum, or takes them away.
-  template <bool away>
-  DEVICE void add(const Walker& w, Total& s) const {
-    if (n == 0) return;
-    if (whole) {
-      NO_UNROLL for (u32 i = 0; i < n; i++) move<away>(s, value(w, w.i + i));
-      return;
-    }
-    const Scale scale(w);
-    u32 shift = (u32)(u64)w.values % 4 * 8, mask = (w.kind & kValuesOf) == kHalf ? ~0u : 0xffff, largest = 0;
-    double v[most];
-    UNROLL for (u32 i = 0; i < most; i++) v[i] = i < n ? scale(words[i] >> shift & mask) : 0;
-    UNROLL for (u32 i = 0; i < most; i++) {
-      largest = larger(largest, (u32)(as_bits(v[i]) >> 32) & ~0u >> 1);
-      add_exactly(s, away ? -v[i] : v[i]);
-    }
-    s.count += away ? -n : n;
-    s.passed += n;
-    if (away || largest == 0) return;
-    // The lowest bit of integers is not below 1. No decimal but zero is less than the chunk's least, or than 1/unit.
-    double least = scale.base > 0 ? scale.base * scale.inverse : scale.inverse;
-    u32 lowest = w.kind & kDecimals ? exponent_of(least) - 2 : 1074;
-    s.marks = join_marks(s.marks, largest >> 20 | (4095 - lowest) << 11);
-  }
-
-  // Goes to the row behind them.
-  DEVICE void pass(Walker& w, const Columns& c) const {
-    if (n > 0) go(w, c, w.i + n);
-  }
-};
+  s.count += away ? -rows.n : rows.n;
+  s.passed += rows.n;
+  if (away || largest == 0) return;
+  // The lowest bit of integers is not below 1. No decimal but zero is less than the chunk's least, or than 1/unit.
+  double least = scale.base > 0 ? scale.base * scale.inverse : scale.inverse;
+  u32 lowest = w.kind & kDecimals ? exponent_of(least) - 2 : 1074;
+  s.marks = join_marks(s.marks, largest >> 20 | (4095 - lowest) << 11);
+}
 
 // Prometheus's sum of the values, or their mean, or false where its bits do not follow from the total.
 //

@@ -16,8 +16,6 @@
 // 16 warps a multiprocessor, in 128 registers a thread: with fewer, what is loaded ahead is spilled.
 #define SLIDE_THREADS MAX_THREADS_AND_BLOCKS(128, 4)
 
-NOINLINE Walker behind(WindowJob job, i64 t) { return job.behind(t); }
-
 // The total of a window, and its sum or mean by Prometheus's operations.
 struct Again {
   Total s;
@@ -48,8 +46,8 @@ KERNEL SLIDE_THREADS window_slide(WINDOW_PARAMETERS, u32 per, u32 count, u32 spa
   NextRows<kRowsAtOnce> leaving, coming;
   for (u32 k = job.mine.from; k < job.mine.to; k++) {
     for (bool done = false; !done;) {
-      leaving.add<true>(old, s);
-      coming.add<false>(fresh, s);
+      move<true>(s, old, leaving);
+      move<false>(s, fresh, coming);
       leaving.pass(old, job.c);
       coming.pass(fresh, job.c);
       done = old.t > end - width && fresh.t > end;

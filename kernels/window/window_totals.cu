@@ -22,7 +22,7 @@ KERNEL ROWS_THREADS window_totals(COLUMNS_PARAMETERS, i64 base, i64 interval, i6
   for (i64 end = panes.end(p); w.t <= end;) {
     NextRows<8> some;
     some.load(w, end);
-    some.add<false>(w, s);
+    move<false>(s, w, some);
     some.pass(w, c);
   }
   totals[((u64)tile * count + p) * 32 + lane] = s;
