@@ -80,6 +80,10 @@ func TestStatisticBits(t *testing.T) {
 			if r.IntN(2) == 0 {
 				grid.Interval = max(width/int64(2+r.IntN(8)), 20_000) // samples are in several windows
 			}
+			if r.IntN(2) == 0 { // steps have as many new samples each, and two windows as many as have room, or some more or fewer
+				ahead := 1 + r.IntN(8)
+				grid.Interval, width = int64(ahead)*60_000, int64(max(2*ahead, abi.RecentSamples-ahead+[]int{0, 1, 2, -24}[r.IntN(4)]))*60_000
+			}
 			exact := aggregation("max", name, width, 0, nil, []string{"i"}, false)
 			exact.Input.(*plan.Window).Func = window.Bits(&f.WindowFunc)
 			want, err := x.cpu.Run(t.Context(), jobOver(exact, grid, sel))
