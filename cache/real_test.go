@@ -101,7 +101,7 @@ var selectors = []string{
 // answers are exactly what the database has. PROMWARP_MODEL is the number of
 // runs, and each makes 60 steps.
 func TestAgainstPrometheus(t *testing.T) {
-	runs, seed := 5, uint64(1)
+	runs, seed := 3, uint64(1)
 	if testing.Short() {
 		runs = 1
 	}

@@ -232,12 +232,12 @@ func TestExecutor(t *testing.T) {
 	defer func(most float64) { sortedMost = most }(sortedMost)
 	sortedMost = math.Inf(1)
 	quantiles, mixed := 0, 0
-	rounds := 6
+	rounds := 4
 	if testing.Short() {
 		rounds = 1
 	}
 	for round := range rounds {
-		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 260}[round%6])
+		sel := randomSelection(t, r, []int{1, 33, 200, 260}[round%4])
 		for _, f := range testFunctions {
 			t.Run(fmt.Sprintf("%d_%s", round, f), func(t *testing.T) {
 				for _, op := range operators() {

@@ -79,7 +79,7 @@ func TestEveryFault(t *testing.T) {
 		calls[name] = h.Calls(name)
 	}
 	require.Greater(t, calls["cuLaunchKernel"], 10, "several batches")
-	tries := 20
+	tries := 12
 	if testing.Short() {
 		tries = 6
 	}
