@@ -56,7 +56,8 @@ func inWindow(l *cpuexec.Leaf) (n float64) {
 	return n
 }
 
-// regular reports whether samples are at regular times, in some of a leaf's series.
+// regular reports whether samples are at regular times in the series that layout.Some takes of a leaf's, as far as the
+// ends of their chunks tell.
 func regular(l *cpuexec.Leaf) bool {
 	for cs := range layout.Some(l.Selection) {
 		for k := range cs {

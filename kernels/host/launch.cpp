@@ -58,6 +58,7 @@ void drop_stacks() {
   stacked = 0;
 }
 
+// Notes that the thread is the one that runs, and returns its fiber.
 Fiber& run_next(Thread& t) {
   block->running = &t;
   here.thread = t.index;

@@ -27,8 +27,8 @@ struct Between {
   u64 lo, hi;
   u32 total, rank, behind;  // of all keys; of the key looked for and the one behind it
   u32 below, at_lo, inside, at_hi;
-  u32 every;     // one in so many of those inside is kept
-  u32 kept;      // of which there is room for some
+  u32 every;     // of those inside, each every-th is kept
+  u32 kept;      // how many, more than `room` if not all have room
   u32 at, room;  // in the block's shared memory
   double expected;  // keys inside
   u64 lower, upper;

@@ -65,7 +65,7 @@ struct GroupRuns {
     }
   }
 
-  // Hands one in so many of the keys of this thread's runs to sink.
+  // Hands each every-th of the keys of this thread's runs to sink.
   template <class Sink>
   DEVICE void one_in(u32 every, Sink&& sink) const {
     u32 skip = (u32)((u64)every * thread_x() / threads_x());
