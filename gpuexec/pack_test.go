@@ -22,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // Kinds are values that are packed in different ways, or not at all.
@@ -189,6 +190,34 @@ func TestPacked(t *testing.T) {
 		require.Equal(t, packed, x.Store.Packed())
 		x.Store.Forget(sel)
 		require.Zero(t, x.Store.Packed())
+	}
+}
+
+// TestFiveBytes: in a store of five bytes a sample, half of them of counters, what a query asks again and again comes
+// to stay as packed tiles, for which chunks make room.
+func TestFiveBytes(t *testing.T) {
+	sel, err := synthetic.Make(synthetic.Options{
+		Series: 1024, Distinct: 1024,
+		Labels: func(i int) labels.Labels {
+			return labels.FromStrings("__name__", "m_total", "i", fmt.Sprintf("%04d", i))
+		},
+		Samples: func(i int) (ts []int64, vs []float64) {
+			r, v := rand.New(rand.NewPCG(5, uint64(i))), 0.0
+			for k := range 960 {
+				if v += float64(r.IntN(1000)); i < 512 {
+					v = float64(r.IntN(100))
+				}
+				ts, vs = append(ts, synthetic.Start+int64(k*15_000+i)), append(vs, v)
+			}
+			return ts, vs
+		},
+	})
+	require.NoError(t, err)
+	store := uint64(5 * sel.NumSamples())
+	x := executor(t, Options{Memory: store * 8 / 3, Staging: 1 << 20, Segment: store / 6 &^ 255})
+	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, nil, false), plan.Grid{Start: synthetic.Start, Interval: 60_000, Steps: 240}, sel)
+	for asked := 1; check(t, x, job, "a small store").CopiedBytes > 0; asked++ {
+		require.Less(t, asked, 8)
 	}
 }
 
