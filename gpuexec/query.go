@@ -119,9 +119,6 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 // cells is the number of groups times steps.
 func (j *queryJob) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
-// recentSteps is the most steps that a thread of window_recent computes.
-const recentSteps = 40 * abi.WindowLine
-
 // longest is the longest window, in intervals, of a large job that is a chain, which does not stop between batches.
 const longest = 64
 
@@ -173,9 +170,6 @@ func (j *queryJob) windows(q launch.Queue, b *pipeline.Batch, reads cuda.Pointer
 	}
 	steps := j.steps
 	steps.PerThread = j.PerThread(b.Part, steps.Count)
-	if j.recent { // blocks of half the threads, which take turns sooner
-		steps.PerThread = min(steps.PerThread, recentSteps)
-	}
 	if err := j.window(q, b, steps); err != nil {
 		return err
 	}

@@ -213,9 +213,10 @@ func (m *Members) Upload(j *Job, c *cuda.Context, s cuda.Stream) error {
 }
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
-// computes: as many as leave enough threads for the device, at least 16.
+// computes: as many as leave enough threads for the device, at least 16, and at most a quarter, so that blocks that
+// are more than the device runs at once take less than as long again.
 func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
-	parts := max(1, j.ThreadGoal/4/uint32(len(b.Sizes)*layout.Lanes))
+	parts := max(4, j.ThreadGoal/4/uint32(len(b.Sizes)*layout.Lanes))
 	return uint32(layout.Aligned(int(max(16, (count+parts-1)/parts)), abi.WindowLine))
 }
 

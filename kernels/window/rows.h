@@ -19,7 +19,12 @@ DEVICE void add_rows(const T* at, u32 n, A& to) {
     UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) v[i] = at[i * 32];
     UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) to.add(v[i]);
   }
-  NO_UNROLL for (; n > 0; n--, at += 32) to.add(*at);
+  if (n == 0) return;
+  T v[kRowsAtOnce - 1];
+  UNROLL for (u32 i = 0; i < kRowsAtOnce - 1; i++) v[i] = at[(i < n ? i : 0) * 32];
+  UNROLL for (u32 i = 0; i < kRowsAtOnce - 1; i++) {
+    if (i < n) to.add(v[i]);
+  }
 }
 
 // The same of rows of a chunk: whole values, and stored integers.
