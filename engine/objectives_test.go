@@ -207,7 +207,7 @@ func (q inOrderQuerier) Select(ctx context.Context, _ bool, hints *storage.Selec
 // as samples come and pods come and go: each answer is Prometheus's to the bit, but for means, which
 // are within their bound. PROMWARP_ROUNDS is the number of minutes; a day has 1440.
 func TestObjectives(t *testing.T) {
-	rounds := 13
+	rounds := 7
 	if testing.Short() {
 		rounds = 6
 	}

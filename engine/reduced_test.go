@@ -224,7 +224,7 @@ func simpleQuery(r *rand.Rand) string {
 // TestReducedReads: a reader of what is left of samples answers as a reader of all of them.
 // PROMWARP_RANDOM sets the number of queries of each kind of reader, which are others for each.
 func TestReducedReads(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 800)
+	n := fromEnv(t, "PROMWARP_RANDOM", 250)
 	for name, c := range map[string]struct {
 		external   labels.Labels
 		own        labels.Labels
