@@ -299,10 +299,8 @@ func (q exchangedQuerier) SelectChunks(ctx context.Context, hints *storage.Selec
 func TestReducedMixins(t *testing.T) {
 	st := &exchanged{}
 	rs := newReaders(t, st, labels.EmptyLabels(), labels.EmptyLabels(), 0)
-	asked, answered, each := 0, 0, 1
-	if testing.Short() {
-		each = 10
-	}
+	const each = 5
+	asked, answered := 0, 0
 	for _, queries := range mixins(t) {
 		for i := 0; i < len(queries); i += each {
 			query := queries[i]
