@@ -31,19 +31,27 @@ type room struct {
 	DepOnly                 bool
 }
 
+// roomsOf is what go list, with args, says of packages, each after what it imports.
+func roomsOf(t *testing.T, env []string, args ...string) (all []room) {
+	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Export,GoFiles,DepOnly"}, args...)...)
+	list.Dir, list.Env = root, env
+	out, err := list.Output()
+	require.NoError(t, err)
+	for from := json.NewDecoder(bytes.NewReader(out)); from.More(); {
+		var r room
+		require.NoError(t, from.Decode(&r))
+		all = append(all, r)
+	}
+	return all
+}
+
 // TestArrows bounds the calls in a room that run back up. An arrow is a pair of functions in two files
 // of one package of which the first names the second, to call it or to hand it on. The files are put
 // into the order in which the fewest arrows run from a file to one before it: these run back up, and a
 // reader who takes the files in that order meets what is called after what calls it, but for them.
 func TestArrows(t *testing.T) {
-	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...")
-	list.Dir = root
-	out, err := list.Output()
-	require.NoError(t, err)
 	exports, ours := map[string]string{}, []room{}
-	for from := json.NewDecoder(bytes.NewReader(out)); from.More(); {
-		var r room
-		require.NoError(t, from.Decode(&r))
+	for _, r := range roomsOf(t, os.Environ(), "-export", "-deps", "./...") {
 		if exports[r.ImportPath] = r.Export; !r.DepOnly {
 			ours = append(ours, r)
 		}

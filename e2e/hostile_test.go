@@ -343,7 +343,7 @@ func TestPipelining(t *testing.T) {
 // and with E2E_BARS what make attack holds.
 func TestAttackShort(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "attack")
-	require.NoError(t, programs.Build(".", "-o", bin, "./attack"))
+	require.NoError(t, programs.Build(".", "-ldflags=-w", "-o", bin, "./attack"))
 	attack := exec.CommandContext(t.Context(), bin, "-bars="+strconv.FormatBool(os.Getenv("E2E_BARS") != ""), "-patience", "6",
 		"-promwarp-bin", promwarpBin, "-prometheus-bin", prometheusBin, "-series", "680", "-for", "6s")
 	out, err := attack.CombinedOutput()

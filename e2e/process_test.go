@@ -134,7 +134,7 @@ func run(m *testing.M) (code int, err error) {
 		}
 		defer os.RemoveAll(dir)
 		promwarpBin = filepath.Join(dir, "promwarp")
-		if err := programs.Build("..", "-o", promwarpBin, "./cmd/promwarp"); err != nil {
+		if err := programs.Build("..", "-ldflags=-w", "-o", promwarpBin, "./cmd/promwarp"); err != nil {
 			return 1, fmt.Errorf("build promwarp: %w", err)
 		}
 	}

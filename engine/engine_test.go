@@ -87,7 +87,7 @@ func TestSampleLimit(t *testing.T) {
 		"sum by (job) (temp) / (sum by (job) (errs_total) + sum by (job) (temp))", "max(sum by (job) (rate(errs_total[5m]))) - min(sum by (job) (rate(errs_total[5m])))",
 		"sum(temp smoothed) or temp or sum(temp smoothed)", "temp unless (sum(temp) - sum(temp))",
 	} {
-		for limit := 1; limit < 1300; limit += 1 + r.IntN(50) {
+		for limit := 1; limit < 1300; limit += 1 + r.IntN(150) {
 			if strikes(t, st, qs, limit, Options{Workers: 2}) {
 				struck++
 			} else {

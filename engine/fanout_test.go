@@ -161,7 +161,7 @@ func (o overOurs) NewRangeQuery(ctx context.Context, _ storage.Queryable, opts p
 // TestFanout compares random queries over several upstreams with Prometheus's
 // engine over its own fanout of the same remote reads.
 func TestFanout(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 600)
+	n := fromEnv(t, "PROMWARP_RANDOM", 250)
 	for _, v := range []struct {
 		upstreams int
 		required  bool
@@ -241,7 +241,7 @@ func TestFanoutSamples(t *testing.T) {
 		require.NoError(t, set.Err())
 		return out
 	}
-	for range 50 {
+	for range 15 {
 		mint := r.Int64N(4_000_000)
 		maxt := mint + r.Int64N(4_000_000)
 		want := read(s.theirs, mint, maxt)

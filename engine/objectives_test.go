@@ -207,11 +207,7 @@ func (q inOrderQuerier) Select(ctx context.Context, _ bool, hints *storage.Selec
 // as samples come and pods come and go: each answer is Prometheus's to the bit, but for means, which
 // are within their bound. PROMWARP_ROUNDS is the number of minutes; a day has 1440.
 func TestObjectives(t *testing.T) {
-	rounds := 13
-	if testing.Short() {
-		rounds = 6
-	}
-	rounds = fromEnv(t, "PROMWARP_ROUNDS", rounds)
+	rounds := fromEnv(t, "PROMWARP_ROUNDS", 7)
 	r := rand.New(rand.NewPCG(37, uint64(fromEnv(t, "PROMWARP_SEED", 1))))
 	w := newServices(t, r, 31*day, 20_000*hour+7*minute)
 	client := clientOf(t, config.RemoteReadConfig{URL: serving(t, readsOf(w.db)), RemoteTimeout: model.Duration(time.Minute)}, remoteread.Options{})

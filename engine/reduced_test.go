@@ -224,7 +224,7 @@ func simpleQuery(r *rand.Rand) string {
 // TestReducedReads: a reader of what is left of samples answers as a reader of all of them.
 // PROMWARP_RANDOM sets the number of queries of each kind of reader, which are others for each.
 func TestReducedReads(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 800)
+	n := fromEnv(t, "PROMWARP_RANDOM", 250)
 	for name, c := range map[string]struct {
 		external   labels.Labels
 		own        labels.Labels
@@ -299,10 +299,8 @@ func (q exchangedQuerier) SelectChunks(ctx context.Context, hints *storage.Selec
 func TestReducedMixins(t *testing.T) {
 	st := &exchanged{}
 	rs := newReaders(t, st, labels.EmptyLabels(), labels.EmptyLabels(), 0)
-	asked, answered, each := 0, 0, 1
-	if testing.Short() {
-		each = 10
-	}
+	const each = 5
+	asked, answered := 0, 0
 	for _, queries := range mixins(t) {
 		for i := 0; i < len(queries); i += each {
 			query := queries[i]

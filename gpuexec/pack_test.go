@@ -42,12 +42,12 @@ var Kinds = []func(r *rand.Rand, i int) float64{
 // oddKinds are values whose sums overflow, whose quotients are subnormal, or that differ in a zero's sign, some of
 // them rarely.
 var oddKinds = []func(r *rand.Rand, i int) float64{
+	func(_ *rand.Rand, i int) float64 { return float64(1+i/9%3) / 10 }, // constant for some windows
 	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), 1022) },
 	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), -960-r.IntN(115)) },
 	func(r *rand.Rand, _ int) float64 { return math.Float64frombits(r.Uint64N(40) | r.Uint64N(2)<<63) }, // the smallest
 	func(r *rand.Rand, _ int) float64 { return math.Copysign(0, float64(r.IntN(3)-1)) },
 	func(r *rand.Rand, _ int) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(120)-60) },
-	func(_ *rand.Rand, i int) float64 { return float64(1+i/9%3) / 10 }, // constant for some windows
 	func(r *rand.Rand, i int) float64 {
 		rare := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 0x1p-1060, math.Copysign(0, -1)}
 		if r.IntN(50) == 0 {
@@ -68,9 +68,13 @@ func TestStatisticBits(t *testing.T) {
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	defer func(most float64) { recentMost = most }(recentMost)
 	for round := range rounds {
-		recentMost = []float64{abi.RecentSamples - 2, math.Inf(1)}[min(round%3, 1)]
+		recentMost = []float64{abi.RecentSamples - 2, math.Inf(1)}[min(round/3%3, 1)]
 		intervals := [][]int64{{60_000, 60_000, 20_000}, {60_000}}[round/2%2]
-		sel := AnyKinds(t, r, 128+r.IntN(200), [][]func(*rand.Rand, int) float64{Kinds, oddKinds}[round%2], intervals...)
+		kinds, more := [][]func(*rand.Rand, int) float64{Kinds, oddKinds, oddKinds[:1]}[round%3], []int{0, 1, 2, -24, -64}
+		if round%3 == 2 {
+			more = more[3:] // windows in which the values do not change
+		}
+		sel := AnyKinds(t, r, 128+r.IntN(200), kinds, intervals...)
 		for _, name := range testFunctions {
 			f := functions[name]
 			if f.GPU.Kernel != abi.ByStatistic {
@@ -83,7 +87,7 @@ func TestStatisticBits(t *testing.T) {
 			}
 			if r.IntN(2) == 0 { // steps have as many new samples each, and two windows as many as have room, or some more or fewer
 				ahead := 1 + r.IntN(8)
-				grid.Interval, width = int64(ahead)*60_000, int64(max(2*ahead, abi.RecentSamples-ahead+[]int{0, 1, 2, -24}[r.IntN(4)]))*60_000
+				grid.Interval, width = int64(ahead)*60_000, int64(max(2*ahead, abi.RecentSamples-ahead+more[r.IntN(len(more))]))*60_000
 			}
 			exact := aggregation("max", name, width, 0, nil, []string{"i"}, false)
 			exact.Input.(*plan.Window).Func = window.Bits(&f.WindowFunc)
@@ -103,17 +107,17 @@ func TestStatisticBits(t *testing.T) {
 }
 
 // AnyKinds makes series of each kind in chunks, whose times are regular, of 64 series in 128 all of them, late,
-// or with gaps between and within chunks, some of which have a stale marker. They begin at different seconds and lie
-// on both sides of the edges of periods. Chunks have intervals in turns.
+// or with gaps between and within chunks, some of which have a stale marker. They begin at different seconds, or ms
+// in half of the calls, and lie on both sides of the edges of periods. Chunks have intervals in turns.
 func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(*rand.Rand, int) float64, intervals ...int64) *selection.Selection {
-	b := selection.NewBuilder(0)
+	b, grain := selection.NewBuilder(0), []int64{1000, 1}[r.IntN(2)]
 	for i := range series {
 		b.Series(labels.FromStrings("__name__", "m_total", "job", string(rune('a'+i%3)), "i", fmt.Sprintf("%04d", i)))
 		kind := kinds[r.IntN(len(kinds))]
 		if r.IntN(3) > 0 {
 			kind = kinds[i/40%len(kinds)] // a tile of one kind
 		}
-		at, late := int64(10*3_600_000+1000*r.IntN(4*3_600)), r.IntN(3)
+		at, late := 10*3_600_000+r.Int64N(4*3_600_000)/grain*grain, r.IntN(3)
 		regular := i/64%2 == 0 // as the whole tile is
 		if regular {
 			late = 0
@@ -136,7 +140,7 @@ func AnyKinds(t testing.TB, r *rand.Rand, series int, kinds []func(*rand.Rand, i
 			if r.IntN(4) == 0 && !regular {
 				vs[r.IntN(n)] = math.Float64frombits(value.StaleNaN)
 			}
-			at += int64(r.IntN(2)) * int64(1000*r.IntN(3_600))
+			at += r.Int64N(2) * (r.Int64N(3_600_000) / grain * grain)
 			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 		}
 	}

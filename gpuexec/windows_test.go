@@ -256,6 +256,30 @@ func TestPackedSums(t *testing.T) {
 	}
 }
 
+// TestManyPassed: of the bits of the few samples of a window, a sum has lost some to the many that passed through it
+// before. How many passed says so.
+func TestManyPassed(t *testing.T) {
+	r, b := rand.New(rand.NewPCG(97, 98)), selection.NewBuilder(0)
+	for i := range 16 {
+		b.Series(labels.FromStrings("__name__", "m", "instance", fmt.Sprintf("%02d", i)))
+		for minute := range int64(128) {
+			ts, vs := []int64{60_000 * (minute + 1)}, []float64{math.Ldexp(r.NormFloat64(), -38-r.IntN(6))}
+			if minute%32 < 20 { // of those whose sums one thread makes of one another
+				ts, vs = make([]int64, 50), make([]float64, 50)
+				for k := range ts {
+					ts[k], vs[k] = 60_000*minute+1200*int64(k+1), 1+r.Float64()
+				}
+			}
+			require.NoError(t, b.Floats(ts, vs))
+		}
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
+	grid := plan.Grid{Start: 60_000, Interval: 60_000, Steps: 128}
+	check(t, x, jobOver(aggregation("max", "sum_over_time", 480_000, 0, nil, []string{"instance"}, false), grid, sel), "few after many")
+}
+
 // TestSuitsStarts: samples with start timestamps stay on the cores where the engine uses
 // them and the function reads them.
 func TestSuitsStarts(t *testing.T) {

@@ -202,7 +202,7 @@ func FromPrometheus(program string) (string, error) {
 	}
 	version := strings.TrimSpace(string(text))
 	return Keep(program+"-"+version, func(path string) error {
-		return Build(".", "-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
+		return Build(".", "-tags", "remove_all_sd", "-ldflags", "-w -X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
 	})
 }
 
@@ -233,7 +233,7 @@ func Keep(name string, build func(path string) error) (string, error) {
 // Build runs go build with args in dir.
 func Build(dir string, args ...string) error {
 	cmd := exec.Command("go", append([]string{"build"}, args...)...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOGC=400")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
