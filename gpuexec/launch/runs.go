@@ -137,10 +137,14 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	params := []any{
 		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
-	const enough, most = 1536, 8 // warps: in all, and of a block
-	grid := Blocks(buckets, abi.RowsBlock)
+	grid, block := Blocks(buckets, 8), cuda.Size{X: 8, Y: 32}
 	grid.Y = min(p.Count, MaxGridY)
-	block := cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}
+	switch blocks := grid.X * grid.Y; {
+	case blocks > 2048:
+		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 2}
+	case blocks > 256:
+		block.Y = 16
+	}
 	if to.Parts&abi.MergeParts != 0 {
 		if err := q.Launch("merge_parts", grid, block, params...); err != nil {
 			return err
@@ -154,7 +158,9 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
 	rows := uint32(of.Cells / uint64(buckets))
 	words := 2 * ((buckets + 63) / 64)
-	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
+	grid := Blocks(buckets, abi.RowsBlock)
+	grid.Y = min((rows+7)/8, MaxGridY)
+	return q.Launch("run_rows", grid, cuda.Size{X: abi.RowsBlock, Y: 8}, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
