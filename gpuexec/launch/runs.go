@@ -137,12 +137,12 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	params := []any{
 		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
+	// The fewer buckets a block has, the more multiprocessors are at work; the more rows of threads, the fewer rounds.
 	grid, block := Blocks(buckets, 8), cuda.Size{X: 8, Y: 32}
 	grid.Y = min(p.Count, MaxGridY)
-	switch blocks := grid.X * grid.Y; {
-	case blocks > 2048:
-		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 2}
-	case blocks > 256:
+	if blocks := grid.X * grid.Y; blocks > 2048 {
+		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 4}
+	} else if blocks > 256 {
 		block.Y = 16
 	}
 	if to.Parts&abi.MergeParts != 0 {
@@ -158,9 +158,7 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
 	rows := uint32(of.Cells / uint64(buckets))
 	words := 2 * ((buckets + 63) / 64)
-	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min((rows+7)/8, MaxGridY)
-	return q.Launch("run_rows", grid, cuda.Size{X: abi.RowsBlock, Y: 8}, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
+	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.

@@ -3,12 +3,12 @@
 //
 // Computes: the state of group g at bucket k = its merger with that of each series of group g in bucket k, in
 //   the order of the series, as far as group_parts has it.
-// Grid: x 8 or 32 buckets, a block of as many threads by up to 32 or 8, in whole warps; y the groups that have a
-//   part in the batch, in strides of the grid.
-// A thread owns one group at one bucket and two series of each round of a block. Three warps go through the series one
-//   after the other, each through another round, but do no more than what must be in their order: three chains of
-//   additions. All load, and make what these add: what each sum loses by rounding, and what each run adds to the
-//   squares, from the count and the sum that it was merged into.
+// Grid: x 8 or 32 buckets, a block of as many threads by up to 32 or 8, in whole warps; y the groups that have a part
+//   in the batch, in strides of the grid.
+// A thread owns one group at one bucket, and one or two series of each round of its block. Three warps go through the
+//   series one after the other, each through another round, but do no more than what must be in their order: three
+//   chains of additions. All load the next round, and make what the chains add: what each sum loses by rounding, and
+//   what each run adds to the squares, from the count and the sum that it was merged into.
 //
 //	states ──► sums ───► what they ──► lost sums ──► terms of ──► squares
 //	           warp 0    lose   all    warp 1        squares all  warp 2
@@ -18,10 +18,8 @@
 // Operations per run: 10 for sums, 60 for squares.
 #include "group_series.h"
 
-const u32 kMergeRows = 2;  // that a thread loads at once
-
 // A run of a round.
-struct alignas(16) Cell {
+struct Cell {
   double sum;   // its sum; then what it was added to; then what that lost
   double lost;  // what its sum lacks; then that of what it was merged into; then a term of squares
   u32 n;        // samples; then those of what it was merged into
@@ -37,7 +35,7 @@ struct alignas(16) Cell {
 // Two rounds, of which the rows of a bucket lie side by side, in other banks than those of its neighbours; and what
 // two warps have of the states.
 struct Merging {
-  Cell cells[2][kWarps * 32 * kMergeRows + 16];
+  Cell cells[2][kWarps * 32 * 2 + 32];
   u32 unsure[2];  // not 0 if a sum is not finite
   double lost[32], squares[32];
 };
@@ -66,18 +64,19 @@ NOINLINE double squares_again(u32 n, double sum, double lost, u32 o_n, double o_
   return squares_of_merging(s, o);
 }
 
-// Hands take(cell, load(cell)) the cells of `count` rows, kRows of which are loaded before those before them are
-// taken. There are more rows where count is no multiple.
+// Calls take(cell, load(cell)) for the cells of `count` rows, or of up to kRows - 1 more. A row is loaded when the one
+// kRows before it is taken.
 template <class Load, class Take>
 DEVICE void chain(Cell* at, u32 count, Load&& load, Take&& take) {
   decltype(load(*at)) ahead[kRows];
   UNROLL for (u32 j = 0; j < kRows; j++) ahead[j] = load(at[j]);
   NO_UNROLL for (Cell* end = at + count; at < end; at += kRows) {
-    decltype(load(*at)) now[kRows];
-    UNROLL for (u32 j = 0; j < kRows; j++) now[j] = ahead[j];
     const Cell* next = at + kRows < end ? at + kRows : at;
-    UNROLL for (u32 j = 0; j < kRows; j++) ahead[j] = load(next[j]);
-    UNROLL for (u32 j = 0; j < kRows; j++) take(at[j], now[j]);
+    UNROLL for (u32 j = 0; j < kRows; j++) {
+      auto now = ahead[j];
+      ahead[j] = load(next[j]);
+      take(at[j], now);
+    }
   }
 }
 
@@ -91,25 +90,26 @@ struct Losses {
 };
 
 // Merges the runs of a group's series from `from` to `end` into its state, that of the first row of threads. Where
-// nothing is, -0 is added to sums, which changes none.
-template <Parts read>
+// nothing is, -0 is added to sums, which changes none. `each` is how many series of a round a thread has: two with
+// squares would not fit into its registers.
+template <Parts read, u32 each = read & kSquaresPart ? 1 : 2>
 DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunState& s) {
   const bool squared = (read & kSquaresPart) != 0;
-  u32 lane = thread_x(), y = thread_y(), mine = y * kMergeRows, all = threads_y() * kMergeRows;
+  u32 lane = thread_x(), y = thread_y(), mine = y * each, all = threads_y() * each;
   u32 rows = 32 / threads_x(), warps = threads_y() / rows;
   bool sums = y == 0, losses = y == 1 % warps * rows, squares = squared && y == 2 % warps * rows;
-  u32 rounds = (end - from + all - 1) / all, row[kMergeRows], first = lane * (2 * all + 1);
-  Cell *here = (Cell*)((double*)m.cells[0] + 2 * first), *before = (Cell*)((double*)m.cells[1] + 2 * first);
-  RunState had[kMergeRows]{}, now[kMergeRows]{}, next[kMergeRows]{};
-  double into[kMergeRows]{};
+  u32 rounds = (end - from + all - 1) / all, row[each], first = lane * (all + 1);
+  Cell *here = m.cells[0] + first, *before = m.cells[1] + first;
+  RunState had[each]{}, now[each]{}, next[each]{};
+  double into[each]{};
   auto find = [&](u32 r) {
-    UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+    UNROLL for (u32 j = 0; j < each; j++) {
       u32 i = from + r * all + mine + j;
       row[j] = job.rows[i < end ? i : end - 1];
     }
   };
-  auto load = [&](RunState (&o)[kMergeRows]) {  // and does not look at it
-    UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+  auto load = [&](RunState (&o)[each]) {  // and does not look at it
+    UNROLL for (u32 j = 0; j < each; j++) {
       u64 cell = job.runs.count_at(row[j], job.k);
       if (job.values) {
         o[j].sum = job.values[cell];
@@ -121,7 +121,7 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunS
   };
   auto count = [&](u32 r) { return r + 1 < rounds ? all : end - from - r * all; };
   auto begin = [&](u32 r, Cell* round) {  // has round r ready for the first chain
-    UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+    UNROLL for (u32 j = 0; j < each; j++) {
       u32 n = from + r * all + mine + j < end ? now[j].n : 0;
       if (job.values) now[j] = state_of(now[j].sum);
       now[j].n = job.values && n > 0 ? 1 : n;
@@ -138,7 +138,7 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunS
   if (sums) m.lost[lane] = s.lost, m.squares[lane] = s.squares;
   begin(0, here);
   barrier();
-  for (u32 r = 0; r < rounds + (squared ? 2 : 1); r++) {
+  for (u32 r = 0;; r++) {
     if (r + 1 < rounds) {
       load(next);
       find(r + 2);
@@ -170,10 +170,11 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunS
       m.squares[lane] = sum;
     }
     barrier();
+    if (r == rounds + squared) break;
     bool unsure = r < rounds && m.unsure[r % 2];
     if (unsure) {
       if (sums) s = here->run();  // before the round
-      UNROLL for (u32 j = 0; j < kMergeRows; j++) here[mine + j].set(now[j]);
+      UNROLL for (u32 j = 0; j < each; j++) here[mine + j].set(now[j]);
       barrier();
       if (sums) {
         s.lost = m.lost[lane];
@@ -183,10 +184,10 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunS
       barrier();
     }
     if (squared && r - 1 < rounds) {
-      RunState to[kMergeRows];
-      double terms[kMergeRows];
+      RunState to[each];
+      double terms[each];
       bool sure = true;
-      UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+      UNROLL for (u32 j = 0; j < each; j++) {
         to[j] = before[mine + j].run();
         to[j].sum = into[j];
         bool both = had[j].n > 0 && to[j].n > 0, fine = true;
@@ -194,14 +195,14 @@ DEVICE void merge_group(const MergeJob& job, u32 from, u32 end, Merging& m, RunS
         terms[j] = both ? term : had[j].n > 0 ? had[j].squares : 0;
         sure = sure && (fine || !both);
       }
-      UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+      UNROLL for (u32 j = 0; j < each; j++) {
         if (!sure && had[j].n > 0 && to[j].n > 0) {
           terms[j] = squares_again(to[j].n, to[j].sum, to[j].lost, had[j].n, had[j].sum, had[j].lost, had[j].squares);
         }
         before[mine + j].lost = terms[j];
       }
     }
-    UNROLL for (u32 j = 0; j < kMergeRows; j++) {
+    UNROLL for (u32 j = 0; j < each; j++) {
       Cell& c = here[mine + j];
       into[j] = c.sum;
       if (!unsure && r < rounds) {
