@@ -199,6 +199,20 @@ func TestEveryAggregate(t *testing.T) {
 	require.Zero(t, a.declined)
 }
 
+// TestMergedRuns: sums and squares of a group of more series than a round of a block has, at few buckets and at as many
+// as have blocks of other shapes.
+func TestMergedRuns(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 512 << 20})
+	for _, shape := range []struct{ series, buckets int }{{300, 9}, {40, 2500}, {40, 17_000}} {
+		sel := random(t, rand.New(rand.NewPCG(5, uint64(shape.buckets))), shape.series, 0, int64(1000*shape.buckets))
+		for _, of := range []string{"sum", "std,max,last", "mean&reaggregate=sum"} {
+			form := fmt.Sprintf("metric=m&every=1s&start=0&end=%d&by=&aggregates=%s", shape.buckets, of)
+			check(t, a, synthetic.Storage{Selection: sel}, form, form)
+		}
+	}
+	require.Equal(t, 9, a.computed)
+}
+
 // free is how many buffers for rows wait to be lent.
 func free(m *pipeline.Machine) int {
 	n, _, _ := m.Lender.Counts()

@@ -137,10 +137,14 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	params := []any{
 		from.N, from.Fields, from.Parts, values, buckets, p.Groups, p.Starts, p.Lanes, p.Count, to.N, to.Fields, to.Parts,
 	}
-	const enough, most = 1536, 8 // warps: in all, and of a block
-	grid := Blocks(buckets, abi.RowsBlock)
+	// The fewer buckets a block has, the more multiprocessors are at work; the more rows of threads, the fewer rounds.
+	grid, block := Blocks(buckets, 8), cuda.Size{X: 8, Y: 32}
 	grid.Y = min(p.Count, MaxGridY)
-	block := cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}
+	if blocks := grid.X * grid.Y; blocks > 2048 {
+		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 4}
+	} else if blocks > 256 {
+		block.Y = 16
+	}
 	if to.Parts&abi.MergeParts != 0 {
 		if err := q.Launch("merge_parts", grid, block, params...); err != nil {
 			return err

@@ -13,7 +13,7 @@
 #define MERGE_JOB                                                                                          \
   MergeJob {                                                                                               \
     States{n, fields, buckets, parts}, values, rows, States{group_n, group_fields, buckets, group_parts},  \
-        block_x() * 32 + thread_x(), block_x() * 32 + thread_x() < buckets                                 \
+        block_x() * threads_x() + thread_x(), block_x() * threads_x() + thread_x() < buckets               \
   }
 
 const u32 kRows = 4;   // that a thread loads at once

@@ -2,10 +2,10 @@
 //
 // Computes: the state of group g at bucket k = its merger with that of each series of group g in bucket k, in
 //   the order of the series, as far as group_parts has it. The count of its samples is left to merge_runs.
-// Grid: x 32 buckets, a block of 32 threads by up to 8; y the groups that have a part in the batch, in strides of
-//   the grid.
+// Grid: as of merge_runs.
 // A thread owns one group at one bucket and a stretch of its series, which it merges one after the other; the
-//   first warp merges what the stretches come to, in their order. Areas, whose sums are rounded, are one stretch.
+//   first row of threads merges what the stretches come to, in their order. Areas, whose sums are rounded, are one
+//   stretch.
 // Bytes per run: reads 4, twice with areas, and 8 a field, four series at once. Reads and writes a state a
 //   group and bucket.
 // Operations per run: 4 for extremes, 4 for ends, 40 for areas.
@@ -23,29 +23,29 @@ DEVICE void merge_if_any(RunState& s, const RunState& o) {
 }
 
 template <Parts mine>
-DEVICE void merge_series(const MergeJob& job, u32 group, u32 from, u32 end, RunState (*stretches)[32]) {
-  u32 warp = thread_y(), warps = mine == kWeightedPart ? 1 : threads_y(), each = (end - from + warps - 1) / warps;
-  bool first = warp == 0;
+DEVICE void merge_series(const MergeJob& job, u32 group, u32 from, u32 end, RunState* stretches) {
+  u32 y = thread_y(), many = mine == kWeightedPart ? 1 : threads_y(), each = (end - from + many - 1) / many;
+  bool first = y == 0;
   RunState s{};
   if (first && job.groups.n[job.groups.count_at(group, job.k)] > 0) s = job.groups.load(group, job.k, mine);
-  from += warp * each;
-  u32 to = warp >= warps || from >= end ? from : end - from < each ? end : from + each;
+  from += y * each;
+  u32 to = y >= many || from >= end ? from : end - from < each ? end : from + each;
   NO_UNROLL for (u32 i = from; i < to; i += kRows) {
     RunState o[kRows];
     job.load<mine>(i, to, o);
     UNROLL for (u32 j = 0; j < kRows; j++) merge_if_any<mine>(s, o[j]);
   }
   barrier();  // all have read what is there
-  stretches[warp][thread_x()] = s;
+  stretches[y * threads_x() + thread_x()] = s;
   barrier();
-  for (u32 w = 1; first && w < warps; w++) merge_if_any<mine>(s, stretches[w][thread_x()]);
+  for (u32 w = 1; first && w < many; w++) merge_if_any<mine>(s, stretches[w * threads_x() + thread_x()]);
   if (first && job.owns) job.groups.store(group, job.k, s, mine);
 }
 
 #define PARTS_THREADS MAX_THREADS_AND_BLOCKS(256, 2)
 
 KERNEL PARTS_THREADS merge_parts(MERGE_PARAMETERS) {
-  SHARED RunState stretches[kWarps][32];
+  SHARED RunState stretches[kWarps * 32];
   MergeJob job = MERGE_JOB;
   job.begin();
   for (u32 i = block_y(); i < count; i += blocks_y()) {
