@@ -57,9 +57,9 @@ type Answer struct {
 type cursor struct{ row, point int }
 
 const (
-	// pieceWeight is how many points a piece has, about 50 KB of text: few enough for most cores to have
-	// some of an answer, and as many as one write may have.
-	pieceWeight = 1536
+	// pieceWeight is how many points a piece has, about 100 KB of text: few enough for several cores to
+	// have some of a small answer, and as many as one write may have.
+	pieceWeight = 3072
 	// minParallel is from how many points on pieces are encoded on all cores.
 	minParallel = 4096
 	// minStreamed is from how many points on an answer is streamed, about 30 KB.
