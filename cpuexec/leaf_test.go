@@ -151,7 +151,7 @@ func (c computed) Evaluate(context.Context, offload.Leaf, func(*offload.Rows) er
 }
 
 // TestComputed: of an aggregation over many series that was computed, the limit on samples strikes as it
-// does series by series, and steps without a value are left out.
+// does series by series, steps without a value are left out, and memory is given back once: with the matrix.
 func TestComputed(t *testing.T) {
 	const series, steps = 20_000, 3
 	sel, err := synthetic.Counters("m", series, 1)
@@ -174,9 +174,10 @@ func TestComputed(t *testing.T) {
 		x.Counts = append(x.Counts, c)
 		one.Add(countsOf(c))
 	}
+	released := 0
 	run := func(most int) (*plan.Matrix, error) {
 		own := x
-		own.Values = slices.Clone(x.Values)
+		own.Values, own.Release, released = slices.Clone(x.Values), func() { released++ }, 0
 		w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("count_over_time"), Width: 60_000, Origin: plan.Origin{Text: "count_over_time(m)"}}
 		return New(Options{}).Run(t.Context(), Job{
 			Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Grouping: []string{"job"}}, MaxSamples: most,
@@ -202,8 +203,13 @@ func TestComputed(t *testing.T) {
 			require.Len(t, row.Values, steps)
 		}
 	}
+	require.Zero(t, released)
+	m.Release()
+	m.Release()
+	require.Equal(t, 1, released)
 	_, err = run(one.Peak - 1)
 	require.Equal(t, promql.ErrTooManySamples("query execution"), err)
+	require.Equal(t, 1, released)
 }
 
 // part of a series: samples [lo, hi) of a longer one, 15 s apart.

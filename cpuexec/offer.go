@@ -109,7 +109,7 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *offload.Outcome
 		blocks[k] = b
 	})
 	if x.Release != nil {
-		x.Release()
+		r.Matrix.Lend(x.Release)
 	}
 	for _, b := range blocks {
 		fits = limit.Append(b) && fits

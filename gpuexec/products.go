@@ -41,7 +41,7 @@ func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 
 func (p *states) Results(o *offload.Outcome) error {
 	p.note(&o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.values))
+	o.Results.Values = append(o.Results.Values, pipeline.View[float64](p.Job, p.values)...)
 	return nil
 }
 
@@ -130,6 +130,6 @@ func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
 
 func (p *quantiles) Results(o *offload.Outcome) error {
 	p.note(&o.Results)
-	o.Results.Values = slices.Clone(pipeline.View[float64](p.Job, p.answers))
+	o.Results.Values = append(o.Results.Values, pipeline.View[float64](p.Job, p.answers)...)
 	return nil
 }

@@ -188,21 +188,28 @@ var (
 	_ = [1]int{}[abi.Absent-dense.Absent]
 )
 
-// countsMemory has *[]offload.SeriesCounts of earlier queries: the counts of 100 000 series are 1.2 MB, which
-// the system would have to clear for each query.
-var countsMemory = sync.Pool{New: func() any { return new([]offload.SeriesCounts) }}
+// resultsMemory has *offload.Results of earlier queries: the counts of 100 000 series are 1.2 MB, and values
+// of a dashboard are 0.5 MB, which the system would have to clear, and the collector to find, for each query.
+var resultsMemory = sync.Pool{New: func() any { return new(offload.Results) }}
 
-// takeCounts gives results memory for the counts of n series.
-func takeCounts(r *offload.Results, n int) {
-	counts := countsMemory.Get().(*[]offload.SeriesCounts)
-	*counts = slices.Grow((*counts)[:0], n)[:n]
-	r.Counts, r.Release = *counts, func() { countsMemory.Put(counts) }
+// mostReused is how many values results may have whose memory is used again.
+const mostReused = 1 << 20
+
+// takeMemory gives results memory for the counts of n series, and for values.
+func takeMemory(r *offload.Results, n int) {
+	memory := resultsMemory.Get().(*offload.Results)
+	r.Counts, r.Values = slices.Grow(memory.Counts[:0], n)[:n], memory.Values[:0]
+	r.Release = func() {
+		if memory.Counts, memory.Values = r.Counts, r.Values; len(r.Values) <= mostReused {
+			resultsMemory.Put(memory)
+		}
+	}
 }
 
 // note notes what was fetched besides the values.
 func (j *queryJob) note(r *offload.Results) {
 	n := len(j.l.GroupOf)
-	takeCounts(r, n)
+	takeMemory(r, n)
 	copy(r.Counts, pipeline.View[offload.SeriesCounts](j.Job, j.counts))
 	kept := pipeline.View[uint32](j.Job, j.kept)
 	r.Kept = make([][]uint32, len(j.l.Maps))

@@ -250,7 +250,7 @@ func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Re
 			values[g+1] = values[g] + l.Rooms[g]*l.Grid.Steps
 		}
 	}
-	takeCounts(to, n)
+	takeMemory(to, n)
 	to.Kept, to.Values = make([][]uint32, len(l.Maps)), make([]float64, values[l.Groups])
 	for m := range to.Kept {
 		if outs[0].Results.Kept[m] != nil {
@@ -272,7 +272,6 @@ func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Re
 		for i, series := range p.series {
 			to.Counts[series] = x.Counts[i]
 		}
-		x.Release()
 		for m := range x.Kept {
 			for i, kept := range x.Kept[m] {
 				to.Kept[m][p.series[i]] = kept
@@ -286,6 +285,7 @@ func (s *Split) results(l *cpuexec.Leaf, outs []pipeline.Outcome, to *offload.Re
 			byGroup(p, to.Series, x.Series, values)
 			byGroup(p, to.Filled, x.Filled, cells)
 		}
+		x.Release()
 	})
 }
 

@@ -57,11 +57,9 @@ type Answer struct {
 type cursor struct{ row, point int }
 
 const (
-	// pieceWeight is how many points a piece has, about 50 KB of text: few enough for most cores to have
-	// some of an answer, and as many as one write may have.
-	pieceWeight = 1536
-	// minParallel is from how many points on pieces are encoded on all cores.
-	minParallel = 4096
+	// pieceWeight is how many points a piece has, about 100 KB of text: few enough for several cores to
+	// have some of a small answer, and as many as one write may have.
+	pieceWeight = 3072
 	// minStreamed is from how many points on an answer is streamed, about 30 KB.
 	minStreamed = 1024
 )
@@ -173,7 +171,7 @@ func (a *Answer) pieces() iter.Seq2[cursor, cursor] {
 // reaches who ranges over them, when none is encoded any more.
 func (a *Answer) encoded() iter.Seq[*[]byte] {
 	return func(yield func(*[]byte) bool) {
-		if a.cores < 2 || a.weight < minParallel {
+		if a.cores < 2 || a.weight <= pieceWeight {
 			for from, to := range a.pieces() {
 				if !yield(a.encode(from, to)) {
 					return
@@ -181,35 +179,29 @@ func (a *Answer) encoded() iter.Seq[*[]byte] {
 			}
 			return
 		}
-		var pieces errgroup.Group
-		quit, ahead := make(chan struct{}), make(chan chan *[]byte, a.cores)
+		var encoders errgroup.Group
 		defer func() {
-			close(quit)
-			if err := pieces.Wait(); err != nil {
+			if err := encoders.Wait(); err != nil {
 				panic(err)
 			}
 		}()
-		pieces.Go(func() error {
-			defer close(ahead)
-			for from, to := range a.pieces() {
-				piece := make(chan *[]byte, 1)
-				select {
-				case ahead <- piece:
-				case <-quit:
-					return nil
-				}
-				pieces.Go(func() error {
-					defer close(piece)
-					return parallel.Rescue(func() error { piece <- a.encode(from, to); return nil })
-				})
-			}
-			return nil
-		})
-		for piece := range ahead {
-			b, ok := <-piece
-			if !ok || !yield(b) {
+		ahead := make(chan chan *[]byte, a.cores)
+		next := func() bool {
+			b, ok := <-<-ahead
+			return ok && yield(b)
+		}
+		for from, to := range a.pieces() {
+			if len(ahead) == cap(ahead) && !next() {
 				return
 			}
+			piece := make(chan *[]byte, 1)
+			ahead <- piece
+			encoders.Go(func() error {
+				defer close(piece)
+				return parallel.Rescue(func() error { piece <- a.encode(from, to); return nil })
+			})
+		}
+		for len(ahead) > 0 && next() {
 		}
 	}
 }

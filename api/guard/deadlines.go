@@ -22,7 +22,7 @@ const (
 	bodyGrace   = 10 * time.Second
 	minBodyRate = 8 << 10
 	// writePiece is how many bytes a client must read within Guard.WriteTimeout.
-	writePiece = 64 << 10
+	writePiece = 128 << 10
 	// renewShare is the part of a timeout within which a deadline is not moved again.
 	renewShare = 16
 )

@@ -171,7 +171,7 @@ type recorder struct {
 	deadline writeDeadline
 
 	guard        *Guard
-	large        bool          // whether largeAnswer bytes were written
+	large        bool          // whether largeAnswer bytes were written, or are being
 	writingEnded func()        // ends what asks for giveWay
 	behind       time.Duration // by how much the client reads more slowly than minReadRate so far
 	due          atomic.Int64  // when the client would have read all but the piece that is being written, ns since the epoch; 0 when none is
@@ -211,7 +211,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	defer w.deadline.written()
 	for written := 0; ; {
 		piece := b[written:min(len(b), written+writePiece)]
-		if !w.large && w.bytes >= largeAnswer {
+		if !w.large && w.bytes+int64(len(piece)) >= largeAnswer {
 			w.large = true
 			w.guard.large.Add(1)
 			end := w.guard.Memory.OnShortage(reclaimSlow, w.giveWay)

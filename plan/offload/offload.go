@@ -110,7 +110,8 @@ type Outcome struct {
 
 // Results are what was computed of a query's aggregation. They belong to the caller.
 type Results struct {
-	// Counts are those of the window, one a series. Release, if it is set, frees their memory.
+	// Counts are those of the window, one a series. Release, if it is set, frees the memory of counts and
+	// values: once, when the result that holds the values is released.
 	Counts  []SeriesCounts
 	Release func()
 	// Kept is how many values of each series each map has left, by map and series.
