@@ -73,9 +73,19 @@ type Size struct {
 // least an eighth of sampledSeries.
 const sampledSeries, sampledChunks = 512, 8192
 
+// sizeKey is what the size of a selection's chunks depends on.
+type sizeKey struct{ from, to int64 }
+
 // Size is the size of the chunks that are read, as estimated from some of the series. No chunk
 // counts as resident.
 func (in *Input) Size() Size {
+	s := selection.Note(in.Selection.Notes, sizeKey{in.From, in.To}, in.measure)
+	s.Windows = s.Series * int64(in.Windows)
+	return s
+}
+
+// measure is Size, without windows.
+func (in *Input) measure() Size {
 	n := in.Selection.NumSeries()
 	every := max(1, n/sampledSeries, min(n/(sampledSeries/8), in.Selection.NumChunks()/sampledChunks))
 	series, samples, bytes := 0, int64(0), int64(0)
@@ -88,7 +98,7 @@ func (in *Input) Size() Size {
 	}
 	scale := float64(n) / float64(max(series, 1))
 	return Size{
-		Series: int64(n), Samples: int64(float64(samples) * scale), Missing: int64(float64(bytes) * scale), Windows: int64(n) * int64(in.Windows),
+		Series: int64(n), Samples: int64(float64(samples) * scale), Missing: int64(float64(bytes) * scale),
 	}
 }
 
