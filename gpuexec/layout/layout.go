@@ -107,8 +107,8 @@ type Block struct {
 // whichever time range a job reads.
 const period = 12 * 60 * 60 * 1000
 
-// Tables are a batch's tables on the device, the slabs and packed tiles that they speak of, and the numbers
-// of the blocks that are not packed.
+// Tables are a batch's tables on the device, all that is needed of them there: the slabs and packed tiles that
+// they speak of, and themselves; and the numbers of the blocks that are not packed.
 type Tables struct {
 	At       *resident.Block
 	Of       []*resident.Block

@@ -295,8 +295,8 @@ func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	case err != nil:
 		j.Store.Discard([]*resident.Block{stay})
 	default:
+		p.slot.pinned = append(p.slot.pinned, stay)
 		p.Resident = &layout.Tables{At: stay, Of: p.slot.pinned, Unpacked: p.unpacked}
-		p.slot.pinned = append(slices.Clip(p.slot.pinned), stay)
 	}
 	j.Stages.CopiedBytes += int64(p.In.Tables)
 	for _, t := range loose {

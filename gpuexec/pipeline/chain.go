@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -63,8 +62,8 @@ func (j *Job) runChain() error {
 	case err != nil || p.Resident != nil: // or another job brought them, too
 		j.claimed = append(j.claimed, fresh)
 	default:
+		p.slot.pinned = append(p.slot.pinned, fresh)
 		p.Resident = &layout.Tables{At: fresh, Of: p.slot.pinned}
-		p.slot.pinned = append(slices.Clip(p.slot.pinned), fresh)
 	}
 	return err
 }

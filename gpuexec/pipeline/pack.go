@@ -102,8 +102,8 @@ func (j *Job) tables(p *prepared) bool {
 	if t == nil {
 		return false
 	}
-	if all := append(slices.Clip(t.Of), t.At); j.Store.PinAll(all) {
-		p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
+	if j.Store.PinAll(t.Of) {
+		p.slot.pinned, p.at = t.Of, cuda.Pointer(t.At.At)
 		p.unpacked, p.fit = t.Unpacked, t.Unpacked
 		return true
 	}
