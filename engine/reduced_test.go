@@ -257,7 +257,8 @@ func TestReducedReads(t *testing.T) {
 				st = randomStorage(t, data)
 			}
 			if c.cached {
-				st, _ = cached(t, st, hour, c.settled)
+				kept, _ := cached(t, st, hour, c.settled)
+				st = selection.Storage{Source: kept}
 			}
 			rs := newReaders(t, st, c.external, c.own, c.localStart, func(o *promql.EngineOpts) { o.EnableDelayedNameRemoval = c.delayed })
 			paths := slices.Sorted(maps.Keys(rs.reduced))

@@ -24,7 +24,6 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/features"
 
 	"github.com/promwarp/promwarp/api"
@@ -53,7 +52,6 @@ type Backend struct {
 
 // source is a cache, or several as one.
 type source interface {
-	storage.SampleAndChunkQueryable
 	selection.Source
 	api.Dropper
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Reload reads the settings again and answers new requests by them. Requests
@@ -187,7 +188,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Columns: g.eval.Engine.Columns(), Turn: g.eval.Turn, Accelerator: gpus,
 		}),
 		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
-		Queryable: g.reads.All,
+		Queryable: selection.Storage{Source: g.reads.All},
 		Parser:    from.Parser(),
 		Limits:    from.Limits(),
 		Known:     g.reads.Known,
