@@ -162,7 +162,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 	u, err := url.Parse(server.URL)
 	require.NoError(t, err)
 	up, err := remoteread.NewClient(&config.RemoteReadConfig{URL: &configutil.URL{URL: u}, RemoteTimeout: commonmodel.Duration(time.Minute)},
-		remoteread.Options{Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond})
+		remoteread.Options{Retries: 1, MinBackoff: time.Millisecond})
 	require.NoError(t, err)
 	defer up.CloseIdle()
 

@@ -35,7 +35,7 @@ func TestBrokenStores(t *testing.T) {
 	cfg := config.DefaultRemoteReadConfig
 	cfg.URL, cfg.RemoteTimeout = serving(t, store), model.Duration(10*time.Second)
 	client := clientOf(t, cfg, remoteread.Options{
-		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
+		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond,
 	})
 	e := New(Options{Prometheus: plainOpts()})
 
