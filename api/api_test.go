@@ -74,9 +74,7 @@ func newTestAPI(t testing.TB, change func(*Options)) *API {
 	if o.Engine == nil {
 		o.Engine = newEngine(t, nil)
 	}
-	a, err := New(completed(o))
-	require.NoError(t, err)
-	return a
+	return New(completed(o))
 }
 
 // completed returns options with what is required of which a test says nothing.

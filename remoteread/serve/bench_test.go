@@ -57,10 +57,7 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	c := cache.New(fixed{sel}, cache.Options{HostBytes: 1 << 30})
-	door, err := serve.New(serve.Options{Queryable: selection.Storage{Source: c}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	door := serve.New(serve.Options{Queryable: selection.Storage{Source: c}})
 	handlers := map[string]http.Handler{
 		"promwarp":   door,
 		"prometheus": remote.NewReadHandler(promslog.NewNopLogger(), nil, selection.Storage{Source: c}, func() promconfig.Config { return promconfig.Config{} }, 1e9, 10, 1<<20),

@@ -249,11 +249,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}
-	doors, err := api.New(o)
-	if err != nil {
-		g.Release()
-		return nil, err
-	}
+	doors := api.New(o)
 	g.handler = doors
 	if set.GRPC.ListenAddress != "" {
 		var stop func()
