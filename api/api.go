@@ -175,7 +175,7 @@ type API struct {
 }
 
 // New returns the doors.
-func New(o Options) (*API, error) {
+func New(o Options) *API {
 	o.Parser = o.Limits.Parser(o.Parser)
 	a := &API{o: o, logger: o.Logger, tried: backtest.NewRetained(o.Memory)}
 	a.guard = &guard.Guard{
@@ -187,12 +187,8 @@ func New(o Options) (*API, error) {
 		Executor: o.Resample, Memory: o.Memory, NotePanic: a.guard.NotePanic,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
 	}
-	read, err := a.newRead()
-	if err != nil {
-		return nil, err
-	}
-	a.doors = a.routes(read)
-	return a, nil
+	a.doors = a.routes(a.newRead())
+	return a
 }
 
 // ServeHTTP implements http.Handler.

@@ -74,9 +74,7 @@ func newTestAPI(t testing.TB, change func(*Options)) *API {
 	if o.Engine == nil {
 		o.Engine = newEngine(t, nil)
 	}
-	a, err := New(completed(o))
-	require.NoError(t, err)
-	return a
+	return New(completed(o))
 }
 
 // completed returns options with what is required of which a test says nothing.
@@ -495,7 +493,9 @@ func TestExplainCache(t *testing.T) {
 	defer first.Close()
 	client := newReadClient(t, first.URL)
 	defer client.CloseIdle()
-	a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+	a := newTestAPI(t, func(o *Options) {
+		o.Queryable = selection.Storage{Source: cache.New(client, cache.Options{HostBytes: 1 << 20})}
+	})
 	for _, executor := range []string{"auto", "prometheus"} {
 		for k, want := range []plan.CacheWork{{TilesFetched: 2, Fetches: 1}, {TilesKept: 2}, {}} {
 			path := "/explain?query=sum(rate(m[5m]))&start=1200&end=1800&step=60&executor=" + executor
@@ -534,7 +534,9 @@ func TestExplainedAnswer(t *testing.T) {
 	defer first.Close()
 	client := newReadClient(t, first.URL)
 	defer client.CloseIdle()
-	a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+	a := newTestAPI(t, func(o *Options) {
+		o.Queryable = selection.Storage{Source: cache.New(client, cache.Options{HostBytes: 1 << 20})}
+	})
 	explained := func(path string) (e plan.Explanation) {
 		plain := do(t, a, httptest.NewRequest(http.MethodGet, path, nil)).Body.String()
 		w := do(t, a, httptest.NewRequest(http.MethodGet, path+"&explain=true", nil))
@@ -573,7 +575,9 @@ func TestExplainedAnswer(t *testing.T) {
 
 	// What is fetched is told apart from what is evaluated, on every executor.
 	for _, executor := range []string{"auto", "prometheus"} {
-		a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+		a := newTestAPI(t, func(o *Options) {
+			o.Queryable = selection.Storage{Source: cache.New(client, cache.Options{HostBytes: 1 << 20})}
+		})
 		w := do(t, a, httptest.NewRequest(http.MethodGet, "/query?step=60&explain=true&"+query+"&executor="+executor, nil))
 		var got struct{ Explanation plan.Explanation }
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))

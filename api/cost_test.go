@@ -13,6 +13,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // newCostAPI is an API over a cache that has nothing yet.
@@ -21,7 +22,9 @@ func newCostAPI(t *testing.T) *API {
 	t.Cleanup(first.Close)
 	client := newReadClient(t, first.URL)
 	t.Cleanup(client.CloseIdle)
-	return newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+	return newTestAPI(t, func(o *Options) {
+		o.Queryable = selection.Storage{Source: cache.New(client, cache.Options{HostBytes: 1 << 20})}
+	})
 }
 
 // TestCost: what a query would cost is answered without fetching, first that it is not known, then what

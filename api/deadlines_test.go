@@ -267,7 +267,7 @@ func TestStalledRemoteReaders(t *testing.T) {
 	require.NoError(t, err)
 	pool := memory.New(memory.Options{Limit: 1 << 30})
 	a := newTestAPI(t, func(o *Options) {
-		o.Queryable = cache.New(always{sel}, cache.Options{HostBytes: 1 << 30})
+		o.Queryable = selection.Storage{Source: cache.New(always{sel}, cache.Options{HostBytes: 1 << 30})}
 		o.WriteTimeout, o.Memory = 300*time.Millisecond, pool
 	})
 	srv := httptest.NewServer(a)

@@ -47,7 +47,7 @@ func TestRemoteRead(t *testing.T) {
 	defer first.Close()
 	client := newReadClient(t, first.URL)
 	second := httptest.NewServer(newTestAPI(t, func(o *Options) {
-		o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20})
+		o.Queryable = selection.Storage{Source: cache.New(client, cache.Options{HostBytes: 1 << 20})}
 	}))
 	defer second.Close()
 	defer client.CloseIdle()

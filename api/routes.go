@@ -187,20 +187,17 @@ func (a *API) cors(answer http.HandlerFunc) http.HandlerFunc {
 }
 
 // newRead returns the doors for remote read by their paths.
-func (a *API) newRead() (map[string]http.HandlerFunc, error) {
+func (a *API) newRead() map[string]http.HandlerFunc {
 	o := a.o.Read
 	o.Queryable, o.ExternalLabels = a.wholly(), a.o.ExternalLabels
 	o.Limits, o.Memory, o.TooLarge, o.Timeout = a.o.Limits, a.o.Memory, a.o.TooLarge, a.o.Timeout
 	o.Logger, o.Registerer = a.logger, a.o.Registerer
 	o.Client = a.gate.Client
 	o.Alone = func() bool { return o.Queue.Running() == 1 && len(a.gate.Requests()) == 0 }
-	plain, err := remoteserve.New(o)
-	if err != nil {
-		return nil, err
-	}
+	plain := remoteserve.New(o)
 	doors := map[string]http.HandlerFunc{prefix + "/read": plain.ServeHTTP}
 	for name, reduce := range a.o.ReadReductions {
 		doors[prefix+"/read/"+name] = plain.Reducing(reduce).ServeHTTP
 	}
-	return doors, nil
+	return doors
 }

@@ -49,9 +49,8 @@ type Together interface {
 	FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection))
 }
 
-// Cache answers selectors from memory as far as it can. It implements
-// storage.SampleAndChunkQueryable, and its Queriers implement
-// selection.Querier. It is safe for concurrent use.
+// Cache answers selectors from memory as far as it can. It is a selection.Source, of which
+// selection.Storage makes what Prometheus queries. It is safe for concurrent use.
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes

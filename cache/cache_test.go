@@ -30,7 +30,7 @@ func TestCoveredIsNotCopied(t *testing.T) {
 	up := newMinutely(t, 3)
 	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
 	requireMinutely(t, query(t, c, 91*hour, now, "m"), 3, 91*hour, now)
-	q, err := c.Querier(91*hour, 95*hour)
+	q, err := selection.Storage{Source: c}.Querier(91*hour, 95*hour)
 	require.NoError(t, err)
 	a, _, err := q.(selection.Querier).SelectChunks(t.Context(), nil, named("m")...)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestCoveredIsNotCopied(t *testing.T) {
 func TestHintsNarrowTheRange(t *testing.T) {
 	up := newMinutely(t, 1)
 	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	q, err := c.Querier(10*hour, 90*hour)
+	q, err := selection.Storage{Source: c}.Querier(10*hour, 90*hour)
 	require.NoError(t, err)
 	got, _ := read(t, q.Select(t.Context(), false, &storage.SelectHints{Start: 20 * hour, End: 21 * hour}, named("m")...))
 	requireMinutely(t, got, 1, 20*hour, 21*hour)
@@ -52,7 +52,7 @@ func TestHintsNarrowTheRange(t *testing.T) {
 func TestSelectIsLazy(t *testing.T) {
 	up := newMinutely(t, 1)
 	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	q, err := c.Querier(10*hour, 11*hour)
+	q, err := selection.Storage{Source: c}.Querier(10*hour, 11*hour)
 	require.NoError(t, err)
 	set := q.Select(t.Context(), false, nil, named("m")...)
 	require.NoError(t, set.Err())
@@ -65,7 +65,7 @@ func TestSelectIsLazy(t *testing.T) {
 func TestChunkQuerier(t *testing.T) {
 	up := newMinutely(t, 2)
 	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
-	q, err := c.ChunkQuerier(10*hour+hour/2, 12*hour)
+	q, err := selection.Storage{Source: c}.ChunkQuerier(10*hour+hour/2, 12*hour)
 	require.NoError(t, err)
 	set := q.Select(t.Context(), true, nil, named("m")...)
 	series := 0
@@ -178,7 +178,7 @@ func TestCorruptChunkIsFetchedAgain(t *testing.T) {
 	for _, r := range []request{{80 * hour, 84*hour - 1}, {80 * hour, now}} {
 		c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
 		corrupt = true
-		q, err := c.Querier(r.mint, r.maxt)
+		q, err := selection.Storage{Source: c}.Querier(r.mint, r.maxt)
 		require.NoError(t, err)
 		for range 2 { // fresh from the upstream, then kept
 			up.asked()
@@ -231,7 +231,7 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	c := New(newMinutely(t, 1), Options{})
-	q, err := c.Querier(0, 1)
+	q, err := selection.Storage{Source: c}.Querier(0, 1)
 	require.NoError(t, err)
 	_, _, err = q.LabelNames(t.Context(), nil)
 	require.ErrorIs(t, err, ErrNoLabels)
@@ -239,7 +239,7 @@ func TestLabels(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoLabels)
 
 	c = New(labelled{newMinutely(t, 1)}, Options{})
-	q, err = c.Querier(3, 4)
+	q, err = selection.Storage{Source: c}.Querier(3, 4)
 	require.NoError(t, err)
 	names, _, err := q.LabelNames(t.Context(), nil)
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestSamplesSelected(t *testing.T) {
 	c := New(newMinutely(t, 3), Options{Tile: testTile, Now: at(now), HostBytes: DefaultHostBytes})
 	for range 2 { // fetched, then from memory
 		var qs selection.Stats
-		q, err := selection.For(c, selection.Request{Stats: &qs}).Querier(70*hour, 72*hour-1)
+		q, err := selection.Storage{Source: c, Request: selection.Request{Stats: &qs}}.Querier(70*hour, 72*hour-1)
 		require.NoError(t, err)
 		_, _, err = q.(selection.Querier).SelectChunks(t.Context(), nil, named("m")...)
 		require.NoError(t, err)

@@ -148,7 +148,7 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 	path := t.TempDir()
 	c := onDisk(t, up, path, Options{})
 	ask := func() error {
-		q, err := c.Querier(80*hour, 84*hour-1)
+		q, err := selection.Storage{Source: c}.Querier(80*hour, 84*hour-1)
 		require.NoError(t, err)
 		defer q.Close()
 		set := q.Select(t.Context(), false, nil, named("m")...)
@@ -239,7 +239,7 @@ func TestFilesFail(t *testing.T) {
 			c = onDisk(t, up, path, Options{}, before)
 			defer func() { require.NoError(t, c.Close()) }()
 			up.asked()
-			q, err := c.Querier(from, from+10*hour-1)
+			q, err := selection.Storage{Source: c}.Querier(from, from+10*hour-1)
 			require.NoError(t, err)
 			defer q.Close()
 			held := func() map[string][]sample {

@@ -179,7 +179,7 @@ func TestMoreThanFits(t *testing.T) {
 func TestHeldIsNotEvicted(t *testing.T) {
 	up := newMinutely(t, 10)
 	c, clock := ticking(t, up, 2*sizeOfOne(t, 10))
-	q, err := c.Querier(12*hour, 16*hour-1)
+	q, err := selection.Storage{Source: c}.Querier(12*hour, 16*hour-1)
 	require.NoError(t, err)
 	query(t, c, 10*hour, 20*hour-1, "held")
 	read(t, q.Select(t.Context(), true, nil, named("held")...))
@@ -241,7 +241,7 @@ func TestReclaimHeld(t *testing.T) {
 	c, _ := ticking(t, up, 20*sizeOfOne(t, 10))
 	query(t, c, 10*hour, 20*hour-1, "held")
 	query(t, c, 10*hour, 20*hour-1, "other")
-	q, err := c.Querier(12*hour, 16*hour-1)
+	q, err := selection.Storage{Source: c}.Querier(12*hour, 16*hour-1)
 	require.NoError(t, err)
 	read(t, q.Select(t.Context(), true, nil, named("held")...))
 	up.asked()

@@ -28,7 +28,7 @@ func Example() {
 	up := labels.MustNewMatcher(labels.MatchEqual, "__name__", "up")
 	for range 2 {
 		fmt.Println("a query from 10:00 to 12:00")
-		q, err := c.ChunkQuerier(now.Add(-2*time.Hour).UnixMilli(), now.UnixMilli())
+		q, err := selection.Storage{Source: c}.ChunkQuerier(now.Add(-2*time.Hour).UnixMilli(), now.UnixMilli())
 		if err != nil {
 			panic(err)
 		}

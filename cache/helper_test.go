@@ -145,7 +145,7 @@ func query(t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]s
 // queryIn is query in a context.
 func queryIn(ctx context.Context, t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]sample {
 	t.Helper()
-	q, err := c.Querier(mint, maxt)
+	q, err := selection.Storage{Source: c}.Querier(mint, maxt)
 	require.NoError(t, err)
 	defer q.Close()
 	got, _ := read(t, q.Select(ctx, true, nil, named(name)...))

@@ -29,16 +29,6 @@ type LabelUpstream interface {
 // that cannot list them.
 var ErrNoLabels = errors.New("listing label names and values is not supported over remote read; ask the upstream's HTTP API")
 
-// Querier implements storage.Queryable, without a request.
-func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
-	return selection.Storage{Source: c}.Querier(mint, maxt)
-}
-
-// ChunkQuerier implements storage.ChunkQueryable, without a request.
-func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return selection.Storage{Source: c}.ChunkQuerier(mint, maxt)
-}
-
 // reader reads for a request.
 type reader struct {
 	c          *Cache

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // model drives a TSDB that is written to as time goes by.
@@ -178,7 +180,7 @@ func TestConcurrently(t *testing.T) {
 						if r.IntN(4) == 0 {
 							time.AfterFunc(time.Duration(r.IntN(1000))*time.Microsecond, cancel)
 						}
-						q, err := c.Querier(mint, maxt)
+						q, err := selection.Storage{Source: c}.Querier(mint, maxt)
 						if err != nil {
 							t.Error(err)
 						}

@@ -162,7 +162,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 	u, err := url.Parse(server.URL)
 	require.NoError(t, err)
 	up, err := remoteread.NewClient(&config.RemoteReadConfig{URL: &configutil.URL{URL: u}, RemoteTimeout: commonmodel.Duration(time.Minute)},
-		remoteread.Options{Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond})
+		remoteread.Options{Retries: 1, MinBackoff: time.Millisecond})
 	require.NoError(t, err)
 	defer up.CloseIdle()
 
@@ -238,7 +238,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum totals) {
 			}
 			q.ms = matchersIn(t, selectors[r.IntN(len(selectors))])
 			all.Go(func() {
-				in, err := c.Querier(q.mint, q.maxt)
+				in, err := selection.Storage{Source: c}.Querier(q.mint, q.maxt)
 				if err != nil {
 					q.err = err
 					return
@@ -329,7 +329,7 @@ func TestSoak(t *testing.T) {
 				if r.IntN(20) == 0 {
 					time.AfterFunc(time.Duration(r.IntN(2000))*time.Microsecond, end2)
 				}
-				q, err := c.Querier(mint, maxt)
+				q, err := selection.Storage{Source: c}.Querier(mint, maxt)
 				if err != nil {
 					t.Error(err)
 				}

@@ -360,7 +360,7 @@ func (s *story) query(word string, args []string) {
 	mint, maxt := s.span(args[0])
 	ctx, cancel := context.WithCancel(s.t.Context())
 	b := &begun{cancel: cancel, done: make(chan struct{}), series: len(s.up.of(ms)), mint: mint, maxt: maxt}
-	q, err := s.c.Querier(mint, maxt)
+	q, err := selection.Storage{Source: s.c}.Querier(mint, maxt)
 	require.NoError(s.t, err)
 	go func() {
 		defer close(b.done)

@@ -67,7 +67,7 @@ func (p *piecemeal) forget() {
 
 // NewRangeQuery implements promql.QueryEngine.
 func (p *piecemeal) NewRangeQuery(ctx context.Context, _ storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, step time.Duration) (promql.Query, error) {
-	q, err := p.Engine.NewRangeQuery(ctx, p.cache, opts, qs, start, end, step)
+	q, err := p.Engine.NewRangeQuery(ctx, selection.Storage{Source: p.cache}, opts, qs, start, end, step)
 	p.last, _ = q.(*query)
 	return q, err
 }

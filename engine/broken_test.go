@@ -35,7 +35,7 @@ func TestBrokenStores(t *testing.T) {
 	cfg := config.DefaultRemoteReadConfig
 	cfg.URL, cfg.RemoteTimeout = serving(t, store), model.Duration(10*time.Second)
 	client := clientOf(t, cfg, remoteread.Options{
-		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
+		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond,
 	})
 	e := New(Options{Prometheus: plainOpts()})
 
@@ -75,7 +75,7 @@ func TestBrokenStores(t *testing.T) {
 	name := func(query string, instant bool) string { return fmt.Sprint(query, " instant ", instant) }
 	for _, query := range queries {
 		for _, instant := range []bool{false, true} {
-			res := ask(open(""), query, instant, time.Minute)
+			res := ask(selection.Storage{Source: open("")}, query, instant, time.Minute)
 			require.NoError(t, res.Err)
 			require.NotEmpty(t, res.String())
 			want[name(query, instant)] = res
@@ -99,7 +99,7 @@ func TestBrokenStores(t *testing.T) {
 						}
 						c := open(path)
 						store.Break(k)
-						res := ask(c, query, instant, limit)
+						res := ask(selection.Storage{Source: c}, query, instant, limit)
 						store.Mend()
 						what := name(query, instant) + " disk " + path
 						right := want[name(query, instant)]
@@ -116,13 +116,13 @@ func TestBrokenStores(t *testing.T) {
 							require.NoError(t, res.Err, what)
 							require.Equal(t, right.String(), res.String(), what)
 						}
-						res = ask(c, query, instant, time.Minute)
+						res = ask(selection.Storage{Source: c}, query, instant, time.Minute)
 						require.NoError(t, res.Err, what)
 						require.Equal(t, right.String(), res.String(), what)
 						require.NoError(t, c.Close())
 						if path != "" {
 							c = open(path)
-							res = ask(c, query, instant, time.Minute)
+							res = ask(selection.Storage{Source: c}, query, instant, time.Minute)
 							require.NoError(t, res.Err, what)
 							require.Equal(t, right.String(), res.String(), what)
 							require.NoError(t, c.Close())

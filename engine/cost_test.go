@@ -172,7 +172,7 @@ func TestCost(t *testing.T) {
 func TestCostUnknown(t *testing.T) {
 	c, asked := cached(t, costDB(t, 100), costHours*hour, true)
 	e := New(Options{Prometheus: plainOpts()})
-	got, err := e.Cost(t.Context(), question{query: "sum(rate(up[5m])) / count(nothing)", start: hour, end: 2 * hour, step: minute}.request(c, false))
+	got, err := e.Cost(t.Context(), question{query: "sum(rate(up[5m])) / count(nothing)", start: hour, end: 2 * hour, step: minute}.request(selection.Storage{Source: c}, false))
 	require.NoError(t, err)
 	require.False(t, got.Complete)
 	require.Len(t, got.Warnings, 2)
@@ -189,12 +189,12 @@ func TestCostWider(t *testing.T) {
 	defer c.Close()
 	e := New(Options{Prometheus: plainOpts()})
 	wide := question{query: "sum(http_requests_total)", start: hour, end: 3 * hour, step: minute}
-	query, err := wide.on(e, c)
+	query, err := wide.on(e, selection.Storage{Source: c})
 	require.NoError(t, err)
 	require.NoError(t, query.Exec(t.Context()).Err)
 	query.Close()
 	narrow := question{query: `sum(http_requests_total{code="200"})`, start: hour, end: 3 * hour, step: minute}
-	got, err := e.Cost(t.Context(), narrow.request(c, false))
+	got, err := e.Cost(t.Context(), narrow.request(selection.Storage{Source: c}, false))
 	require.NoError(t, err)
 	s := got.Selectors[0]
 	series, samples := really(t, db, s)
@@ -224,7 +224,7 @@ func TestCostOfMany(t *testing.T) {
 	for _, of := range []int{1, 20, 1000} {
 		q := question{query: strings.Join(many[:of], " + "), start: hour, end: 2 * hour, step: minute}
 		if of <= 20 {
-			query, err := q.on(e, c)
+			query, err := q.on(e, selection.Storage{Source: c})
 			require.NoError(t, err)
 			require.NoError(t, query.Exec(t.Context()).Err)
 			query.Close()
@@ -232,7 +232,7 @@ func TestCostOfMany(t *testing.T) {
 		least := time.Hour
 		for range 5 {
 			began := processorTime(t)
-			got, err := e.Cost(t.Context(), q.request(c, false))
+			got, err := e.Cost(t.Context(), q.request(selection.Storage{Source: c}, false))
 			require.NoError(t, err)
 			require.True(t, got.Complete)
 			require.Len(t, got.Selectors, of)
@@ -294,7 +294,7 @@ func TestCeilingsExpected(t *testing.T) {
 	c, asked := cached(t, costDB(t, 500), costHours*hour, true)
 	e := New(Options{Prometheus: plainOpts()})
 	run := func(start, maxSamples int64) error {
-		r := question{query: "sum(up)", start: start, end: 9 * hour, step: minute}.request(c, false)
+		r := question{query: "sum(up)", start: start, end: 9 * hour, step: minute}.request(selection.Storage{Source: c}, false)
 		r.MaxSamples = maxSamples
 		query, err := e.NewQuery(t.Context(), r)
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // TestLongWindows asks for windows of a day every seven minutes, as rules do, over a cache: once each
@@ -49,7 +50,7 @@ func TestLongWindows(t *testing.T) {
 		for _, qs := range queries {
 			want, err := prometheus.NewInstantQuery(t.Context(), db, nil, qs, time.UnixMilli(now.Load()))
 			require.NoError(t, err)
-			got, err := e.NewInstantQuery(t.Context(), c, nil, qs, time.UnixMilli(now.Load()))
+			got, err := e.NewInstantQuery(t.Context(), selection.Storage{Source: c}, nil, qs, time.UnixMilli(now.Load()))
 			require.NoError(t, err)
 			require.Equal(t, summary(want.Exec(t.Context()), qs), summary(got.Exec(t.Context()), qs), qs)
 			digested, samples := 0, int64(0)

@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // strictly asks for the cores, and takes it for an error if they do not evaluate all
@@ -221,7 +223,7 @@ func TestStartsOverCache(t *testing.T) {
 			w.advance(r.Int64N(2*minute) + 1000)
 			for _, qs := range []string{"increase(reqs_total[5m])", "resets(errs_total[10m])", "start_timestamp(reqs_total)", anyExtended(r, "temp", "[3m]", "")} {
 				ask := question{query: qs, start: w.now - 50*minute, end: w.now, step: 30_000}
-				data := &recorded{from: w.cache}
+				data := &recorded{from: selection.Storage{Source: w.cache}}
 				got, _ := answerOf(t, c.ours, data, ask)
 				data.close()
 				want, err := ask.on(c.stock, w.db)

@@ -171,7 +171,7 @@ func TestFanout(t *testing.T) {
 			s := newRemotes(t, v.upstreams, make([]bool, v.upstreams), v.required)
 			s.spread(t, r, randomStorage(t, r))
 			c := newComparison(false, 2)
-			c.asked = overOurs{c.ours, s.ours}
+			c.asked = overOurs{c.ours, selection.Storage{Source: s.ours}}
 			for k := range n {
 				ask := question{start: int64(r.IntN(3600)) * 1000}
 				ask.query, ask.allowed = randomQuery(r)
@@ -245,8 +245,8 @@ func TestFanoutSamples(t *testing.T) {
 		mint := r.Int64N(4_000_000)
 		maxt := mint + r.Int64N(4_000_000)
 		want := read(s.theirs, mint, maxt)
-		require.Equal(t, want, read(s.ours, mint, maxt))
-		require.Equal(t, want, read(chunkBacked{s.ours}, mint, maxt))
+		require.Equal(t, want, read(selection.Storage{Source: s.ours}, mint, maxt))
+		require.Equal(t, want, read(chunkBacked{selection.Storage{Source: s.ours}}, mint, maxt))
 	}
 }
 
@@ -309,7 +309,7 @@ func TestOptionalUpstreamFails(t *testing.T) {
 	c := newComparison(false, 2)
 	for _, mode := range coreModes {
 		s.down(1)
-		got, warnings, err := c.exec(t, t.Context(), mode, s.ours, faultQuestion)
+		got, warnings, err := c.exec(t, t.Context(), mode, selection.Storage{Source: s.ours}, faultQuestion)
 		require.NoError(t, err)
 		require.Len(t, warnings, 1)
 		require.Contains(t, fmt.Sprint(warnings), "partial answer, without anything of the upstream db1: remote read from http://")
@@ -326,21 +326,21 @@ func TestOptionalUpstreamFails(t *testing.T) {
 		q.Close()
 
 		// What cannot carry a warning gets an error.
-		_, _, err = c.exec(t, t.Context(), mode, selection.For(s.ours, selection.Request{Whole: true}), faultQuestion)
+		_, _, err = c.exec(t, t.Context(), mode, selection.For(selection.Storage{Source: s.ours}, selection.Request{Whole: true}), faultQuestion)
 		require.ErrorContains(t, err, "503")
 
 		// It was not taken for a whole answer.
 		s.up(1)
 		whole := s.stockOver(t, c, faultQuestion, 0, 1)
 		require.NotEqual(t, whole, got)
-		got, warnings, err = c.exec(t, t.Context(), mode, s.ours, faultQuestion)
+		got, warnings, err = c.exec(t, t.Context(), mode, selection.Storage{Source: s.ours}, faultQuestion)
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 		require.Equal(t, whole, got)
 
 		// What is kept of it needs it no more.
 		s.down(1)
-		got, warnings, err = c.exec(t, t.Context(), mode, s.ours, faultQuestion)
+		got, warnings, err = c.exec(t, t.Context(), mode, selection.Storage{Source: s.ours}, faultQuestion)
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 		require.Equal(t, whole, got)
@@ -359,7 +359,7 @@ func TestUpstreamFailsWithinAQuery(t *testing.T) {
 		s.clear()
 		s.allow[1].Store(1)
 		before := s.reads[1].Load()
-		got, warnings, err := c.exec(t, t.Context(), mode, s.ours, faultQuestion)
+		got, warnings, err := c.exec(t, t.Context(), mode, selection.Storage{Source: s.ours}, faultQuestion)
 		require.NoError(t, err)
 		require.Len(t, warnings, 1)
 		require.Equal(t, s.stockOver(t, c, faultQuestion, 0), got)
@@ -399,7 +399,7 @@ func TestFlakyUpstreams(t *testing.T) {
 			`label_replace(reqs_total, "n", "$1", "__name__", "(.*)") or temp or errs_total`,
 		}[k%5]
 		mode := coreModes[r.IntN(3)]
-		got, warnings, err := c.exec(t, t.Context(), mode, s.ours, ask)
+		got, warnings, err := c.exec(t, t.Context(), mode, selection.Storage{Source: s.ours}, ask)
 		require.NoError(t, err, "%s %s", mode, ask)
 		which := []int{1}
 		for _, i := range []int{0, 2} {

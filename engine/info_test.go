@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // infoStorage has an hour of metrics of targets that come and go, and of info metrics of
@@ -150,7 +151,7 @@ func TestRandomInfo(t *testing.T) {
 			ask.end = ask.start + int64(r.IntN(1_500_000))
 			var from storage.Queryable = st
 			if n%2 == 0 {
-				from = kept
+				from = selection.Storage{Source: kept}
 			}
 			if err := c.compare(t, from, ask); err != nil {
 				undecided++

@@ -167,7 +167,7 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 				continue
 			}
 			ask := p.ask(w.now)
-			data := &recorded{from: w.cache}
+			data := &recorded{from: selection.Storage{Source: w.cache}}
 			got, whole := answerOf(t, remembers, data, ask)
 			want, _ := answerOf(t, c.ours, data, ask)
 			// Where a GPU evaluates functions that are not exact, bits are its own, and where

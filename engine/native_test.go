@@ -147,7 +147,7 @@ func TestNativeHistogramsAtOnce(t *testing.T) {
 					want := summary(ranged(t, stock, t.Context(), db, query), query)
 					for round := 1; round <= 3; round++ {
 						before := asked.Load()
-						x, err := explained(ours, t.Context(), storage, query)
+						x, err := explained(ours, t.Context(), selection.Storage{Source: storage}, query)
 						require.NoError(t, err)
 						// What turns into histograms while it is not settled is declined once a query.
 						if settled || round > 1 && !strings.Contains(query, "turned") {
@@ -161,12 +161,12 @@ func TestNativeHistogramsAtOnce(t *testing.T) {
 						if reason != "" {
 							require.Zero(t, testutil.ToFloat64(ours.metrics.samples)+testutil.ToFloat64(ours.metrics.kept), "samples decoded")
 						}
-						require.Equal(t, want, summary(ranged(t, ours, t.Context(), storage, query), query))
+						require.Equal(t, want, summary(ranged(t, ours, t.Context(), selection.Storage{Source: storage}, query), query))
 						runs.runs = 0
 					}
 
 					// What is kept says so when nothing is run.
-					x, err := ours.Explain(t.Context(), Request{Storage: storage, Query: query, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
+					x, err := ours.Explain(t.Context(), Request{Storage: selection.Storage{Source: storage}, Query: query, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
 					require.NoError(t, err)
 					if settled {
 						require.Equal(t, reason, leftFor(x.Root))
@@ -202,8 +202,8 @@ func TestHistogramsOfSeveralUpstreams(t *testing.T) {
 	f := fanout.New(nil, fanout.Upstream{Name: "empty", Cache: empty}, fanout.Upstream{Name: "full", Cache: full})
 	e := New(Options{Prometheus: plainOpts()})
 	for _, qs := range []string{"a + f", "f + a"} {
-		require.Equal(t, summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), full, qs), qs), summary(ranged(t, e, t.Context(), f, qs), qs))
-		x, err := e.Explain(t.Context(), Request{Storage: f, Query: qs, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
+		require.Equal(t, summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), selection.Storage{Source: full}, qs), qs), summary(ranged(t, e, t.Context(), selection.Storage{Source: f}, qs), qs))
+		x, err := e.Explain(t.Context(), Request{Storage: selection.Storage{Source: f}, Query: qs, Start: time.UnixMilli(600_000), End: time.UnixMilli(3_000_000), Step: 30 * time.Second}, false)
 		require.NoError(t, err)
 		require.Equal(t, cpuexec.ReasonHistograms, leftFor(x.Root))
 	}
@@ -217,7 +217,7 @@ func TestHistogramsGone(t *testing.T) {
 	c, _ := cached(t, db, end, true)
 	e := New(Options{Prometheus: plainOpts()})
 	left := func() string {
-		x, err := explained(e, t.Context(), c, "a + f")
+		x, err := explained(e, t.Context(), selection.Storage{Source: c}, "a + f")
 		require.NoError(t, err)
 		return leftFor(x.Root)
 	}
@@ -242,7 +242,7 @@ func TestHistogramsBegin(t *testing.T) {
 	for ; now < end; now += 5 * minute {
 		for _, qs := range []string{"sum(f) + sum(turned)", "turned", "sum_over_time(turned[10m]) or f"} {
 			ask := question{query: qs, start: now - 40*minute, end: now, step: minute}
-			got, err := ask.on(e, c)
+			got, err := ask.on(e, selection.Storage{Source: c})
 			require.NoError(t, err)
 			want, err := ask.on(stock, db)
 			require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestRandomNative(t *testing.T) {
 			qs := randomNative(r, 3)
 			ask := question{query: qs, start: 600_000 + int64(r.IntN(1_000_000)), step: []int64{0, 15_000, 60_000}[r.IntN(3)]}
 			ask.end = ask.start + int64(r.IntN(2_000_000))
-			err := c.compare(t, []storage.Queryable{settled, young}[n%2], ask)
+			err := c.compare(t, []storage.Queryable{selection.Storage{Source: settled}, selection.Storage{Source: young}}[n%2], ask)
 			require.NoError(t, err, "seed %d: %s", seed, ask)
 		}
 		whole, none := c.taken()

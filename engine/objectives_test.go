@@ -25,6 +25,7 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/selection"
 )
 
 const day = 24 * hour
@@ -239,7 +240,7 @@ func TestObjectives(t *testing.T) {
 			ask := question{query: rule, start: w.now}
 			var answers [2]string
 			for i, e := range []promql.QueryEngine{stock, ours} {
-				q, err := ask.on(e, []storage.Queryable{inOrder{w.db}, kept}[i])
+				q, err := ask.on(e, []storage.Queryable{inOrder{w.db}, selection.Storage{Source: kept}}[i])
 				require.NoError(t, err)
 				res := q.Exec(t.Context())
 				if v, ok := res.Value.(promql.Vector); ok && i == 0 && len(v) > 0 {

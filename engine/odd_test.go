@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // oddLength is how long the series of oddStorage are, in ms.
@@ -213,7 +215,7 @@ func TestOdd(t *testing.T) {
 			for seed := first; seed < first+n; seed++ {
 				r := rand.New(rand.NewPCG(uint64(seed), uint64(k)+100))
 				ask := oddQuestion(t, r, base)
-				data := []storage.Queryable{db, settled, young}[r.IntN(3)]
+				data := []storage.Queryable{db, selection.Storage{Source: settled}, selection.Storage{Source: young}}[r.IntN(3)]
 				if c[seed%2].compare(t, data, ask) != nil {
 					invalid++
 				}

@@ -54,8 +54,7 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.La
 	}
 	r := &readers{engine: promql.NewEngine(opts), reg: prometheus.NewRegistry()}
 	ours := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 26})
-	plain, err := serve.New(serve.Options{Queryable: st, ExternalLabels: func() labels.Labels { return external }})
-	require.NoError(t, err)
+	plain := serve.New(serve.Options{Queryable: st, ExternalLabels: func() labels.Labels { return external }})
 	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Columns: ours.Columns(), Registerer: r.reg})
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}
 	r.raw = readFrom(t, plain, types, own, localStart)
@@ -257,7 +256,8 @@ func TestReducedReads(t *testing.T) {
 				st = randomStorage(t, data)
 			}
 			if c.cached {
-				st, _ = cached(t, st, hour, c.settled)
+				kept, _ := cached(t, st, hour, c.settled)
+				st = selection.Storage{Source: kept}
 			}
 			rs := newReaders(t, st, c.external, c.own, c.localStart, func(o *promql.EngineOpts) { o.EnableDelayedNameRemoval = c.delayed })
 			paths := slices.Sorted(maps.Keys(rs.reduced))

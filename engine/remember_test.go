@@ -450,7 +450,7 @@ func TestSecondLook(t *testing.T) {
 			defer data.Close()
 			decoded := func(from int64) float64 {
 				before := metric(t, reg, "promwarp_cpu_samples_decoded_total")
-				q, err := e.NewRangeQuery(context.Background(), data, nil, c.query, time.UnixMilli(from), time.UnixMilli(end), c.step)
+				q, err := e.NewRangeQuery(context.Background(), selection.Storage{Source: data}, nil, c.query, time.UnixMilli(from), time.UnixMilli(end), c.step)
 				require.NoError(t, err)
 				defer q.Close()
 				require.NoError(t, q.Exec(t.Context()).Err)

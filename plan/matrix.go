@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 )
@@ -91,6 +92,28 @@ func (m *Matrix) Release() {
 		f()
 	}
 	m.Rows, m.release = nil, nil
+}
+
+// SeriesOf returns what Prometheus's engine answered as series, those of a vector and of a scalar with one
+// point each. It reports false for a text.
+func SeriesOf(v parser.Value) (promql.Matrix, bool) {
+	switch v := v.(type) {
+	case promql.Matrix:
+		return v, true
+	case promql.Vector:
+		all := make(promql.Matrix, len(v))
+		for i, s := range v {
+			if all[i].Metric = s.Metric; s.H != nil {
+				all[i].Histograms = []promql.HPoint{{T: s.T, H: s.H}}
+			} else {
+				all[i].Floats = []promql.FPoint{{T: s.T, F: s.F}}
+			}
+		}
+		return all, true
+	case promql.Scalar:
+		return promql.Matrix{{Floats: []promql.FPoint{{T: v.T, F: v.V}}}}, true
+	}
+	return nil, false
 }
 
 // Work says what a node's evaluation took.

@@ -212,15 +212,8 @@ func (p limited) ParseMetricSelectors(inputs []string) ([][]*labels.Matcher, err
 	if err := p.limits.CheckAll(inputs); err != nil {
 		return nil, err
 	}
-	var sets [][]*labels.Matcher
-	for _, s := range inputs {
-		ms, err := p.Parser.ParseMetricSelector(s)
-		if err != nil {
-			return nil, bounded(err, s)
-		}
-		sets = append(sets, ms)
-	}
-	return sets, nil
+	sets, err := p.Parser.ParseMetricSelectors(inputs)
+	return sets, bounded(err, strings.Join(inputs, ""))
 }
 
 // measured is what a query's tokens say of it.

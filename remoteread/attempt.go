@@ -395,11 +395,7 @@ func (c *Client) fetchPiece(ctx context.Context, q piece, all *tally) (*selectio
 // backoff is the wait after n failed attempts: twice as long each time, half
 // of it random so that pieces that failed together do not come back together.
 func (c *Client) backoff(n int) time.Duration {
-	d := c.minBackoff
-	for i := 1; i < n && d < c.maxBackoff; i++ {
-		d *= 2
-	}
-	d = min(d, c.maxBackoff)
+	d := c.minBackoff << (n - 1)
 	return d/2 + rand.N(d/2+1)
 }
 

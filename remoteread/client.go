@@ -51,7 +51,6 @@ const (
 	DefaultMaxBytes      = 4 << 30  // bytes
 	DefaultRetries       = 3
 	DefaultMinBackoff    = 100 * time.Millisecond
-	DefaultMaxBackoff    = 5 * time.Second
 
 	defaultRemoteTimeout = time.Minute // Prometheus's default of remote_timeout
 )
@@ -91,9 +90,8 @@ type Options struct {
 	// never. Default DefaultRetries.
 	Retries int
 	// MinBackoff is the wait before the first retry. It doubles for each
-	// further one, up to MaxBackoff; half of it is random. Defaults
-	// DefaultMinBackoff and DefaultMaxBackoff.
-	MinBackoff, MaxBackoff time.Duration
+	// further one; half of it is random. Default DefaultMinBackoff.
+	MinBackoff time.Duration
 	// External tells which labels the store adds to its series; they are taken off, or
 	// with KeepExternal matched as if they were stored. nil leaves series as they come.
 	External     External
@@ -115,7 +113,6 @@ func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	o.Retries = max(cmp.Or(o.Retries, DefaultRetries), 0)
 	o.MinBackoff = cmp.Or(o.MinBackoff, DefaultMinBackoff)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(DefaultMaxBackoff, o.MinBackoff))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
@@ -136,7 +133,6 @@ type Client struct {
 	maxFrameSetBy string
 	retries       int
 	minBackoff    time.Duration
-	maxBackoff    time.Duration
 	memory        *memory.Pool // or nil
 	lanes         lanes
 	concurrency   int // most requests in flight
@@ -205,7 +201,6 @@ func commonClient(name string, timeout time.Duration, o Options) *Client {
 		memory:        o.Memory,
 		retries:       o.Retries,
 		minBackoff:    o.MinBackoff,
-		maxBackoff:    o.MaxBackoff,
 		lanes:         newLanes(o.Concurrency),
 		concurrency:   o.Concurrency,
 		log:           o.Logger,

@@ -104,7 +104,7 @@ func storeOf(t *testing.T, f *fakeStore, cfg stores.Config, o Options) *Store {
 
 // quickly waits little between retries.
 func quickly(o Options) Options {
-	o.MinBackoff, o.MaxBackoff = time.Millisecond, time.Millisecond
+	o.MinBackoff = time.Millisecond
 	return o
 }
 

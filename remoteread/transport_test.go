@@ -263,7 +263,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var anything = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")}
 
 // quick are options under which retries do not take long.
-func quick() Options { return Options{MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond} }
+func quick() Options { return Options{MinBackoff: time.Millisecond} }
 
 func readConfig(t testing.TB, rawURL string) *config.RemoteReadConfig {
 	u, err := url.Parse(rawURL)

@@ -29,7 +29,7 @@ func ask(h http.HandlerFunc, r *http.Request, body []byte, lease *memory.Lease, 
 	r.Header.Del("If-Modified-Since")
 	r.Header.Del("If-None-Match")
 	a := &listAnswer{recorded: recording{code: http.StatusOK, limit: int(limit), ctx: r.Context(), lease: lease}}
-	broken := serve(h, &a.recorded, r)
+	broken := promapi.Answered(func() { h(&a.recorded, r) })
 	if a.recorded.refused != nil {
 		return a
 	}
@@ -95,18 +95,4 @@ func (r *recording) Write(b []byte) (int, error) {
 		return 0, r.refused
 	}
 	return r.body.Write(b)
-}
-
-// serve has answer answer. It reports whether the answer is not whole, which a reverse
-// proxy says by a panic.
-func serve(answer http.HandlerFunc, w http.ResponseWriter, r *http.Request) (broken bool) {
-	defer func() {
-		if p := recover(); p == http.ErrAbortHandler {
-			broken = true
-		} else if p != nil {
-			panic(p)
-		}
-	}()
-	answer(w, r)
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,9 +55,7 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.HandlerFunc) http.Handl
 		case answer.recorded.refused != nil, answer.Status != "success" && answer.recorded.code < http.StatusBadRequest:
 			answer.respond(w, remote.Name) // it is too large, or not whole
 		case answer.Status != "success":
-			for k, v := range answer.recorded.header {
-				w.Header()[k] = v
-			}
+			maps.Copy(w.Header(), answer.recorded.header)
 			w.WriteHeader(answer.recorded.code)
 			_, _ = w.Write(answer.recorded.body.Bytes())
 		default:

@@ -256,19 +256,14 @@ func (a *answer) err() error {
 }
 
 // answered has serve answer a call. What ended it otherwise than by an answer is an error, too.
-func answered(ctx context.Context, a *answer, serve func()) (err error) {
-	defer func() {
-		if p := recover(); p == http.ErrAbortHandler {
-			err = status.Error(codes.Aborted, "the answer broke off")
-		} else if p != nil {
-			panic(p)
-		}
-		if ctx.Err() != nil && err == nil {
-			err = status.FromContextError(ctx.Err()).Err()
-		}
-	}()
-	serve()
-	return a.err()
+func answered(ctx context.Context, a *answer, serve func()) error {
+	if promapi.Answered(serve) {
+		return status.Error(codes.Aborted, "the answer broke off")
+	}
+	if err := a.err(); err != nil || ctx.Err() == nil {
+		return err
+	}
+	return status.FromContextError(ctx.Err()).Err()
 }
 
 // selector is a selector in PromQL's text of what matchers match. Their regular expressions are compiled

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
@@ -171,8 +170,7 @@ func (s *sender) result(q promql.Query, result *promql.Result) error {
 
 // value sends the series of a result. A text is no series.
 func (s *sender) value(result *promql.Result) error {
-	switch v := result.Value.(type) {
-	case *plan.Matrix:
+	if v, ok := result.Value.(*plan.Matrix); ok {
 		for i := range v.Rows {
 			row := &v.Rows[i]
 			s.begin(row.Labels)
@@ -183,50 +181,31 @@ func (s *sender) value(result *promql.Result) error {
 				return err
 			}
 		}
-	case promql.Matrix:
-		for _, one := range v {
-			s.begin(one.Metric)
-			for _, p := range one.Floats {
-				s.one = appendSample(s.one, p.T, p.F)
-			}
-			for _, p := range one.Histograms {
-				if err := s.histogram(p.T, p.H); err != nil {
-					return err
-				}
-			}
-			if err := s.end(); err != nil {
-				return err
-			}
+		return nil
+	}
+	all, _ := plan.SeriesOf(result.Value)
+	for _, one := range all {
+		s.begin(one.Metric)
+		for _, p := range one.Floats {
+			s.one = appendSample(s.one, p.T, p.F)
 		}
-	case promql.Vector:
-		for _, one := range v {
-			s.begin(one.Metric)
-			if one.H == nil {
-				s.one = appendSample(s.one, one.T, one.F)
-			} else if err := s.histogram(one.T, one.H); err != nil {
+		for _, p := range one.Histograms {
+			wire := prompb.FromFloatHistogram(p.T, p.H)
+			data, err := wire.Marshal()
+			if err != nil {
 				return err
 			}
-			if err := s.end(); err != nil {
-				return err
-			}
+			s.one = appendField(s.one, histogramTag, data)
 		}
-	case promql.Scalar:
-		s.one = appendSample(s.one[:0], v.T, v.V)
-		return s.end()
+		if err := s.end(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // begin begins a series.
 func (s *sender) begin(l labels.Labels) { s.one = appendLabels(s.one[:0], l) }
-
-// histogram adds a histogram to the series.
-func (s *sender) histogram(t int64, h *histogram.FloatHistogram) error {
-	wire := prompb.FromFloatHistogram(t, h)
-	data, err := wire.Marshal()
-	s.one = appendField(s.one, histogramTag, data)
-	return err
-}
 
 // end adds the series to the message, and sends that if it is full.
 func (s *sender) end() error {

@@ -110,11 +110,7 @@ func Warned(w http.ResponseWriter, data any, warnings, infos []string) {
 		Warnings []string `json:"warnings,omitempty"`
 		Infos    []string `json:"infos,omitempty"`
 	}{"success", data, warnings, infos})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	write(w, http.StatusOK, b, nil)
+	write(w, http.StatusOK, b, err)
 }
 
 // Invalid says that a parameter is wrong, in Prometheus's words.
@@ -142,6 +138,20 @@ func Text(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, text)
+}
+
+// Answered calls what answers a request, and reports whether the answer broke off, which a reverse proxy
+// says by a panic.
+func Answered(answer func()) (brokenOff bool) {
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler {
+			brokenOff = true
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	answer()
+	return false
 }
 
 // UnreadBody answers a request whose body is too large, does not come or finds no memory, and reports

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -32,32 +31,18 @@ func Of(ctx context.Context, v parser.Value) (*Table, error) {
 		for i := range v.Rows {
 			t.Series[i] = Series{v.Rows[i].Labels, v.Rows[i : i+1 : i+1]}
 		}
-	case promql.Matrix:
-		series := make([]points, len(v))
-		for i := range v {
-			if len(v[i].Histograms) > 0 {
-				return nil, errHistogram
-			}
-			series[i] = points{v[i].Metric, v[i].Floats}
-		}
-		t.add(series)
-	case promql.Vector:
-		series, floats := make([]points, len(v)), make([]promql.FPoint, len(v))
-		for i := range v {
-			if v[i].H != nil {
-				return nil, errHistogram
-			}
-			floats[i] = promql.FPoint{T: v[i].T, F: v[i].F}
-			series[i] = points{v[i].Metric, floats[i : i+1]}
-		}
-		t.add(series)
-	case promql.Scalar:
-		t.add([]points{{labels.EmptyLabels(), []promql.FPoint{{T: v.T, F: v.V}}}})
 	case promql.String:
 		t.Text = &v.V
-		t.add([]points{{labels.EmptyLabels(), []promql.FPoint{{T: v.T}}}})
+		t.add(promql.Matrix{{Floats: []promql.FPoint{{T: v.T}}}})
 	default:
-		return nil, fmt.Errorf("an answer of type %T is no table", v)
+		series, ok := plan.SeriesOf(v)
+		if !ok {
+			return nil, fmt.Errorf("an answer of type %T is no table", v)
+		}
+		if slices.ContainsFunc(series, func(s promql.Series) bool { return len(s.Histograms) > 0 }) {
+			return nil, errHistogram
+		}
+		t.add(series)
 	}
 	return t, nil
 }
@@ -67,28 +52,22 @@ var errHistogram = &resample.Error{
 	Hint: "use format=json, or make numbers of them: histogram_quantile(), histogram_sum(), histogram_count()",
 }
 
-// points are a series as Prometheus's engine returns it, each point with a time of its own.
-type points struct {
-	labels labels.Labels
-	floats []promql.FPoint
-}
-
 // sameTimes reports whether two series have points at the same times, as most neighbours have.
-func (p points) sameTimes(q points) bool {
-	return slices.EqualFunc(p.floats, q.floats, func(a, b promql.FPoint) bool { return a.T == b.T })
+func sameTimes(s, o promql.Series) bool {
+	return slices.EqualFunc(s.Floats, o.Floats, func(a, b promql.FPoint) bool { return a.T == b.T })
 }
 
 // add makes series the table's: finds all times, and which of them each series has.
-func (t *Table) add(series []points) {
+func (t *Table) add(series promql.Matrix) {
 	n := 0
 	for i, s := range series {
-		if n += len(s.floats); t.Watch.Err() != nil {
+		if n += len(s.Floats); t.Watch.Err() != nil {
 			return
 		}
-		if i > 0 && s.sameTimes(series[i-1]) {
+		if i > 0 && sameTimes(s, series[i-1]) {
 			continue
 		}
-		for _, p := range s.floats {
+		for _, p := range s.Floats {
 			t.Times = append(t.Times, p.T)
 		}
 	}
@@ -104,19 +83,19 @@ func (t *Table) add(series []points) {
 			return
 		}
 		first := len(values)
-		for _, p := range s.floats {
+		for _, p := range s.Floats {
 			values = append(values, p.F)
 		}
 		c := &cells[i]
 		c.Values = values[first:len(values):len(values)]
-		t.Series[i] = Series{s.labels, cells[i : i+1 : i+1]}
-		if i > 0 && s.sameTimes(series[i-1]) {
+		t.Series[i] = Series{s.Metric, cells[i : i+1 : i+1]}
+		if i > 0 && sameTimes(s, series[i-1]) {
 			c.Runs = cells[i-1].Runs
 			continue
 		}
 		places = places[:0]
 		at := 0
-		for _, p := range s.floats {
+		for _, p := range s.Floats {
 			if at == len(t.Times) || t.Times[at] != p.T {
 				at, _ = slices.BinarySearch(t.Times, p.T)
 			}

@@ -54,9 +54,7 @@ type Upstream struct {
 	Away func() error
 }
 
-// Fanout is several upstreams as one. It implements
-// storage.SampleAndChunkQueryable, and its queriers implement selection.Querier.
-// It is safe for concurrent use.
+// Fanout is several upstreams as one, a selection.Source. It is safe for concurrent use.
 type Fanout struct {
 	upstreams
 	without []error // for each upstream that is left out, why; else nil
@@ -114,9 +112,8 @@ func (w *PartialWarning) Error() string {
 func (w *PartialWarning) Unwrap() error { return w.Err }
 
 var (
-	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
-	_ selection.Source                = (*Fanout)(nil)
-	_ selection.Reader                = (*reader)(nil)
+	_ selection.Source = (*Fanout)(nil)
+	_ selection.Reader = (*reader)(nil)
 )
 
 // reader reads for a request, all of whose selectors are answered without an upstream or none is.
@@ -224,16 +221,6 @@ func (r *reader) accept(answers []answer) ([]*selection.Selection, annotations.A
 		return nil, ws, &selection.Again{Queryable: selection.Storage{Source: &rest, Request: r.request}, Err: changed}
 	}
 	return kept, ws, nil
-}
-
-// Querier implements storage.Queryable, without a request.
-func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
-	return selection.Storage{Source: f}.Querier(mint, maxt)
-}
-
-// ChunkQuerier implements storage.ChunkQueryable, without a request.
-func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return selection.Storage{Source: f}.ChunkQuerier(mint, maxt)
 }
 
 // Holdings implements selection.Keeper.

@@ -75,7 +75,7 @@ func get(t *testing.T, f storage.Queryable, ctx context.Context) (values []float
 func TestFirstListedHasItsWay(t *testing.T) {
 	a, b := &source{value: 1}, &source{value: 2}
 	for range 2 {
-		values, ws, err := get(t, New(nil, up("a", a, false), up("b", b, false)), t.Context())
+		values, ws, err := get(t, selection.Storage{Source: New(nil, up("a", a, false), up("b", b, false))}, t.Context())
 		require.NoError(t, err)
 		require.Empty(t, ws)
 		require.Equal(t, []float64{a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value}, values)
@@ -87,7 +87,7 @@ func TestFailures(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	bad, good := &source{err: errors.New("broken")}, &source{value: 2}
 	f := New(reg, up("bad", bad, true), up("good", good, true))
-	values, ws, err := get(t, f, t.Context())
+	values, ws, err := get(t, selection.Storage{Source: f}, t.Context())
 	require.NoError(t, err)
 	require.Len(t, values, 10)
 	require.Len(t, ws, 1)
@@ -100,7 +100,7 @@ func TestFailures(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(f.partial.WithLabelValues("bad")))
 	require.Equal(t, 0.0, testutil.ToFloat64(f.partial.WithLabelValues("good")))
 
-	_, _, err = get(t, selection.For(f, selection.Request{Whole: true}), t.Context())
+	_, _, err = get(t, selection.For(selection.Storage{Source: f}, selection.Request{Whole: true}), t.Context())
 	require.ErrorIs(t, err, bad.err)
 
 	// Without any upstream left the answer is empty.
@@ -108,7 +108,7 @@ func TestFailures(t *testing.T) {
 	for _, u := range f.upstreams {
 		u.Cache.(*cache.Cache).Clear()
 	}
-	values, ws, err = get(t, f, t.Context())
+	values, ws, err = get(t, selection.Storage{Source: f}, t.Context())
 	require.NoError(t, err)
 	require.Empty(t, values)
 	require.Len(t, ws, 2)
@@ -119,7 +119,7 @@ func TestOneFailureEndsTheOthers(t *testing.T) {
 	for _, names := range [][2]string{{"slow", "bad"}, {"bad", "slow"}} {
 		sources := map[string]*source{"slow": {block: true}, "bad": {err: errors.New("broken")}}
 		f := New(nil, up(names[0], sources[names[0]], false), up(names[1], sources[names[1]], false))
-		_, _, err := get(t, f, t.Context())
+		_, _, err := get(t, selection.Storage{Source: f}, t.Context())
 		require.ErrorIs(t, err, sources["bad"].err)
 	}
 }
@@ -129,7 +129,7 @@ func TestCancelled(t *testing.T) {
 	f := New(nil, up("slow", &source{block: true}, true))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, _, err := get(t, f, ctx)
+	_, _, err := get(t, selection.Storage{Source: f}, ctx)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -137,7 +137,7 @@ func TestStatsByUpstream(t *testing.T) {
 	f := New(nil, up("good", &source{}, false), up("bad", &source{err: errors.New("broken")}, true))
 	var s selection.Stats
 	require.Empty(t, s.Upstreams())
-	_, _, err := get(t, selection.For(f, selection.Request{Stats: &s}), t.Context())
+	_, _, err := get(t, selection.For(selection.Storage{Source: f}, selection.Request{Stats: &s}), t.Context())
 	require.NoError(t, err)
 	got := s.Upstreams()
 	require.Len(t, got, 2)
@@ -153,14 +153,14 @@ func TestDrop(t *testing.T) {
 	a, b := &source{}, &source{}
 	f := New(nil, up("a", a, false), up("b", b, false))
 	for range 2 {
-		_, _, err := get(t, f, t.Context())
+		_, _, err := get(t, selection.Storage{Source: f}, t.Context())
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, a.fetches)
 	d, err := f.Drop(math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)
 	require.Equal(t, cache.Dropped{Selectors: 2, Tiles: 2}, d)
-	_, _, err = get(t, f, t.Context())
+	_, _, err = get(t, selection.Storage{Source: f}, t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, a.fetches)
 	require.Equal(t, 2, b.fetches)
@@ -171,13 +171,13 @@ func TestDrop(t *testing.T) {
 func TestCorruptChunks(t *testing.T) {
 	a, b := &source{value: 1}, &source{value: 2}
 	f := New(nil, up("a", a, false), up("b", b, false))
-	q, err := f.Querier(0, 10_000)
+	q, err := selection.Storage{Source: f}.Querier(0, 10_000)
 	require.NoError(t, err)
 	defer q.Close()
 	sel, _, err := q.(selection.Querier).SelectChunks(t.Context(), nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"))
 	require.NoError(t, err)
 	sel.Discard()
-	_, _, err = get(t, f, t.Context())
+	_, _, err = get(t, selection.Storage{Source: f}, t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, a.fetches)
 	require.Equal(t, 2, b.fetches)
@@ -186,7 +186,7 @@ func TestCorruptChunks(t *testing.T) {
 // A panic while an upstream is asked is its failure.
 func TestPanicIsAFailure(t *testing.T) {
 	f := New(nil, up("a", &source{value: 1}, true), up("b", &source{value: 2}, true))
-	q, err := f.Querier(0, 10_000)
+	q, err := selection.Storage{Source: f}.Querier(0, 10_000)
 	require.NoError(t, err)
 	defer q.Close()
 	bug := []selection.Get{func(context.Context) (*selection.Selection, annotations.Annotations, error) { panic("a bug") }}
@@ -221,7 +221,7 @@ func TestLists(t *testing.T) {
 	}
 	a, b := &lister{list: []string{"job", "x"}}, &lister{list: []string{"a", "job"}}
 	names := func(optional bool) ([]string, []string, error) {
-		q, err := New(nil, of("a", a, optional), of("b", b, false)).Querier(0, 1)
+		q, err := selection.Storage{Source: New(nil, of("a", a, optional), of("b", b, false))}.Querier(0, 1)
 		require.NoError(t, err)
 		defer q.Close()
 		list, ws, err := q.LabelNames(t.Context(), nil)
@@ -233,7 +233,7 @@ func TestLists(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "job", "x"}, list)
 	require.Equal(t, []string{"about a", "about job"}, ws)
-	q, err := New(nil, of("a", a, false), of("b", b, false)).Querier(0, 1)
+	q, err := selection.Storage{Source: New(nil, of("a", a, false), of("b", b, false))}.Querier(0, 1)
 	require.NoError(t, err)
 	values, _, err := q.LabelValues(t.Context(), "v", nil)
 	require.NoError(t, err)

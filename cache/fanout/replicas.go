@@ -47,19 +47,8 @@ func NewReplicas(r prometheus.Registerer, penalty bool, ups ...Upstream) *Replic
 }
 
 var (
-	_ storage.SampleAndChunkQueryable = (*Replicas)(nil)
-	_ Cache                           = (*Replicas)(nil)
+	_ Cache = (*Replicas)(nil)
 )
-
-// Querier implements storage.Queryable, without a request.
-func (s *Replicas) Querier(mint, maxt int64) (storage.Querier, error) {
-	return selection.Storage{Source: s}.Querier(mint, maxt)
-}
-
-// ChunkQuerier implements storage.ChunkQueryable, without a request.
-func (s *Replicas) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return selection.Storage{Source: s}.ChunkQuerier(mint, maxt)
-}
 
 // Open implements selection.Source.
 func (s *Replicas) Open(r selection.Request, mint, maxt int64) selection.Reader {

@@ -107,7 +107,7 @@ func TestFailover(t *testing.T) {
 			a.value, b.value, b.offset = 1, 2, 500
 			pair := pairOf(nil, false, &a, &b)
 			for range 2 { // the second time from what is kept, but for what failed
-				times, values, ws, err := minute(t, pair, "")
+				times, values, ws, err := minute(t, selection.Storage{Source: pair}, "")
 				require.NoError(t, err)
 				require.True(t, slices.IsSorted(times))
 				require.Equal(t, c.want, values)
@@ -125,7 +125,7 @@ func TestAllReplicasFail(t *testing.T) {
 	for _, penalty := range []bool{false, true} {
 		reg := prometheus.NewPedanticRegistry()
 		pair := pairOf(reg, penalty, &scraper{err: errors.New("out of disk")}, &scraper{err: errors.New("starting")})
-		_, _, _, err := minute(t, pair, "")
+		_, _, _, err := minute(t, selection.Storage{Source: pair}, "")
 		require.EqualError(t, err, "replica a: out of disk; replica b: starting")
 		require.Equal(t, 2.0, testutil.ToFloat64(pair.failed.WithLabelValues("a"))+testutil.ToFloat64(pair.failed.WithLabelValues("b")))
 	}
@@ -134,7 +134,7 @@ func TestAllReplicasFail(t *testing.T) {
 // TestAllReplicasAway: what is known to be away is asked where all are.
 func TestAllReplicasAway(t *testing.T) {
 	a, b := &scraper{value: 1, away: errors.New("x")}, &scraper{value: 2, away: errors.New("y")}
-	_, values, ws, err := minute(t, pairOf(nil, false, a, b), "")
+	_, values, ws, err := minute(t, selection.Storage{Source: pairOf(nil, false, a, b)}, "")
 	require.NoError(t, err)
 	require.Empty(t, ws)
 	require.Equal(t, map[float64]int{1: 61}, values)
@@ -143,14 +143,14 @@ func TestAllReplicasAway(t *testing.T) {
 func TestPenalty(t *testing.T) {
 	a, b := &scraper{value: 1, down: [2]int64{20_000, 39_000}}, &scraper{value: 2, offset: 500}
 	pair := pairOf(nil, true, a, b)
-	times, values, ws, err := minute(t, pair, "")
+	times, values, ws, err := minute(t, selection.Storage{Source: pair}, "")
 	require.NoError(t, err)
 	require.Empty(t, ws)
 	require.Equal(t, map[float64]int{1: 20, 2: 39}, values)
 	require.Equal(t, int64(21_500), times[20], "two distances behind the last sample")
 
 	b.away = errors.New("gone")
-	_, values, ws, err = minute(t, pair, "")
+	_, values, ws, err = minute(t, selection.Storage{Source: pair}, "")
 	require.NoError(t, err)
 	require.Equal(t, map[float64]int{1: 41}, values)
 	require.EqualError(t, ws.AsErrors()[0], "partial answer, of the other replicas alone: replica b: gone")
@@ -161,7 +161,7 @@ func TestPenalty(t *testing.T) {
 func TestPenaltyOfCounters(t *testing.T) {
 	a, b := &scraper{value: 2, down: [2]int64{20_000, 60_000}}, &scraper{value: 1, offset: 500}
 	pair := pairOf(nil, true, a, b)
-	for _, of := range []storage.Queryable{pair, New(nil, Upstream{Name: "pair", Cache: pair})} {
+	for _, of := range []storage.Queryable{selection.Storage{Source: pair}, selection.Storage{Source: New(nil, Upstream{Name: "pair", Cache: pair})}} {
 		for function, want := range map[string]map[float64]int{"": {2: 20, 1: 39}, "rate": {2: 59}} {
 			_, values, _, err := minute(t, of, function)
 			require.NoError(t, err)

@@ -103,10 +103,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 		return interruption(ctx, err)
 	}
 	defer func() { err = errors.Join(err, data.db.Close()) }()
-	_, stop, err := startDemoPrometheus(upstream, data.db, logger)
-	if err != nil {
-		return err
-	}
+	_, stop := startDemoPrometheus(upstream, data.db, logger)
 	defer stop()
 
 	same, err := compareDemo(ctx, data, set, stdout)
@@ -347,7 +344,7 @@ func (plainEngine) Cost(context.Context, engine.Request) (*plan.Cost, error) {
 
 // startDemoPrometheus serves db on l, with the handler h, until stop: a Prometheus that does not
 // scrape, its TSDB and its engine behind promwarp's doors, remote read included.
-func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func(), err error) {
+func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h http.Handler, stop func()) {
 	set := config.Default()
 	limits, web := set.Query, set.Web
 	parse := parser.NewParser(upstream.Features(0).Parser())
@@ -365,7 +362,7 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h ht
 	known := features.NewRegistry()
 	parse.RegisterFeatures(known)
 	start := time.Now()
-	doors, err := api.New(api.Options{
+	doors := api.New(api.Options{
 		Engine: plainEngine{stock}, Queryable: db, Parser: parse, Logger: logger, CORSOrigin: origin, Features: known.Get,
 		Config:         func() promconfig.Config { return promconfig.DefaultConfig },
 		RuntimeInfo:    func() api.RuntimeInfo { return api.NewRuntimeInfo(start) },
@@ -374,9 +371,6 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h ht
 		Timeout: time.Duration(limits.Timeout),
 		Metrics: guard.NewMetrics(nil), Gatherer: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		return nil, nil, errors.Join(err, stock.Close())
-	}
 	m := http.NewServeMux()
 	m.Handle("/api/v1/", doors)
 	for _, own := range []string{"admin/", "query_cost", "query_range_cost", "status/cache", "status/gpus", "status/queries"} { // which no Prometheus has
@@ -393,5 +387,5 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) (h ht
 		_ = srv.Close()
 		serving.Wait()
 		_ = stock.Close()
-	}, nil
+	}
 }

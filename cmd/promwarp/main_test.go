@@ -453,8 +453,7 @@ func TestScripts(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	prometheus, end, err := startDemoPrometheus(l, db, promslog.NewNopLogger())
-	require.NoError(t, err)
+	prometheus, end := startDemoPrometheus(l, db, promslog.NewNopLogger())
 	t.Cleanup(end)
 	prometheusURL := "http://" + l.Addr().String()
 

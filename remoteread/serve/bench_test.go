@@ -57,13 +57,10 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	c := cache.New(fixed{sel}, cache.Options{HostBytes: 1 << 30})
-	door, err := serve.New(serve.Options{Queryable: c})
-	if err != nil {
-		b.Fatal(err)
-	}
+	door := serve.New(serve.Options{Queryable: selection.Storage{Source: c}})
 	handlers := map[string]http.Handler{
 		"promwarp":   door,
-		"prometheus": remote.NewReadHandler(promslog.NewNopLogger(), nil, c, func() promconfig.Config { return promconfig.Config{} }, 1e9, 10, 1<<20),
+		"prometheus": remote.NewReadHandler(promslog.NewNopLogger(), nil, selection.Storage{Source: c}, func() promconfig.Config { return promconfig.Config{} }, 1e9, 10, 1<<20),
 	}
 	for _, q := range []struct {
 		name       string

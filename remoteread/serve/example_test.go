@@ -12,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -21,10 +22,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	door, err := serve.New(serve.Options{Queryable: cache.New(fixed{sel}, cache.Options{HostBytes: 1 << 20})})
-	if err != nil {
-		panic(err)
-	}
+	door := serve.New(serve.Options{Queryable: selection.Storage{Source: cache.New(fixed{sel}, cache.Options{HostBytes: 1 << 20})}})
 	first := sel.Chunks(0)[0].MinT
 	question, err := (&prompb.ReadRequest{
 		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS},

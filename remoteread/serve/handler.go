@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -75,10 +74,7 @@ type Handler struct {
 }
 
 // New returns a handler.
-func New(o Options) (*Handler, error) {
-	if o.Queryable == nil {
-		return nil, errors.New("remote read: there is nothing to read from")
-	}
+func New(o Options) *Handler {
 	if o.ExternalLabels == nil {
 		o.ExternalLabels = labels.EmptyLabels
 	}
@@ -97,7 +93,7 @@ func New(o Options) (*Handler, error) {
 		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
 		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
 		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
-	}}, nil
+	}}
 }
 
 // Reducing returns a handler that answers as h does, with the same limits and metrics, but

@@ -360,9 +360,7 @@ func newHandler(t testing.TB, q storage.ChunkQueryable, change ...func(*Options)
 	for _, f := range change {
 		f(&o)
 	}
-	h, err := New(o)
-	require.NoError(t, err)
-	return h
+	return New(o)
 }
 
 // promqlParser reads labels as they are written.

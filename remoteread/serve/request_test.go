@@ -296,8 +296,7 @@ func TestSlowRequest(t *testing.T) {
 func TestAnswerMemory(t *testing.T) {
 	pool := memory.New(memory.Options{Limit: 256 << 20, Wait: time.Millisecond})
 	m := &inMemory{sel: large(t, chunkenc.EncXOR)}
-	h, err := New(Options{Queryable: m, Memory: pool})
-	require.NoError(t, err)
+	h := New(Options{Queryable: m, Memory: pool})
 	r := &prompb.ReadRequest{Queries: []*prompb.Query{query(0, math.MaxInt64)}}
 	require.Equal(t, http.StatusOK, ask(t, h, r).Code)
 	require.Zero(t, pool.Used())

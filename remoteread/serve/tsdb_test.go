@@ -114,7 +114,7 @@ func TestAgainstTSDB(t *testing.T) {
 		db := newTSDB(t, r, enc)
 		theirs := reference(db, labels.EmptyLabels())
 		cached := cache.New(database{db}, cache.Options{HostBytes: 64 << 20})
-		handlers := map[string]http.Handler{"database": newHandler(t, db), "cache": newHandler(t, cached)}
+		handlers := map[string]http.Handler{"database": newHandler(t, db), "cache": newHandler(t, selection.Storage{Source: cached})}
 		series := 0
 		for range 12 {
 			a, b := r.Int64N(8*hour), r.Int64N(8*hour)

@@ -145,7 +145,7 @@ func (d *Dir) LabelValues(ctx context.Context, mint, maxt int64, name string, hi
 }
 
 // Close releases the directory. Reads under way may finish.
-func (d *Dir) Close() error {
+func (d *Dir) Close() {
 	d.mu.Lock()
 	s := d.current
 	d.current = nil
@@ -153,7 +153,6 @@ func (d *Dir) Close() error {
 	if s != nil {
 		s.Release()
 	}
-	return nil
 }
 
 // acquire returns the present snapshot, held for the caller, after looking for

@@ -128,8 +128,8 @@ func TestDirectoryOfBlocksAndLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"0", "1", "2"}, values)
 
-	require.NoError(t, d.Close())
-	require.NoError(t, d.Close())
+	d.Close()
+	d.Close()
 	_, _, err = d.Fetch(context.Background(), 0, 1, []*labels.Matcher{isM}, selection.Fetch{})
 	require.ErrorIs(t, err, ErrClosed)
 	require.Equal(t, before, files(t, dir), "the directory must be left as it was")
@@ -160,7 +160,7 @@ func TestOnlyLogOrOnlyBlocks(t *testing.T) {
 	d, err := Open(dir, nil)
 	require.NoError(t, err)
 	requireTimes(t, d, 0, 9*hour, every(0, hour))
-	require.NoError(t, d.Close())
+	d.Close()
 
 	db = openTSDB(t, dir, 0)
 	write(t, db, hour, 7*hour)
@@ -171,7 +171,7 @@ func TestOnlyLogOrOnlyBlocks(t *testing.T) {
 	d, err = Open(dir, nil)
 	require.NoError(t, err)
 	requireTimes(t, d, 0, 9*hour, every(0, end))
-	require.NoError(t, d.Close())
+	d.Close()
 }
 
 func TestNewSamplesAndBlocksAreSeen(t *testing.T) {
@@ -257,7 +257,7 @@ func TestClosingWhileInUse(t *testing.T) {
 		write(t, db, h*hour, (h+1)*hour)
 		time.Sleep(20 * time.Millisecond)
 	}
-	require.NoError(t, d.Close())
+	d.Close()
 	readers.Wait()
 	require.NoError(t, db.Close())
 }

@@ -24,10 +24,8 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/features"
 
-	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
@@ -48,14 +46,7 @@ type Backend struct {
 	Stores    []*Store
 	upstreams []upstreamOf
 	// All is the cache of one store, or what joins those of several.
-	All source
-}
-
-// source is a cache, or several as one.
-type source interface {
-	storage.SampleAndChunkQueryable
-	selection.Source
-	api.Dropper
+	All fanout.Cache
 }
 
 // upstreamOf is a store, or several that are replicas.
@@ -185,7 +176,7 @@ func (b *Backend) join(s config.Settings, keys []StoreKey, reg prometheus.Regist
 }
 
 // source is the upstream as one source.
-func (u *upstreamOf) source(reg prometheus.Registerer) source {
+func (u *upstreamOf) source(reg prometheus.Registerer) fanout.Cache {
 	if u.replicas == nil {
 		return u.stores[0].Cache
 	}

@@ -195,7 +195,7 @@ func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up cache.Upst
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", k.From.Setting, err)
 		}
-		return d, func() { _ = d.Close() }, nil
+		return d, d.Close, nil
 	}
 	c, err := remoteread.NewClient(k.From.Remote, remoteread.Options{
 		Concurrency:   k.fetch.Concurrency,

@@ -28,6 +28,7 @@ import (
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Reload reads the settings again and answers new requests by them. Requests
@@ -187,7 +188,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Columns: g.eval.Engine.Columns(), Turn: g.eval.Turn, Accelerator: gpus,
 		}),
 		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
-		Queryable: g.reads.All,
+		Queryable: selection.Storage{Source: g.reads.All},
 		Parser:    from.Parser(),
 		Limits:    from.Limits(),
 		Known:     g.reads.Known,
@@ -248,11 +249,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}
-	doors, err := api.New(o)
-	if err != nil {
-		g.Release()
-		return nil, err
-	}
+	doors := api.New(o)
 	g.handler = doors
 	if set.GRPC.ListenAddress != "" {
 		var stop func()

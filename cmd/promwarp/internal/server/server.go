@@ -97,7 +97,7 @@ type Server struct {
 // New opens the source and binds the listen addresses. Nothing is served
 // before Run; a server that is not run must be closed.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, logger: cfg.Logger, start: time.Now(), scheme: "http", base: prometheus.NewRegistry()}
+	s := &Server{cfg: cfg, logger: cfg.Logger, start: time.Now(), base: prometheus.NewRegistry()}
 	if s.logger == nil {
 		s.logger = promslog.NewNopLogger()
 	}
@@ -112,9 +112,7 @@ func New(cfg Config) (*Server, error) {
 	if err := errors.Join(s.validate(cfg.Settings), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
-	if file := cfg.Settings.Web.Config.File; file != "" {
-		s.scheme = schemeOf(file)
-	}
+	s.scheme = schemeOf(cfg.Settings.Web.Config.File)
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit), s.base)
 	own, end := client.Inside(s)
@@ -310,17 +308,13 @@ func checkAddresses(set config.Settings) (wrong error) {
 
 // checkWebFile checks the file that turns on TLS or authentication.
 func checkWebFile(set config.Settings) error {
-	file := set.Web.Config.File
-	if file == "" {
-		return nil
-	}
-	if err := web.Validate(file); err != nil {
-		return fmt.Errorf("web.config.file %s: %w", file, err)
+	if err := web.Validate(set.Web.Config.File); err != nil { // of no file there is none
+		return fmt.Errorf("web.config.file %s: %w", set.Web.Config.File, err)
 	}
 	return nil
 }
 
-// schemeOf is https if an exporter-toolkit configuration file turns on TLS.
+// schemeOf is https if an exporter-toolkit configuration file, if there is one, turns on TLS.
 func schemeOf(file string) string {
 	var c struct {
 		TLS map[string]any `yaml:"tls_server_config"`
