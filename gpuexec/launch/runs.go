@@ -141,7 +141,10 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 	grid, block := Blocks(buckets, 8), cuda.Size{X: 8, Y: 32}
 	grid.Y = min(p.Count, MaxGridY)
 	if blocks := grid.X * grid.Y; blocks > 2048 {
-		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 4}
+		grid.X, block = Blocks(buckets, abi.RowsBlock).X, cuda.Size{X: abi.RowsBlock, Y: 2}
+		if to.Parts&(abi.StateParts&^abi.MergeParts) != 0 { // squares, one series of a thread a round: four of a block
+			block.Y = 4
+		}
 	} else if blocks > 256 {
 		block.Y = 16
 	}
