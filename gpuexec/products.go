@@ -17,9 +17,10 @@ import (
 // states are the product of the operators that add value to value.
 type states struct {
 	*queryJob
-	op     uint32
-	all    layout.Section // a abi.State a group and step
-	values layout.Section
+	op       uint32
+	deviates bool           // a deviation, or its square
+	all      layout.Section // a abi.State a group and step
+	values   layout.Section
 }
 
 func (p *states) Place() {
@@ -30,8 +31,12 @@ func (p *states) Place() {
 }
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
-	g, n := &d.Groups, p.steps.Count
-	return q.Groups("group_accumulate", g, n, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.op, p.At(p.all))
+	g, n, few, least := &d.Groups, p.steps.Count, uint32(1200), 48 // warps that have a group each; series of one
+	if p.deviates {
+		few = 80 // as they are one chain
+	}
+	share := (n+31)/32*g.Count <= few && int(g.Count)*least <= len(d.Series)
+	return q.Accumulate(g, n, p.op, share, d.Out.Values, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {

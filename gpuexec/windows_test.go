@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -416,6 +417,67 @@ func TestProducts(t *testing.T) {
 	}
 	t.Logf("%d of %d quantiles are uncertain", mixed, quantiles)
 	require.Less(t, mixed, (quantiles+1)/2)
+}
+
+// TestSharedGroups: the threads of a block share what is added to a group, or a warp has one of its own. Steps of a
+// block differ in what is hard to add; some are alone with a sum that is not finite.
+func TestSharedGroups(t *testing.T) {
+	const steps, every = 100, 60_000
+	series := 1000
+	if testing.Short() {
+		series = 350
+	}
+	r := rand.New(rand.NewPCG(65, 66))
+	zero, inf := math.Copysign(0, -1), math.Inf(1)
+	kinds := []func(j int) float64{
+		func(int) float64 { return r.NormFloat64() * math.Pow(10, float64(r.IntN(30)-15)) },
+		func(j int) float64 { return []float64{1e17, r.NormFloat64(), -1e17}[j%3] },
+		func(int) float64 { return zero },
+		func(int) float64 { return []float64{0, zero}[r.IntN(2)] },
+		func(j int) float64 { return []float64{1, 1e308, -1e308}[max(0, j-200+r.IntN(2))%3] },
+		func(j int) float64 { return map[bool]float64{true: 1.7e308, false: r.Float64()}[j/4 == 15] },
+		func(j int) float64 { return []float64{0.1, math.NaN()}[max(0, j-series/2)%2] },
+		func(j int) float64 { return []float64{math.NaN(), 3, zero, 0}[min(j/40, r.IntN(4))] },
+		func(j int) float64 { return []float64{0.1, inf, 0.1, -inf}[(j+50)/170%4] },
+	}
+	of := make([]int, steps) // the kind of each step
+	for k := range of {
+		if of[k] = r.IntN(4); k%19 == 18 || k > 80 {
+			of[k] = r.IntN(len(kinds))
+		}
+	}
+	b := selection.NewBuilder(0)
+	for j := range series {
+		b.Series(labels.FromStrings("__name__", "m", "instance", fmt.Sprintf("%04d", j), "job", strconv.Itoa(j%2), "pod", strconv.Itoa(j%50)))
+		var ts []int64
+		var vs []float64
+		for k := range steps {
+			if v := kinds[of[k]](j); k == 0 || r.IntN(10) > 0 && (k%23 != 5 || j%100 == 99) {
+				ts, vs = append(ts, int64(k+1)*every), append(vs, v)
+			}
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	cpu := cpuexec.New(cpuexec.Options{})
+	whole := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
+	for _, op := range operators() {
+		parts := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20}) // of which nothing is packed yet
+		parts.GoodBatch = 1 << 19
+		for _, by := range [][]string{nil, {"job"}, {"pod"}, {"instance"}} {
+			job := jobOver(aggregation(op, "last_over_time", every, 0, nil, by, false), plan.Grid{Start: every, Interval: every, Steps: steps}, sel)
+			want, err := cpu.Run(t.Context(), job)
+			require.NoError(t, err)
+			for _, x := range []*Executor{whole, parts} {
+				var stages pipeline.Stages
+				got, err := x.RunStages(t.Context(), job, &stages)
+				require.NoError(t, err)
+				same(t, want, got, true, fmt.Sprintf("%s by %v", op, by))
+				require.True(t, x == whole || by != nil || stages.Batches > 2)
+			}
+		}
+	}
 }
 
 // TestQuantileParts: however many threads share a group, and however the values lie.

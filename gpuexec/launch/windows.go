@@ -149,6 +149,17 @@ func (q Queue) Groups(k Kernel, p *Parts, steps uint32, params ...any) error {
 	return q.Launch(k, grid, cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}, params...)
 }
 
+// Accumulate puts group_accumulate on the queue: the threads of a block share a group, or each warp has its own.
+func (q Queue) Accumulate(p *Parts, steps, op uint32, share bool, values, states cuda.Pointer) error {
+	grid, block := Blocks(steps, abi.RowsBlock), cuda.Size{X: abi.RowsBlock, Y: 4}
+	each := block.Y // groups of a block
+	if share {
+		grid, block, each = Blocks(steps, abi.SharedBlock), cuda.Size{X: abi.SharedBlock, Y: abi.SharedBlock}, 1
+	}
+	grid.Y = min((p.Count+each-1)/each, MaxGridY)
+	return q.Launch("group_accumulate", grid, block, values, steps, p.Groups, p.Starts, p.Lanes, p.Count, op, states)
+}
+
 // PerStep puts a kernel on the queue of which a block owns 32 steps of a group, or of a tile, of count.
 func (q Queue) PerStep(k Kernel, steps, count uint32, params ...any) error {
 	grid := Blocks(steps, abi.RowsBlock)

@@ -19,6 +19,7 @@ const (
 	WindowLine    = 16 // steps of a series that window kernels store at once
 	ResultBlock   = 128
 	RowsBlock     = 32 // steps, as of group_rank and group_quantile
+	SharedBlock   = 16 // steps, and as many rows of threads, that share a group in group_accumulate
 	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 

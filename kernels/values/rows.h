@@ -38,3 +38,28 @@ DEVICE void each_of(const Column& c, u32 from, u32 to, Loaded loaded, Take&& tak
     }
   }
 }
+
+// The same by one thread, which loads ahead itself.
+template <class Take>
+DEVICE void each_in_turn(const Column& c, u32 from, u32 to, Take&& take) {
+  double next[kAtOnce];
+  u32 row[kAtOnce];
+  auto find = [&](u32 first) {
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) row[i] = c.rows[first + i < to ? first + i : to - 1];
+  };
+  auto load = [&](u32 first) {
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+      next[i] = first + i < to ? c.values[(u64)row[i] * c.steps] : as_double(kAbsent);
+    }
+    find(first + kAtOnce);
+  };
+  if (from >= to) return;
+  find(from);
+  load(from);
+  NO_UNROLL for (u32 first = from; first < to; first += kAtOnce) {
+    double v[kAtOnce];
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) v[i] = next[i];
+    load(first + kAtOnce);
+    take(first, v);
+  }
+}
