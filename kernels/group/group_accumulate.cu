@@ -7,10 +7,10 @@
 //   come in their order.
 // Grid: x 32 or 16 steps; y the groups that have a part in the batch, those of group groups[i] being
 //   rows[starts[i]] to rows[starts[i+1]] of values; both in strides of the grid.
-// A warp of a block of 32 threads by some has 32 steps of a group of its own: a thread adds the series at its step one
-//   after the other. Where there are few groups, the threads of a block of 16 by 16 share 16 steps of one: sums
-//   as in rounds.h, extremes and counts by a stretch of series a row of threads, and for deviations, which are one
-//   chain, the others load.
+// In a block of 32 threads by some, a warp owns a group: a thread adds the series at one step one after
+//   the other. Where there are few groups, a block of 16 by 16 owns one at 16 steps: its threads make
+//   sums as in rounds.h, a row of them the extreme or the count of a stretch of series, and for
+//   deviations, which are one chain, all load.
 // Bytes per series and step: reads 8. Reads and writes 24 a group and step.
 // Operations per series and step: 9 for sums, 3 for extremes, 1 for counts, 8 and a division
 //   for the variance.
