@@ -312,7 +312,7 @@ func TestPackedWindows(t *testing.T) {
 		sel := AnyKinds(t, r, 64+r.IntN(100), Kinds, 60_000)
 		for _, f := range names {
 			minutes := 1 + r.IntN([]int{7, 60, 600}[r.IntN(3)])
-			if f == "quantile_over_time" || f == "mad_over_time" {
+			if f == "mad_over_time" {
 				minutes = min(minutes, 60)
 			}
 			width := int64(minutes)*60_000 + int64(r.IntN(2)*r.IntN(60_000))
@@ -337,7 +337,7 @@ func TestPackedWindows(t *testing.T) {
 	settled(t, x)
 }
 
-// TestPackedRanks: quantiles of windows in one packed chunk and in two, whose integers are near each other or
+// TestPackedRanks: quantiles of windows in one packed chunk, in two, and in many, whose integers are near each other or
 // far apart, of one unit or of two.
 func TestPackedRanks(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
@@ -369,10 +369,14 @@ func TestPackedRanks(t *testing.T) {
 	require.NoError(t, err)
 	x := executor(t, Options{Memory: 128 << 20, Staging: 1 << 20})
 	for k, q := range []float64{0.9, 0, 0.1, 0.3, 0.5, 0.75, 0.99, 1} {
-		for _, minutes := range []int64{2, 5, 13, 20, 31} {
+		for _, minutes := range []int64{2, 5, 13, 20, 31, 70, 110} {
 			node := aggregation("max", "quantile_over_time", minutes*60_000, 0, nil, []string{"i"}, false)
 			node.Input.(*plan.Window).Param = q
-			job := jobOver(node, plan.Grid{Start: 36_000_000, Interval: 60_000 + int64(k)*7000, Steps: 150}, sel)
+			grid := plan.Grid{Start: 36_000_000, Interval: 60_000 + int64(k)*7000, Steps: 150}
+			if minutes == 110 { // windows that share some samples, or few
+				grid.Interval, grid.Steps = grid.Interval*int64(2+k%3*14), 1+150/(2+k%3*14)
+			}
+			job := jobOver(node, grid, sel)
 			check(t, x, job, fmt.Sprintf("%g of %d minutes", q, minutes))
 		}
 	}

@@ -30,11 +30,13 @@ var recentMost float64 = abi.RecentSamples - 2
 
 // suitsQuery says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsQuery(l *cpuexec.Leaf) string {
-	switch {
+	switch f := window.Of(l.Window.Func).GPU; {
 	case l.Starts:
 		return "samples with start timestamps are not on the GPU yet"
-	case window.Of(l.Window.Func).GPU.Kernel == abi.ByOrder && inWindow(l) > sortedMost:
+	case f.Kernel == abi.ByOrder && f.Second && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
+	case f.Kernel == abi.ByOrder && inWindow(l) > sortedMost*abi.SelectMost/abi.OrderMost:
+		return fmt.Sprintf("quantiles of more than %d samples are found sooner on the cores", abi.SelectMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}

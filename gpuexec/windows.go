@@ -42,6 +42,9 @@ func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) 
 		}
 		return strategy + "rate", []any{f.Counter, divisor}
 	case abi.ByOrder:
+		if !f.GPU.Second && inWindow(j.l) > abi.OrderMost {
+			return strategy + "select", []any{w.Param}
+		}
 		return strategy + "order", []any{f.GPU.Second, w.Param}
 	case abi.ByPairs:
 		return strategy + "pairs", []any{f.GPU.Number()}

@@ -26,5 +26,6 @@ const (
 // RecentSamples is the number of samples of a series that a thread of window_recent keeps.
 const RecentSamples = 32
 
-// OrderMost is the largest number of samples in a window that window_order sorts.
-const OrderMost = 64
+// OrderMost is the largest number of samples in a window that window_order sorts; SelectMost is that from which on
+// window_select is not worth it, which does not sort them.
+const OrderMost, SelectMost = 64, 512

@@ -19,6 +19,7 @@
 #include "../window/window_rate.cu"
 #include "../window/window_reads.cu"
 #include "../window/window_recent.cu"
+#include "../window/window_select.cu"
 #include "../window/window_slide.cu"
 #include "../window/window_statistic.cu"
 #include "../window/window_totals.cu"
@@ -62,6 +63,7 @@
   X(window_rate, true) \
   X(window_reads, true) \
   X(window_recent, true) \
+  X(window_select, true) \
   X(window_slide, true) \
   X(window_statistic, true) \
   X(window_totals, false) \

@@ -114,14 +114,17 @@ struct NextRows {
 };
 
 // Calls to.rows(w, from, n) for each run of rows from where w is up to time t, and leaves w at the
-// first sample behind.
+// first sample behind. Returns how many rows there are.
 template <class R>
-DEVICE void pass_rows(const Columns& c, Walker& w, i64 t, R& to) {
+DEVICE u32 pass_rows(const Columns& c, Walker& w, i64 t, R& to) {
+  u32 all = 0;
   while (w.t <= t) {
     u32 i = w.until <= t ? w.n : first_behind(w, t);
     to.rows(w, w.i, i - w.i);
+    all += i - w.i;
     go(w, c, i);
   }
+  return all;
 }
 
 // Calls to.rows(w, from, n) for each run of rows of the window that begins with the sample where w is
