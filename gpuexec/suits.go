@@ -36,7 +36,7 @@ func suitsQuery(l *cpuexec.Leaf) string {
 	case f.Kernel == abi.ByOrder && f.Second && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
 	case f.Kernel == abi.ByOrder && inWindow(l) > sortedMost*abi.SelectMost/abi.OrderMost:
-		return fmt.Sprintf("quantiles of more than %d samples are found sooner on the cores", abi.SelectMost)
+		return fmt.Sprintf("quantiles of more than %d samples are left to the cores", abi.SelectMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}
