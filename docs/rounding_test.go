@@ -17,7 +17,7 @@ import (
 // compiler prints, and the file and line that the instruction comes from.
 var fused = regexp.MustCompile(`\((\S+\.go):(\d+)\)\s+(FN?M(?:ADD|SUB)[SD])\s`)
 
-// exported is what is first in a compiled package: its size, a line about the compiler, and the exports.
+// exported matches how a compiled package begins: the size of its exports, a line about the compiler, the exports.
 var exported = regexp.MustCompile("^!<arch>\n__.PKGDEF.{39}(.{10})`\n(go object .*\n)")
 
 // TestRounding holds the executors' packages against exactness.md: a product that is added to

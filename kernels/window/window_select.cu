@@ -20,7 +20,7 @@ struct Ranked {
   u64 lower, upper;
 };
 
-// From so many ranks on keys are halved.
+// A value that is this many ranks away, or more, is found by halving keys.
 const u32 kFar = 32;
 
 // The keys of ranks p.lower and p.upper of the values from w to `end`; s is for a key of any rank before, and for
