@@ -28,4 +28,4 @@ const RecentSamples = 32
 
 // OrderMost is the largest number of samples in a window that window_order sorts; SelectMost is that from which on
 // window_select is not worth it, which does not sort them.
-const OrderMost, SelectMost = 64, 512
+const OrderMost, SelectMost = 64, 2048

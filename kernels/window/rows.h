@@ -11,14 +11,15 @@
 // Rows that are loaded before the first of them is waited for.
 const u32 kRowsAtOnce = 4;
 
-// Has n values, 32 apart, added to an accumulator in their order.
-template <class T, class A>
+// Has n values, 32 apart, added to an accumulator in their order; `together` are loaded before the first is waited for.
+template <u32 together = kRowsAtOnce, class T, class A>
 DEVICE void add_rows(const T* at, u32 n, A& to) {
-  NO_UNROLL for (; n >= kRowsAtOnce; n -= kRowsAtOnce, at += kRowsAtOnce * 32) {
-    T v[kRowsAtOnce];
-    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) v[i] = at[i * 32];
-    UNROLL for (u32 i = 0; i < kRowsAtOnce; i++) to.add(v[i]);
+  NO_UNROLL for (; n >= together; n -= together, at += together * 32) {
+    T v[together];
+    UNROLL for (u32 i = 0; i < together; i++) v[i] = at[i * 32];
+    UNROLL for (u32 i = 0; i < together; i++) to.add(v[i]);
   }
+  if constexpr (together > kRowsAtOnce) return add_rows(at, n, to);
   if (n == 0) return;
   T v[kRowsAtOnce - 1];
   UNROLL for (u32 i = 0; i < kRowsAtOnce - 1; i++) v[i] = at[(i < n ? i : 0) * 32];
@@ -28,17 +29,17 @@ DEVICE void add_rows(const T* at, u32 n, A& to) {
 }
 
 // The same of rows of a chunk: whole values, and stored integers.
-template <class A>
+template <u32 together = kRowsAtOnce, class A>
 DEVICE void add_values(const Walker& w, u32 from, u32 n, A& to) {
-  add_rows((const double*)w.values + from * 32, n, to);
+  add_rows<together>((const double*)w.values + from * 32, n, to);
 }
 
-template <class A>
+template <u32 together = kRowsAtOnce, class A>
 DEVICE void add_integers(const Walker& w, u32 from, u32 n, A& to) {
   if ((w.kind & kValuesOf) == kHalf) {
-    add_rows((const u32*)w.values + from * 32, n, to);
+    add_rows<together>((const u32*)w.values + from * 32, n, to);
   } else {
-    add_rows((const unsigned short*)w.values + from * 32, n, to);
+    add_rows<together>((const unsigned short*)w.values + from * 32, n, to);
   }
 }
 

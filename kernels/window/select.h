@@ -3,6 +3,11 @@
 #include "../values/order.h"
 #include "rows.h"
 
+// 12 warps a multiprocessor, as more would not leave the last window of each in the caches, and the rows that one loads
+// before the first is waited for.
+#define SELECT_THREADS MAX_THREADS_AND_BLOCKS(128, 3)
+const u32 kRowsToSelect = 16;
+
 // The stored integers of a chunk whose values are below a key are those below `from`; of that key, if there is one,
 // is `from`; from `behind` on they are above.
 struct Bounds {
@@ -23,7 +28,7 @@ DEVICE Bounds bounds_of(const Scale& scale, u64 key) {
   return Bounds{from, from + (from >> 32 == 0 && scale((u32)from) == v)};
 }
 
-const u32 kNear = 4;
+const u32 kNear = 6;
 
 // The kNear smallest of some numbers, the smallest first.
 template <class T>
@@ -62,17 +67,26 @@ struct Nearest {
   bool up;
   KeyDistances found;
   DEVICE Nearest(u64 key, bool up) : key(key), up(up), found(up, (up ? key : ~key) + 1) {}
-  DEVICE u64 at(u32 i) const { return up ? key + 1 + found.near.all[i] : key - 1 - found.near.all[i]; }
+
+  // How far behind the first that there can be the i-th is: -1 before the first, which is the key itself.
+  DEVICE u64 distance(u32 i) const {
+    u64 d = ~0ull;
+    UNROLL for (u32 j = 0; j < kNear; j++) {
+      if (i == j) d = found.near.all[j];
+    }
+    return d;
+  }
+  DEVICE u64 at(u32 i) const { return up ? key + 1 + distance(i) : key - 1 - distance(i); }
 
   DEVICE void rows(const Walker& w, u32 from, u32 n) {
-    if ((w.kind & kValuesOf) == kWhole) return add_values(w, from, n, found);
+    if ((w.kind & kValuesOf) == kWhole) return add_values<kRowsToSelect>(w, from, n, found);
     Scale scale(w);
     Bounds b = bounds_of(scale, key);
     // Turned, the integers below the key are those from 2^32-from on.
     u64 behind = up ? b.behind : (1ull << 32) - b.from;
     if (behind >> 32) return;
     Distances<u32> integers(up, (u32)behind);
-    add_integers(w, from, n, integers);
+    add_integers<kRowsToSelect>(w, from, n, integers);
     NO_UNROLL for (u32 i = 0; i < kNear && i < n; i++) {
       u32 d = integers.near.all[0];
       UNROLL for (u32 j = 1; j < kNear; j++) integers.near.all[j - 1] = integers.near.all[j];
@@ -114,7 +128,7 @@ struct Standing {
       return;
     }
     OfIntegers of{(u32)b.from, (u32)b.behind};
-    add_integers(w, at, n, of);
+    add_integers<kRowsToSelect>(w, at, n, of);
     below += of.below;
     if (b.behind >> 32) {
       equal += n - of.below;
@@ -126,3 +140,20 @@ struct Standing {
     if (d < beyond) beyond = d;
   }
 };
+
+// Has s stand at the i-th of the keys nearest to its own, if all that are equal are among these.
+DEVICE bool follow(const Nearest& near, u32 i, Standing& s) {
+  const u64(&all)[kNear] = near.found.near.all;
+  u64 d = near.distance(i);
+  u32 nearer = 0, equal = 0;
+  UNROLL for (u32 j = 0; j < kNear; j++) {
+    nearer += all[j] < d;
+    equal += all[j] == d;
+  }
+  if (i >= kNear || all[kNear - 1] == d) return false;
+  s.below = near.up ? s.below + s.equal + nearer : s.below - nearer - equal;
+  s.equal = equal;
+  s.key = near.at(i);
+  s.beyond = ~0ull;
+  return true;
+}

@@ -6,12 +6,12 @@
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. It keeps a key, that of v(r) of the window before, and how
 //   many values are below it, which changes with what comes and leaves. One look at all rows of the window
-//   finds the four nearest keys on the side where v(r) is now; another counts what is below the new key.
-//   The first v(r) of a thread, or one that is far, is found by halving keys.
-// Bytes per sample: reads its value, 2 to 8, twice for every window that holds it, from a cache but for
-//   the first; times only where they are not regular. Writes 8 a step, and adds to the series' counts.
-// Operations per sample and window that holds it, each of two looks: 10 of stored integers, 30 of whole
-//   values. It takes several times as long as these would.
+//   finds the nearest keys on the side where v(r) is now. Where they do not say how many values are equal to
+//   v(r), another look counts. The first v(r) of a thread, or one that is far, is found by halving keys.
+// Bytes per sample: reads its value, 2 to 8, once or twice for every window that holds it, from a cache but
+//   for the first where windows of 12 warps fit there; times only where they are not regular. Writes 8 a
+//   step, and adds to the series' counts.
+// Operations per sample and window that holds it, each look: 14 of stored integers, 40 of whole values.
 #include "job.h"
 #include "select.h"
 
@@ -44,6 +44,12 @@ DEVICE Ranked rank(const Columns& c, Walker& w, i64 end, Position p, Standing& s
       Nearest near(s.key, !down);
       each_run(c, w, end, near);
       if (inside) return Ranked{s.key, near.at(0)};
+      bool left = i == 0 && down && s.equal == 0;  // the key is none of the window's
+      if (follow(near, i, s)) {
+        if (p.upper < s.below + s.equal) return Ranked{s.key, s.key};
+        if (left) continue;
+        return Ranked{s.key, near.at(down ? i - 1 : i + 1)};
+      }
       key = near.at(i < kNear ? i : kNear - 1);
     }
     Standing next(key);
@@ -61,7 +67,7 @@ NOINLINE bool plus_zeros(Columns c, Walker w, u32 n) {
   return false;
 }
 
-KERNEL ROWS_THREADS window_select(WINDOW_PARAMETERS, double quantile, u64* __restrict__ fault) {
+KERNEL SELECT_THREADS window_select(WINDOW_PARAMETERS, double quantile, u64* __restrict__ fault) {
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
