@@ -96,27 +96,23 @@ struct Nearest {
   }
 };
 
-// How many values of a window have keys below one, and that key; and the least above it.
+// How many values of a window have keys below one, and that key.
 struct Standing {
   u64 key;
   u32 below = 0, equal = 0;
-  u32 minus = 0;      // zeros below 0
-  u64 beyond = ~0ull; // from there to the least key above, less 1
+  u32 minus = 0;  // zeros below 0
   DEVICE explicit Standing(u64 key) : key(key) {}
   DEVICE void add(double v) {
-    u64 k = key_of(v), d = k + ~key;
+    u64 k = key_of(v);
     below += k < key;
     equal += k == key;
     minus += as_bits(v) == 1ull << 63;
-    if (d < beyond) beyond = d;
   }
   struct OfIntegers {
-    u32 from, behind, below = 0, upto = 0, beyond = ~0u;
+    u32 from, behind, below = 0, upto = 0;
     DEVICE void add(u32 u) {
       below += u < from;
       upto += u < behind;
-      u32 d = u - behind;
-      if (d < beyond) beyond = d;
     }
   };
   DEVICE void rows(const Walker& w, u32 at, u32 n) {
@@ -130,14 +126,7 @@ struct Standing {
     OfIntegers of{(u32)b.from, (u32)b.behind};
     add_integers<kRowsToSelect>(w, at, n, of);
     below += of.below;
-    if (b.behind >> 32) {
-      equal += n - of.below;
-      return;
-    }
-    equal += of.upto - of.below;
-    if (of.upto == n) return;
-    u64 d = key_of(scale((u32)b.behind + of.beyond)) + ~key;
-    if (d < beyond) beyond = d;
+    equal += (b.behind >> 32 ? n : of.upto) - of.below;
   }
 };
 
@@ -154,6 +143,5 @@ DEVICE bool follow(const Nearest& near, u32 i, Standing& s) {
   s.below = near.up ? s.below + s.equal + nearer : s.below - nearer - equal;
   s.equal = equal;
   s.key = near.at(i);
-  s.beyond = ~0ull;
   return true;
 }

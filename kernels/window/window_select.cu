@@ -31,7 +31,6 @@ DEVICE Ranked rank(const Columns& c, Walker& w, i64 end, Position p, Standing& s
     u32 upto = s.below + s.equal;
     bool down = p.lower < s.below, inside = !down && p.lower < upto;
     if (inside && p.upper < upto) return Ranked{s.key, s.key};
-    if (inside && s.beyond != ~0ull) return Ranked{s.key, s.key + 1 + s.beyond};
     u32 i = inside ? 0 : down ? s.below - p.lower - 1 : p.lower - upto;
     if (down) {
       ceiling = s.key;
@@ -84,7 +83,6 @@ KERNEL SELECT_THREADS window_select(WINDOW_PARAMETERS, double quantile, u64* __r
     s.below += come.below - gone.below;
     s.equal += come.equal - gone.equal;
     s.minus += come.minus - gone.minus;
-    s.beyond = ~0ull;
     u64 result = kAbsent;
     if (n > 0) {
       Position p = position_of(quantile, n);
