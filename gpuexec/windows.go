@@ -24,7 +24,7 @@ func (j *queryJob) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps)
 		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix), d.At(d.Output.Prefix))
 	}
 	k, more := j.kernel("window_")
-	if j.f.GPU.Kernel == abi.ByOrder {
+	if k == "window_select" {
 		more = append(more, d.Fault)
 	}
 	return q.Window(k, &d.Batch, steps, more...)
@@ -42,10 +42,10 @@ func (j *queryJob) kernel(strategy launch.Kernel) (k launch.Kernel, more []any) 
 		}
 		return strategy + "rate", []any{f.Counter, divisor}
 	case abi.ByOrder:
-		if !f.GPU.Second && inWindow(j.l) > abi.OrderMost {
-			return strategy + "select", []any{w.Param}
+		if f.GPU.Second {
+			return strategy + "distance", nil
 		}
-		return strategy + "order", []any{f.GPU.Second, w.Param}
+		return strategy + "select", []any{w.Param}
 	case abi.ByPairs:
 		return strategy + "pairs", []any{f.GPU.Number()}
 	case abi.ByStatistic:

@@ -32,7 +32,7 @@ var (
 	Decode = []Kernel{"decode_mixed", "decode_series"}
 	Pack   = []Kernel{"pack_measure", "pack_columns"}
 	Window = []Kernel{
-		"fused_ends", "fused_over", "fused_rate", "window_ends", "window_join", "window_order", "window_over", "window_pairs",
+		"fused_ends", "fused_over", "fused_rate", "window_distance", "window_ends", "window_join", "window_over", "window_pairs",
 		"window_panes", "window_rate", "window_reads", "window_recent", "window_select", "window_slide", "window_statistic", "window_totals",
 	}
 	Values   = []Kernel{"map_values", "series_rows"}

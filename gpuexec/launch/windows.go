@@ -125,7 +125,7 @@ func (q Queue) GroupQuantile(values cuda.Pointer, steps uint32, members, first c
 // steps or buckets.
 func (q Queue) PerSeries(k Kernel, tiles, count, each uint32, params ...any) error {
 	threads := uint32(abi.WindowBlock)
-	if k == "window_order" || k == "window_recent" {
+	if k == "window_distance" || k == "window_recent" {
 		threads = abi.OrderBlock
 	}
 	grid := Blocks(tiles*abi.TileChunks, threads)

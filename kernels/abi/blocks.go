@@ -15,7 +15,7 @@ const (
 	DecodeBlock   = 128
 	CheckBlock    = 256
 	WindowBlock   = 128
-	OrderBlock    = 64 // and of window_recent
+	OrderBlock    = 64 // of window_distance and window_recent
 	WindowLine    = 16 // steps of a series that window kernels store at once
 	ResultBlock   = 128
 	RowsBlock     = 32 // steps, as of group_rank and group_quantile
@@ -26,6 +26,6 @@ const (
 // RecentSamples is the number of samples of a series that a thread of window_recent keeps.
 const RecentSamples = 32
 
-// OrderMost is the largest number of samples in a window that window_order sorts; SelectMost is that from which on
-// window_select is not worth it, which does not sort them.
+// OrderMost is the largest number of samples in a window that window_distance sorts; SelectMost is that from which on
+// window_select is not worth it.
 const OrderMost, SelectMost = 64, 2048

@@ -12,7 +12,7 @@ const (
 	ByRate      Kernel = "Rate"      // window_rate
 	ByPairs     Kernel = "Pairs"     // window_pairs
 	ByStatistic Kernel = "Statistic" // window_statistic
-	ByOrder     Kernel = "Order"     // window_order
+	ByOrder     Kernel = "Order"     // window_select; or window_distance
 	ByOperator  Kernel = "Operator"  // window_over, group_accumulate
 	ByMap       Kernel = "Map"       // map_values
 	ByRank      Kernel = "Rank"      // group_rank

@@ -27,7 +27,7 @@ type State struct {
 const Absent = 0x7ff0000000000002
 
 // NoFault is the fault word of decode_series as long as no chunk is corrupt, and
-// MixedZeros that of window_order where the answer depends on how zeros of either
+// MixedZeros that of window_select where the answer depends on how zeros of either
 // sign are sorted.
 const (
 	NoFault    = 1<<64 - 1

@@ -10,9 +10,9 @@
 #include "../window/fused_ends.cu"
 #include "../window/fused_over.cu"
 #include "../window/fused_rate.cu"
+#include "../window/window_distance.cu"
 #include "../window/window_ends.cu"
 #include "../window/window_join.cu"
-#include "../window/window_order.cu"
 #include "../window/window_over.cu"
 #include "../window/window_pairs.cu"
 #include "../window/window_panes.cu"
@@ -54,9 +54,9 @@
   X(fused_ends, false) \
   X(fused_over, false) \
   X(fused_rate, false) \
+  X(window_distance, true) \
   X(window_ends, true) \
   X(window_join, true) \
-  X(window_order, true) \
   X(window_over, true) \
   X(window_pairs, true) \
   X(window_panes, false) \

@@ -1,10 +1,11 @@
-// window_select: quantiles over time of windows of many samples.
+// window_select: quantiles over time.
 //
 // Computes, of the n values v(0) <= v(1) ... in (start+k*interval-width, start+k*interval],
 //   NaN first: v(r)*(1-w) + v(r+1)*w, r + w = quantile*(n-1). Where the answer depends on how zeros of
 //   either sign are sorted, which is Go's business, it lowers *fault to kMixedZeros.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
-// A thread owns one series at `length` steps. It keeps a key, that of v(r) of the window before, and how
+// A thread owns one series at `length` steps. Of stored integers it finds a rank that is at most 16 from the
+//   nearer end in registers (ranks.h). From the first window on that has others, or another rank, it keeps a key, that of v(r) of the window before, and how
 //   many values are below it, which changes with what comes and leaves. One look at all rows of the window
 //   finds the nearest keys on the side where v(r) is now. Where they do not say how many values are equal to
 //   v(r), another look counts. The first v(r) of a thread, or one that is far, is found by halving keys.
@@ -13,6 +14,7 @@
 //   step, and adds to the series' counts.
 // Operations per sample and window that holds it, each look: 14 of stored integers, 40 of whole values.
 #include "job.h"
+#include "ranks.h"
 #include "select.h"
 
 // The keys that a window's quantile is made of.
@@ -73,32 +75,43 @@ KERNEL SELECT_THREADS window_select(WINDOW_PARAMETERS, double quantile, u64* __r
   Walker lo = job.begin(), hi = lo;
   Results to = results_of(job, out, counts);
   Standing s(quantile < 0.5 ? 0 : ~0ull);
-  u32 n = 0;
-  bool certain = true;
-  for (u32 k = job.mine.from; k < job.mine.to; k++) {
-    i64 end = job.end(k);
-    Standing gone(s.key), come(s.key);
-    n -= pass_rows(c, lo, end - width, gone);
-    n += pass_rows(c, hi, end, come);
-    s.below += come.below - gone.below;
-    s.equal += come.equal - gone.equal;
-    s.minus += come.minus - gone.minus;
-    u64 result = kAbsent;
-    if (n > 0) {
-      Position p = position_of(quantile, n);
-      Ranked of = rank(c, lo, end, p, s);
-      double lower = of_key(of.lower), upper = of_key(of.upper);
-      if (s.minus > 0 && (lower == 0 || upper == 0)) {
-        if (plus_zeros(c, lo, n)) {
-          certain = false;
-        } else {
-          if (lower == 0) lower = -0.0;
-          if (upper == 0) upper = -0.0;
-        }
+  u32 n = 0;  // samples from lo to hi
+  bool ranks = true, certain = true;
+  for (u32 k = job.mine.from; k < job.mine.to; store_line(to)) {
+    u32 line = job.mine.to - k < kLine ? job.mine.to : k + kLine;
+    if (ranks) {
+      k = by_ranks(job, quantile, k, line, lo, hi, n, to);
+      if (k < line) {
+        ranks = false;
+        hi = lo;
+        n = 0;
       }
-      result = as_bits(between(lower, upper, p.weight));
     }
-    emit(to, result, n);
+    for (; k < line; k++) {
+      i64 end = job.end(k);
+      Standing gone(s.key), come(s.key);
+      n -= pass_rows(c, lo, end - width, gone);
+      n += pass_rows(c, hi, end, come);
+      s.below += come.below - gone.below;
+      s.equal += come.equal - gone.equal;
+      s.minus += come.minus - gone.minus;
+      u64 result = kAbsent;
+      if (n > 0) {
+        Position p = position_of(quantile, n);
+        Ranked of = rank(c, lo, end, p, s);
+        double lower = of_key(of.lower), upper = of_key(of.upper);
+        if (s.minus > 0 && (lower == 0 || upper == 0)) {
+          if (plus_zeros(c, lo, n)) {
+            certain = false;
+          } else {
+            if (lower == 0) lower = -0.0;
+            if (upper == 0) upper = -0.0;
+          }
+        }
+        result = as_bits(between(lower, upper, p.weight));
+      }
+      note(to, result, n);
+    }
   }
   finish(to);
   if (!certain) atomic_min(fault, kMixedZeros);
