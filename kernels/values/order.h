@@ -22,12 +22,11 @@ DEVICE Position position_of(double quantile, u32 n) {
 
 DEVICE double between(double lower, double upper, double weight) { return lower * (1 - weight) + upper * weight; }
 
-// An integer of the same order as the value; zeros have one, and NaN has 0.
+// An integer of the same order as the value; zeros have one, and NaN has 0. Without branches, which loads would not pass.
 DEVICE u64 key_of(double v) {
-  u64 bits = as_bits(v);
-  if (v != v) return 0;
-  if (v == 0) return 1ull << 63;
-  return bits >> 63 ? ~bits : bits | 1ull << 63;
+  u64 bits = as_bits(v), key = bits ^ ((u64)((i64)bits >> 63) | 1ull << 63);
+  key += key == ~0ull >> 1;  // -0 to 0
+  return v == v ? key : 0;
 }
 
 DEVICE double of_key(u64 key) {
