@@ -111,7 +111,8 @@ func (d *Device) open(opened func(*pipeline.Machine) error) (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := pipeline.New(dev, pipeline.Options{Memory: memory})
+	all, _ := s.Devices()
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, Host: s.o.HostBytes / int64(len(all))})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
