@@ -69,6 +69,8 @@ type Set struct {
 	log     *slog.Logger
 	metrics *metrics
 
+	hostBytes int64 // of Options.HostBytes the share of each device
+
 	mu      sync.Mutex
 	devices []*Device
 	none    string // why there are no devices
@@ -172,6 +174,7 @@ func (s *Set) start() (err error) {
 	if err != nil {
 		return err
 	}
+	s.hostBytes = s.o.HostBytes / int64(max(1, len(devices)))
 	s.mu.Lock()
 	s.devices = devices
 	s.mu.Unlock()
