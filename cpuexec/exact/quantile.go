@@ -27,7 +27,11 @@ func innerQuantile(q float64, vs []float64) float64 {
 	lower, upper, weight := position(q, len(vs))
 	above, below := len(vs)-lower, upper+1 // how many the two are among on either side
 	if !Ordinary(vs) {
-		slices.SortFunc(vs, byValue)
+		if MixedZeros(vs) {
+			slices.SortFunc(vs, byValue)
+		} else {
+			slices.Sort(vs) // takes half as long
+		}
 		return between(vs[lower], vs[upper], weight)
 	}
 	if min(above, below) > fewLargest {
@@ -47,8 +51,8 @@ func innerQuantile(q float64, vs []float64) float64 {
 	return between(-l[upper-lower], -l[0], weight)
 }
 
-// byValue compares as Prometheus does, to which a NaN is less than a NaN, too: where zeros of both signs come
-// to lie depends on it.
+// byValue compares as Prometheus does, to which a NaN is less than a NaN, too: where zeros of both signs
+// come to lie depends on it.
 func byValue(a, b float64) int {
 	if a != a || a < b {
 		return -1
