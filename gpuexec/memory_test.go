@@ -11,6 +11,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -113,4 +114,17 @@ func TestEverySegmentFault(t *testing.T) {
 			require.Zero(t, h.Held(), "%s call %d", name, nth)
 		}
 	}
+}
+
+// TestHostMemory: of a process that may have little memory a machine page-locks a share.
+func TestHostMemory(t *testing.T) {
+	const host = 200 << 20
+	cudatest.Control(t)
+	before := cuda.HostBytes.Load()
+	x := executor(t, Options{Memory: 64 << 20, Host: host})
+	require.Less(t, cuda.HostBytes.Load()-before, int64(host/8+4<<20), "buffers of tables and chunks")
+	_, left, _ := x.Lender.Counts()
+	require.Equal(t, host/8/(8*pinned.BufferValues), left, "buffers of rows")
+	jobs, _ := seen(t)
+	check(t, x, jobs[0], "with little memory")
 }

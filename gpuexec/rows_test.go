@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -247,6 +248,35 @@ func TestRowsOfFewValues(t *testing.T) {
 	require.Positive(t, made, "it was given back")
 	got.Release()
 	require.Equal(t, made, free(x))
+}
+
+// TestFewRowsBeside: where no page-locked memory is left, few values do not keep a buffer of the heap.
+func TestFewRowsBeside(t *testing.T) {
+	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: -1})
+	sel, err := synthetic.Counters("m_total", 20, 600)
+	require.NoError(t, err)
+	job := jobOver(aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, sel)
+	want, err := cpuexec.New(cpuexec.Options{}).Run(t.Context(), job)
+	require.NoError(t, err)
+	var held [10]*plan.Matrix
+	before := heap()
+	for k := range held {
+		held[k], err = x.Run(t.Context(), job)
+		require.NoError(t, err)
+	}
+	require.Less(t, heap()-before, len(held)*8*pinned.BufferValues/2)
+	for _, got := range held {
+		same(t, want, got, true, "beside")
+		got.Release()
+	}
+}
+
+// heap is how many bytes of the heap are in use.
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // TestRowsGivenBack: a query that fails gives back what it was lent.

@@ -111,7 +111,7 @@ func (d *Device) open(opened func(*pipeline.Machine) error) (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := pipeline.New(dev, pipeline.Options{Memory: memory})
+	x, err := pipeline.New(dev, pipeline.Options{Memory: memory, Host: s.hostBytes})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}

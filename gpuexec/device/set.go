@@ -43,6 +43,9 @@ type Options struct {
 	// MemoryBytes is the most memory that is allocated of each device, in bytes; 0
 	// means no bound but MemoryFraction.
 	MemoryBytes int64
+	// HostBytes is the memory of the process in bytes that all devices together go by in what they page-lock;
+	// 0 means no bound.
+	HostBytes int64
 	// Library is the CUDA driver's library.
 	Library string
 	// Retry is how long after a failure a device is tried again at first. The time
@@ -65,6 +68,8 @@ type Set struct {
 	o       Options
 	log     *slog.Logger
 	metrics *metrics
+
+	hostBytes int64 // of Options.HostBytes the share of each device
 
 	mu      sync.Mutex
 	devices []*Device
@@ -169,6 +174,7 @@ func (s *Set) start() (err error) {
 	if err != nil {
 		return err
 	}
+	s.hostBytes = s.o.HostBytes / int64(max(1, len(devices)))
 	s.mu.Lock()
 	s.devices = devices
 	s.mu.Unlock()

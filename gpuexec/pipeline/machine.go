@@ -55,6 +55,9 @@ type Options struct {
 	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
 	// all are where it is negative.
 	Rows int64
+	// Host is the memory in bytes that the process may have, of which all staging takes an eighth at most,
+	// and Rows another. 0 is no bound.
+	Host int64
 }
 
 // Machine is what jobs run on: one device, on which a large job runs at a time, and several small
@@ -95,6 +98,9 @@ type Machine struct {
 // The number of batches of a job under way at once, and the size of a workspace's uploads.
 const slotsOfLarge, slotsOfSmall, uploadsBytes = 4, 2, 256 << 10
 
+// feeding is how often Staging chunks pass through, and stagings how often a machine takes it in all.
+const feeding, stagings = 8, slotsOfLarge + mostSmall*slotsOfSmall/4 + feeding
+
 // New takes a device's memory and returns a machine on it, which has the kernels of launch.First; others
 // are loaded when they are needed, but for fused ones. The device stays the caller's.
 func New(dev *cuda.Device, o Options) (*Machine, error) {
@@ -103,6 +109,9 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	}
 	if o.Rows == 0 {
 		o.Rows = 1 << 30
+	}
+	if o.Host > 0 {
+		o.Staging, o.Rows = min(o.Staging, int(o.Host/8/stagings)&^4095), min(o.Rows, o.Host/8)
 	}
 	m := &Machine{
 		Dev: dev, Programs: launch.Programs{Device: dev}, Lender: pinned.NewLender(dev, o.Rows),
@@ -149,7 +158,7 @@ func (m *Machine) take(c *cuda.Context, o Options) (err error) {
 	}
 	m.Large = workspaces(1, large, slotsOfLarge, o.Staging)
 	m.Small = workspaces(small, each, slotsOfSmall, o.Staging/4)
-	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, 8*o.Staging)
+	m.Feeder = resident.NewFeeder(m.Dev, c, &m.held, feeding*o.Staging)
 	if m.held.Err != nil {
 		return m.held.Err
 	}

@@ -31,7 +31,7 @@ type Returned struct {
 	Values  [][]float64
 	Each    int
 	Rest    [][]byte // by Back.Rest
-	Release func()   // lets others have the values' memory; must be called once
+	Release func()   // lets others have the values' memory; once. Without it they do not stay
 }
 
 // seriesOfBuffer is the number of series that a buffer has room for.
@@ -125,7 +125,10 @@ func (j *Job) deliver(s *Slot) error {
 	for _, buffer := range of.buffers {
 		r.Values = append(r.Values, buffer[:])
 	}
-	r.Release = func() { j.giveBack(&of, true) }
+	// Few values do not keep much memory of the heap, which, unlike the Lender's, nothing bounds.
+	if 2*len(of.Series)*len(of.back.Rows)*of.back.Width >= len(of.buffers)*pinned.BufferValues || of.lent {
+		r.Release = func() { j.giveBack(&of, true) }
+	}
 	j.consuming = make(chan error, 1)
 	go func(done chan<- error) {
 		done <- parallel.Rescue(func() error { return j.Program.Consume(&of, r) })

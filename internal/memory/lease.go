@@ -95,7 +95,7 @@ const FlagLimit = "memory.limit"
 type BusyError struct{ Limit int64 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("promwarp is out of memory for the moment: other requests hold what --%s=%s leaves; try again, or raise the limit", FlagLimit, Size(e.Limit))
+	return fmt.Sprintf("promwarp is out of memory for the moment: too little of --%s=%s is left, and promwarp_memory_bytes at /metrics says what holds it; try again, or raise the limit", FlagLimit, Size(e.Limit))
 }
 
 // TooLargeError is the error of a lease that does not fit even if nothing else were held.

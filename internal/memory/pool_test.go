@@ -25,7 +25,7 @@ func TestLease(t *testing.T) {
 
 	err := b.Grow(t.Context(), 20*mib)
 	require.ErrorAs(t, err, new(*BusyError))
-	require.ErrorContains(t, err, "--memory.limit=100 MiB")
+	require.ErrorContains(t, err, "too little of --memory.limit=100 MiB is left, and promwarp_memory_bytes")
 	require.True(t, Exhausted(err))
 	require.EqualValues(t, 1, p.Refused()["answers"])
 	b.Release()

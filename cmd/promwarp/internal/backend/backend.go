@@ -412,8 +412,9 @@ func (t tracker) Delete(slot int) {
 // Close implements promql.QueryTracker.
 func (tracker) Close() error { return nil }
 
-// OpenGPUs opens the GPUs that s asks for; nil where it asks for none.
-func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Registerer) (*placement.Placer, error) {
+// OpenGPUs opens the GPUs that s asks for; nil where it asks for none. The process may have so much memory;
+// 0 is no limit.
+func OpenGPUs(s config.GPUSettings, memory config.ByteSize, logger *slog.Logger, reg prometheus.Registerer) (*placement.Placer, error) {
 	if s.Mode == config.GPUOff {
 		return nil, nil
 	}
@@ -424,7 +425,8 @@ func OpenGPUs(s config.GPUSettings, logger *slog.Logger, reg prometheus.Register
 	gpus, err := placement.Open(placement.Options{
 		Options: device.Options{
 			Require: s.Mode == config.GPURequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
-			Library: s.Library, Logger: logger.With("component", "gpu"), Registerer: reg,
+			HostBytes: int64(memory),
+			Library:   s.Library, Logger: logger.With("component", "gpu"), Registerer: reg,
 		},
 	})
 	if err != nil {

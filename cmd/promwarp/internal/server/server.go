@@ -137,7 +137,7 @@ func New(cfg Config) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	if s.gpus, err = backend.OpenGPUs(cfg.Settings.GPU, s.logger, s.base); err != nil {
+	if s.gpus, err = backend.OpenGPUs(cfg.Settings.GPU, cfg.Settings.Memory.Limit, s.logger, s.base); err != nil {
 		s.Close()
 		return nil, err
 	}

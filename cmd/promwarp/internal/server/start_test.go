@@ -159,19 +159,22 @@ func TestSecretsInSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestServeOnGPU: a server asks the GPU where it is told to, and says so.
+// TestServeOnGPU: a server asks the GPU where it is told to, and says so. What it page-locks leaves the most of
+// little memory to queries.
 func TestServeOnGPU(t *testing.T) {
 	h := cudatest.Control(t)
 	h.Configure("devices=2,memory=1073741824")
 	var log testlog.Log
 	set := quickSettings()
 	set.EnableFeature = config.List{"promql-per-step-stats"}
+	set.Memory.Limit = 256 << 20
 	set.GPU = config.GPUSettings{Mode: config.GPURequire, MemoryFraction: 0.05, Library: cudatest.Library(t)}
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	s, stop := runServer(t, cfg)
 	answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true&stats=all", `"value":[1,"1"]`, `"totalQueryableSamplesPerStep":[[1,1]]`)
 	answers(t, s, "/api/v1/query?query=sum(up)&time=1", `"value":[1,"1"]`)
 	body := answers(t, s, "/metrics", "promwarp_gpu_jobs_total{gpu=", `promwarp_gpu_usable{gpu="1"} 1`)
+	require.Less(t, counted(t, body, `promwarp_memory_bytes{part="page_locked"}`), 40<<20)
 	// Where the second query ran is by what this machine measured a moment ago.
 	onGPU := counted(t, body, `promwarp_plan_nodes_total{executor="gpu",kind="aggregate"}`)
 	require.Positive(t, onGPU)
@@ -204,9 +207,9 @@ func counted(t *testing.T, page, series string) int {
 		return 0
 	}
 	text, _, _ := strings.Cut(rest, "\n")
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseFloat(text, 64)
 	require.NoError(t, err)
-	return n
+	return int(n)
 }
 
 // TestServeWithoutGPU: without a driver a server runs unless a GPU is required, and
