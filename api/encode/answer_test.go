@@ -15,17 +15,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
 )
-
-// byPrometheus is what Prometheus's encoder writes.
-func byPrometheus(r Result) ([]byte, error) {
-	return v1.JSONCodec{}.Encode(&v1.Response{
-		Status: "success", Warnings: r.Warnings, Infos: r.Infos,
-		Data: &v1.QueryData{ResultType: r.Value.Type(), Result: r.Value, Stats: r.Stats},
-	})
-}
 
 func prometheus(t testing.TB, r Result) string {
 	t.Helper()

@@ -74,14 +74,14 @@ func encoded(r Result) error {
 	return err
 }
 
-// BenchmarkMatrix encodes 1000 series of 760 points, by Prometheus's codec,
+// BenchmarkMatrix encodes 1000 series of 760 points, and a day of 8 groups, by Prometheus's codec,
 // whole, as an executor has them, and written piece by piece, as the API does, on one core and on all.
 func BenchmarkMatrix(b *testing.B) {
-	const series, points = 1000, 760
-	for _, k := range kinds {
+	for i := range 2 * len(kinds) {
+		k, series, points := kinds[i/2], []int{1000, 8}[i%2], []int{760, 1441}[i%2]
 		resp, steps := respond(k.matrix(series, points)), respond(k.steps(series, points))
 		run := func(name string, f func() error) {
-			b.Run(k.name+"/"+name, func(b *testing.B) {
+			b.Run(fmt.Sprint(k.name, "/", series, "/", name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := f(); err != nil {
@@ -108,26 +108,6 @@ func BenchmarkMatrix(b *testing.B) {
 				return a.WriteRest(io.Discard)
 			})
 		}
-	}
-}
-
-// BenchmarkGroups encodes what an aggregation to a few groups yields over a day, on one core and on
-// all.
-func BenchmarkGroups(b *testing.B) {
-	resp := respond(kinds[0].steps(8, 1441))
-	for _, cores := range []int{1, runtime.GOMAXPROCS(0)} {
-		b.Run(fmt.Sprint("cores=", cores), func(b *testing.B) {
-			for b.Loop() {
-				a, err := New(resp)
-				if err != nil {
-					b.Fatal(err)
-				}
-				a.cores = cores
-				if err := a.WriteRest(io.Discard); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 
