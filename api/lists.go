@@ -190,8 +190,7 @@ func (a *API) series(r *http.Request) (any, annotations.Annotations, error) {
 	}
 	l, err := a.newListing(r)
 	if err != nil {
-		var wrong *promapi.ParameterError
-		if errors.As(err, &wrong) && wrong.Parameter == "" {
+		if wrong, ok := errors.AsType[*promapi.ParameterError](err); ok && wrong.Parameter == "" {
 			wrong.Parameter = "match[]"
 		}
 		return nil, nil, err

@@ -47,8 +47,7 @@ func (a *API) query(w http.ResponseWriter, r *http.Request, t *turn) {
 	p, err := promapi.Parse(r, time.Now())
 	if err != nil {
 		e := &resample.Error{Code: resample.CodeInvalidValue, Text: err.Error()}
-		var of *promapi.ParameterError
-		if errors.As(err, &of) {
+		if of, ok := errors.AsType[*promapi.ParameterError](err); ok {
 			e.Field, e.Text = of.Parameter, of.Err.Error()
 		}
 		a.resampled.Failed(w, e)
@@ -148,8 +147,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	text := err.Error()
 	switch typ {
 	case promapi.Timeout:
-		var timeout promql.ErrQueryTimeout
-		if !errors.As(err, &timeout) {
+		if !errors.As(err, new(promql.ErrQueryTimeout)) {
 			text = promql.ErrQueryTimeout("fetching: " + text).Error()
 		}
 	case promapi.Internal:

@@ -135,8 +135,7 @@ func (x *Executor) run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	}()
 	rows, err := operator.Rows(r.build(job.Node))
 	if err != nil {
-		var d *plan.Declined
-		if errors.As(err, &d) {
+		if d, ok := errors.AsType[*plan.Declined](err); ok {
 			d.Lost += r.Matrix.Work.Samples
 		}
 		return nil, err

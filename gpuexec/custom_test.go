@@ -20,7 +20,6 @@ import (
 	"github.com/promwarp/promwarp/resample/custom/customtest"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
-	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // sources reads custom aggregates from YAML.
@@ -73,7 +72,7 @@ func TestExamples(t *testing.T) {
 			form := "metric=m&every=5m&start=0&end=36000&aggregates=count," + s.Name + ",rate:" + s.Name + group
 			if planned(t, form, examples(t)...).Unsuited() == "" {
 				computed++
-				check(t, a, synthetic.Storage{Selection: sel}, form, form, examples(t)...)
+				check(t, a, selection.Single{Selection: sel}, form, form, examples(t)...)
 			}
 		}
 	}
@@ -109,7 +108,7 @@ func TestRandomCustom(t *testing.T) {
 		}
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		a.Last.Stages.Batches = 0
-		check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d: %s\n%+v", *seed, round, form, s), s)
+		check(t, a, selection.Single{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d: %s\n%+v", *seed, round, form, s), s)
 		batches = max(batches, a.Last.Stages.Batches)
 	}
 	require.GreaterOrEqual(t, batches, 3)
@@ -158,7 +157,7 @@ func TestOperations(t *testing.T) {
 	for len(names) > 0 {
 		n := min(16, len(names))
 		form := fmt.Sprintf("metric=m&every=1m&start=0&end=%d&aggregates=%s", 60*len(ts)/2, strings.Join(names[:n], ","))
-		check(t, a, synthetic.Storage{Selection: sel}, form, form, all...)
+		check(t, a, selection.Single{Selection: sel}, form, form, all...)
 		names = names[n:]
 	}
 	require.Equal(t, 2, a.computed)

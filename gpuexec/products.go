@@ -17,10 +17,9 @@ import (
 // states are the product of the operators that add value to value.
 type states struct {
 	*queryJob
-	op       uint32
-	deviates bool           // a deviation, or its square
-	all      layout.Section // a abi.State a group and step
-	values   layout.Section
+	policy abi.Policy
+	all    layout.Section // a abi.State a group and step
+	values layout.Section
 }
 
 func (p *states) Place() {
@@ -32,16 +31,16 @@ func (p *states) Place() {
 
 func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n, few, least := &d.Groups, p.steps.Count, uint32(1200), 48 // warps that have a group each; series of one
-	if p.deviates {
+	if p.policy.Name == "StdDev" || p.policy.Name == "StdVar" {
 		few = 80 // as they are one chain
 	}
 	share := (n+31)/32*g.Count <= few && int(g.Count)*least <= len(d.Series)
-	return q.Accumulate(g, n, p.op, share, d.Out.Values, p.At(p.all))
+	return q.Accumulate(g, n, p.policy.Number(), share, d.Out.Values, p.At(p.all))
 }
 
 func (p *states) End(c *cuda.Context, s cuda.Stream) error {
 	n := uint64(p.cells())
-	return p.Kernels.On(c, s).Results("group_result", n, p.At(p.all), n, p.op, p.At(p.values))
+	return p.Kernels.On(c, s).Results("group_result", n, p.At(p.all), n, p.policy.Number(), p.At(p.values))
 }
 
 func (p *states) Results(o *offload.Outcome) error {
@@ -81,7 +80,8 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	return q.Groups("group_rank", g, n, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
+	warps := max(1, min(8, 1024/max((n+31)/32*g.Count, 1))) // few blocks have several, which load values
+	return q.PerStep("group_rank", n, g.Count, warps, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
 		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 

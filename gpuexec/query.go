@@ -112,7 +112,7 @@ func queryProduct(of *pipeline.Job, l *cpuexec.Leaf) pipeline.Program {
 	case abi.ByQuantile:
 		return &quantiles{queryJob: j}
 	default:
-		return &states{queryJob: j, op: p.Number(), deviates: p.Name == "StdDev" || p.Name == "StdVar"}
+		return &states{queryJob: j, policy: p}
 	}
 }
 

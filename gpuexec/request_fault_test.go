@@ -30,7 +30,7 @@ var little = pipeline.Options{Memory: 32 << 20, Staging: 1 << 20}
 // over are the results of a request over a selection by an accelerator, which are released with the
 // test, if not before. It may name the examples.
 func over(t testing.TB, ctx context.Context, a offload.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
-	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
+	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, selection.Single{Selection: sel}, planned(t, form, examples(t)...))
 	if err == nil {
 		t.Cleanup(got.Release)
 	}
@@ -121,7 +121,7 @@ func TestLongRuns(t *testing.T) {
 		sel, err := synthetic.Counters("m", 3, samples)
 		require.NoError(t, err)
 		form := fmt.Sprintf("metric=m&every=10y&start=%d&end=%d&aggregates=median,95pct,nunique", synthetic.Start/1000-3600*24*365*20, synthetic.Start/1000+3600*24*365)
-		check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprint(samples))
+		check(t, a, selection.Single{Selection: sel}, form, fmt.Sprint(samples))
 	}
 	require.Zero(t, a.declined)
 	sel, err := synthetic.Counters("m", 3, 2049)
@@ -155,7 +155,7 @@ func TestMixedZeros(t *testing.T) {
 		{"a quantile that is no zero", "100pct", mixed},
 		{"zeros of one sign", "median,20pct", zeros(func(k int) float64 { return []float64{minus, -1, 1, 2}[k%4] })},
 	} {
-		check(t, a, synthetic.Storage{Selection: c.sel}, someHours+c.fields, c.name)
+		check(t, a, selection.Single{Selection: c.sel}, someHours+c.fields, c.name)
 	}
 	require.Zero(t, a.declined)
 	for _, fields := range []string{"median", "20pct&by=job&reaggregate=max"} {
@@ -179,7 +179,7 @@ func TestOverflows(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		fields := "sum,mean,std,time_weighted_mean,rate:time_weighted_mean" + []string{"", "&by=job"}[r.IntN(2)] + []string{"", "&closed=right"}[r.IntN(2)] + []string{"", "&period=8m"}[r.IntN(2)]
-		check(t, a, synthetic.Storage{Selection: sel}, someHours+fields, fmt.Sprintf("round %d: %s", round, fields))
+		check(t, a, selection.Single{Selection: sel}, someHours+fields, fmt.Sprintf("round %d: %s", round, fields))
 	}
 	require.Zero(t, a.declined)
 }
@@ -206,7 +206,7 @@ func TestCancelled(t *testing.T) {
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("test"))
 	require.Equal(t, 1, pieces)
-	check(t, a, synthetic.Storage{Selection: sel}, someHours+"mean", "after one that was cancelled")
+	check(t, a, selection.Single{Selection: sel}, someHours+"mean", "after one that was cancelled")
 }
 
 // TestLimits: values of the answer count as on cores.
@@ -214,8 +214,8 @@ func TestLimits(t *testing.T) {
 	sel := random(t, rand.New(rand.NewPCG(11, 12)), 100, 0, 36_000_000)
 	p := planned(t, someHours+"mean,max")
 	for _, most := range []int{100, 1_000_000} {
-		_, want := resample.New(resample.Options{MaxSamples: most}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
-		result, got := resample.New(resample.Options{MaxSamples: most, Accelerator: on(t, little)}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+		_, want := resample.New(resample.Options{MaxSamples: most}).Run(t.Context(), selection.Single{Selection: sel}, p)
+		result, got := resample.New(resample.Options{MaxSamples: most, Accelerator: on(t, little)}).Run(t.Context(), selection.Single{Selection: sel}, p)
 		if got == nil {
 			result.Release()
 		}
@@ -223,7 +223,7 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	a := on(t, little)
-	check(t, a, synthetic.Storage{Selection: sel}, someHours+"mean&limit=100", "as many as there are")
+	check(t, a, selection.Single{Selection: sel}, someHours+"mean&limit=100", "as many as there are")
 	got, err := over(t, t.Context(), a, sel, someHours+"mean&limit=3")
 	require.NoError(t, err)
 	require.True(t, got.Truncated)

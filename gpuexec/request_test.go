@@ -87,7 +87,7 @@ func TestRandom(t *testing.T) {
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		for k, a := range all {
 			a.Last.Stages.Batches = 0
-			check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
+			check(t, a, selection.Single{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
 			batches = max(batches, a.Last.Stages.Batches)
 		}
 	}
@@ -111,7 +111,7 @@ func TestPackedRequests(t *testing.T) {
 			ask := func(aggregates string) {
 				layout := []string{"1m", "5m", "7m&closed=right", "1h&closed=right", "10m&period=25m", "10m&period=2m", "1d&timezone=Europe/Berlin"}[r.IntN(7)]
 				form := "metric=m_total&start=32400&end=201600&every=" + layout + groupings[r.IntN(len(groupings))] + "&aggregates=" + aggregates
-				check(t, a, synthetic.Storage{Selection: sel}, form, form, examples(t)...)
+				check(t, a, selection.Single{Selection: sel}, form, form, examples(t)...)
 			}
 			ask("mean")
 			require.Zero(t, a.Store.Packed())
@@ -137,7 +137,7 @@ func TestTilesThatFitAlone(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		form := "metric=m&every=5m&start=0&end=20000&by=job&aggregates=median&reaggregate=max"
-		check(t, a, synthetic.Storage{Selection: sel}, form, form)
+		check(t, a, selection.Single{Selection: sel}, form, form)
 	}
 	require.Positive(t, a.Store.Packed())
 	require.Zero(t, a.declined)
@@ -152,13 +152,13 @@ func TestSplitRequests(t *testing.T) {
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		p := planned(t, form)
-		want, err := resample.New(resample.Options{}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+		want, err := resample.New(resample.Options{}).Run(t.Context(), selection.Single{Selection: sel}, p)
 		require.NoError(t, err)
 		for _, n := range []int{2, 3, 8} {
 			what := fmt.Sprintf("-resampling.seed=%d, round %d, %d devices: %s", *seed, round, n, form)
 			for failures := range 2 {
 				s := all.Only(slices.Repeat([]float64{1}, n)...).Failing(failures, r.IntN(3))
-				got, err := resample.New(resample.Options{Accelerator: s}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+				got, err := resample.New(resample.Options{Accelerator: s}).Run(t.Context(), selection.Single{Selection: sel}, p)
 				if err != nil {
 					require.ErrorContains(t, err, "not on the GPU", what)
 					continue
@@ -192,7 +192,7 @@ func TestEveryAggregate(t *testing.T) {
 					continue
 				}
 				form := someHours + name + ",rate:" + name + grouping
-				check(t, a, synthetic.Storage{Selection: sel}, form, form)
+				check(t, a, selection.Single{Selection: sel}, form, form)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestMergedRuns(t *testing.T) {
 		sel := random(t, rand.New(rand.NewPCG(5, uint64(shape.buckets))), shape.series, 0, int64(1000*shape.buckets))
 		for _, of := range []string{"sum", "std,max,last", "mean&reaggregate=sum"} {
 			form := fmt.Sprintf("metric=m&every=1s&start=0&end=%d&by=&aggregates=%s", shape.buckets, of)
-			check(t, a, synthetic.Storage{Selection: sel}, form, form)
+			check(t, a, selection.Single{Selection: sel}, form, form)
 		}
 	}
 	require.Equal(t, 9, a.computed)
@@ -277,7 +277,7 @@ func TestRowsStay(t *testing.T) {
 				q := requests[r.IntN(len(requests))]
 				// One request at a time may use an Alone.
 				e := resample.New(resample.Options{Accelerator: &gpuexec.Alone{Machine: x}})
-				result, err := e.Run(t.Context(), synthetic.Storage{Selection: q.sel}, q.plan)
+				result, err := e.Run(t.Context(), selection.Single{Selection: q.sel}, q.plan)
 				if err != nil {
 					t.Error(err)
 					return
@@ -325,7 +325,7 @@ func TestRowsGivenBack(t *testing.T) {
 	sel, p := counters(t, 1000), planned(t, buckets(130)+"mean")
 	run := func(ctx context.Context, o resample.Options) (*resample.Result, error) {
 		o.Accelerator = a
-		return resample.New(o).Run(ctx, synthetic.Storage{Selection: sel}, p)
+		return resample.New(o).Run(ctx, selection.Single{Selection: sel}, p)
 	}
 	before := boundOf(a.Machine)
 	got, err := run(t.Context(), resample.Options{})
@@ -572,7 +572,7 @@ func TestGroupOrder(t *testing.T) {
 			require.NoError(t, err)
 			for _, of := range []string{"median", "median,95pct", "0pct,100pct,50pct,99.9pct,1pct"} {
 				what := fmt.Sprintf("%s, %d series of %d, %s", v.name, shape.series, shape.samples, of)
-				check(t, a, synthetic.Storage{Selection: sel}, "metric=m&every=1h&start=0&end=3600&by=job&aggregates="+of, what)
+				check(t, a, selection.Single{Selection: sel}, "metric=m&every=1h&start=0&end=3600&by=job&aggregates="+of, what)
 			}
 		}
 	}
@@ -598,7 +598,7 @@ func TestDistinct(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		for _, fields := range []string{"nunique&by=job", "max,nunique,95pct,rate:nunique,median&by="} {
-			check(t, a, synthetic.Storage{Selection: sel}, "metric=m&every=1h&start=0&end=8000&aggregates="+fields, fmt.Sprint(different, " ", fields))
+			check(t, a, selection.Single{Selection: sel}, "metric=m&every=1h&start=0&end=8000&aggregates="+fields, fmt.Sprint(different, " ", fields))
 		}
 	}
 	require.Zero(t, a.declined)

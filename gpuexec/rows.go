@@ -122,7 +122,7 @@ func (p *queryRows) Compute(q launch.Queue, b *pipeline.Batch) error {
 func (p *queryRows) Reduce(q launch.Queue, b *pipeline.Batch) error {
 	_, present, _ := p.in(b)
 	rows, n := b.Tiles*layout.Lanes, p.steps.Count
-	return q.PerStep("series_rows", n, rows, b.Out.Values, rows, n, 2*uint32(p.words()), present[0])
+	return q.PerStep("series_rows", n, rows, 1, b.Out.Values, rows, n, 2*uint32(p.words()), present[0])
 }
 
 // Back implements pipeline.Program.

@@ -208,9 +208,6 @@ func commonClient(name string, timeout time.Duration, o Options) *Client {
 	}
 }
 
-// Name is the configured name of the store, or its URL without credentials.
-func (c *Client) Name() string { return c.name }
-
 // PreferSamples says whether samples may be asked for instead of chunks where that is
 // less. They come without start timestamps, so not where those count.
 func (c *Client) PreferSamples(may bool) { c.chunksAlone.Store(!may) }

@@ -32,10 +32,9 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	var first *UnreachableError
 	if e.grpc {
 		fmt.Fprintf(&b, "the store %s: %v", e.Upstream, e.Err)
-	} else if errors.As(e.Err, &first) {
+	} else if first, ok := errors.AsType[*UnreachableError](e.Err); ok {
 		fmt.Fprintf(&b, "%v; remote read from %s failed", first, e.Upstream)
 	} else {
 		fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
@@ -106,17 +105,12 @@ func (c *Client) connection(err error) *Error {
 	// http.Client wraps errors together with the URL, which is named already,
 	// and which may hold a token.
 	err = urltext.Err(err)
-	var (
-		cert   *tls.CertificateVerificationError
-		record tls.RecordHeaderError
-		first  *UnreachableError
-	)
 	switch {
-	case errors.As(err, &cert):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check ca_file and server_name in tls_config")
-	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+	case errors.As(err, new(tls.RecordHeaderError)), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check whether the URL should start with http or https")
-	case errors.As(err, &first):
+	case errors.As(err, new(*UnreachableError)):
 		return c.fail(outcomeConnection, true, err, "check that it is running and is the one that the configuration means")
 	default:
 		return c.fail(outcomeConnection, true, c.clean("no answer", err), "check that the store is running and its log")
@@ -180,13 +174,11 @@ func (c *Client) contentType(resp *http.Response, body []byte) *Error {
 // about what is in it.
 func (c *Client) content(err error) *Error {
 	var (
-		own      *Error
-		answered *answer.TooLargeError
-		large    *answer.FrameTooLargeError
-		text     *answer.StoreError
-		corrupt  *answer.CorruptError
-		cut      *answer.CutOffError
-		unasked  *answer.UnaskedError
+		own     *Error
+		large   *answer.FrameTooLargeError
+		text    *answer.StoreError
+		cut     *answer.CutOffError
+		unasked *answer.UnaskedError
 	)
 	e := func() *Error {
 		switch {
@@ -195,7 +187,7 @@ func (c *Client) content(err error) *Error {
 		case errors.As(err, &large):
 			return c.fail(outcomeTooLarge, false,
 				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.Size, c.answers.MaxFrame), "raise "+c.maxFrameSetBy)
-		case errors.As(err, &answered):
+		case errors.As(err, new(*answer.TooLargeError)):
 			return c.fail(outcomeTooLarge, false, fmt.Errorf("%w exceeds the limit of %d bytes", err, c.answers.MaxAnswer),
 				"raise --"+FlagMaxFrameBytes+", or narrow the selector or the time range")
 		case errors.As(err, new(*unconfirmedError)):
@@ -217,7 +209,7 @@ func (c *Client) content(err error) *Error {
 				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")
 		case errors.As(err, &text):
 			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.Text)), "see the store's log")
-		case errors.As(err, &corrupt):
+		case errors.As(err, new(*answer.CorruptError)):
 			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
 		case errors.As(err, &cut):
 			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.Err), adviceCutOff)

@@ -408,7 +408,7 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "remote read from https://x/read: HTTP client configuration")
 
 	c := newClient(t, readConfig(t, "http://user:pw@x/api/v1/read?key=1"), Options{})
-	require.Equal(t, "http://x/api/v1/read", c.Name())
+	require.Equal(t, "http://x/api/v1/read", c.name)
 	require.EqualValues(t, config50MB, c.answers.MaxFrame)
 	require.Equal(t, "chunked_read_limit of the entry in remote_read", c.maxFrameSetBy)
 	require.Equal(t, 6*hour, c.piece)

@@ -132,18 +132,15 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // unreachable returns err, of a request to a server, as an UnreachableError if it is one.
 func unreachable(server *url.URL, err error) error {
 	what := server.Scheme + "://" + server.Host
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return &UnreachableError{err, fmt.Sprintf("%s, oauth2's token_url, answers with status %s", urltext.Of(refused.Response.Request.URL), refused.Response.Status)}
 	}
-	var asked *url.Error // below http.Client only requests for tokens have one
-	token := errors.As(err, &asked)
+	asked, token := errors.AsType[*url.Error](err) // below http.Client only requests for tokens have one
 	if token {
 		err, what = asked.Err, urltext.Setting(asked.URL)+", oauth2's token_url"
 	}
 	why := err
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		why = op.Err
 	} else if !token {
 		return err

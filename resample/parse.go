@@ -346,8 +346,7 @@ func (p *parsing) define(values []string) error {
 		sources = append(sources, s)
 	}
 	l, err := custom.AddTo(p.Aggregates, sources)
-	var wrong *custom.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*custom.Error](err); ok {
 		hint := wrong.Hint
 		wrong.Hint = ""
 		return &Error{Code: CodeInvalidAggregate, Text: wrong.Error(), Hint: hint}

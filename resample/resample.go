@@ -139,8 +139,7 @@ func (r *run) over(q storage.Queryable) error {
 	}
 	fetched := time.Now()
 	if err := r.compute(); err != nil {
-		var corrupt *selection.CorruptError
-		if errors.As(err, &corrupt) {
+		if errors.As(err, new(*selection.CorruptError)) {
 			r.sel.Discard()
 		}
 		return err

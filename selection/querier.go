@@ -18,6 +18,29 @@ type Querier interface {
 	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
 }
 
+// Single is a storage of one selection, which every selector matches as a whole, and the querier on it.
+type Single struct {
+	Selection *Selection
+	storage.LabelQuerier
+	mint, maxt int64
+}
+
+// Querier implements storage.Queryable.
+func (s Single) Querier(mint, maxt int64) (storage.Querier, error) {
+	return Single{s.Selection, storage.NoopQuerier(), mint, maxt}, nil
+}
+
+// SelectChunks implements Querier.
+func (s Single) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*Selection, annotations.Annotations, error) {
+	return s.Selection, nil, nil
+}
+
+// Select implements storage.Querier.
+func (s Single) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+	mint, maxt := Bounds(hints, s.mint, s.maxt)
+	return s.Selection.SeriesSet(mint, maxt, nil)
+}
+
 // Ask is what one of several selectors is asked for.
 type Ask struct {
 	Ctx        context.Context // of who asks

@@ -62,10 +62,7 @@ func (s *Selection) Pick(series []int32) *Selection {
 	}
 	for _, i := range series {
 		out.series = append(out.series, s.series[i])
-		out.chunks = append(out.chunks, s.inTable(int(i))...)
-		if s.behind != nil {
-			out.chunks = append(out.chunks, s.behind.of(int(i))...)
-		}
+		out.chunks = append(out.chunks, s.Chunks(int(i))...)
 		out.first = append(out.first, uint32(len(out.chunks)))
 	}
 	out.dropSlabs()

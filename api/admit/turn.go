@@ -95,8 +95,7 @@ func (t *Turn) identify() (key uint64, start time.Time) {
 // fetched.
 func (t *Turn) Evaluated(err error) {
 	t.Progress.End()
-	var large *memory.TooLargeError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*memory.TooLargeError](err); ok {
 		t.large.Note(t.identify, large)
 	}
 	t.slot.Leave()

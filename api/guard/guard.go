@@ -111,8 +111,7 @@ func (d *door) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			g.Metrics.panics.Inc()
 			stack := debug.Stack()
 			if err, ok := p.(error); ok {
-				var thrown *parallel.Panic
-				if errors.As(err, &thrown) {
+				if thrown, ok := errors.AsType[*parallel.Panic](err); ok {
 					p, stack = thrown.Value, thrown.Stack
 				}
 			}
@@ -153,8 +152,7 @@ func (d *door) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // NotePanic counts and logs the panic that err comes from, if it does.
 func (g *Guard) NotePanic(err error) {
-	var p *parallel.Panic
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*parallel.Panic](err); ok {
 		g.Metrics.panics.Inc()
 		g.Logger.Error("a query panicked; please report this", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}

@@ -103,8 +103,7 @@ func (l *Leaf) call(f func() error) error {
 	}
 	defer l.o.Users.Release()
 	err := parallel.Rescue(f)
-	var panicked *parallel.Panic
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*parallel.Panic](err); ok {
 		l.o.NotePanic(err)
 		return status.Error(codes.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", panicked.Value))
 	}

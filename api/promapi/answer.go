@@ -174,8 +174,7 @@ func UnreadBody(w http.ResponseWriter, err error) bool {
 // RetryAfter is the value of the header Retry-After for a request that was refused for now:
 // what the queue expects if that refused it, else a second.
 func RetryAfter(err error) string {
-	var r *queue.Rejected
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*queue.Rejected](err); ok {
 		return strconv.Itoa(int(r.RetryAfter() / time.Second))
 	}
 	return "1"
@@ -194,34 +193,24 @@ func write(w http.ResponseWriter, code int, b []byte, err error) {
 
 // Classify gives the status and type of an error from evaluation.
 func Classify(err error) (code int, typ string) {
-	var (
-		timeout  promql.ErrQueryTimeout
-		canceled promql.ErrQueryCanceled
-		stored   promql.ErrStorage
-		syntax   *parser.ParseErr
-		syntaxes parser.ParseErrors
-		rejected *queue.Rejected
-		panicked *parallel.Panic
-		beyond   *planner.LimitError
-		upstream *remoteread.Error
-	)
+	upstream, _ := errors.AsType[*remoteread.Error](err)
 	switch {
-	case errors.As(err, &panicked):
+	case errors.As(err, new(*parallel.Panic)):
 		return http.StatusInternalServerError, Internal
-	case errors.As(err, &rejected):
+	case errors.As(err, new(*queue.Rejected)):
 		return http.StatusServiceUnavailable, Unavailable
-	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, new(promql.ErrQueryTimeout)), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, Timeout
-	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
+	case errors.As(err, new(promql.ErrQueryCanceled)), errors.Is(err, context.Canceled):
 		return StatusClientClosed, Canceled
 	case errors.As(err, new(*memory.BusyError)):
 		return http.StatusServiceUnavailable, Unavailable
-	case errors.As(err, &upstream) && !errors.Is(err, selection.ErrTooLarge) &&
+	case upstream != nil && !errors.Is(err, selection.ErrTooLarge) &&
 		upstream.StatusCode != http.StatusBadRequest && upstream.StatusCode != http.StatusUnprocessableEntity: // it failed, and refused nothing
 		return http.StatusBadGateway, Unavailable
-	case errors.As(err, &stored):
+	case errors.As(err, new(promql.ErrStorage)):
 		return http.StatusInternalServerError, Internal
-	case errors.As(err, &syntax), errors.As(err, &syntaxes), errors.As(err, &beyond):
+	case errors.As(err, new(*parser.ParseErr)), errors.As(err, new(parser.ParseErrors)), errors.As(err, new(*planner.LimitError)):
 		return http.StatusBadRequest, BadData
 	}
 	return http.StatusUnprocessableEntity, Execution

@@ -60,8 +60,7 @@ func Form(r *http.Request, mostValues int) error {
 
 // Failed answers with an error.
 func (d *Door) Failed(w http.ResponseWriter, err error) {
-	var wrong *resample.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*resample.Error](err); ok {
 		promapi.Wrong(w, promapi.Mistake{Code: wrong.Code, Field: wrong.Field, Hint: wrong.Hint}, wrong.Error())
 		return
 	}

@@ -95,7 +95,7 @@ func (r *rig) request(ctx context.Context, sel *selection.Selection, row *Row) e
 		if asked.Executor = resample.ChooseCores; gpu {
 			asked.Executor = resample.ChooseGPU
 		}
-		result, err := e.Run(ctx, synthetic.Storage{Selection: sel}, &asked)
+		result, err := e.Run(ctx, selection.Single{Selection: sel}, &asked)
 		if err == nil {
 			last[gpu] = result
 		}

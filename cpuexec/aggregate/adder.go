@@ -224,7 +224,10 @@ func sparse(values []float64, l labels.Labels) plan.Row {
 		}
 		if k > first {
 			row.Runs = append(row.Runs, plan.Run{First: int32(first), Len: int32(k - first)})
-			n += copy(values[n:], values[first:k])
+			if n < first {
+				copy(values[n:], values[first:k])
+			}
+			n += k - first
 		}
 	}
 	row.Values = slices.Clip(values[:n])

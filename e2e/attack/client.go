@@ -18,8 +18,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // timeout is asked for with each query.
@@ -148,16 +149,12 @@ func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 // together calls do for each of n, at most width at once. Once ctx is done it calls no more of them.
 func together(ctx context.Context, width, n int, do func(ctx context.Context, i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range width {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				do(ctx, i)
-			}
-		})
+	var all errgroup.Group
+	all.SetLimit(width)
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		all.Go(func() error { do(ctx, i); return nil })
 	}
-	all.Wait()
+	_ = all.Wait() // without an error
 }
 
 // times are how long requests took, and what became of requests that failed.

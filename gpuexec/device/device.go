@@ -267,10 +267,7 @@ func (d *Device) opened(f func() error) error {
 
 // IsFault reports whether an error of Evaluate is the device's.
 func IsFault(err error) bool {
-	var request *pipeline.RequestError
-	var unsuited *pipeline.Unsuited
-	var corrupt *selection.CorruptError
-	return !errors.As(err, &request) && !errors.As(err, &unsuited) && !errors.As(err, &corrupt)
+	return !errors.As(err, new(*pipeline.RequestError)) && !errors.As(err, new(*pipeline.Unsuited)) && !errors.As(err, new(*selection.CorruptError))
 }
 
 // noteTook notes how long a leaf took. The first is the measure until there are more.
@@ -348,12 +345,10 @@ func (d *Device) failed(err error) {
 
 // nameOf is what a failure is counted under: CUDA's name of the error.
 func nameOf(err error) string {
-	var e *cuda.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*cuda.Error](err); ok {
 		return e.Name
 	}
-	var u *cuda.Unavailable
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*cuda.Unavailable](err); ok {
 		return string(u.Reason)
 	}
 	return "other"

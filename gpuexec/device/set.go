@@ -102,8 +102,7 @@ func Open(o Options) (*Set, error) {
 	}
 	s.tasks.Go(func() {
 		if err := s.start(); err != nil {
-			var u *cuda.Unavailable
-			if errors.As(err, &u) {
+			if errors.As(err, new(*cuda.Unavailable)) {
 				s.log.Info("no GPU is used: the cores evaluate all queries", "reason", err)
 			} else {
 				s.log.Warn("no GPU is used: the cores evaluate all queries", "err", err)

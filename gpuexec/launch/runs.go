@@ -131,7 +131,7 @@ func (r *GroupRuns) few() bool { return r.Series <= groupOrderLeast*r.Groups }
 // of these alone.
 func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values cuda.Pointer) error {
 	if to.Custom {
-		return q.PerStep("custom_merge", buckets, p.Count,
+		return q.PerStep("custom_merge", buckets, p.Count, 1,
 			from.N, from.Fields, to.Stored, buckets, p.Groups, p.Starts, p.Lanes, p.Count, values, to.N, to.Fields)
 	}
 	params := []any{
@@ -161,7 +161,7 @@ func (q Queue) MergeRuns(from *Runs, buckets uint32, p *Parts, to *Runs, values 
 func (q Queue) StateRows(of *Runs, buckets, a uint32, found, values, present cuda.Pointer) error {
 	rows := uint32(of.Cells / uint64(buckets))
 	words := 2 * ((buckets + 63) / 64)
-	return q.PerStep("run_rows", buckets, rows, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
+	return q.PerStep("run_rows", buckets, rows, 1, of.N, of.Fields, of.Parts, a, found, rows, buckets, values, words, present)
 }
 
 // CustomValues puts the results of the states of a program on the queue. out has a float64 a state.

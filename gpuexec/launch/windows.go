@@ -111,14 +111,11 @@ type Parts struct {
 // say, both uint32, which rows of values each has. fault becomes
 // abi.MixedZeros, unless it is less, where an answer is uncertain.
 func (q Queue) GroupQuantile(values cuda.Pointer, steps uint32, members, first cuda.Pointer, places, count uint32, quantile float64, out, fault cuda.Pointer) error {
-	grid := Blocks(steps, abi.RowsBlock)
-	grid.Y = min(count, MaxGridY)
 	parts := uint32(1)
 	for parts < abi.QuantileParts && 128*parts*count <= places {
 		parts *= 2
 	}
-	return q.Launch("group_quantile", grid, cuda.Size{X: abi.RowsBlock, Y: parts},
-		values, steps, members, first, count, parts, quantile, out, fault)
+	return q.PerStep("group_quantile", steps, count, parts, values, steps, members, first, count, parts, quantile, out, fault)
 }
 
 // PerSeries puts a kernel on the queue of which a thread owns a series of some tiles at `each` of count
@@ -140,15 +137,6 @@ func (q Queue) PerRow(k Kernel, tiles, count, each uint32, params ...any) error 
 	return q.Launch(k, grid, cuda.Size{X: abi.WindowBlock}, params...)
 }
 
-// Groups puts a kernel on the queue of which a block owns 32 steps of a group of a batch. Where there are few
-// blocks, several warps of each load values.
-func (q Queue) Groups(k Kernel, p *Parts, steps uint32, params ...any) error {
-	const enough, most = 1024, 8 // warps: in all, and of a block
-	grid := Blocks(steps, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
-	return q.Launch(k, grid, cuda.Size{X: abi.RowsBlock, Y: max(1, min(most, enough/max(grid.X*grid.Y, 1)))}, params...)
-}
-
 // Accumulate puts group_accumulate on the queue: the threads of a block share a group, or each warp has its own.
 func (q Queue) Accumulate(p *Parts, steps, op uint32, share bool, values, states cuda.Pointer) error {
 	grid, block := Blocks(steps, abi.RowsBlock), cuda.Size{X: abi.RowsBlock, Y: 4}
@@ -160,11 +148,12 @@ func (q Queue) Accumulate(p *Parts, steps, op uint32, share bool, values, states
 	return q.Launch("group_accumulate", grid, block, values, steps, p.Groups, p.Starts, p.Lanes, p.Count, op, states)
 }
 
-// PerStep puts a kernel on the queue of which a block owns 32 steps of a group, or of a tile, of count.
-func (q Queue) PerStep(k Kernel, steps, count uint32, params ...any) error {
+// PerStep puts a kernel on the queue of which a block of that many warps owns 32 steps of a group, or of a tile,
+// of count.
+func (q Queue) PerStep(k Kernel, steps, count, warps uint32, params ...any) error {
 	grid := Blocks(steps, abi.RowsBlock)
 	grid.Y = min(count, MaxGridY)
-	return q.Launch(k, grid, cuda.Size{X: abi.RowsBlock}, params...)
+	return q.Launch(k, grid, cuda.Size{X: abi.RowsBlock, Y: warps}, params...)
 }
 
 // Results puts a kernel with a thread for each of count states on the queue.

@@ -350,8 +350,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 // reject counts a wait that ended with err.
 func (m *metrics) reject(err error) {
 	reason := gone
-	var r *Rejected
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Rejected](err); ok {
 		reason = r.Reason
 	}
 	m.rejected.WithLabelValues(string(reason)).Inc()

@@ -126,13 +126,12 @@ func (p *Placer) estimate(size *offload.Size, sel *selection.Selection, g gpu) (
 func fallback(err error) (windowOnly bool, reason string, _ error) {
 	var request *pipeline.RequestError
 	var unsuited *pipeline.Unsuited
-	var corrupt *selection.CorruptError
 	switch {
 	case errors.As(err, &request):
 		return false, "", request.Err
 	case errors.As(err, &unsuited):
 		return unsuited.WindowOnly, unsuited.Reason, nil
-	case errors.As(err, &corrupt):
+	case errors.As(err, new(*selection.CorruptError)):
 		return false, reasonCorrupt, nil
 	}
 	return false, reasonFailed + ": " + err.Error(), nil

@@ -278,13 +278,13 @@ func resampled(t *testing.T, p *Placer, series int, change func(*resample.Plan))
 	if change != nil {
 		change(r)
 	}
-	got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: sel}, r)
+	got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), selection.Single{Selection: sel}, r)
 	if err != nil {
 		return nil, err
 	}
 	onCores := *r
 	onCores.Executor, onCores.Strict = resample.ChooseCores, false
-	want, err := resample.New(resample.Options{}).Run(t.Context(), synthetic.Storage{Selection: sel}, &onCores)
+	want, err := resample.New(resample.Options{}).Run(t.Context(), selection.Single{Selection: sel}, &onCores)
 	require.NoError(t, err)
 	require.Equal(t, want.Series, got.Series)
 	return got, nil
@@ -343,7 +343,7 @@ func TestResampleCustom(t *testing.T) {
 	}
 	ask := func(field string, choice resample.Choice) *resample.Result {
 		p.model.Store(NewModel(constants)) // whatever requests before this one took
-		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: counters(t, 2000)}, planned(field, choice))
+		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), selection.Single{Selection: counters(t, 2000)}, planned(field, choice))
 		require.NoError(t, err)
 		return got
 	}
@@ -392,7 +392,7 @@ func TestResampleCancelled(t *testing.T) {
 	require.NoError(t, err)
 	r.Executor = resample.ChooseGPU
 	cancel()
-	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, synthetic.Storage{Selection: counters(t, 100)}, r)
+	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, selection.Single{Selection: counters(t, 100)}, r)
 	require.ErrorIs(t, err, plan.Ended(ctx))
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -105,7 +104,7 @@ func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Se
 	expr := parsed.(*parser.AggregateExpr)
 	expr.Grouping, expr.Without, expr.Expr = q.Hints.Grouping, !q.Hints.By, &parser.VectorSelector{LabelMatchers: q.Matchers}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
-	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel: sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
+	query, err := r.o.Engine.NewRangeQuery(ctx, selection.Single{Selection: sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,28 +114,6 @@ func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Se
 		err = res.Warnings.AsErrors()[0] // it does not pass the protocol
 	}
 	return m, query, err
-}
-
-// only is a storage that has one selection, and the querier on it.
-type only struct {
-	storage.LabelQuerier
-	sel        *selection.Selection
-	mint, maxt int64
-}
-
-func (o only) Querier(mint, maxt int64) (storage.Querier, error) {
-	return only{storage.NoopQuerier(), o.sel, mint, maxt}, nil
-}
-
-// SelectChunks implements selection.Querier.
-func (o only) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return o.sel, nil, nil
-}
-
-// Select implements storage.Querier.
-func (o only) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
-	mint, maxt := selection.Bounds(hints, o.mint, o.maxt)
-	return o.sel.SeriesSet(mint, maxt, nil)
 }
 
 // Aggregate is a serve.Reduce that sends a series a group where it can, and otherwise what

@@ -163,7 +163,7 @@ func TestOnGrid(t *testing.T) {
 
 // reading is a store that a reader reads by way of a reducer.
 type reading struct {
-	only
+	selection.Single
 	r     *Reducer
 	fewer *int // how often it was sent less
 }
@@ -180,12 +180,12 @@ type readingQuerier struct {
 func (q readingQuerier) Select(ctx context.Context, _ bool, h *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	got, release, err := q.r.Aggregate(ctx, serve.Query{
 		MinT: h.Start, MaxT: h.End, Start: h.Start, End: h.End, Hints: h, Reader: newer, Matchers: ms,
-	}, q.sel)
+	}, q.Selection)
 	if err != nil {
 		return storage.ErrSeriesSet(err)
 	}
 	release()
-	if got != q.sel {
+	if got != q.Selection {
 		*q.fewer++
 	}
 	return got.SeriesSet(h.Start, h.End, nil)
@@ -230,7 +230,7 @@ func TestDefinitions(t *testing.T) {
 				return res.String()
 			}
 			fewer := 0
-			require.Equal(t, answer(only{sel: sel}), answer(reading{only{sel: sel}, r, &fewer}), "seed %d: %s", seed, text)
+			require.Equal(t, answer(selection.Single{Selection: sel}), answer(reading{selection.Single{Selection: sel}, r, &fewer}), "seed %d: %s", seed, text)
 			require.Equal(t, less, fewer > 0, text)
 		}
 	}

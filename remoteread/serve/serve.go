@@ -35,8 +35,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw}
 	form := "none" // until the request says
 	err := h.serve(w, r, &form)
-	var p *parallel.Panic
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*parallel.Panic](err); ok {
 		h.o.Logger.Error("a remote read panicked; please report this", "panic", p.Value, "stack", string(p.Stack))
 	}
 	switch {
@@ -79,8 +78,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	_ = connection.SetReadDeadline(time.Time{}) // what net/http reads from now on shows whether the client goes away
 	slot, err := h.o.Queue.Enter(ctx, h.o.Client(r))
 	if err != nil {
-		var r *queue.Rejected
-		if errors.As(err, &r) {
+		if r, ok := errors.AsType[*queue.Rejected](err); ok {
 			const limits = "--storage.remote.read-concurrent-limit, --query.max-queue and --query.max-queue-time set the limits"
 			err = &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("too many remote reads at once: %v; %s", r, limits), retryAfter: r.RetryAfter()}
 		}
@@ -134,8 +132,7 @@ func (h *Handler) unlessTooLarge(req *prompb.ReadRequest, answer func() error) e
 	if errors.As(err, new(*memory.BusyError)) && h.o.Alone != nil && h.o.Alone() {
 		err = &memory.TooLargeError{Limit: h.o.Memory.Limit()}
 	}
-	var large *memory.TooLargeError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*memory.TooLargeError](err); ok {
 		h.o.TooLarge.Note(identity, large)
 	}
 	return err

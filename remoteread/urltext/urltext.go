@@ -42,8 +42,7 @@ func Setting(text string) string {
 // Err returns err without the URL that net/url and net/http put into the text of theirs,
 // where it is or wraps such an error.
 func Err(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return Err(ue.Err)
 	}
 	return err

@@ -39,8 +39,7 @@ func (l Library) With(d *Definition) (with Library, taken string) {
 	names := append([]string{d.Name}, d.Aliases...)
 	for i, name := range names {
 		_, err := l.Parse(name)
-		var unknown *UnknownError
-		if !errors.As(err, &unknown) || slices.Contains(names[:i], name) || name == quantile.Name {
+		if !errors.As(err, new(*UnknownError)) || slices.Contains(names[:i], name) || name == quantile.Name {
 			return l, name
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -58,8 +57,9 @@ func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 // iterator decodes the chunks of one series one after another with
 // Prometheus's own decoders, and checks what they yield.
 type iterator struct {
+	chunkenc.Iterator // of the open chunk
+
 	of    Series
-	cur   chunkenc.Iterator
 	reuse [8]chunkenc.Iterator // by encoding
 	next  int                  // chunk to open next
 	open  bool
@@ -73,9 +73,9 @@ var errNotInOrder = errors.New("its samples are not in time order or not within 
 func (it *iterator) Next() chunkenc.ValueType {
 	for it.err == nil {
 		if it.open {
-			it.kind = it.cur.Next()
+			it.kind = it.Iterator.Next()
 			if it.kind != chunkenc.ValNone {
-				t := it.cur.AtT()
+				t := it.AtT()
 				c := it.of.Chunks[it.next-1]
 				if t <= it.last || t > c.MaxT {
 					it.fail(fmt.Errorf("%w (sample at %d ms, chunk ends at %d ms)", errNotInOrder, t, c.MaxT))
@@ -91,7 +91,7 @@ func (it *iterator) Next() chunkenc.ValueType {
 				}
 				continue
 			}
-			if err := it.cur.Err(); err != nil {
+			if err := it.Iterator.Err(); err != nil {
 				it.fail(err)
 				break
 			}
@@ -116,8 +116,8 @@ func (it *iterator) openNext() {
 		it.failAt(c, err)
 		return
 	}
-	it.cur = chk.Iterator(it.reuse[c.Enc])
-	it.reuse[c.Enc] = it.cur
+	it.Iterator = chk.Iterator(it.reuse[c.Enc])
+	it.reuse[c.Enc] = it.Iterator
 	it.last = c.MinT - 1
 	it.open = true
 }
@@ -156,16 +156,4 @@ func (it *iterator) Seek(t int64) chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-func (it *iterator) At() (int64, float64) { return it.cur.At() }
-
-func (it *iterator) AtHistogram(h *histogram.Histogram) (int64, *histogram.Histogram) {
-	return it.cur.AtHistogram(h)
-}
-
-func (it *iterator) AtFloatHistogram(h *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
-	return it.cur.AtFloatHistogram(h)
-}
-
-func (it *iterator) AtT() int64  { return it.cur.AtT() }
-func (it *iterator) AtST() int64 { return it.cur.AtST() }
-func (it *iterator) Err() error  { return it.err }
+func (it *iterator) Err() error { return it.err }

@@ -3,7 +3,6 @@
 package synthetic
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -97,17 +96,6 @@ func (m Metrics) Querier(mint, maxt int64) (storage.Querier, error) {
 	return querier{storage.NoopQuerier(), m, mint, maxt}, nil
 }
 
-// Storage is a storage of one selection, which every selector matches as a whole.
-type Storage struct{ *selection.Selection }
-
-// Querier implements storage.Queryable.
-func (s Storage) Querier(mint, maxt int64) (storage.Querier, error) {
-	return querier{storage.NoopQuerier(), Metrics{everything: s.Selection}, mint, maxt}, nil
-}
-
-// everything is the name of what every selector matches.
-const everything = ""
-
 type querier struct {
 	storage.Querier
 	of         Metrics
@@ -116,13 +104,13 @@ type querier struct {
 
 // SelectChunks implements selection.Querier.
 func (q querier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	found := q.of[everything]
+	found := selection.Empty()
 	for _, m := range ms {
 		if m.Name == model.MetricNameLabel && q.of[m.Value] != nil {
 			found = q.of[m.Value]
 		}
 	}
-	return cmp.Or(found, selection.Empty()), nil, nil
+	return found, nil, nil
 }
 
 // Select implements storage.Querier.

@@ -14,9 +14,11 @@ import (
 )
 
 func main() {
-	if err := os.WriteFile("abreast_amd64.s", []byte(text()), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for name, text := range files() {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 }
 

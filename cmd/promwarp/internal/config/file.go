@@ -103,8 +103,7 @@ var saysLine = regexp.MustCompile(`^line \d+: `)
 // with theirs, and otherwise ends at the first error, of which it often says no line: that is the one
 // without which, and without all behind it, the error is another.
 func faults(text []byte, err error) (all []string) {
-	var many *yaml.TypeError
-	if errors.As(err, &many) {
+	if many, ok := errors.AsType[*yaml.TypeError](err); ok {
 		for _, l := range many.Errors {
 			all = append(all, plain(l))
 		}
