@@ -5,10 +5,11 @@
 //   either sign are sorted, which is Go's business, it lowers *fault to kMixedZeros.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps. Of stored integers it finds a rank that is at most 16 from the
-//   nearer end in registers (ranks.h). From the first window on that has others, or another rank, it keeps a key, that of v(r) of the window before, and how
-//   many values are below it, which changes with what comes and leaves. One look at all rows of the window
-//   finds the nearest keys on the side where v(r) is now. Where they do not say how many values are equal to
-//   v(r), another look counts. The first v(r) of a thread, or one that is far, is found by halving keys.
+//   nearer end in registers (ranks.h). From the first window on that has others, or another rank, it keeps a
+//   key, that of v(r) of the window before, and how many values are below it, which changes with what comes
+//   and leaves. One look at all rows of the window finds the nearest keys on the side where v(r) is now.
+//   Where they do not say how many values are equal to v(r), another look counts. The first v(r), or one that
+//   is far, is found by halving keys.
 // Bytes per sample: reads its value, 2 to 8, once or twice for every window that holds it, from a cache but
 //   for the first where windows of 12 warps fit there; times only where they are not regular. Writes 8 a
 //   step, and adds to the series' counts.
