@@ -26,13 +26,10 @@ ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|Test
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 AGAIN     := --format pkgname-and-test-fails --hide-summary skipped --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
 # make vet vets all that is tested; go test would do so again for each way that it compiles in. Tables
-# for debuggers take a tenth of compiling and a third of linking; inlining takes half of compiling what reads
-# Parquet and OpenAPI in tests. What compiles and links collects its garbage less often, tests do not.
+# for debuggers take a third of linking. What compiles and links collects its garbage less often, tests do not.
 # Where others use the machine, engine takes longer than the ten minutes that go test allows a package.
-COMPILING := $(shell $(GO) env GOFLAGS 2>/dev/null) -gcflags=all=-dwarf=false '-gcflags=github.com/apache/arrow-go/v18/arrow/compute/...=-dwarf=false -l' '-gcflags=github.com/pb33f/...=-dwarf=false -l'
 COMPILED  := vet staticcheck unit race asan deploy e2e test-page
 $(COMPILED): export GOGC = 400
-$(COMPILED): export GOFLAGS = $(COMPILING)
 UNVETTED  := -vet=off -ldflags=-w -exec 'env -u GOGC' -timeout 20m
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
