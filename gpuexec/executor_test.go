@@ -222,6 +222,13 @@ func operators() (names []string) {
 
 const mixedZeros = "not on the GPU: a quantile depends on how zeros of either sign are sorted"
 
+// anyWindow has the GPU take windows of any number of samples, up to the end of the test.
+func anyWindow(t *testing.T) {
+	sorted, selected := sortedMost, selectedMost
+	t.Cleanup(func() { sortedMost, selectedMost = sorted, selected })
+	sortedMost, selectedMost = math.Inf(1), math.Inf(1)
+}
+
 // TestExecutor compares with the CPU: every function under every operator, on
 // random grids.
 func TestExecutor(t *testing.T) {
@@ -229,8 +236,7 @@ func TestExecutor(t *testing.T) {
 	small := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
-	defer func(most float64) { sortedMost = most }(sortedMost)
-	sortedMost = math.Inf(1)
+	anyWindow(t)
 	quantiles, mixed := 0, 0
 	rounds := 4
 	if testing.Short() {
@@ -412,8 +418,7 @@ func TestAgainstPrometheus(t *testing.T) {
 		MaxSamples: 1e8, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, EnablePerStepStats: true,
 		Parser: parser.NewParser(parser.Options{EnableExperimentalFunctions: true}),
 	})
-	defer func(most float64) { sortedMost = most }(sortedMost)
-	sortedMost = math.Inf(1)
+	anyWindow(t)
 	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	for _, f := range testFunctions {
 		for _, width := range []int64{60_000, 300_000, 960_001, 3_600_000} {

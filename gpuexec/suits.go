@@ -20,9 +20,12 @@ func steps(l *cpuexec.Leaf) launch.Steps {
 	return s
 }
 
-// sortedMost is the largest number of samples in a window, on average, for which
-// sorting them is worth it. A test raises it.
-var sortedMost float64 = abi.OrderMost
+// selectMost is the largest number of samples in a window from which on window_select is not worth it.
+const selectMost = 2048
+
+// sortedMost and selectedMost are the largest numbers of samples in a window, on average, for which sorting
+// them and looking for ranks among them is worth it. Tests raise them.
+var sortedMost, selectedMost float64 = abi.OrderMost, selectMost
 
 // recentMost is the number of samples in two neighbouring windows, on average, from which on window_recent has no
 // room for them. A test raises it.
@@ -35,8 +38,8 @@ func suitsQuery(l *cpuexec.Leaf) string {
 		return "samples with start timestamps are not on the GPU yet"
 	case f.Kernel == abi.ByOrder && f.Second && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
-	case f.Kernel == abi.ByOrder && inWindow(l) > sortedMost*abi.SelectMost/abi.OrderMost:
-		return fmt.Sprintf("quantiles of more than %d samples are left to the cores", abi.SelectMost)
+	case f.Kernel == abi.ByOrder && inWindow(l) > selectedMost:
+		return fmt.Sprintf("quantiles of more than %d samples are left to the cores", selectMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}

@@ -26,6 +26,5 @@ const (
 // RecentSamples is the number of samples of a series that a thread of window_recent keeps.
 const RecentSamples = 32
 
-// OrderMost is the largest number of samples in a window that window_distance sorts; SelectMost is that from which on
-// window_select is not worth it.
-const OrderMost, SelectMost = 64, 2048
+// OrderMost is the largest number of samples in a window that window_distance sorts.
+const OrderMost = 64
