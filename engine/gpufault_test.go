@@ -86,7 +86,7 @@ func TestGPUStarts(t *testing.T) {
 		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 		require.Equal(t, 0.0, metric(t, reg, "promwarp_gpu_usable"))
 		require.NoError(t, ranged(t, e, t.Context(), st, faultQuery).Err)
-		require.Eventually(t, func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }, time.Minute, time.Millisecond)
 		require.NoError(t, ranged(t, as{e, Request{Mode: GPU, Strict: true}}, t.Context(), st, faultQuery).Err)
 		require.Equal(t, nth, log.Count("a GPU cannot be used at present"))
 		require.Equal(t, nth, log.Count("a GPU is ready"))
@@ -296,9 +296,9 @@ func TestGPUShared(t *testing.T) {
 
 	h.Configure("memory=256000000")
 	first, firstReg := testGPUs(t, part(0.8))
-	require.Eventually(t, usable(firstReg), 5*time.Second, time.Millisecond)
+	require.Eventually(t, usable(firstReg), time.Minute, time.Millisecond)
 	second, secondReg := testGPUs(t, part(0.8))
-	require.Eventually(t, usable(secondReg), 5*time.Second, time.Millisecond, "it takes what is there")
+	require.Eventually(t, usable(secondReg), time.Minute, time.Millisecond, "it takes what is there")
 	engines := []*Engine{New(Options{Prometheus: plainOpts(), GPUs: first}), New(Options{Prometheus: plainOpts(), GPUs: second})}
 	for _, e := range engines {
 		requireAnswers(t, e, st)
@@ -311,9 +311,9 @@ func TestGPUShared(t *testing.T) {
 	// Nearly all is taken.
 	first.Close()
 	first, firstReg = testGPUs(t, part(0.9999))
-	require.Eventually(t, usable(firstReg), 5*time.Second, time.Millisecond)
+	require.Eventually(t, usable(firstReg), time.Minute, time.Millisecond)
 	second, secondReg = testGPUs(t, part(0.8))
-	require.Eventually(t, usable(secondReg), 5*time.Second, time.Millisecond)
+	require.Eventually(t, usable(secondReg), time.Minute, time.Millisecond)
 	e := New(Options{Prometheus: plainOpts(), GPUs: second})
 	requireAnswers(t, e, st)
 	require.Zero(t, metric(t, secondReg, "promwarp_gpu_jobs_total"))
