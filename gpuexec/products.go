@@ -80,9 +80,8 @@ func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
 
 func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
 	g, n := &d.Groups, p.steps.Count
-	warps := max(1, min(8, 1024/max((n+31)/32*g.Count, 1))) // few blocks have several, which load values
-	return q.PerStep("group_rank", n, g.Count, warps, d.Out.Values, n, g.Groups, g.Starts, g.Lanes, g.Count, p.bottom, uint32(d.Base),
-		p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
+	few := (n+31)/32*g.Count <= 1024 // warps that would have a group each
+	return q.Rank(g, n, few, d.Out.Values, p.bottom, uint32(d.Base), p.At(p.slots), p.At(p.keys), p.At(p.places), p.At(p.filled))
 }
 
 func (p *heaps) Results(o *offload.Outcome) error {

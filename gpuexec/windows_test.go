@@ -442,7 +442,7 @@ func TestSharedGroups(t *testing.T) {
 	of := make([]int, steps) // the kind of each step
 	for k := range of {
 		if of[k] = r.IntN(4); k%19 == 18 || k > 80 {
-			of[k] = r.IntN(len(kinds))
+			of[k] = k % len(kinds)
 		}
 	}
 	b := selection.NewBuilder(0)
@@ -461,21 +461,25 @@ func TestSharedGroups(t *testing.T) {
 	require.NoError(t, err)
 	cpu := cpuexec.New(cpuexec.Options{})
 	whole := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
-	for _, op := range operators() {
-		parts := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20}) // of which nothing is packed yet
-		parts.GoodBatch = 1 << 19
-		for _, by := range [][]string{nil, {"job"}, {"pod"}, {"instance"}} {
-			job := jobOver(aggregation(op, "last_over_time", every, 0, nil, by, false), plan.Grid{Start: every, Interval: every, Steps: steps}, sel)
-			want, err := cpu.Run(t.Context(), job)
-			require.NoError(t, err)
-			for _, x := range []*Executor{whole, parts} {
-				var stages pipeline.Stages
-				got, err := x.RunStages(t.Context(), job, &stages)
+	for i, op := range append(operators(), "topk", "topk", "bottomk") {
+		t.Run(op, func(t *testing.T) {
+			parts := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20}) // of which nothing is packed yet
+			parts.GoodBatch = 1 << 19
+			for _, by := range [][]string{nil, {"job"}, {"pod"}, {"instance"}} {
+				node := aggregation(op, "last_over_time", every, 0, nil, by, false)
+				node.Param = []float64{3, 300, 20}[i%3]
+				job := jobOver(node, plan.Grid{Start: every, Interval: every, Steps: steps}, sel)
+				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)
-				same(t, want, got, true, fmt.Sprintf("%s by %v", op, by))
-				require.True(t, x == whole || by != nil || stages.Batches > 2)
+				for _, x := range []*Executor{whole, parts} {
+					var stages pipeline.Stages
+					got, err := x.RunStages(t.Context(), job, &stages)
+					require.NoError(t, err)
+					same(t, want, got, true, fmt.Sprintf("%s by %v", op, by))
+					require.True(t, x == whole || by != nil || stages.Batches > 2)
+				}
 			}
-		}
+		})
 	}
 }
 

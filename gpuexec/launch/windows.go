@@ -148,6 +148,17 @@ func (q Queue) Accumulate(p *Parts, steps, op uint32, share bool, values, states
 	return q.Launch("group_accumulate", grid, block, values, steps, p.Groups, p.Starts, p.Lanes, p.Count, op, states)
 }
 
+// Rank puts group_rank on the queue: a thread of each column that is a group at a step takes what the others find.
+func (q Queue) Rank(p *Parts, steps uint32, few bool, values cuda.Pointer, more ...any) error {
+	block := cuda.Size{X: abi.RowsBlock, Y: 1}
+	if few {
+		block = cuda.Size{X: abi.RankSteps, Y: abi.RankRows}
+	}
+	grid := Blocks(steps, block.X)
+	grid.Y = min(p.Count, MaxGridY)
+	return q.Launch("group_rank", grid, block, append([]any{values, steps, p.Groups, p.Starts, p.Lanes, p.Count}, more...)...)
+}
+
 // PerStep puts a kernel on the queue of which a block of that many warps owns 32 steps of a group, or of a tile,
 // of count.
 func (q Queue) PerStep(k Kernel, steps, count, warps uint32, params ...any) error {

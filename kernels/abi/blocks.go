@@ -18,8 +18,10 @@ const (
 	OrderBlock    = 64 // of window_distance and window_recent
 	WindowLine    = 16 // steps of a series that window kernels store at once
 	ResultBlock   = 128
-	RowsBlock     = 32 // steps, as of group_rank and group_quantile
+	RowsBlock     = 32 // steps, as of group_quantile
 	SharedBlock   = 16 // steps, and as many rows of threads, that share a group in group_accumulate
+	RankSteps     = 8  // of few groups in group_rank, each shared by
+	RankRows      = 32 // threads
 	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 

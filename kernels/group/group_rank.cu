@@ -4,9 +4,10 @@
 // Computes: the heap of group g at step k after Prometheus's engine offered it the values of
 //   the group's series, in their order; elements move as in Go's container/heap, so ties and
 //   NaN end up where they do there. Batches must come in their order.
-// Grid: x 32 steps, a block of 32 threads by up to 8; y the groups that have a part in the batch, in
-//   strides of the grid.
-// A thread of the first warp owns one group at one step. Of group g at step k there are filled[g*steps+k]
+// Grid: x 32 or 8 steps, y the groups that have a part in the batch, in strides of the grid; a block of as
+//   many threads as steps by up to 32.
+// The threads of a column have one group at one step, each 8 of its series at a time: they look whether
+//   those are better than the worst that is kept. The first of them offers these to the heap. Of group g at step k there are filled[g*steps+k]
 //   elements; element i is keys[at] and places[at], at = (slots[g]+i)*steps+k. There are at
 //   most slots[g+1]-slots[g]. Keys are values, with their sign changed for bottomk; the worst
 //   is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
@@ -64,46 +65,79 @@ struct Heap {
 struct Ranker {
   Heap heap;
   u32 room;
-  u64 sign;    // what keys differ from values in
-  double top;  // of a heap that is full
+  u64 sign;  // what keys differ from values in
+
+  // What a key must be above to be kept: NaN where that has to be seen.
+  DEVICE double least() const { return heap.n < room ? __builtin_nan("") : room > 0 ? heap.keys[0] : __builtin_inf(); }
   DEVICE void offer(u32 place, double v) {
-    if (as_bits(v) == kAbsent) return;
     double key = as_double(as_bits(v) ^ sign);
     if (heap.n < room) {
       heap.push(key, place);
-    } else if (top < key || (top != top && key == key)) {
+    } else if (heap.keys[0] < key || (heap.keys[0] != heap.keys[0] && key == key)) {
       heap.replace(key, place);
-    } else {
-      return;
     }
-    top = heap.keys[0];
   }
+};
+
+const u32 kMostSteps = 32, kMostRows = 32;  // of a block, and their product at most 256
+
+// What the threads of a block share.
+struct Round {
+  double values[kAtOnce * 256];  // of the series of row 0 at all steps, and so on
+  double least[kMostSteps];
+  // Bit n of a step: the n-th series may be kept.
+  union {
+    u8 rows[kMostRows];
+    u64 words[kMostRows / 8];
+  } better[kMostSteps];
 };
 
 KERNEL MAX_THREADS(256) group_rank(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
                                   const u32* __restrict__ starts, const u32* __restrict__ rows, u32 count, Flag bottom,
                                   u32 base, const u32* __restrict__ slots, double* __restrict__ keys,
                                   u32* __restrict__ places, u32* __restrict__ filled) {
-  SHARED double loaded[kMostWarps * kAtOnce][32];
-  u32 k = block_x() * 32 + thread_x();
-  bool mine = k < steps && thread_y() == 0;
+  SHARED Round round;
+  u32 x = thread_x(), y = thread_y(), width = threads_x(), all = threads_y() * kAtOnce;
+  u32 k = block_x() * width + x;
+  bool mine = k < steps && y == 0;
   if (k >= steps) k = 0;
   Column c{values + k, rows, steps};
+  for (u32 w = 0; y == 0 && w < kMostRows / 8; w++) round.better[x].words[w] = 0;
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u32 g = groups[i], slot = slots[g];
     u64 first = (u64)slot * steps + k;
     u32* full = filled + (u64)g * steps + k;
-    Ranker r{{keys + first, places + first, steps, mine ? *full : 0}, mine ? slots[g + 1] - slot : 0, (u64)bottom << 63, __builtin_inf()};
-    if (r.heap.n > 0) r.top = r.heap.keys[0];
-    // Most values are no better than the worst of a heap that is full: whether one is, is
-    // found out without waiting for any.
+    Ranker r{{keys + first, places + first, steps, mine ? *full : 0}, mine ? slots[g + 1] - slot : 0, (u64)bottom << 63};
+    if (y == 0) round.least[x] = r.least();
+    double next[kAtOnce];
     u32 to = starts[i + 1];
-    each_of(c, starts[i], to, loaded, [&](u32 from, const double* v) {
-      bool better = r.heap.n < r.room || r.top != r.top;
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) better |= r.top < as_double(as_bits(v[j]) ^ r.sign);
-      if (!better) return;
-      NO_UNROLL for (u32 j = from; j < to && j < from + kAtOnce; j++) r.offer(base + rows[j], c.value(j));
-    });
+    auto load = [&](u32 from) {
+      UNROLL for (u32 j = 0; j < kAtOnce; j++) next[j] = from + j < to ? c.value(from + j) : as_double(kAbsent);
+    };
+    load(starts[i] + y * kAtOnce);
+    for (u32 from = starts[i]; from < to; from += all) {
+      barrier();  // all that was offered is
+      double least = round.least[x];
+      u32 better = 0;
+      UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+        bool above = least != least ? as_bits(next[j]) != kAbsent : least < as_double(as_bits(next[j]) ^ r.sign);
+        better |= (u32)above << j;
+        round.values[(y * kAtOnce + j) * width + x] = next[j];
+      }
+      round.better[x].rows[y] = (u8)better;
+      barrier();
+      load(from + all + y * kAtOnce);
+      if (!mine) continue;
+      bool some = false;
+      for (u32 w = 0; w * 64 < all; w++) {
+        for (u64 left = round.better[x].words[w]; left > 0; left &= left - 1) {
+          u32 n = w * 64 + (u32)__builtin_ctzll(left);
+          r.offer(base + rows[from + n], round.values[n * width + x]);
+          some = true;
+        }
+      }
+      if (some) round.least[x] = r.least();
+    }
     if (mine) *full = r.heap.n;
   }
 }
