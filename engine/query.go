@@ -369,16 +369,18 @@ func (q *query) copied(m *plan.Matrix) (promql.Matrix, error) {
 		return nil, err
 	}
 	out := make(promql.Matrix, len(m.Rows))
-	parallel.For(len(m.Rows), func(i int) {
-		row := &m.Rows[i]
-		floats, values := make([]promql.FPoint, 0, len(row.Values)), row.Values
-		for _, run := range row.Runs {
-			for k, v := range values[:run.Len] {
-				floats = append(floats, promql.FPoint{T: m.Grid.At(int(run.First) + k), F: v})
+	parallel.Ranges(len(m.Rows), func(from, to int) {
+		for i := from; i < to; i++ {
+			row := &m.Rows[i]
+			floats, values := make([]promql.FPoint, 0, len(row.Values)), row.Values
+			for _, run := range row.Runs {
+				for k, v := range values[:run.Len] {
+					floats = append(floats, promql.FPoint{T: m.Grid.At(int(run.First) + k), F: v})
+				}
+				values = values[run.Len:]
 			}
-			values = values[run.Len:]
+			out[i] = promql.Series{Metric: row.Labels, Floats: floats}
 		}
-		out[i] = promql.Series{Metric: row.Labels, Floats: floats}
 	})
 	return out, nil
 }

@@ -216,24 +216,44 @@ func (a *ranker) selected() []plan.Row {
 		}
 		return out
 	}
-	points, number := make([]int32, len(a.groups.Of)), make([]int32, len(a.groups.Of)) // of the row of a series
-	a.eachKept(func(s int32, _ int, _ float64) { points[s]++ })
-	for s, n := range points {
-		number[s] = int32(len(out))
-		if n > 0 {
-			out = append(out, plan.Row{})
-		} else if a.collected != nil && len(a.collected[s].Values) > 0 {
-			out = append(out, a.collected[s])
+	seen := make([]struct{ points, runs, next, row int32 }, len(a.groups.Of)) // of the row of a series
+	a.eachKept(func(s int32, k int, _ float64) {
+		of := &seen[s]
+		if of.points == 0 || of.next != int32(k) {
+			of.runs++
+		}
+		of.points, of.next = of.points+1, int32(k)+1
+	})
+	points, runs := 0, 0
+	var series []int32 // of the rows
+	for s := range seen {
+		if n := seen[s]; n.points > 0 || a.collected != nil && len(a.collected[s].Values) > 0 {
+			seen[s].row = int32(len(series))
+			series, points, runs = append(series, int32(s)), points+int(n.points), runs+int(n.runs)
 		}
 	}
-	a.eachKept(func(s int32, k int, v float64) {
-		row := &out[number[s]]
-		if row.Values == nil {
-			row.Labels = a.labels(int(s))
-			row.Values = make([]float64, 0, points[s])
+	// In one piece of memory: rows may be as many as points.
+	out, allValues, allRuns := make([]plan.Row, len(series)), make([]float64, points), make([]plan.Run, runs)
+	for i, s := range series {
+		n := &seen[s]
+		if n.points == 0 {
+			out[i] = a.collected[s]
+			continue
 		}
+		out[i] = plan.Row{Values: allValues[:0:n.points], Runs: allRuns[:0:n.runs]}
+		allValues, allRuns = allValues[n.points:], allRuns[n.runs:]
+	}
+	a.eachKept(func(s int32, k int, v float64) {
+		row := &out[seen[s].row]
 		row.Values = append(row.Values, v)
 		row.Runs = plan.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+	})
+	parallel.Ranges(len(out), func(from, to int) {
+		for i := from; i < to; i++ {
+			if seen[series[i]].points > 0 {
+				out[i].Labels = a.labels(int(series[i]))
+			}
+		}
 	})
 	return out
 }

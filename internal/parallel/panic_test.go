@@ -32,3 +32,17 @@ func TestRescue(t *testing.T) {
 	require.Contains(t, string(p.Stack), "TestRescue")
 	require.ErrorAs(t, err, new(runtime.Error))
 }
+
+func TestRanges(t *testing.T) {
+	for _, n := range []int{0, 1, 64, 65, 1000} {
+		calls := make([]int, n) // for each i; one goroutine writes one
+		Ranges(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				calls[i]++
+			}
+		})
+		for i, c := range calls {
+			require.Equal(t, 1, c, i)
+		}
+	}
+}

@@ -23,6 +23,13 @@ func For(n int, f func(i int)) {
 	While(runtime.GOMAXPROCS(0), n, func(_, i int) bool { f(i); return true })
 }
 
+// Ranges calls f for ranges that cover what is below n, from a goroutine a core, for what takes less for one than
+// to hand it out. It is For otherwise.
+func Ranges(n int, f func(from, to int)) {
+	const each = 64
+	For((n+each-1)/each, func(i int) { f(i*each, min((i+1)*each, n)) })
+}
+
 // While calls f(worker, i) for every i below n from workers goroutines, of which each is a
 // worker with a number below workers, as long as f returns true: a worker whose call
 // returns false makes no more, and the calls of the others go on. It returns when all
