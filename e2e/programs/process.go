@@ -6,7 +6,9 @@
 package programs
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -202,8 +204,52 @@ func FromPrometheus(program string) (string, error) {
 	}
 	version := strings.TrimSpace(string(text))
 	return Keep(program+"-"+version, func(path string) error {
-		return Build(".", "-tags", "remove_all_sd", "-ldflags", "-w -X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
+		return buildPrometheus(program, strings.TrimSpace(string(dir)), "-tags", "remove_all_sd", "-ldflags", "-w -X github.com/prometheus/common/version.Version="+version, "-o", path)
 	})
+}
+
+// buildPrometheus builds a program of Prometheus, whose sources are in dir. promtool gets programs/kubernetes in place
+// of what no tag leaves out, which takes longer to compile than all else that is only promtool's.
+func buildPrometheus(program, dir string, args ...string) error {
+	const all = "github.com/prometheus/prometheus/"
+	if program != "promtool" {
+		return Build(".", append(args, all+"cmd/"+program)...)
+	}
+	work, err := os.MkdirTemp("", "promwarp-promtool-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	here, err := filepath.Abs(program) // a package that there is in the overlay alone
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "cmd", program, "*.go"))
+	if err != nil {
+		return err
+	}
+	overlay := map[string]string{}
+	for _, f := range files {
+		if !strings.HasSuffix(f, "_test.go") {
+			overlay[filepath.Join(here, filepath.Base(f))] = f
+		}
+	}
+	main := filepath.Join(here, "main.go")
+	text, err := os.ReadFile(overlay[main])
+	if err != nil {
+		return err
+	}
+	text = bytes.ReplaceAll(text, []byte(all+"discovery/kubernetes"), []byte("github.com/promwarp/promwarp/e2e/programs/kubernetes"))
+	overlay[main] = filepath.Join(work, "main.go")
+	list, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(work, "overlay.json")
+	if err := errors.Join(os.WriteFile(overlay[main], text, 0o600), os.WriteFile(file, list, 0o600)); err != nil {
+		return err
+	}
+	return Build(".", append(args, "-overlay", file, "./"+program)...)
 }
 
 // Keep returns the path of a program of that name in the folder where those are kept that take

@@ -1,10 +1,6 @@
-// Command standin stands in for promwarp in tests: small, and of a module besides Go's library.
+// Command standin stands in for promwarp in tests: small, of a module besides Go's library, and soon compiled.
 package main
 
-import (
-	"fmt"
+import "github.com/google/go-containerregistry/pkg/compression"
 
-	"github.com/prometheus/common/version"
-)
-
-func main() { fmt.Println(version.Version) }
+func main() { println(compression.None) }
