@@ -4,13 +4,12 @@
 // Computes: the heap of group g at step k after Prometheus's engine offered it the values of
 //   the group's series, in their order; elements move as in Go's container/heap, so ties and
 //   NaN end up where they do there. Batches must come in their order.
-// Grid: x 32 or 8 steps, y the groups that have a part in the batch, in strides of the grid; a block of as
-//   many threads as steps by up to 32.
-// The threads of a column have one group at one step, each 8 of its series at a time: they look whether
-//   those are better than the worst that is kept. The first of them offers these to the heap. Of group g at step k there are filled[g*steps+k]
-//   elements; element i is keys[at] and places[at], at = (slots[g]+i)*steps+k. There are at
-//   most slots[g+1]-slots[g]. Keys are values, with their sign changed for bottomk; the worst
-//   is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
+// Grid: x 32 or 8 steps, y the groups that have a part in the batch, in strides of the grid. A block has a thread a step,
+//   or 32.
+// The threads of a step look at 8 series each, at values that are better than the worst that is kept. The first of the
+//   threads offers these to the heap. Of group g at step k there are filled[g*steps+k] elements; element i is keys[at]
+//   and places[at], at = (slots[g]+i)*steps+k. There are at most slots[g+1]-slots[g]. Keys are values, with their sign
+//   changed for bottomk; the worst is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
 // Bytes per series and step: reads 8. Reads and writes 12 an element.
 // Operations per series and step: 3, where the value is no better than the worst.
 #include "../values/rows.h"
@@ -67,7 +66,7 @@ struct Ranker {
   u32 room;
   u64 sign;  // what keys differ from values in
 
-  // What a key must be above to be kept: NaN where that has to be seen.
+  // What a key must be above to be kept; NaN while any may be.
   DEVICE double least() const { return heap.n < room ? __builtin_nan("") : room > 0 ? heap.keys[0] : __builtin_inf(); }
   DEVICE void offer(u32 place, double v) {
     double key = as_double(as_bits(v) ^ sign);
@@ -85,7 +84,7 @@ const u32 kMostSteps = 32, kMostRows = 32;  // of a block, and their product at 
 struct Round {
   double values[kAtOnce * 256];  // of the series of row 0 at all steps, and so on
   double least[kMostSteps];
-  // Bit n of a step: the n-th series may be kept.
+  // Bit n of a step: the n-th series of the round is offered.
   union {
     u8 rows[kMostRows];
     u64 words[kMostRows / 8];

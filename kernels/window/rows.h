@@ -11,7 +11,7 @@
 // Rows that are loaded before the first of them is waited for.
 const u32 kRowsAtOnce = 4;
 
-// Adds n values, 32 apart, to an accumulator in their order, and loads `together` of them at a time.
+// Adds n values to an accumulator, in order, which are 32 places apart. It loads `together` values at once.
 template <u32 together = kRowsAtOnce, class T, class A>
 DEVICE void add_rows(const T* at, u32 n, A& to) {
   NO_UNROLL for (; n >= together; n -= together, at += together * 32) {
