@@ -6,8 +6,8 @@
 //   NaN end up where they do there. Batches must come in their order.
 // Grid: x 32 or 8 steps, y the groups that have a part in the batch, in strides of the grid. A block has a thread a step,
 //   or 32.
-// The threads of a step look at 8 series each, at values that are better than the worst that is kept. The first of the
-//   threads offers these to the heap. Of group g at step k there are filled[g*steps+k] elements; element i is keys[at]
+// A step's threads own one group there. Each looks which of 8 series are better than the worst that is kept; the first
+//   owns the heap, and offers it those. Of group g at step k there are filled[g*steps+k] elements; element i is keys[at]
 //   and places[at], at = (slots[g]+i)*steps+k. There are at most slots[g+1]-slots[g]. Keys are values, with their sign
 //   changed for bottomk; the worst is on top. Places are rows, counted from the first of batch 0; this batch's is `base`.
 // Bytes per series and step: reads 8. Reads and writes 12 an element.
