@@ -148,7 +148,7 @@ func (q Queue) Accumulate(p *Parts, steps, op uint32, share bool, values, states
 	return q.Launch("group_accumulate", grid, block, values, steps, p.Groups, p.Starts, p.Lanes, p.Count, op, states)
 }
 
-// Rank puts group_rank on the queue: a thread of each column that is a group at a step takes what the others find.
+// Rank puts group_rank on the queue, with 32 threads for a group at a step where groups are few, and with one otherwise.
 func (q Queue) Rank(p *Parts, steps uint32, few bool, values cuda.Pointer, more ...any) error {
 	block := cuda.Size{X: abi.RowsBlock, Y: 1}
 	if few {

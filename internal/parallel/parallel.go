@@ -23,8 +23,8 @@ func For(n int, f func(i int)) {
 	While(runtime.GOMAXPROCS(0), n, func(_, i int) bool { f(i); return true })
 }
 
-// Ranges calls f for ranges that cover what is below n, from a goroutine a core, for what takes less for one than
-// to hand it out. It is For otherwise.
+// Ranges is For with 64 neighbouring i a call, from one number to below another, for work on one that takes less time
+// than a call.
 func Ranges(n int, f func(from, to int)) {
 	const each = 64
 	For((n+each-1)/each, func(i int) { f(i*each, min((i+1)*each, n)) })

@@ -20,8 +20,8 @@ const (
 	ResultBlock   = 128
 	RowsBlock     = 32 // steps, as of group_quantile
 	SharedBlock   = 16 // steps, and as many rows of threads, that share a group in group_accumulate
-	RankSteps     = 8  // of few groups in group_rank
-	RankRows      = 32 // of threads that share those, as docs/experiments.md has of topk
+	RankSteps     = 8  // of few groups in group_rank: docs/experiments.md, heaps of topk
+	RankRows      = 32 // threads that share one of these
 	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 
