@@ -12,8 +12,7 @@ struct Column {
 };
 
 const u32 kAtOnce = 8;  // series whose values a thread loads at once
-const u32 kMostWarps = 8;
-typedef double (*Loaded)[32];  // kMostWarps * kAtOnce of them, in shared memory
+typedef double (*Loaded)[32];  // kAtOnce of them a warp, in shared memory
 
 // Hands values of neighbouring series to take(first, values), always kAtOnce of them, kAbsent where there is
 // none any more. The warps of a block load for the first of them, which takes, what comes next.
