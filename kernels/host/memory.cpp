@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +38,10 @@ size_t used(int device) {
 void* take(Kind kind, size_t bytes) {
   void* at = nullptr;
   if (posix_memalign(&at, 256, bytes)) return nullptr;
+  // Of huge pages: to fault in small ones takes most of filling them.
+  constexpr uintptr_t kHuge = 2 << 20;
+  uintptr_t from = ((uintptr_t)at + kHuge - 1) & ~(kHuge - 1), to = ((uintptr_t)at + bytes) & ~(kHuge - 1);
+  if (from < to) madvise((void*)from, to - from, MADV_HUGEPAGE);
   memset(at, 0xA5, bytes);  // nothing may count on zeros
   pieces()[(uintptr_t)at] = {kind, current_device, bytes};
   return at;
