@@ -17,20 +17,24 @@ MAINTAINER := $(or $(MAINTAINER),promwarp <promwarp@users.noreply.github.com>)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./resample ./selection ./cache/... ./remoteread/... ./cpuexec ./cpuexec/operator ./cpuexec/column ./cpuexec/aggregate ./cpuexec/vector ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
+RACE    := ./resample ./selection ./cache ./cache/disk ./cache/fanout ./cache/results ./remoteread ./remoteread/serve ./remoteread/tsdbdir ./remoteread/upstream ./cpuexec ./cpuexec/operator ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
 # Long tests of theirs that one goroutine runs, and the cache's histories: make soak is their
 # like under the race detector.
-ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments|TestManyOverlapsEndInTime|TestFullWords|TestMathOfOurOwn|TestRankerHeaps|TestOddTimes|TestChainsLetGo|TestUnderLoad)$$
+ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments|TestManyOverlapsEndInTime|TestFullWords|TestMathOfOurOwn|TestRankerHeaps|TestOddTimes|TestChainsLetGo|TestUnderLoad|TestPutAndLoad|TestManyGroups|TestDigests|TestRestorePart|TestInventoryFaults|FuzzForm|TestLikeBuiltIn)$$
 # A test that fails is run again, twice at most, and named as one that did: a machine that
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 AGAIN     := --format pkgname-and-test-fails --hide-summary skipped --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
 # make vet vets all that is tested; go test would do so again for each way that it compiles in. Tables
-# for debuggers take a third of linking. What compiles and links collects its garbage less often, tests do not.
+# for debuggers take a third of linking. What compiles and links collects its garbage less often, and each
+# process has one core, which takes a twelfth less of processors' time; tests have all of them.
 # Where others use the machine, engine takes longer than the ten minutes that go test allows a package.
 COMPILED  := vet staticcheck unit race asan deploy e2e test-page
 $(COMPILED): export GOGC = 400
-UNVETTED  := -vet=off -ldflags=-w -exec 'env -u GOGC' -timeout 20m
+$(COMPILED): export GOMAXPROCS = 1
+$(COMPILED): export GOFLAGS += -p=$(shell nproc)
+AS_USERS  := env -u GOGC -u GOMAXPROCS
+UNVETTED  := -vet=off -ldflags=-w -exec '$(AS_USERS)' -timeout 20m
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -69,7 +73,7 @@ browser:
 
 test-page: browser check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromium, in front of real servers; SHOTS=DIR keeps pictures of all views
 	$(GO) build -ldflags=-w -o $(BUILD)/promwarp-page ./cmd/promwarp
-	cd $(PAGE) && env -u GOGC PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
+	cd $(PAGE) && $(AS_USERS) PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
 pictures: browser node $(BUILD)/libcuda-host.so ## take the pictures of the page that documents show, of the demonstration
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -276,10 +277,10 @@ func Keep(name string, build func(path string) error) (string, error) {
 	return path, os.Rename(part, path)
 }
 
-// Build runs go build with args in dir.
+// Build runs go build with args in dir, with the settings that the Makefile compiles with.
 func Build(dir string, args ...string) error {
-	cmd := exec.Command("go", append([]string{"build"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOGC=400")
+	cmd := exec.Command("go", append([]string{"build", "-p", strconv.Itoa(runtime.NumCPU())}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOGC=400", "GOMAXPROCS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
