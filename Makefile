@@ -17,10 +17,10 @@ MAINTAINER := $(or $(MAINTAINER),promwarp <promwarp@users.noreply.github.com>)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./resample ./selection ./cache ./cache/disk ./cache/fanout ./cache/results ./remoteread ./remoteread/serve ./remoteread/tsdbdir ./remoteread/upstream ./cpuexec ./cpuexec/operator ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
+RACE    := ./resample ./selection ./cache ./cache/disk ./cache/fanout ./cache/results ./remoteread ./remoteread/reduce ./remoteread/serve ./remoteread/tsdbdir ./remoteread/upstream ./cpuexec ./cpuexec/operator ./api/admit ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount
 # Long tests of theirs that one goroutine runs, and the cache's histories: make soak is their
 # like under the race detector.
-ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments|TestManyOverlapsEndInTime|TestFullWords|TestMathOfOurOwn|TestRankerHeaps|TestOddTimes|TestChainsLetGo|TestUnderLoad|TestPutAndLoad|TestManyGroups|TestDigests|TestRestorePart|TestInventoryFaults|FuzzForm|TestLikeBuiltIn)$$
+ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments|TestManyOverlapsEndInTime|TestFullWords|TestMathOfOurOwn|TestRankerHeaps|TestOddTimes|TestChainsLetGo|TestUnderLoad|TestManyGroups)$$
 # A test that fails is run again, twice at most, and named as one that did: a machine that
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
